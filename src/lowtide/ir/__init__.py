@@ -1,0 +1,58 @@
+"""The intermediate representation: every data structure that crosses a stage border."""
+
+from lowtide.ir.annotations import NO_ANNOTATIONS, Annotations
+from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes
+from lowtide.ir.computation import Computation
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import (
+    HloProtoError,
+    HloTextError,
+    InputError,
+    InvalidModuleError,
+    LowtideError,
+    UnsupportedOpError,
+)
+from lowtide.ir.instruction import Instruction
+from lowtide.ir.literal import Literal
+from lowtide.ir.metadata import Metadata, SourceLocation
+from lowtide.ir.module import Module
+from lowtide.ir.opcode import Opcode
+from lowtide.ir.schedule import Schedule
+from lowtide.ir.shape import (
+    TOKEN,
+    Layout,
+    ProgramShape,
+    Shape,
+    ShapeIndex,
+    array_shape,
+    tuple_shape,
+)
+
+__all__ = [
+    "NO_ANNOTATIONS",
+    "NO_ATTRIBUTES",
+    "TOKEN",
+    "Annotations",
+    "Attributes",
+    "Computation",
+    "ElementType",
+    "HloProtoError",
+    "HloTextError",
+    "InputError",
+    "Instruction",
+    "InvalidModuleError",
+    "Layout",
+    "Literal",
+    "LowtideError",
+    "Metadata",
+    "Module",
+    "Opcode",
+    "ProgramShape",
+    "Schedule",
+    "Shape",
+    "ShapeIndex",
+    "SourceLocation",
+    "UnsupportedOpError",
+    "array_shape",
+    "tuple_shape",
+]

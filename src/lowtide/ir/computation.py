@@ -1,0 +1,143 @@
+"""Computation: a function of HLO instructions with one root."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from lowtide.ir.attributes import MAIN_THREAD, NO_ATTRIBUTES, Attributes, Parameter
+from lowtide.ir.instruction import Instruction
+from lowtide.ir.opcode import Opcode
+from lowtide.ir.shape import ProgramShape, Shape
+
+if TYPE_CHECKING:
+    from lowtide.ir.module import Module
+
+
+@final
+class Computation:
+    """A named set of instructions. It owns them; their names are unique in the module.
+
+    `version` grows with every change, so an analysis result holds for one version.
+    Make computations with `Module.add_computation`.
+    """
+
+    __slots__ = (
+        "_next_id",
+        "_root",
+        "execution_thread",
+        "id",
+        "instructions",
+        "module",
+        "name",
+        "parameters",
+        "version",
+    )
+
+    def __init__(self, name: str, module: Module, number: int) -> None:
+        self.name = name
+        self.module = module
+        self.id = number
+        self.instructions: dict[str, Instruction] = {}
+        """The instructions by name, in order of creation."""
+        self.parameters: list[Instruction] = []
+        """The parameters, in order of their numbers once all of them are there."""
+        self.execution_thread = MAIN_THREAD
+        self.version = 0
+        self._root: Instruction | None = None
+        self._next_id = 0
+
+    @property
+    def root(self) -> Instruction:
+        """The instruction whose value is the result."""
+        if self._root is None:
+            raise ValueError(f"computation {self.name} has no root")
+        return self._root
+
+    @root.setter
+    def root(self, instruction: Instruction) -> None:
+        self._root = instruction
+        self.version += 1
+
+    @property
+    def has_root(self) -> bool:
+        """Whether a root is set, as it is in every complete computation."""
+        return self._root is not None
+
+    @property
+    def program_shape(self) -> ProgramShape:
+        """The shapes and names of the parameters, and the shape of the root."""
+        return ProgramShape(
+            tuple([p.shape for p in self.parameters]),
+            self.root.shape,
+            tuple([p.name for p in self.parameters]),
+        )
+
+    @property
+    def is_entry(self) -> bool:
+        """Whether this is the computation where the module starts."""
+        return self.module.has_entry and self.module.entry is self
+
+    def touch(self) -> None:
+        """Record a change, which makes cached analyses of this computation stale."""
+        self.version += 1
+
+    # -- the doors -----------------------------------------------------------------------------
+
+    def add(
+        self,
+        opcode: Opcode,
+        shape: Shape,
+        operands: tuple[Instruction, ...] = (),
+        attributes: Attributes = NO_ATTRIBUTES,
+        called_computations: tuple[Computation, ...] = (),
+        name: str | None = None,
+    ) -> Instruction:
+        """Create an instruction; `name` (default: the opcode) gets a number where it is taken."""
+        unique = self.module.instruction_names.unique(name or opcode.value)
+        instruction = Instruction(
+            unique,
+            opcode,
+            shape,
+            operands,
+            attributes,
+            called_computations,
+            self,
+            self._next_id,
+        )
+        self._next_id += 1
+        self.instructions[unique] = instruction
+        if opcode is Opcode.PARAMETER:
+            self._insert_parameter(instruction)
+        self.version += 1
+        return instruction
+
+    def _insert_parameter(self, parameter: Instruction) -> None:
+        number = parameter.attributes_as(Parameter).number
+        numbers = [p.attributes_as(Parameter).number for p in self.parameters[-1:]]
+        self.parameters.append(parameter)
+        if numbers and number < numbers[0]:
+            self.parameters.sort(key=lambda p: p.attributes_as(Parameter).number)
+
+    def remove(self, instruction: Instruction) -> None:
+        """Remove an instruction without users that is not the root.
+
+        What had to run before it still runs before what had to run after it. Raises ValueError
+        where the instruction is in use.
+        """
+        if instruction.users or instruction is self._root:
+            raise ValueError(f"{instruction} is still in use")
+        predecessors = list(instruction.control_predecessors)
+        for successor in list(instruction.control_successors):
+            successor.drop_control_predecessors([instruction])
+            for predecessor in predecessors:
+                successor.add_control_predecessor(predecessor)
+        instruction.drop_control_predecessors(predecessors)
+        for operand in instruction.operands:
+            operand.users.pop(instruction, None)
+        del self.instructions[instruction.name]
+        if instruction.opcode is Opcode.PARAMETER:
+            self.parameters.remove(instruction)
+        self.version += 1
+
+    def __repr__(self) -> str:
+        return f"<Computation {self.name}, {len(self.instructions)} instructions>"

@@ -1,0 +1,32 @@
+"""Lists of devices in the short form that XLA calls iota."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class IotaDevices:
+    """The devices 0, 1, ... reshaped to `reshape_dims` and transposed: `<=[4,2]T(1,0)`.
+
+    `permutation` is empty where nothing is transposed.
+    """
+
+    reshape_dims: tuple[int, ...]
+    permutation: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        text = f"<=[{','.join(map(str, self.reshape_dims))}]"
+        if self.permutation:
+            text += f"T({','.join(map(str, self.permutation))})"
+        return text
+
+    def as_list(self) -> list[int]:
+        """Return the device numbers, row major after the transpose."""
+        dims = self.reshape_dims
+        strides = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
+        devices = [0]
+        for axis in self.permutation or range(len(dims)):
+            devices = [d + i * strides[axis] for d in devices for i in range(dims[axis])]
+        return devices

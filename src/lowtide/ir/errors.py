@@ -1,0 +1,49 @@
+"""The exceptions of the public interface. Each says where, and what was expected."""
+
+from __future__ import annotations
+
+
+class LowtideError(Exception):
+    """The base of all errors that a user of the library is meant to catch."""
+
+
+class InputError(LowtideError):
+    """An input is malformed. `position` is a path in protobuf input, e.g. `computations[2]`."""
+
+    def __init__(self, message: str, *, file: str = "", position: str = "") -> None:
+        self.message = message
+        self.file = file
+        self.position = position
+        super().__init__(": ".join([part for part in (file, position, message) if part]))
+
+
+class HloTextError(InputError):
+    """The text is not valid HLO. `line` and `column` count from 1."""
+
+    def __init__(
+        self, message: str, *, line: int, column: int, excerpt: str = "", file: str = ""
+    ) -> None:
+        self.line = line
+        self.column = column
+        self.excerpt = excerpt
+        where = f"{file or '<text>'}:{line}:{column}"
+        shown = f"\n{excerpt}" if excerpt else ""
+        super().__init__(f"{message}{shown}", position=where)
+
+
+class HloProtoError(InputError):
+    """The bytes are not a valid HLO protobuf; `position` is the path of the bad field."""
+
+
+class InvalidModuleError(LowtideError):
+    """The module breaks a rule of HLO. `line` is its line in the text, 0 where unknown."""
+
+    def __init__(self, message: str, *, instruction: str = "", where: str = "", line: int = 0):
+        self.message = message
+        self.instruction = instruction
+        self.line = line
+        super().__init__(": ".join([part for part in (where, instruction, message) if part]))
+
+
+class UnsupportedOpError(LowtideError, NotImplementedError):
+    """A valid operation that this part of lowtide cannot do; the message says what works."""

@@ -1,0 +1,277 @@
+"""Literals: constant values on NumPy and ml_dtypes arrays, and their HLO text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, final
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.shape import Shape
+
+Array = npt.NDArray[Any]
+
+DTYPES: Final[dict[ElementType, np.dtype[Any]]] = {
+    ElementType.PRED: np.dtype(np.bool_),
+    ElementType.S1: np.dtype(ml_dtypes.int1),
+    ElementType.S2: np.dtype(ml_dtypes.int2),
+    ElementType.S4: np.dtype(ml_dtypes.int4),
+    ElementType.S8: np.dtype(np.int8),
+    ElementType.S16: np.dtype(np.int16),
+    ElementType.S32: np.dtype(np.int32),
+    ElementType.S64: np.dtype(np.int64),
+    ElementType.U1: np.dtype(ml_dtypes.uint1),
+    ElementType.U2: np.dtype(ml_dtypes.uint2),
+    ElementType.U4: np.dtype(ml_dtypes.uint4),
+    ElementType.U8: np.dtype(np.uint8),
+    ElementType.U16: np.dtype(np.uint16),
+    ElementType.U32: np.dtype(np.uint32),
+    ElementType.U64: np.dtype(np.uint64),
+    ElementType.F16: np.dtype(np.float16),
+    ElementType.F32: np.dtype(np.float32),
+    ElementType.F64: np.dtype(np.float64),
+    ElementType.BF16: np.dtype(ml_dtypes.bfloat16),
+    ElementType.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    ElementType.F8E4M3: np.dtype(ml_dtypes.float8_e4m3),
+    ElementType.F8E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
+    ElementType.F8E4M3B11FNUZ: np.dtype(ml_dtypes.float8_e4m3b11fnuz),
+    ElementType.F8E3M4: np.dtype(ml_dtypes.float8_e3m4),
+    ElementType.F8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
+    ElementType.F8E4M3FNUZ: np.dtype(ml_dtypes.float8_e4m3fnuz),
+    ElementType.F8E8M0FNU: np.dtype(ml_dtypes.float8_e8m0fnu),
+    ElementType.F4E2M1FN: np.dtype(ml_dtypes.float4_e2m1fn),
+    ElementType.F6E3M2FN: np.dtype(ml_dtypes.float6_e3m2fn),
+    ElementType.F6E2M3FN: np.dtype(ml_dtypes.float6_e2m3fn),
+    ElementType.C64: np.dtype(np.complex64),
+    ElementType.C128: np.dtype(np.complex128),
+}
+"""The NumPy dtype of each array element type; narrow types take one byte per element."""
+
+ELEMENT_TYPES: Final = {dtype: element_type for element_type, dtype in DTYPES.items()}
+
+PRINT_LIMIT: Final = 10
+"""XLA's text shows `{...}` instead of the value of an array with more elements than this."""
+
+
+@final
+class Literal:
+    """A constant value of a given shape.
+
+    `value` is an array of the logical dimensions (never written to), a tuple of literals for a
+    tuple shape, or None for a token. `elided` marks a constant whose text was `{...}`: its value
+    is not known, and `value` holds zeros.
+    """
+
+    __slots__ = ("elided", "shape", "value")
+
+    def __init__(
+        self, shape: Shape, value: Array | tuple[Literal, ...] | None, *, elided: bool = False
+    ) -> None:
+        self.shape = shape
+        self.value = value
+        self.elided = elided
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+
+    @property
+    def array(self) -> Array:
+        """The value of an array literal; raises TypeError for a tuple or token."""
+        if not isinstance(self.value, np.ndarray):
+            raise TypeError(f"a literal of shape {self.shape} is not an array")
+        return self.value
+
+    @property
+    def elements(self) -> tuple[Literal, ...]:
+        """The elements of a tuple literal; raises TypeError for others."""
+        if not isinstance(self.value, tuple):
+            raise TypeError(f"a literal of shape {self.shape} is not a tuple")
+        return self.value
+
+    def __eq__(self, other: object) -> bool:
+        """Whether shape and bits are the same: NaN equals NaN, and -0 differs from 0."""
+        if not isinstance(other, Literal):
+            return NotImplemented
+        if self.shape is not other.shape or self.elided is not other.elided:
+            return False
+        if isinstance(self.value, np.ndarray) and isinstance(other.value, np.ndarray):
+            return self.value.tobytes() == other.value.tobytes()
+        return self.value == other.value
+
+    def __hash__(self) -> int:
+        if isinstance(self.value, np.ndarray):
+            return hash((self.shape, self.value.tobytes()))
+        return hash((self.shape, self.value))
+
+    def text(self, *, large: bool = False) -> str:
+        """Return the HLO text of the value, without its shape.
+
+        Arrays of more than `PRINT_LIMIT` elements are shown as `{...}` unless `large`.
+        """
+        return literal_text(self, large=large)
+
+    def __repr__(self) -> str:
+        return f"<Literal {self.shape} {self.text()}>"
+
+
+def array_literal(shape: Shape, array: Array) -> Literal:
+    """Return the literal of `shape` with the values of `array`, cast to the element type.
+
+    Raises ValueError where the dimensions differ.
+    """
+    value = np.asarray(array, DTYPES[shape.element_type])
+    if value.shape != shape.dimensions:
+        raise ValueError(f"an array of shape {list(value.shape)} is no literal of {shape}")
+    return Literal(shape, value)
+
+
+def zero_literal(shape: Shape, *, elided: bool = False) -> Literal:
+    """Return the literal of `shape` whose elements are all 0."""
+    if shape.is_tuple:
+        return Literal(shape, tuple([zero_literal(x) for x in shape.tuple_shapes]), elided=elided)
+    if not shape.is_array:
+        return Literal(shape, None)
+    scalar = np.zeros((), DTYPES[shape.element_type])
+    return Literal(shape, np.broadcast_to(scalar, shape.dimensions), elided=elided)
+
+
+# -- text --------------------------------------------------------------------------------------
+
+_MAX_DIGITS: Final = {
+    ElementType.F16: 5,
+    ElementType.BF16: 4,
+    ElementType.F8E5M2: 2,
+    ElementType.F8E4M3: 3,
+    ElementType.F8E4M3FN: 3,
+    ElementType.F8E4M3B11FNUZ: 3,
+    ElementType.F8E3M4: 3,
+    ElementType.F8E5M2FNUZ: 2,
+    ElementType.F8E4M3FNUZ: 3,
+    ElementType.F8E8M0FNU: 2,
+    ElementType.F4E2M1FN: 2,
+    ElementType.F6E3M2FN: 2,
+    ElementType.F6E2M3FN: 3,
+}
+"""Significant digits with which XLA prints each narrow floating point type."""
+
+
+def _shortest(value: float, few: int, many: int, cast: Callable[[float], Any]) -> str:
+    text = f"{value:.{few}g}"
+    return text if cast(float(text)) == value else f"{value:.{many}g}"
+
+
+def float_text(value: Any, element_type: ElementType) -> str:
+    """Return the text of one floating point number as XLA prints it."""
+    number = float(value)
+    if number != number:
+        return _nan_text(value, element_type)
+    if number in (float("inf"), float("-inf")):
+        return "inf" if number > 0 else "-inf"
+    if element_type is ElementType.F32:
+        return _shortest(number, 6, 9, np.float32)
+    if element_type is ElementType.F64:
+        return _shortest(number, 15, 17, float)
+    return f"{number:.{_MAX_DIGITS[element_type]}g}"
+
+
+_MANTISSA_BITS: Final = {
+    ElementType.F64: 52,
+    ElementType.F32: 23,
+    ElementType.F16: 10,
+    ElementType.BF16: 7,
+    ElementType.F8E5M2: 2,
+    ElementType.F8E4M3: 3,
+    ElementType.F8E3M4: 4,
+}
+"""Mantissa bits of the types whose NaN has a payload."""
+
+
+def nan_payload_bits(element_type: ElementType) -> int:
+    """Return how many bits a NaN of this type can carry; 0 for types with a single NaN."""
+    return _MANTISSA_BITS.get(element_type, 0)
+
+
+def _nan_text(value: Any, element_type: ElementType) -> str:
+    bits = _MANTISSA_BITS.get(element_type)
+    if bits is None:
+        if element_type in (ElementType.F8E4M3FN,) and _raw_bits(value, element_type) >> 7:
+            return "-nan"
+        return "nan"
+    raw = _raw_bits(value, element_type)
+    sign = "-" if raw >> (element_type.bits - 1) else ""
+    payload = raw & ((1 << bits) - 1)
+    quiet = 1 << (bits - 1)
+    return f"{sign}nan" if payload == quiet else f"{sign}nan(0x{payload:x})"
+
+
+def _raw_bits(value: Any, element_type: ElementType) -> int:
+    return int.from_bytes(np.asarray(value, DTYPES[element_type]).tobytes(), "little")
+
+
+def _element_formatter(shape: Shape) -> Callable[[Any], str]:
+    element_type = shape.element_type
+    if element_type is ElementType.PRED:
+        if shape.dimensions:
+            return lambda x: "1" if x else "0"
+        return lambda x: "true" if x else "false"
+    if element_type.is_complex:
+        part = ElementType.F32 if element_type is ElementType.C64 else ElementType.F64
+        return lambda x: f"({float_text(x.real, part)}, {float_text(x.imag, part)})"
+    if element_type.is_floating:
+        return lambda x: float_text(x, element_type)
+    return lambda x: str(int(x))
+
+
+def literal_text(literal: Literal, *, large: bool = False) -> str:
+    """Return the HLO text of a literal's value; see `Literal.text`."""
+    shape = literal.shape
+    if shape.is_tuple:
+        if shape.tuple_shapes and not large and _leaf_elements(shape) > PRINT_LIMIT:
+            return "{...}"
+        parts = []
+        for i, element in enumerate(literal.elements):
+            mark = f"/*index={i}*/" if i and i % 5 == 0 else ""
+            parts.append(f"{mark}{literal_text(element, large=True)}")
+        return f"( {', '.join(parts)} )" if parts else "()"
+    if not shape.is_array:
+        return ""
+    if literal.elided or (shape.dimensions and not large and shape.element_count > PRINT_LIMIT):
+        return "{...}"
+    return _array_text(literal)
+
+
+def _leaf_elements(shape: Shape) -> int:
+    return sum([leaf.element_count for _, leaf in shape.leaves() if leaf.is_array])
+
+
+def _array_text(literal: Literal) -> str:
+    shape, value = literal.shape, literal.array
+    form = _element_formatter(shape)
+    if not shape.dimensions:
+        return form(value[()])
+    values = [form(x) for x in value.reshape(-1)]
+    return _nested(shape.dimensions, values)
+
+
+def _nested(dimensions: tuple[int, ...], values: list[str]) -> str:
+    """Return the row-major `values` in nested braces; the innermost dimensions are joined first."""
+    rank = len(dimensions)
+    if rank == 1:
+        return "{" + ", ".join(values) + "}"
+    rows = values
+    for axis in range(rank - 1, -1, -1):
+        size = dimensions[axis]
+        count = 1
+        for d in dimensions[:axis]:
+            count *= d
+        grouped = []
+        for i in range(count):
+            items = rows[i * size : (i + 1) * size]
+            text = "{ " + ", ".join(items) + " }" if items else "{ }"
+            if rank > 3 and 0 < axis < rank - 1:
+                text = f"{{ /*i{axis - 1}={i % dimensions[axis - 1]}*/ " + text[2:]
+            grouped.append(text)
+        rows = grouped
+    return rows[0] if rows else "{ }"

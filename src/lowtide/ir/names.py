@@ -1,0 +1,57 @@
+"""Unique names, numbered as XLA numbers them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_SUFFIX: Final = re.compile(r"(.+)\.([+-]?\d+)", re.DOTALL)
+_LARGEST: Final = 2**63 - 1
+
+
+def sanitize(name: str) -> str:
+    """Return `name` with each illegal character replaced by `_`; never empty."""
+    if not name:
+        return "name"
+    name = _ILLEGAL.sub("_", name)
+    if not (name[0].isalpha() or name[0] == "_"):
+        name = "_" + name[1:]
+    if name.startswith("__") and not name.startswith("__xla_"):
+        name = "a" + name[1:]
+    return name
+
+
+class NameUniquer:
+    """Hands out names which differ from all names that it handed out before.
+
+    A taken name keeps its stem and gets the smallest number that is free: `add`, `add.1`, ...
+    """
+
+    __slots__ = ("_next", "_used")
+
+    def __init__(self) -> None:
+        self._used: dict[str, set[int]] = {}
+        self._next: dict[str, int] = {}
+
+    def unique(self, name: str) -> str:
+        """Return `name`, or the name with the next free number where it is taken."""
+        stem, number, has_number = name, 0, False
+        if "." in name:
+            match = _SUFFIX.fullmatch(name)
+            if match is not None and abs(int(match[2])) <= _LARGEST:
+                stem, number, has_number = match[1], int(match[2]), True
+        used = self._used.get(stem)
+        if used is None:
+            self._used[stem] = {number}
+        elif number not in used:
+            used.add(number)
+        else:
+            number = self._next.get(stem, 0)
+            while number in used:
+                number += 1
+            used.add(number)
+            self._next[stem] = number + 1
+        if number == 0:
+            return f"{stem}.0" if has_number else stem
+        return f"{stem}.{number}"

@@ -1,0 +1,26 @@
+"""Schedule: the order of execution of each computation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lowtide.ir.computation import Computation
+    from lowtide.ir.instruction import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A total order of the instructions of each computation that runs as control flow.
+
+    Fused computations have no entry. A sequence holds each instruction once, operands and
+    control predecessors before the instructions that wait for them.
+    """
+
+    sequences: Mapping[Computation, tuple[Instruction, ...]] = field(default_factory=dict)
+
+    def sequence(self, computation: Computation) -> tuple[Instruction, ...]:
+        """Return the order of one computation; raises KeyError where it is not scheduled."""
+        return self.sequences[computation]

@@ -1,0 +1,123 @@
+"""Orders in which to walk instructions and computations. Iterative, hence safe at any depth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from lowtide.ir.opcode import Opcode
+
+if TYPE_CHECKING:
+    from lowtide.ir.computation import Computation
+    from lowtide.ir.instruction import Instruction
+    from lowtide.ir.module import Module
+
+
+def post_order(computation: Computation) -> list[Instruction]:
+    """Return all instructions, operands and control predecessors before those that wait for them.
+
+    The walk starts at each instruction without users, in order of creation, and visits operands
+    from first to last: the order in which XLA prints.
+    """
+    order: list[Instruction] = []
+    visiting: set[Instruction] = set()
+    done: set[Instruction] = set()
+    for start in computation.instructions.values():
+        if start.users or start in done:
+            continue
+        _visit(start, visiting, done, order)
+    if len(order) != len(computation.instructions):
+        for start in computation.instructions.values():
+            if start not in done:
+                _visit(start, visiting, done, order)
+    return order
+
+
+def _visit(
+    start: Instruction,
+    visiting: set[Instruction],
+    done: set[Instruction],
+    order: list[Instruction],
+) -> None:
+    stack = [start]
+    while stack:
+        instruction = stack[-1]
+        if instruction in done:
+            stack.pop()
+        elif instruction in visiting:
+            stack.pop()
+            done.add(instruction)
+            order.append(instruction)
+        else:
+            visiting.add(instruction)
+            if instruction.control_predecessors:
+                stack.extend(reversed(list(instruction.control_predecessors)))
+            stack.extend(reversed(instruction.operands))
+
+
+def sequence(computation: Computation) -> Iterable[Instruction]:
+    """Return the instructions in schedule order where there is one, else in post order."""
+    schedule = computation.module.schedule
+    if schedule is not None and computation in schedule.sequences:
+        return schedule.sequences[computation]
+    return post_order(computation)
+
+
+def computation_post_order(module: Module) -> list[Computation]:
+    """Return all computations, callees before callers, computations without callers in order.
+
+    A cycle in the call graph, which the verifier rejects, does not stop the walk.
+    """
+    called = {
+        callee
+        for computation in module.computations.values()
+        for instruction in computation.instructions.values()
+        for callee in instruction.called_computations
+    }
+    order: list[Computation] = []
+    done: set[Computation] = set()
+    for computation in module.computations.values():
+        if computation not in called:
+            _visit_computation(computation, done, order)
+    for computation in module.computations.values():
+        _visit_computation(computation, done, order)
+    return order
+
+
+def _visit_computation(
+    start: Computation, done: set[Computation], order: list[Computation]
+) -> None:
+    if start in done:
+        return
+    done.add(start)
+    stack = [(start, iter(callees(start)))]
+    while stack:
+        computation, remaining = stack[-1]
+        for callee in remaining:
+            if callee not in done:
+                done.add(callee)
+                stack.append((callee, iter(callees(callee))))
+                break
+        else:
+            stack.pop()
+            order.append(computation)
+
+
+def callees(computation: Computation) -> list[Computation]:
+    """Return the computations called from here, in order of first call, without repeats."""
+    found: dict[Computation, None] = {}
+    for instruction in computation.instructions.values():
+        for callee in instruction.called_computations:
+            found[callee] = None
+    return list(found)
+
+
+def fused_computations(module: Module) -> set[Computation]:
+    """Return the computations that are the body of a fusion."""
+    return {
+        callee
+        for computation in module.computations.values()
+        for instruction in computation.instructions.values()
+        if instruction.opcode is Opcode.FUSION
+        for callee in instruction.called_computations
+    }
