@@ -111,6 +111,45 @@ class Computation:
         self.version += 1
         return instruction
 
+    def append(
+        self,
+        name: str,
+        opcode: Opcode,
+        shape: Shape,
+        operands: tuple[Instruction, ...] = (),
+        attributes: Attributes = NO_ATTRIBUTES,
+        called_computations: tuple[Computation, ...] = (),
+    ) -> Instruction:
+        """Create an instruction whose name is kept: for readers of modules.
+
+        The name must be free in this computation; `Module.adopt` makes it unique in the module.
+        """
+        instruction = Instruction(
+            name,
+            opcode,
+            shape,
+            operands,
+            attributes,
+            called_computations,
+            self,
+            self._next_id,
+        )
+        self._next_id += 1
+        self.instructions[name] = instruction
+        if opcode is Opcode.PARAMETER:
+            self._insert_parameter(instruction)
+        return instruction
+
+    def rename_uniquely(self) -> None:
+        """Register the names of all instructions with the module, and number those taken."""
+        unique = self.module.instruction_names.unique
+        changed = False
+        for name, instruction in self.instructions.items():
+            instruction.name = unique(name)
+            changed |= instruction.name != name
+        if changed:
+            self.instructions = {x.name: x for x in self.instructions.values()}
+
     def _insert_parameter(self, parameter: Instruction) -> None:
         number = parameter.attributes_as(Parameter).number
         numbers = [p.attributes_as(Parameter).number for p in self.parameters[-1:]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final, final
 
@@ -228,22 +229,15 @@ def literal_text(literal: Literal, *, large: bool = False) -> str:
     """Return the HLO text of a literal's value; see `Literal.text`."""
     shape = literal.shape
     if shape.is_tuple:
-        if shape.tuple_shapes and not large and _leaf_elements(shape) > PRINT_LIMIT:
+        if not large or literal.elided:
             return "{...}"
-        parts = []
-        for i, element in enumerate(literal.elements):
-            mark = f"/*index={i}*/" if i and i % 5 == 0 else ""
-            parts.append(f"{mark}{literal_text(element, large=True)}")
-        return f"( {', '.join(parts)} )" if parts else "()"
+        parts = [literal_text(element, large=True) for element in literal.elements]
+        return f"({', '.join(parts)})"
     if not shape.is_array:
         return ""
     if literal.elided or (shape.dimensions and not large and shape.element_count > PRINT_LIMIT):
         return "{...}"
     return _array_text(literal)
-
-
-def _leaf_elements(shape: Shape) -> int:
-    return sum([leaf.element_count for _, leaf in shape.leaves() if leaf.is_array])
 
 
 def _array_text(literal: Literal) -> str:
@@ -252,26 +246,28 @@ def _array_text(literal: Literal) -> str:
     if not shape.dimensions:
         return form(value[()])
     values = [form(x) for x in value.reshape(-1)]
+    if shape.rank == 1:
+        return "{" + ", ".join(values) + "}"
     return _nested(shape.dimensions, values)
 
 
 def _nested(dimensions: tuple[int, ...], values: list[str]) -> str:
-    """Return the row-major `values` in nested braces; the innermost dimensions are joined first."""
+    """Return the row-major `values` in nested braces, joined from the innermost dimension out.
+
+    With more than three dimensions a comment tells the position in all but the last two.
+    """
     rank = len(dimensions)
-    if rank == 1:
-        return "{" + ", ".join(values) + "}"
     rows = values
     for axis in range(rank - 1, -1, -1):
         size = dimensions[axis]
-        count = 1
-        for d in dimensions[:axis]:
-            count *= d
+        tight = axis == rank - 1 and size <= 1
         grouped = []
-        for i in range(count):
-            items = rows[i * size : (i + 1) * size]
-            text = "{ " + ", ".join(items) + " }" if items else "{ }"
-            if rank > 3 and 0 < axis < rank - 1:
-                text = f"{{ /*i{axis - 1}={i % dimensions[axis - 1]}*/ " + text[2:]
-            grouped.append(text)
+        for i in range(math.prod(dimensions[:axis])):
+            items = ", ".join(rows[i * size : (i + 1) * size])
+            mark = f"/*i{axis - 1}={i % dimensions[axis - 1]}*/ " if 0 < axis < rank - 1 else ""
+            mark = mark if rank > 3 else ""
+            grouped.append(f"{{{items}}}" if tight else f"{{ {mark}{items} }}")
         rows = grouped
-    return rows[0] if rows else "{ }"
+    if 0 in dimensions[: rank - 1] and dimensions[0] == 0:
+        return "{  }"
+    return rows[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
@@ -146,6 +147,19 @@ class Module:
         self._next_id += 1
         self.computations[unique] = computation
         return computation
+
+    def new_computation(self, name: str) -> Computation:
+        """Create a computation that is not in the module yet: for readers of modules."""
+        computation = Computation(name, self, self._next_id)
+        self._next_id += 1
+        return computation
+
+    def adopt(self, computations: Iterable[Computation]) -> None:
+        """Add computations made by `new_computation`, numbering names which are taken."""
+        for computation in computations:
+            computation.name = self.computation_names.unique(computation.name)
+            computation.rename_uniquely()
+            self.computations[computation.name] = computation
 
     def remove_computation(self, computation: Computation) -> None:
         """Remove a computation, which no remaining instruction may call."""

@@ -36,6 +36,8 @@ class NameUniquer:
 
     def unique(self, name: str) -> str:
         """Return `name`, or the name with the next free number where it is taken."""
+        if name.startswith("__"):
+            name = sanitize(name)
         stem, number, has_number = name, 0, False
         if "." in name:
             match = _SUFFIX.fullmatch(name)

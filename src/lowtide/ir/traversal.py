@@ -104,10 +104,16 @@ def _visit_computation(
 
 
 def callees(computation: Computation) -> list[Computation]:
-    """Return the computations called from here, in order of first call, without repeats."""
+    """Return the computations called from here, in order of first call, without repeats.
+
+    A loop calls its body before its condition here: the order in which XLA prints them.
+    """
     found: dict[Computation, None] = {}
     for instruction in computation.instructions.values():
-        for callee in instruction.called_computations:
+        called = instruction.called_computations
+        if instruction.opcode is Opcode.WHILE:
+            called = called[::-1]
+        for callee in called:
             found[callee] = None
     return list(found)
 

@@ -1,0 +1,1 @@
+"""lowtide: a tensor compiler whose centre is memory."""

@@ -1,0 +1,126 @@
+"""Asynchronous sugar: `X-start`, `X-update` and `X-done` around a generated computation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import lowtide.ir.attributes as ir
+from lowtide.frontend.hlo_text.syntax import SYNTAX
+from lowtide.ir.annotations import Annotations
+from lowtide.ir.computation import Computation
+from lowtide.ir.instruction import Instruction
+from lowtide.ir.opcode import ASYNC, Opcode
+from lowtide.ir.shape import Shape
+
+if TYPE_CHECKING:
+    from lowtide.frontend.hlo_text.instruction_parser import ParsedAttributes
+    from lowtide.frontend.hlo_text.parser import ModuleParser
+
+
+def wrap_async(
+    parser: ModuleParser,
+    position: int,
+    wrapped: Opcode | None,
+    shape: Shape,
+    operands: tuple[Instruction, ...],
+    parsed: ParsedAttributes,
+) -> Computation:
+    """Return the computation that an async-start runs, made from its sugar if it is sugar."""
+    lexer = parser.lexer
+    elements = shape.tuple_shapes
+    if not shape.is_tuple or len(elements) < 2 or not elements[0].is_tuple:
+        lexer.fail("an async-start has the shape ((operands...), result, contexts...)", position)
+    found = [operand.shape for operand in operands]
+    declared = elements[0].tuple_shapes
+    if len(found) != len(declared):
+        lexer.fail(
+            f"the shape of the async-start names {len(declared)} operands, found {len(found)}",
+            position,
+        )
+    if wrapped is None:
+        callees = parsed.computations.get("calls")
+        if callees is None:
+            lexer.fail("async-start needs the attribute calls=", position)
+        callee = callees[0]
+        if callee in parser.async_starts:
+            lexer.fail(f"computation {callee.name} is called by two async-start", position)
+    else:
+        callee = _generate(parser, position, wrapped, elements[1], declared, parsed)
+    parser.async_starts.add(callee)
+    thread = parsed.values.get("async_execution_thread", ir.MAIN_THREAD)
+    if wrapped is not None or "async_execution_thread" in parsed.values:
+        callee.execution_thread = thread
+    return callee
+
+
+def _generate(
+    parser: ModuleParser,
+    position: int,
+    wrapped: Opcode,
+    result: Shape,
+    declared: tuple[Shape, ...],
+    parsed: ParsedAttributes,
+) -> Computation:
+    """Return a new computation whose root is the wrapped instruction."""
+    lexer = parser.lexer
+    syntax = SYNTAX[wrapped]
+    called = parsed.called(syntax)
+    shapes = list(declared)
+    if wrapped in (Opcode.CALL, Opcode.FUSION) and called:
+        shapes = [p.shape for p in called[0].parameters] or shapes
+        result = called[0].root.shape
+    computation = parser.new_computation("async_wrapped")
+    parameters = []
+    for number, operand in enumerate(shapes):
+        name = "async_param" if number == 0 else f"async_param.{number}"
+        parameters.append(
+            computation.append(name, Opcode.PARAMETER, operand, (), ir.Parameter(number))
+        )
+    for key in syntax.required:
+        if key not in parsed.values:
+            lexer.fail(f"{wrapped.value} needs the attribute {key}=", position)
+    if syntax.arity is not None and len(shapes) != syntax.arity:
+        lexer.fail(f"{wrapped.value} takes {syntax.arity} operands, found {len(shapes)}", position)
+    values = {key: v for key, v in parsed.values.items() if key != "async_execution_thread"}
+    computation.root = computation.append(
+        "async_op", wrapped, result, tuple(parameters), syntax.build(values, shapes), called
+    )
+    _move_annotations(computation.root, parsed)
+    parser.finish_computation(computation)
+    return computation
+
+
+def _move_annotations(root: Instruction, parsed: ParsedAttributes) -> None:
+    """Attributes of the sugar belong to the async-start; the wrapped instruction has a copy."""
+    if parsed.generic:
+        root.set_annotations(Annotations(**parsed.generic))
+
+
+def check_async(
+    parser: ModuleParser,
+    position: int,
+    opcode: Opcode,
+    wrapped: Opcode | None,
+    shape: Shape,
+    operands: tuple[Instruction, ...],
+    parsed: ParsedAttributes,
+) -> Computation:
+    """Return the computation of an async-update or -done, which is that of its operand."""
+    lexer = parser.lexer
+    if len(operands) != 1:
+        lexer.fail(f"{opcode.value} takes 1 operand, found {len(operands)}", position)
+    operand = operands[0]
+    if operand.opcode not in ASYNC or operand.opcode is Opcode.ASYNC_DONE:
+        lexer.fail(f"{opcode.value} reads an async-start or -update, not {operand.name}", position)
+    callee = operand.called_computations[0]
+    if wrapped is not None and callee.root.opcode is not wrapped:
+        found = callee.root.opcode.value
+        lexer.fail(f"expected the wrapped opcode {found}, found {wrapped.value}", position)
+    declared = parsed.computations.get("calls")
+    if declared is not None and declared[0] is not callee:
+        lexer.fail(f"expected calls={callee.name}, found {declared[0].name}", position)
+    thread = parsed.values.get("async_execution_thread", callee.execution_thread)
+    if thread != callee.execution_thread:
+        lexer.fail(f"expected the execution thread {callee.execution_thread!r}, found {thread!r}",
+                   position)
+    return callee

@@ -1,0 +1,138 @@
+"""What XLA's parser checks besides the grammar; all else is for the verifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import lowtide.ir.attributes as ir
+from lowtide.frontend.hlo_text.lexer import Lexer
+from lowtide.ir.computation import Computation
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.instruction import Instruction
+from lowtide.ir.opcode import Opcode
+from lowtide.ir.shape import UNBOUNDED
+
+Check = Callable[[Lexer, Instruction, int], None]
+
+
+def check_instruction(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    """Fail at `start` where an instruction breaks a rule that belongs to the syntax."""
+    check = _CHECKS.get(instruction.opcode)
+    if check is not None:
+        check(lexer, instruction, start)
+
+
+def _check_reshape(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    shape, operand = instruction.shape, instruction.operands[0].shape
+    if UNBOUNDED in shape.dimensions or UNBOUNDED in operand.dimensions:
+        return
+    if not shape.is_array or not operand.is_array:
+        lexer.fail("reshape is for arrays", start)
+    if shape.element_count != operand.element_count:
+        lexer.fail(
+            f"reshape of {operand} ({operand.element_count} elements) to {shape} "
+            f"({shape.element_count} elements)",
+            start,
+        )
+
+
+def _check_tuple(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    elements = instruction.shape.tuple_shapes
+    if not instruction.shape.is_tuple or len(elements) != len(instruction.operands):
+        count = len(instruction.operands)
+        lexer.fail(f"a tuple of {count} operands cannot have shape {instruction.shape}", start)
+
+
+def _check_element(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    operand = instruction.operands[0]
+    index = instruction.attributes_as(ir.GetTupleElement).index
+    elements = operand.shape.tuple_shapes if operand.shape.is_tuple else ()
+    if not 0 <= index < len(elements):
+        lexer.fail(f"{operand.name} of shape {operand.shape} has no element {index}", start)
+
+
+def _check_conditional(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    if not instruction.operands:
+        lexer.fail("conditional needs a predicate or a branch index", start)
+    shape = instruction.operands[0].shape
+    if not shape.is_array or shape.dimensions:
+        lexer.fail(f"the first operand of conditional must be a scalar, not {shape}", start)
+    if shape.element_type not in (ElementType.PRED, ElementType.S32):
+        lexer.fail(f"the first operand of conditional must be pred or s32, not {shape}", start)
+    predicated = shape.element_type is ElementType.PRED
+    branches = len(instruction.called_computations)
+    if predicated and branches != 2:
+        lexer.fail("a conditional on pred has a true and a false branch", start)
+    if len(instruction.operands) != branches + 1:
+        found = len(instruction.operands) - 1
+        lexer.fail(f"conditional has {branches} branches, but {found} operands for them", start)
+
+
+def _check_custom_call(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    layouts = instruction.attributes_as(ir.CustomCall).operand_layouts
+    if layouts is None:
+        return
+    if len(layouts) != len(instruction.operands):
+        wanted, found = len(instruction.operands), len(layouts)
+        lexer.fail(f"expected {wanted} operand layout constraints, found {found}", start)
+    for number, (layout, operand) in enumerate(zip(layouts, instruction.operands, strict=True)):
+        if not layout.compatible(operand.shape):
+            lexer.fail(
+                f"operand layout constraint {number} is {layout}, the operand is {operand.shape}",
+                start,
+            )
+
+
+def _check_infeed(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    if not instruction.shape.is_tuple or not instruction.shape.tuple_shapes:
+        lexer.fail("infeed has a tuple shape that is not empty", start)
+
+
+def _check_dynamic_reshape(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    if not instruction.operands:
+        lexer.fail("dynamic-reshape needs at least one operand", start)
+
+
+def _check_channel(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    operand = instruction.operands[0]
+    if not isinstance(operand.attributes, ir.Channel):
+        return
+    wanted = operand.attributes.channel_id
+    found = instruction.attributes_as(ir.Channel).channel_id
+    if wanted != found:
+        lexer.fail(f"{operand.name} is on channel {wanted}, this on channel {found}", start)
+
+
+def _check_compare(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    order = instruction.attributes_as(ir.Compare).type
+    element_type = instruction.operands[0].shape.element_type
+    floating = element_type.is_floating or element_type.is_complex
+    if floating != (order in ("FLOAT", "TOTALORDER")) and element_type.is_array:
+        lexer.fail(f"compare of {element_type.value} cannot have type={order}", start)
+
+
+_CHECKS: Final[dict[Opcode, Check]] = {
+    Opcode.RESHAPE: _check_reshape,
+    Opcode.TUPLE: _check_tuple,
+    Opcode.GET_TUPLE_ELEMENT: _check_element,
+    Opcode.CONDITIONAL: _check_conditional,
+    Opcode.CUSTOM_CALL: _check_custom_call,
+    Opcode.INFEED: _check_infeed,
+    Opcode.DYNAMIC_RESHAPE: _check_dynamic_reshape,
+    Opcode.SEND_DONE: _check_channel,
+    Opcode.RECV_DONE: _check_channel,
+}
+
+
+def check_computation(lexer: Lexer, computation: Computation, start: int) -> None:
+    """Fail where the parameters are not numbered 0, 1, ... each once."""
+    for number, parameter in enumerate(computation.parameters):
+        found = parameter.attributes_as(ir.Parameter).number
+        if found == number:
+            continue
+        if found < number:
+            lexer.fail(f"parameter number {found} stands twice", parameter.position)
+        lexer.fail(
+            f"parameter number {number} is missing, found {found} instead", parameter.position
+        )

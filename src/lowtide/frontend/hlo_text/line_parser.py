@@ -1,0 +1,188 @@
+"""The fast path: a whole instruction line by one regular expression and a few tables.
+
+It decides nothing by itself. A line of a form not seen before goes through the general parser,
+and what that made of its shape and attributes is remembered for the next line of the same form.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, final
+
+import lowtide.ir.attributes as ir
+from lowtide.frontend.hlo_text.checks import check_instruction
+from lowtide.frontend.hlo_text.lexer import KEYWORDS
+from lowtide.frontend.hlo_text.literal_parser import parse_literal
+from lowtide.frontend.hlo_text.metadata_parser import CANONICAL, decode_canonical
+from lowtide.frontend.hlo_text.syntax import SYNTAX
+from lowtide.ir.annotations import Annotations
+from lowtide.ir.computation import Computation
+from lowtide.ir.element_type import BY_KEYWORD
+from lowtide.ir.instruction import Instruction
+from lowtide.ir.lazy_metadata import LazyMetadata
+from lowtide.ir.opcode import ASYNC, Opcode
+from lowtide.ir.shape import Shape
+
+if TYPE_CHECKING:
+    from lowtide.frontend.hlo_text.parser import ModuleParser
+
+_LINE: Final = re.compile(
+    r"[ \t\r\n]*(ROOT )?(%?)([A-Za-z_][\w.-]*) = "
+    r"([a-z]\w*\[[\d,<=]*\](?:\{[\w,:()]*\})?|\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)) "
+    r"([a-z][a-z0-9-]*)\(([^()\n]*)\)([^\n]*[^,\n]|)\n(?![ \t\r\n]*[,/])",
+    re.ASCII,
+)
+_CALLS: Final = re.compile(r", (to_apply|condition|body|calls|select|scatter)=%?([A-Za-z_][\w.-]*)")
+_METADATA: Final = ", metadata={"
+_RESERVED: Final = KEYWORDS | set(BY_KEYWORD)
+_EXCLUDED: Final = ASYNC | {Opcode.CONDITIONAL, Opcode.MAP, Opcode.OUTFEED, Opcode.DOMAIN}
+"""Opcodes whose attributes depend on more than their text, or which make computations."""
+_SHORT: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What lines of one form have in common."""
+
+    opcode: Opcode
+    arity: int | None
+    attributes: ir.Attributes
+    annotations: Annotations
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A line that the general parser is about to read, as the fast path took it apart."""
+
+    shape_text: str
+    key: tuple[str, str, str]
+    callees: tuple[str, ...]
+    metadata: str | None
+
+
+@final
+class LineParser:
+    """Reads consecutive lines of known forms into a computation."""
+
+    __slots__ = ("_forms", "_literals", "_pending", "_shapes", "parser")
+
+    def __init__(self, parser: ModuleParser) -> None:
+        self.parser = parser
+        self._forms: dict[tuple[str, str, str], _Form] = {}
+        self._shapes: dict[str, Shape] = {}
+        self._literals: dict[tuple[Shape, str], ir.Constant] = {}
+        self._pending: _Pending | None = None
+
+    def parse(self, computation: Computation, position: int) -> tuple[int, Instruction | None]:
+        """Read lines from `position` on; return where it stopped, and the root if it passed it."""
+        self._pending = None
+        root = None
+        text = self.parser.lexer.text
+        match_line = _LINE.match
+        while True:
+            match = match_line(text, position)
+            if match is None:
+                return position, root
+            instruction = self._parse_line(computation, match)
+            if instruction is None:
+                return position, root
+            if match[1]:
+                if root is not None:
+                    return position, root
+                root = instruction
+            position = match.end()
+
+    def _parse_line(self, computation: Computation, match: re.Match[str]) -> Instruction | None:
+        _, percent, name, shape_text, opcode_text, inside, rest = match.groups()
+        known = computation.instructions
+        if name in known or (not percent and name in _RESERVED) or "/*" in rest or "//" in rest:
+            return None
+        metadata: LazyMetadata | None = None
+        start = rest.find(_METADATA)
+        if start >= 0:
+            found = CANONICAL.match(rest, start + len(_METADATA))
+            if found is None or not rest.startswith("}", found.end()):
+                return None
+            metadata = LazyMetadata(found[0], decode_canonical)
+            rest = rest[:start] + rest[found.end() + 1 :]
+        callees: tuple[str, ...] = ()
+        if "=%" in rest or ", to_apply=" in rest or ", calls=" in rest or ", body=" in rest:
+            callees = tuple([m[2] for m in _CALLS.finditer(rest)])
+            rest = _CALLS.sub(r", \1=", rest)
+        operand_type = ""
+        operands: tuple[Instruction, ...] = ()
+        plain = opcode_text not in ("parameter", "constant")
+        if inside and plain:
+            try:
+                operands = tuple([known[x.removeprefix("%")] for x in inside.split(", ")])
+            except KeyError:
+                return None
+            if opcode_text == "compare":
+                operand_type = operands[0].shape.element_type
+        key = (opcode_text, rest, operand_type)
+        form = self._forms.get(key)
+        shape = self._shapes.get(shape_text)
+        if form is None or shape is None:
+            raw = metadata.text() if metadata is not None else None
+            self._pending = _Pending(shape_text, key, callees, raw)
+            return None
+        if form.arity is not None and len(operands) != form.arity:
+            return None
+        attributes = form.attributes
+        if not plain:
+            special = self._special(form.opcode, shape, inside, match)
+            if special is None:
+                return None
+            attributes = special
+        called: tuple[Computation, ...] = ()
+        if callees:
+            computations = self.parser.computations
+            try:
+                called = tuple([computations[x] for x in callees])
+            except KeyError:
+                return None
+        instruction = computation.append(name, form.opcode, shape, operands, attributes, called)
+        instruction.position = match.start(2)
+        instruction.annotations = form.annotations
+        if metadata is not None:
+            instruction.set_metadata(metadata)
+        check_instruction(self.parser.lexer, instruction, match.start(5))
+        return instruction
+
+    def _special(
+        self, opcode: Opcode, shape: Shape, inside: str, match: re.Match[str]
+    ) -> ir.Attributes | None:
+        """Return the attributes of a parameter or constant, None where they need a closer look."""
+        if opcode is Opcode.PARAMETER:
+            if not inside.isdecimal() or len(inside) > 9:
+                return None
+            return ir.Parameter(int(inside))
+        key = (shape, inside)
+        constant = self._literals.get(key) if len(inside) <= _SHORT else None
+        if constant is None:
+            lexer = self.parser.lexer
+            lexer.seek(match.start(6))
+            constant = ir.Constant(parse_literal(lexer, shape))
+            if not lexer.at(")") or lexer.start != match.end(6):
+                return None
+            if len(inside) <= _SHORT:
+                self._literals[key] = constant
+        return constant
+
+    def learn(self, instruction: Instruction) -> None:
+        """Remember the form of the line that the general parser has just read."""
+        pending = self._pending
+        self._pending = None
+        if pending is None or instruction.opcode.value != pending.key[0]:
+            return
+        if instruction.opcode in _EXCLUDED or instruction.control_predecessors:
+            return
+        if (pending.metadata or "") != instruction.metadata.text():
+            return
+        if tuple([c.name for c in instruction.called_computations]) != pending.callees:
+            return
+        self._shapes[pending.shape_text] = instruction.shape
+        arity = SYNTAX[instruction.opcode].arity
+        form = _Form(instruction.opcode, arity, instruction.attributes, instruction.annotations)
+        self._forms[pending.key] = form

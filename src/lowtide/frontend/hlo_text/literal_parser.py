@@ -1,0 +1,303 @@
+"""Literals in HLO text: the values of constants."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from lowtide.frontend.hlo_text.lexer import Lexer
+from lowtide.frontend.hlo_text.shape_parser import parse_shape
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.literal import DTYPES, Array, Literal, nan_payload_bits, zero_literal
+from lowtide.ir.shape import Shape, tuple_shape
+
+_PART: Final = re.compile(
+    r"(?:\s+|/\*.*?\*/|//[^\n]*)*"
+    r"([{},]|\.\.\.|\([^()]*\)|[^\s{},()/]+(?:\(0x[0-9a-fA-F]+\))?)",
+    re.DOTALL,
+)
+_INTEGER: Final = re.compile(r"-?\d+")
+_NUMBER: Final = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|-?inf")
+_NAN: Final = re.compile(r"(-?)nan(?:\((0x[0-9a-fA-F]+)\))?")
+_COMPLEX: Final = re.compile(r"\(\s*([^\s,()]+)\s*,\s*([^\s,()]+)\s*\)")
+
+
+class _BadElementError(ValueError):
+    """An element is not a value of the type; the message says why."""
+
+
+def parse_literal(lexer: Lexer, shape: Shape) -> Literal:
+    """Take the value of a constant of `shape`."""
+    if shape.is_tuple:
+        return _parse_tuple(lexer, shape)
+    if shape.is_token:
+        return Literal(shape, None)
+    if not shape.is_array:
+        lexer.fail(f"there are no literals of shape {shape}")
+    return _parse_array(lexer, shape)
+
+
+def _parse_tuple(lexer: Lexer, shape: Shape) -> Literal:
+    if lexer.at("{"):
+        return _parse_elided_tuple(lexer, shape)
+    lexer.enter()
+    start = lexer.start
+    lexer.expect("(", "at the start of a tuple literal")
+    elements: list[Literal] = []
+    while not lexer.at(")"):
+        if len(elements) == len(shape.tuple_shapes):
+            lexer.fail(f"expected {len(elements)} elements in the tuple literal, found more")
+        elements.append(parse_literal(lexer, shape.tuple_shapes[len(elements)]))
+        if not lexer.eat(","):
+            break
+    lexer.expect(")", "at the end of a tuple literal")
+    if len(elements) != len(shape.tuple_shapes):
+        wanted = len(shape.tuple_shapes)
+        lexer.fail(f"expected {wanted} elements in the tuple literal, found {len(elements)}", start)
+    lexer.leave()
+    return Literal(shape, tuple(elements))
+
+
+def _parse_elided_tuple(lexer: Lexer, shape: Shape) -> Literal:
+    lexer.expect("{")
+    lexer.expect("...", "in an elided tuple literal")
+    lexer.expect("}")
+    return zero_literal(shape, elided=True)
+
+
+def parse_shaped_literal(lexer: Lexer) -> Literal:
+    """Take a literal with its shape; in a tuple each element has its own."""
+    if not lexer.at("("):
+        return parse_literal(lexer, parse_shape(lexer))
+    lexer.enter()
+    lexer.expect("(")
+    elements = []
+    while not lexer.at(")"):
+        elements.append(parse_shaped_literal(lexer))
+        if not lexer.eat(","):
+            break
+    lexer.expect(")", "at the end of a tuple literal")
+    lexer.leave()
+    return Literal(tuple_shape([x.shape for x in elements]), tuple(elements))
+
+
+def _parse_array(lexer: Lexer, shape: Shape) -> Literal:
+    """Take an array; its parts are read with one regular expression, not as tokens."""
+    parts = _Parts(lexer)
+    if not shape.dimensions:
+        offset, text = parts.take()
+        value = _element(parts, text, offset, shape.element_type)
+        parts.finish()
+        return Literal(shape, _to_array([value], shape))
+    values = _parse_nested(parts, shape)
+    parts.finish()
+    if values is None:
+        return zero_literal(shape, elided=True)
+    if len(values) != shape.element_count:
+        return _first_element(values, shape)
+    return Literal(shape, _to_array(values, shape))
+
+
+def _first_element(values: list[Any], shape: Shape) -> Literal:
+    array = np.zeros(shape.element_count, DTYPES[shape.element_type])
+    array[: len(values)] = np.array(values).astype(array.dtype)[: array.size]
+    return Literal(shape, array.reshape(shape.dimensions))
+
+
+class _Parts:
+    """The parts of an array literal: braces, commas and elements."""
+
+    __slots__ = ("lexer", "position")
+
+    def __init__(self, lexer: Lexer) -> None:
+        self.lexer = lexer
+        self.position = lexer.start
+
+    def take(self) -> tuple[int, str]:
+        match = _PART.match(self.lexer.text, self.position)
+        if match is None:
+            self.lexer.seek(self.position)
+            self.lexer.expect_fail("a literal")
+        self.position = match.end()
+        return match.start(1), match[1]
+
+    def finish(self) -> None:
+        self.lexer.seek(self.position)
+
+    def fail(self, message: str, offset: int) -> Any:
+        self.lexer.fail(message, offset)
+
+
+def _parse_nested(parts: _Parts, shape: Shape) -> list[Any] | None:
+    """Return the elements row major, or None for `{...}`.
+
+    As in XLA commas may be missing, and a bare scalar is the first element, the others being 0.
+    """
+    sizes = shape.dimensions
+    rank = len(sizes)
+    convert = _converter(shape.element_type)
+    counts = [0] * (rank + 1)
+    values: list[Any] = []
+    depth = 0
+    while True:
+        offset, text = parts.take()
+        if text == "{":
+            if depth == rank:
+                parts.fail(f"expected nested braces of rank {rank}, found another '{{'", offset)
+            _count(parts, counts, sizes, depth, offset)
+            depth += 1
+            counts[depth] = 0
+        elif text == "}":
+            if depth == 0:
+                parts.fail("unexpected '}' in the literal", offset)
+            if counts[depth] != sizes[depth - 1]:
+                wanted = sizes[depth - 1]
+                parts.fail(f"expected {wanted} elements here, found {counts[depth]}", offset)
+            depth -= 1
+            if depth == 0:
+                return values
+        elif text == "," and depth:
+            continue
+        elif text == "...":
+            return _parse_elided(parts, depth, values, offset)
+        else:
+            if depth not in (0, rank):
+                parts.fail(f"expected nested braces of rank {rank}, found rank {depth}", offset)
+            _count(parts, counts, sizes, depth, offset)
+            try:
+                values.append(convert(text))
+            except (_BadElementError, ValueError) as error:
+                parts.fail(_reason(error, text), offset)
+            if depth == 0:
+                return values
+
+
+def _count(
+    parts: _Parts, counts: list[int], sizes: tuple[int, ...], depth: int, offset: int
+) -> None:
+    counts[depth] += 1
+    if depth and counts[depth] > sizes[depth - 1]:
+        parts.fail(f"expected {sizes[depth - 1]} elements here, found more", offset)
+
+
+def _parse_elided(parts: _Parts, depth: int, values: list[Any], offset: int) -> None:
+    if depth != 1 or values:
+        parts.fail("'...' stands for all elements: {...}", offset)
+    offset, text = parts.take()
+    if text != "}":
+        parts.fail("expected '}' after '...'", offset)
+
+
+def _element(parts: _Parts, text: str, offset: int, element_type: ElementType) -> Any:
+    try:
+        return _converter(element_type)(text)
+    except (_BadElementError, ValueError) as error:
+        return parts.fail(_reason(error, text), offset)
+
+
+def _reason(error: Exception, text: str) -> str:
+    if isinstance(error, _BadElementError):
+        return str(error)
+    return f"expected a literal, found {text[:40]!r}"
+
+
+def _converter(element_type: ElementType) -> Callable[[str], Any]:
+    if element_type is ElementType.PRED:
+        return _to_bool
+    if element_type.is_complex:
+        return lambda text: _to_complex(text, element_type)
+    if element_type.is_floating:
+        return lambda text: _to_float(text, element_type)
+    return lambda text: _to_integer(text, element_type)
+
+
+def _to_bool(text: str) -> bool:
+    if text in ("true", "false"):
+        return text == "true"
+    if _INTEGER.fullmatch(text):
+        return int(text) != 0
+    raise _BadElementError(f"expected true or false, found {text[:40]!r}")
+
+
+def integer_range(element_type: ElementType) -> tuple[int, int]:
+    """Return the smallest and the largest value of an integer type."""
+    bits = element_type.bits
+    if element_type.is_unsigned:
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def _to_integer(text: str, element_type: ElementType) -> int:
+    if not _INTEGER.fullmatch(text) or len(text) > 21:
+        raise _BadElementError(f"expected an integer, found {text[:40]!r}")
+    value = int(text)
+    low, high = integer_range(element_type)
+    if not low <= value <= high:
+        wide_unsigned = element_type.bits == 64 and -(2**63) <= value < 2**64
+        if not wide_unsigned:
+            kind = element_type.value
+            raise _BadElementError(f"{value} is out of the range of {kind}, [{low}, {high}]")
+        value = (value - low) % 2**64 + low
+    return value
+
+
+def _to_float(text: str, element_type: ElementType) -> Any:
+    if text.startswith(("nan", "-nan")):
+        return _to_nan(text, element_type)
+    if not _NUMBER.fullmatch(text):
+        raise _BadElementError(f"expected a number, found {text[:40]!r}")
+    value = float(text)
+    if math.isinf(value) and "inf" not in text:
+        raise _BadElementError(f"{text[:40]} is out of the range of a double")
+    if element_type is ElementType.F64 or math.isinf(value):
+        return value
+    with np.errstate(all="ignore"):
+        rounded = np.float64(value).astype(DTYPES[element_type])
+        if not np.isfinite(rounded):
+            kind = element_type.value
+            raise _BadElementError(f"{text[:40]} is out of the range of {kind}")
+    return value
+
+
+def _to_nan(text: str, element_type: ElementType) -> Any:
+    match = _NAN.fullmatch(text)
+    if match is None:
+        raise _BadElementError(f"expected a number, found {text[:40]!r}")
+    dtype = DTYPES[element_type]
+    if match[2] is None:
+        value = np.asarray(np.nan, dtype)
+        return np.negative(value)[()] if match[1] else value[()]
+    bits = nan_payload_bits(element_type)
+    payload = int(match[2], 16)
+    if bits == 0:
+        raise _BadElementError(f"{element_type.value} has no NaN payload")
+    if not 0 < payload < 2**bits:
+        limit = 2**bits - 1
+        raise _BadElementError(f"the NaN payload {match[2]} is out of the range [1, {limit:#x}]")
+    total = element_type.bits
+    raw = payload | ((2 ** (total - 1 - bits) - 1) << bits) | (bool(match[1]) << (total - 1))
+    return np.frombuffer(raw.to_bytes(dtype.itemsize, "little"), dtype)[0]
+
+
+def _to_complex(text: str, element_type: ElementType) -> complex:
+    part = ElementType.F32 if element_type is ElementType.C64 else ElementType.F64
+    match = _COMPLEX.fullmatch(text)
+    if match is None:
+        return complex(float(_to_float(text, part)))
+    return complex(float(_to_float(match[1], part)), float(_to_float(match[2], part)))
+
+
+def _to_array(values: list[Any], shape: Shape) -> Array:
+    dtype = DTYPES[shape.element_type]
+    with np.errstate(all="ignore"):
+        if shape.element_type.is_integer and shape.element_type.bits < 8:
+            flat = np.array(values, np.int8).astype(dtype)
+        elif shape.element_type.is_floating and dtype.kind != "f":
+            flat = np.array([dtype.type(x) for x in values], dtype)
+        else:
+            flat = np.array(values, dtype)
+    return flat.reshape(shape.dimensions)

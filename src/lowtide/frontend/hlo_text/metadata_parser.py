@@ -1,0 +1,184 @@
+"""Instruction metadata and the stack frame tables in HLO text."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from lowtide.frontend.hlo_text.lexer import Kind, Lexer
+from lowtide.ir.metadata import FileLocation, Metadata, StackFrame, StackFrames
+
+_STRINGS: Final = {
+    "op_type": "op_type",
+    "op_name": "op_name",
+    "source_file": "source_file",
+    "deduplicated_name": "deduplicated_name",
+    "scheduling_name": "scheduling_name",
+}
+_INTEGERS: Final = {
+    "source_line",
+    "source_end_line",
+    "source_column",
+    "source_end_column",
+    "stack_frame_id",
+    "size_of_generated_code_in_bytes",
+    "size_of_memory_working_set_in_bytes",
+}
+_LARGEST_LINE: Final = 2**31 - 1
+
+
+def parse_metadata(lexer: Lexer) -> Metadata:
+    """Take metadata in braces; its parts are separated by spaces or commas."""
+    lexer.expect("{", "at the start of the metadata")
+    metadata = _parse_fields(lexer)
+    lexer.expect("}", "at the end of the metadata")
+    return metadata
+
+
+def _parse_fields(lexer: Lexer) -> Metadata:
+    fields: dict[str, object] = {}
+    while lexer.kind is Kind.ATTRIBUTE_NAME:
+        start = lexer.start
+        key = lexer.attribute_name()
+        known = [*_STRINGS, *_INTEGERS, "profile_type", "metadata_payload"]
+        lexer.choice(key, known, "metadata field", start)
+        if key in fields:
+            lexer.fail(f"the metadata has {key} twice", start)
+        if key in _STRINGS:
+            fields[_STRINGS[key]] = lexer.string()
+        elif key == "metadata_payload":
+            fields["payload"] = lexer.string().encode("latin-1", "replace")
+        elif key == "profile_type":
+            fields["profile_type"] = _parse_integers(lexer)
+        else:
+            fields[key] = lexer.integer()
+        lexer.eat(",")
+    return Metadata(**fields)  # type: ignore[arg-type]
+
+
+def _parse_integers(lexer: Lexer) -> tuple[int, ...]:
+    lexer.expect("{")
+    values = []
+    while not lexer.at("}"):
+        values.append(lexer.integer())
+        if not lexer.eat(","):
+            break
+    lexer.expect("}")
+    return tuple(values)
+
+
+def parse_metadata_list(lexer: Lexer) -> tuple[Metadata, ...]:
+    """Take `{...}` or `{{...}, {...}}`."""
+    lexer.expect("{")
+    if not lexer.at("{"):
+        single = _parse_fields(lexer)
+        lexer.expect("}")
+        return (single,)
+    entries = []
+    while lexer.at("{"):
+        entries.append(parse_metadata(lexer))
+        if not lexer.eat(","):
+            break
+    lexer.expect("}")
+    return tuple(entries)
+
+
+_TEXT: Final = r'"[^"\\\x00-\x1f\x7f-\U0010ffff\']*(?:\\[\'"\\nrt][^"\\\x00-\x1f\x7f-\U0010ffff\']*)*"'
+_NUMBER: Final = r"[1-9]\d{0,8}"
+CANONICAL: Final = re.compile(
+    "|".join(
+        [
+            r"(?!,|\}}|\Z)(?:op_type={t}(?: |(?=\}})))?(?:op_name={t}(?: |(?=\}})))?"
+            r"(?:source_file={t}(?: |(?=\}})))?(?:source_line={n}(?: |(?=\}})))?"
+            r"(?:source_end_line={n}(?: |(?=\}})))?(?:source_column={n}(?: |(?=\}})))?"
+            r"(?:source_end_column={n}(?: |(?=\}})))?(?:stack_frame_id={n})?(?<! )".format(
+                t=_TEXT, n=_NUMBER
+            )
+        ]
+    )
+)
+"""Metadata as XLA prints it, up to the closing brace: text that may be kept as it is."""
+
+
+def decode_canonical(text: str) -> Metadata:
+    """Return the metadata for text that `CANONICAL` matched."""
+    lexer = Lexer(text)
+    return _parse_fields(lexer)
+
+
+# -- tables ------------------------------------------------------------------------------------
+
+
+def parse_stack_frames(lexer: Lexer) -> StackFrames:
+    """Take the tables FileNames, FunctionNames, FileLocations and StackFrames, if they are there.
+
+    In the text a parent frame id is one more than the id, so that 1 means no parent.
+    """
+    file_names = _parse_names(lexer, "FileNames")
+    function_names = _parse_names(lexer, "FunctionNames")
+    locations = []
+    if lexer.at_keyword("FileLocations"):
+        lexer.advance()
+        while lexer.kind is Kind.INTEGER:
+            locations.append(_parse_location(lexer, len(locations) + 1))
+    frames = []
+    if lexer.at_keyword("StackFrames"):
+        lexer.advance()
+        while lexer.kind is Kind.INTEGER:
+            frames.append(_parse_frame(lexer, len(frames) + 1))
+    return StackFrames(file_names, function_names, tuple(locations), tuple(frames))
+
+
+def _parse_names(lexer: Lexer, table: str) -> tuple[str, ...]:
+    if not lexer.at_keyword(table):
+        return ()
+    lexer.advance()
+    names: list[str] = []
+    while lexer.kind is Kind.INTEGER:
+        _expect_number(lexer, len(names) + 1)
+        names.append(lexer.string())
+    return tuple(names)
+
+
+def _expect_number(lexer: Lexer, number: int) -> None:
+    start = lexer.start
+    if lexer.integer() != number:
+        lexer.fail(f"expected entry number {number} of the table", start)
+
+
+_LOCATION_KEYS: Final = (
+    "file_name_id",
+    "function_name_id",
+    "line",
+    "end_line",
+    "column",
+    "end_column",
+)
+
+
+def _parse_location(lexer: Lexer, number: int) -> FileLocation:
+    _expect_number(lexer, number)
+    fields = _parse_table_fields(lexer, _LOCATION_KEYS)
+    return FileLocation(**fields)
+
+
+def _parse_frame(lexer: Lexer, number: int) -> StackFrame:
+    _expect_number(lexer, number)
+    fields = _parse_table_fields(lexer, ("file_location_id", "parent_frame_id"))
+    parent = fields.get("parent_frame_id", 0)
+    return StackFrame(fields.get("file_location_id", 0), max(parent - 1, 0))
+
+
+def _parse_table_fields(lexer: Lexer, keys: tuple[str, ...]) -> dict[str, int]:
+    lexer.expect("{")
+    fields: dict[str, int] = {}
+    while not lexer.at("}"):
+        start = lexer.start
+        key = lexer.attribute_name()
+        lexer.choice(key, keys, "field", start)
+        fields[key] = lexer.integer()
+        lexer.eat(",")
+        if not 0 <= fields[key] <= _LARGEST_LINE:
+            lexer.fail(f"{key} is out of range", start)
+    lexer.expect("}")
+    return fields

@@ -1,0 +1,254 @@
+"""HLO text to Module: header, tables, computations."""
+
+from __future__ import annotations
+
+import gc
+from typing import final
+
+import lowtide.ir.attributes as ir
+from lowtide.frontend.hlo_text.checks import check_computation, check_instruction
+from lowtide.frontend.hlo_text.header_parser import parse_header, starts_module
+from lowtide.frontend.hlo_text.instruction_parser import parse_right_side
+from lowtide.frontend.hlo_text.lexer import Kind, Lexer, nearest
+from lowtide.frontend.hlo_text.line_parser import LineParser
+from lowtide.frontend.hlo_text.metadata_parser import parse_stack_frames
+from lowtide.frontend.hlo_text.shape_parser import parse_shape
+from lowtide.ir.computation import Computation
+from lowtide.ir.instruction import Instruction
+from lowtide.ir.module import Module
+from lowtide.ir.opcode import Opcode
+from lowtide.ir.schedule import Schedule
+from lowtide.ir.shape import ProgramShape, Shape
+from lowtide.ir.traversal import fused_computations
+
+
+def parse_hlo(text: str, file: str = "", *, fast: bool = True) -> Module:
+    """Return the module that an HLO text describes.
+
+    The text holds a module, or computations without a header, or a single instruction, whose
+    operands then become parameters. As XLA's parser it does not check what an instruction means:
+    `lowtide.verify` does. `file` is named in errors. `fast=False` takes each line through the
+    general parser, which gives the same module. Raises HloTextError.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return ModuleParser(text, file, fast=fast).parse()
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@final
+class ModuleParser:
+    """The state of reading one text: the lexer, and what has been defined so far."""
+
+    def __init__(self, text: str, file: str, *, fast: bool) -> None:
+        self.lexer = Lexer(text, file)
+        self.module = Module("")
+        self.computations: dict[str, Computation] = {}
+        self.finished: list[Computation] = []
+        self.async_starts: set[Computation] = set()
+        self.invents_operands = False
+        self.marked_entry: Computation | None = None
+        self.lines = LineParser(self) if fast else None
+
+    # -- modules -------------------------------------------------------------------------------
+
+    def parse(self) -> Module:
+        """Take the whole text."""
+        lexer = self.lexer
+        if not starts_module(lexer):
+            return self._parse_single_instruction()
+        scheduled = False
+        if lexer.at_keyword("HloModule"):
+            self.module, scheduled = parse_header(lexer)
+            self.module.stack_frames = parse_stack_frames(lexer)
+        if lexer.kind is Kind.END:
+            lexer.expect_fail("a computation")
+        while lexer.kind is not Kind.END:
+            self._parse_computation()
+        entry = self.marked_entry or self.finished[-1]
+        if not self.module.name:
+            self.module.name = f"module_{entry.name}"
+        return self._finish(entry, scheduled=scheduled)
+
+    def _finish(self, entry: Computation, *, scheduled: bool) -> Module:
+        module = self.module
+        module.entry = entry
+        module.adopt(self.finished)
+        module.source_text = self.lexer.source
+        if module.entry_layout is None:
+            found = entry.program_shape
+            module.entry_layout = ProgramShape(found.parameters, found.result)
+        if scheduled:
+            fused = fused_computations(module)
+            module.schedule = Schedule(
+                {c: tuple(c.instructions.values()) for c in self.finished if c not in fused}
+            )
+        return module
+
+    def _parse_single_instruction(self) -> Module:
+        lexer = self.lexer
+        self.invents_operands = True
+        start = lexer.start
+        name = None
+        following = Lexer(lexer.text, lexer.source.file, start=lexer.end)
+        if lexer.kind in (Kind.IDENTIFIER, Kind.NAME) and following.at("="):
+            name = lexer.name()
+            lexer.expect("=")
+        computation = self.new_computation("entry_computation")
+        computation.root = parse_right_side(self, computation, name, start)
+        if lexer.kind is not Kind.END:
+            lexer.expect_fail("the end of the text behind a single instruction")
+        self.finish_computation(computation)
+        self.module.name = computation.root.name
+        return self._finish(computation, scheduled=False)
+
+    def invent_operand(self, computation: Computation, shape: Shape) -> Instruction:
+        """Return the parameter that an operand of a single instruction stands for."""
+        lexer = self.lexer
+        number = len(computation.parameters)
+        name = f"_{number}"
+        if lexer.kind in (Kind.IDENTIFIER, Kind.NAME):
+            name = lexer.name()
+        known = computation.instructions.get(name)
+        if known is not None:
+            return known
+        return computation.append(name, Opcode.PARAMETER, shape, (), ir.Parameter(number))
+
+    # -- computations --------------------------------------------------------------------------
+
+    def new_computation(self, name: str) -> Computation:
+        """Return a computation which joins the module when it is finished."""
+        return self.module.new_computation(name)
+
+    def finish_computation(self, computation: Computation) -> None:
+        """Put a complete computation behind those which were complete before it."""
+        self.finished.append(computation)
+
+    def nested_name(self, computation: Computation, opcode: Opcode) -> str:
+        """Return a free name for an instruction that the text does not name."""
+        name, number = f"{opcode.value}.anon", 0
+        while name in computation.instructions:
+            number += 1
+            name = f"{opcode.value}.anon.{number}"
+        return name
+
+    def check(self, instruction: Instruction, start: int) -> None:
+        """Fail where an instruction breaks a rule that belongs to the syntax."""
+        check_instruction(self.lexer, instruction, start)
+
+    def _parse_computation(self) -> None:
+        lexer = self.lexer
+        start = lexer.start
+        is_entry = lexer.at_keyword("ENTRY")
+        if is_entry:
+            lexer.advance()
+            if self.marked_entry is not None:
+                lexer.fail("expected only one ENTRY", start)
+        name_start = lexer.start
+        name = lexer.name("the name of a computation")
+        if name in self.computations:
+            lexer.fail(f"computation {name!r} is defined twice", name_start)
+        signature = None
+        if lexer.at("("):
+            signature = self._parse_signature()
+        computation = self.new_computation(name)
+        self._parse_body(computation, start)
+        if signature is not None and not signature.compatible(computation.root.shape):
+            lexer.fail(
+                f"the signature of {name} says {signature}, but its root "
+                f"{computation.root.name} has shape {computation.root.shape}",
+                name_start,
+            )
+        self._parse_thread(computation)
+        self.computations[name] = computation
+        self.finish_computation(computation)
+        if is_entry:
+            self.marked_entry = computation
+
+    def _parse_thread(self, computation: Computation) -> None:
+        lexer = self.lexer
+        if not lexer.eat(","):
+            return
+        start = lexer.start
+        if lexer.attribute_name("execution_thread=") != "execution_thread":
+            lexer.fail("expected execution_thread=", start)
+        computation.execution_thread = lexer.string()
+
+    def _parse_signature(self) -> Shape:
+        lexer = self.lexer
+        lexer.expect("(")
+        while not lexer.at(")"):
+            lexer.name("the name of a parameter")
+            parse_shape(lexer)
+            if not lexer.eat(","):
+                break
+        lexer.expect(")", "at the end of the parameters")
+        lexer.expect("->")
+        return parse_shape(lexer)
+
+    def _parse_body(self, computation: Computation, start: int) -> None:
+        lexer = self.lexer
+        lexer.enter()
+        if not lexer.at("{"):
+            lexer.expect_fail("'{' at the start of a computation")
+        root: Instruction | None = None
+        roots = 0
+        position = lexer.end
+        while True:
+            if self.lines is not None:
+                position, fast_root = self.lines.parse(computation, position)
+                if fast_root is not None:
+                    root, roots = fast_root, roots + 1
+            lexer.seek(position)
+            if lexer.at("}"):
+                break
+            root_start = lexer.start
+            is_root = lexer.at_keyword("ROOT")
+            if is_root:
+                lexer.advance()
+            instruction = self._parse_instruction(computation)
+            if self.lines is not None:
+                self.lines.learn(instruction)
+            if is_root:
+                root, roots = instruction, roots + 1
+            if roots > 1:
+                lexer.fail("one computation has only one ROOT", root_start)
+            position = lexer.previous_end
+        if not computation.instructions:
+            lexer.expect_fail("an instruction")
+        if roots > 1:
+            lexer.fail("one computation has only one ROOT", start)
+        lexer.expect("}")
+        lexer.leave()
+        computation.root = root or next(reversed(computation.instructions.values()))
+        check_computation(lexer, computation, start)
+
+    def _parse_instruction(self, computation: Computation) -> Instruction:
+        lexer = self.lexer
+        position = lexer.start
+        name = lexer.name("the name of an instruction, or '}'")
+        if name in computation.instructions:
+            lexer.fail(f"instruction {name!r} is defined twice", position)
+        lexer.expect("=", "behind the name of the instruction")
+        return parse_right_side(self, computation, name, position)
+
+    def parse_computation_value(self) -> Computation:
+        """Take the name of a computation, or its body in braces."""
+        lexer = self.lexer
+        start = lexer.start
+        if lexer.at("{"):
+            computation = self.new_computation("_")
+            invents, self.invents_operands = self.invents_operands, False
+            self._parse_body(computation, start)
+            self.invents_operands = invents
+            self.finish_computation(computation)
+            return computation
+        name = lexer.name("the name of a computation")
+        computation = self.computations.get(name)  # type: ignore[assignment]
+        if computation is None:
+            lexer.fail(f"no computation {name!r} before this one"
+                       f"{nearest(name, self.computations)}", start)
+        return computation

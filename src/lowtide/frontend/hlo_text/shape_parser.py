@@ -1,0 +1,259 @@
+"""Shapes and layouts in HLO text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lowtide.frontend.hlo_text.lexer import Kind, Lexer
+from lowtide.ir.element_type import BY_KEYWORD, ElementType
+from lowtide.ir.shape import (
+    COMBINE,
+    OPAQUE,
+    TOKEN,
+    UNBOUNDED,
+    DimensionLevel,
+    Layout,
+    Shape,
+    ShapeIndex,
+    SplitConfig,
+    array_shape,
+    buffer_shape,
+    tuple_shape,
+)
+
+_LARGEST: Final = 2**63 - 1
+
+
+def parse_shape(lexer: Lexer) -> Shape:
+    """Take a shape; without a layout in the text an array is row major."""
+    if lexer.at("("):
+        return _parse_tuple(lexer)
+    if lexer.kind is Kind.IDENTIFIER and lexer.value == "b":
+        return _parse_buffer(lexer)
+    if lexer.kind is not Kind.PRIMITIVE_TYPE:
+        hint = ""
+        if lexer.kind is Kind.IDENTIFIER:
+            lexer.choice(str(lexer.value), BY_KEYWORD, "element type", lexer.start)
+        lexer.expect_fail(f"a shape{hint}")
+    start = lexer.start
+    element_type = BY_KEYWORD[str(lexer.value)]
+    lexer.advance()
+    dimensions, dynamic = _parse_dimensions(lexer)
+    if not element_type.is_array:
+        if dimensions:
+            lexer.fail(f"{element_type.value} has no dimensions", start)
+        _skip_empty_layout(lexer)
+        return TOKEN if element_type is ElementType.TOKEN else OPAQUE
+    layout = _parse_layout_after(lexer, len(dimensions), start)
+    return array_shape(element_type, dimensions, layout, dynamic)
+
+
+def _parse_tuple(lexer: Lexer) -> Shape:
+    lexer.enter()
+    lexer.expect("(")
+    elements = []
+    while not lexer.at(")"):
+        elements.append(parse_shape(lexer))
+        if not lexer.eat(","):
+            break
+    lexer.expect(")", "at the end of the tuple shape")
+    lexer.leave()
+    return tuple_shape(elements)
+
+
+def _parse_buffer(lexer: Lexer) -> Shape:
+    start = lexer.start
+    lexer.advance()
+    lexer.expect("(", "after the buffer type b")
+    array = parse_shape(lexer)
+    lexer.expect(")", "at the end of the buffer shape")
+    if not array.is_array:
+        lexer.fail("a buffer shape holds an array", start)
+    return buffer_shape(array)
+
+
+def _parse_dimensions(lexer: Lexer) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+    lexer.expect("[", "after the element type")
+    sizes: list[int] = []
+    dynamic: list[bool] = []
+    while not lexer.at("]"):
+        start = lexer.start
+        if lexer.eat("?"):
+            sizes.append(UNBOUNDED)
+            dynamic.append(True)
+        else:
+            bounded = lexer.eat("<=")
+            size = lexer.integer("a dimension size")
+            if size < 0:
+                lexer.fail(f"a dimension has size {size}, expected 0 or more", start)
+            sizes.append(size)
+            dynamic.append(bounded)
+        if not lexer.eat(","):
+            break
+    lexer.expect("]", "at the end of the dimensions")
+    product = 1
+    for size in sizes:
+        product *= max(size, 1)
+        if product > _LARGEST:
+            lexer.fail("the shape has more than 2^63 elements", lexer.previous_end - 1)
+    return tuple(sizes), tuple(dynamic)
+
+
+def _starts_layout(lexer: Lexer) -> bool:
+    """Whether the current '{' opens a layout and not, say, the body of a computation."""
+    if not lexer.at("{"):
+        return False
+    position = lexer.end
+    text = lexer.text
+    while position < len(text) and text[position] in " \t\r\n":
+        position += 1
+    following = text[position : position + 1]
+    return following.isdigit() or following in ("-", ":")
+
+
+def _skip_empty_layout(lexer: Lexer) -> None:
+    if lexer.at("{") and lexer.text[lexer.end : lexer.end + 1] == "}":
+        lexer.advance()
+        lexer.advance()
+
+
+def _parse_layout_after(lexer: Lexer, rank: int, start: int) -> Layout | None:
+    if _starts_layout(lexer):
+        layout = parse_layout(lexer)
+        if len(layout.minor_to_major) != rank:
+            found = len(layout.minor_to_major)
+            lexer.fail(f"the layout has {found} dimensions, the shape {rank}", start)
+        if sorted(layout.minor_to_major) != list(range(rank)):
+            lexer.fail("a layout lists each dimension number once", start)
+        if layout.physical_shape is not None and not layout.dimension_levels:
+            lexer.fail("a physical shape belongs to sparse layouts only", start)
+        return layout
+    if rank == 0 and lexer.at("{") and lexer.text[lexer.end : lexer.end + 1] == "}":
+        following = lexer.text[lexer.end + 1 : lexer.end + 2]
+        if following in (" ", ",", ")", ""):
+            lexer.advance()
+            lexer.advance()
+    return None
+
+
+def parse_layout(lexer: Lexer) -> Layout:
+    """Take a layout in braces."""
+    lexer.expect("{")
+    order = _integers_until(lexer, (":", "}"))
+    fields: dict[str, object] = {}
+    if lexer.eat(":"):
+        while not lexer.at("}"):
+            _parse_layout_extra(lexer, fields)
+    lexer.expect("}", "at the end of the layout")
+    return Layout(tuple(order), **fields)  # type: ignore[arg-type]
+
+
+def _integers_until(lexer: Lexer, ends: tuple[str, ...]) -> list[int]:
+    values: list[int] = []
+    while not any(lexer.at(end) for end in ends):
+        values.append(lexer.integer("a dimension number"))
+        if not lexer.eat(","):
+            break
+    return values
+
+
+def _parse_layout_extra(lexer: Lexer, fields: dict[str, object]) -> None:
+    start = lexer.start
+    if lexer.eat("#"):
+        fields["index_primitive_type"] = _parse_type_in_parentheses(lexer)
+        return
+    if lexer.eat("*"):
+        fields["pointer_primitive_type"] = _parse_type_in_parentheses(lexer)
+        return
+    key = lexer.identifier("a layout property such as T(...) or S(...)")
+    match key:
+        case "D":
+            fields["dimension_levels"] = _parse_levels(lexer)
+        case "T":
+            fields["tiles"] = _parse_tiles(lexer)
+        case "L":
+            fields["tail_padding_alignment"] = _parse_one(lexer)
+        case "E":
+            fields["element_size_in_bits"] = _parse_one(lexer)
+        case "S":
+            fields["memory_space"] = _parse_one(lexer)
+        case "SC":
+            fields["split_configs"] = _parse_splits(lexer)
+        case "P":
+            lexer.expect("(")
+            fields["physical_shape"] = parse_shape(lexer)
+            lexer.expect(")")
+        case "M":
+            fields["dynamic_metadata_prefix_bytes"] = _parse_one(lexer)
+        case _:
+            lexer.fail(f"unknown layout property {key!r}", start)
+
+
+def _parse_one(lexer: Lexer) -> int:
+    lexer.expect("(")
+    value = lexer.integer()
+    lexer.expect(")")
+    return value
+
+
+def _parse_type_in_parentheses(lexer: Lexer) -> ElementType:
+    lexer.expect("(")
+    if lexer.kind is not Kind.PRIMITIVE_TYPE:
+        lexer.expect_fail("an element type")
+    element_type = BY_KEYWORD[str(lexer.value)]
+    lexer.advance()
+    lexer.expect(")")
+    return element_type
+
+
+def _parse_levels(lexer: Lexer) -> tuple[DimensionLevel, ...]:
+    lexer.expect("(")
+    levels = []
+    while not lexer.at(")"):
+        start = lexer.start
+        kind = lexer.identifier("a dimension level: D, C, S or H")
+        if kind not in ("D", "C", "S", "H"):
+            lexer.fail(f"expected a dimension level D, C, S or H, found {kind!r}", start)
+        unique = not lexer.eat("+")
+        ordered = not lexer.eat("~")
+        levels.append(DimensionLevel(kind, unique, ordered))
+        if not lexer.eat(","):
+            break
+    lexer.expect(")")
+    return tuple(levels)
+
+
+def _parse_tiles(lexer: Lexer) -> tuple[tuple[int, ...], ...]:
+    tiles = []
+    while lexer.eat("("):
+        sizes = []
+        while not lexer.at(")"):
+            sizes.append(COMBINE if lexer.eat("*") else lexer.integer("a tile size"))
+            if not lexer.eat(","):
+                break
+        lexer.expect(")", "at the end of the tile")
+        tiles.append(tuple(sizes))
+    return tuple(tiles)
+
+
+def _parse_splits(lexer: Lexer) -> tuple[SplitConfig, ...]:
+    splits = []
+    while lexer.eat("("):
+        dimension = lexer.integer("a dimension number")
+        lexer.expect(":")
+        indices = _integers_until(lexer, (")",))
+        lexer.expect(")")
+        splits.append(SplitConfig(dimension, tuple(indices)))
+    return tuple(splits)
+
+
+def parse_shape_index(lexer: Lexer) -> ShapeIndex:
+    """Take a path into a tuple, `{1,0}`."""
+    lexer.expect("{", "at the start of a shape index")
+    index = []
+    while not lexer.at("}"):
+        index.append(lexer.integer("an index"))
+        if not lexer.eat(","):
+            break
+    lexer.expect("}", "at the end of the shape index")
+    return tuple(index)
