@@ -266,7 +266,7 @@ def aliasing_text(entries: Sequence[ir.Aliasing]) -> Text:
 
 
 def _index(index: Sequence[int]) -> str:
-    return "{" + ", ".join(map(str, index)) + "}"
+    return "{" + ",".join(map(str, index)) + "}"
 
 
 def _fusion(record: ir.Fusion, instruction: Instruction) -> Text:
@@ -332,10 +332,10 @@ def _collective(record: ir.Collective, instruction: Instruction) -> Text:
     texts = _channel_text(record.channel_id) + _groups_text(record.replica_groups)
     if record.constrain_layout:
         texts.append("constrain_layout=true")
-    if record.dimension is not None:
-        texts.append(f"dimensions={{{record.dimension}}}")
-    if record.use_global_device_ids:
-        texts.append("use_global_device_ids=true")
+    flags = ["use_global_device_ids=true"] if record.use_global_device_ids else []
+    dimension = [] if record.dimension is None else [f"dimensions={{{record.dimension}}}"]
+    scatters = instruction.opcode is Opcode.REDUCE_SCATTER
+    texts += flags + dimension if scatters else dimension + flags
     if record.has_dynamic_root:
         texts.append("has_dynamic_root=true")
     return texts

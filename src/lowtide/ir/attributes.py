@@ -407,8 +407,7 @@ class Fusion(Attributes):
 class CustomCall(Attributes):
     """Of `custom-call`.
 
-    `called_as` is "to_apply", "called_computations" or "" and tells which attribute lists the
-    called computations. `operand_layouts` is None where the call has no layout constraints.
+    `operand_layouts` is None where the call has no layout constraints.
     """
 
     target: str
@@ -420,7 +419,6 @@ class CustomCall(Attributes):
     padding_type: str = ""
     operand_layouts: tuple[Shape, ...] | None = None
     has_side_effect: bool = False
-    called_as: str = ""
     literal: Literal | None = None
     output_to_operand_aliasing: tuple[Aliasing, ...] = ()
     schedule: str = "SCHEDULE_NONE"

@@ -17,21 +17,20 @@ class AllocationKind(StrEnum):
 
     ARGUMENT = "argument"
     """The caller; overwritten only where `Allocation.output` says by what."""
-    OUTPUT = "output"
-    """Each call, for the caller to keep."""
     CONSTANT = "constant"
     """The executable; never written."""
-    TEMPORARY = "temporary"
-    """The arena, for one call."""
+    ARENA = "arena"
+    """Each call: outputs first, for the caller to keep, behind them what may be released at the
+    end. Temporaries lie anywhere in it, also where outputs are not written yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """One contiguous stretch of memory of `nbytes` bytes.
 
-    `parameter` and `output` are the numbers of the leaves, depth first, of the parameters and of
-    the result which it holds, -1 for none; an argument that the program overwrites has both.
-    `constant` is the instruction whose value it holds.
+    `parameter` and `output` are, of an argument, the numbers of the leaves of the parameters and of
+    the result which it holds, depth first, -1 for none. `constant` is the instruction whose value
+    it holds.
     """
 
     index: int
@@ -99,7 +98,8 @@ class BufferAssignment:
 
     The code of a computation is one; where its values lie is a table per call site. `steps` is the
     flattened schedule: the number of a call site and an instruction of its computation. `outputs`
-    are the slices of the leaves of the result.
+    are the slices of the leaves of the result. The outputs that overwrite no argument take the
+    first `kept_bytes` of the arena.
     """
 
     allocations: tuple[Allocation, ...]
@@ -107,16 +107,19 @@ class BufferAssignment:
     steps: tuple[tuple[int, Instruction], ...]
     copies: tuple[BufferCopy, ...]
     outputs: tuple[Slice, ...]
+    kept_bytes: int
+
+    @property
+    def arena_bytes(self) -> int:
+        """The size of the arena: outputs, each rounded up to the alignment, and temporaries."""
+        return sum([x.nbytes for x in self.allocations if x.kind is AllocationKind.ARENA])
 
     @property
     def temp_bytes(self) -> int:
-        """The size of the arena of temporaries, not rounded."""
-        return self._bytes_of(AllocationKind.TEMPORARY)
+        """The size of the arena behind the outputs."""
+        return self.arena_bytes - self.kept_bytes
 
     @property
     def constant_bytes(self) -> int:
         """The size of all constants."""
-        return self._bytes_of(AllocationKind.CONSTANT)
-
-    def _bytes_of(self, kind: AllocationKind) -> int:
-        return sum([x.nbytes for x in self.allocations if x.kind is kind])
+        return sum([x.nbytes for x in self.allocations if x.kind is AllocationKind.CONSTANT])

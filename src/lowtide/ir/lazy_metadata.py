@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import final
 
 from lowtide.ir.metadata import Metadata
@@ -12,20 +13,30 @@ from lowtide.ir.metadata import Metadata
 class LazyMetadata:
     """Metadata in canonical HLO text, decoded on first use.
 
-    `text` is what stands between the braces; whoever makes one vouches that `decoder` accepts it
-    and that `Metadata.text` of the result is `text` again.
+    `fields` is what stands between the braces but for the frame id; whoever makes one vouches
+    that `decoder` accepts it and that `Metadata.text` of the result is `fields` again.
     """
 
-    __slots__ = ("_decoder", "_text")
+    __slots__ = ("_decoder", "_fields", "stack_frame_id")
 
-    def __init__(self, text: str, decoder: Callable[[str], Metadata]) -> None:
-        self._text = text
+    def __init__(
+        self, fields: str, stack_frame_id: int, decoder: Callable[[str], Metadata]
+    ) -> None:
+        self._fields = fields
         self._decoder = decoder
+        self.stack_frame_id = stack_frame_id
 
     def text(self) -> str:
         """Return the text between the braces of `metadata={...}`."""
-        return self._text
+        if not self.stack_frame_id:
+            return self._fields
+        separator = " " if self._fields else ""
+        return f"{self._fields}{separator}stack_frame_id={self.stack_frame_id}"
 
     def decode(self) -> Metadata:
         """Return the metadata as a record."""
-        return self._decoder(self._text)
+        return replace(self._decoder(self._fields), stack_frame_id=self.stack_frame_id)
+
+    def with_stack_frame(self, number: int) -> LazyMetadata:
+        """Return the same metadata with another frame id."""
+        return LazyMetadata(self._fields, number, self._decoder)

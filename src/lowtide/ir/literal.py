@@ -197,9 +197,8 @@ def nan_payload_bits(element_type: ElementType) -> int:
 def _nan_text(value: Any, element_type: ElementType) -> str:
     bits = _MANTISSA_BITS.get(element_type)
     if bits is None:
-        if element_type in (ElementType.F8E4M3FN,) and _raw_bits(value, element_type) >> 7:
-            return "-nan"
-        return "nan"
+        signed = element_type is not ElementType.F8E8M0FNU
+        return "-nan" if signed and _raw_bits(value, element_type) >> 7 else "nan"
     raw = _raw_bits(value, element_type)
     sign = "-" if raw >> (element_type.bits - 1) else ""
     payload = raw & ((1 << bits) - 1)
@@ -266,7 +265,8 @@ def _nested(dimensions: tuple[int, ...], values: list[str]) -> str:
             items = ", ".join(rows[i * size : (i + 1) * size])
             mark = f"/*i{axis - 1}={i % dimensions[axis - 1]}*/ " if 0 < axis < rank - 1 else ""
             mark = mark if rank > 3 else ""
-            grouped.append(f"{{{items}}}" if tight else f"{{ {mark}{items} }}")
+            spaced = f"{{ {mark}}}" if mark and not items else f"{{ {mark}{items} }}"
+            grouped.append(f"{{{items}}}" if tight else spaced)
         rows = grouped
     if 0 in dimensions[: rank - 1] and dimensions[0] == 0:
         return "{  }"

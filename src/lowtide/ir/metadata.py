@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lowtide.ir.strings import quote
 
@@ -29,6 +29,10 @@ class Metadata:
     payload: bytes = b""
     size_of_generated_code_in_bytes: int = 0
     size_of_memory_working_set_in_bytes: int = 0
+
+    def with_stack_frame(self, number: int) -> Metadata:
+        """Return the same metadata with another frame id."""
+        return replace(self, stack_frame_id=number)
 
     def text(self) -> str:
         """Return the HLO text between the braces of `metadata={...}`."""

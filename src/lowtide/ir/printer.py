@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,7 @@ from lowtide.ir.module import Module
 from lowtide.ir.opcode import ASYNC, Opcode
 from lowtide.ir.shape import ProgramShape, Shape
 from lowtide.ir.strings import escape, quote
-from lowtide.ir.traversal import computation_post_order, sequence
+from lowtide.ir.traversal import computation_post_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,13 @@ def fingerprint(module: Module) -> str:
 
 class _Printer:
     def __init__(self, module: Module, options: PrintOptions) -> None:
+        self.sequences: dict[Computation, Sequence[Instruction]] = {}
         self.module = module
         self.options = options
         self.names: dict[Instruction, str] = {}
         self.computation_names: dict[Computation, str] = {}
         self.attribute_texts: dict[tuple[int, str], str] = {}
-        self.order = computation_post_order(module)
+        self.order = computation_post_order(module, self.sequences)
         self.hidden = _sugared_computations(module)
 
     def print(self) -> str:
@@ -95,14 +96,14 @@ class _Printer:
             parts.append("is_scheduled=true")
         if module.input_output_aliases:
             aliases = [
-                f"{_spaced(a.output_index)}: ({a.parameter}, {_spaced(a.parameter_index)}, "
+                f"{_index(a.output_index)}: ({a.parameter}, {_index(a.parameter_index)}, "
                 f"{'must-alias' if a.must else 'may-alias'})"
                 for a in module.input_output_aliases
             ]
             parts.append(f"input_output_alias={{ {', '.join(aliases)} }}")
         if module.buffer_donors:
             donors = [
-                f"({d.parameter}, {_spaced(d.parameter_index)})" for d in module.buffer_donors
+                f"({d.parameter}, {_index(d.parameter_index)})" for d in module.buffer_donors
             ]
             parts.append(f"buffer_donor={{ {', '.join(donors)} }}")
         if module.alias_passthrough_params:
@@ -145,7 +146,7 @@ class _Printer:
     # -- computations --------------------------------------------------------------------------
 
     def _computation(self, computation: Computation, lines: list[str]) -> None:
-        instructions = list(sequence(computation))
+        instructions = self.sequences[computation]
         names = self.names
         if self.options.names:
             for x in instructions:
@@ -258,8 +259,6 @@ class _Printer:
                 return [f"true_computation={names[0]}", f"false_computation={names[1]}"]
             return [f"branch_computations={{{', '.join(names)}}}"]
         if isinstance(x.attributes, ir.CustomCall):
-            if x.attributes.called_as == "to_apply":
-                return [f"to_apply={names[0]}"]
             return [f"called_computations={{{', '.join(names)}}}"]
         if x.opcode is Opcode.FUSION:
             return [f"calls={names[0]}"]
@@ -284,8 +283,8 @@ def _join(texts: list[str]) -> str:
     return "".join([f", {text}" for text in texts])
 
 
-def _spaced(index: Iterable[int]) -> str:
-    return "{" + ", ".join(map(str, index)) + "}"
+def _index(index: Iterable[int]) -> str:
+    return "{" + ",".join(map(str, index)) + "}"
 
 
 def _sugared_computations(module: Module) -> set[Computation]:

@@ -49,7 +49,7 @@ class MeshReplicaGroups:
     axes: tuple[AxisRef, ...]
 
     def __str__(self) -> str:
-        return f"{self.mesh}{{{','.join(map(str, self.axes))}}}"
+        return f"{self.mesh} {{{','.join(map(str, self.axes))}}}"
 
     def as_lists(self) -> tuple[tuple[int, ...], ...]:
         """Return the groups as tuples of device numbers.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lowtide.ir.opcode import Opcode
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def post_order(computation: Computation) -> list[Instruction]:
     """Return all instructions, operands and control predecessors before those that wait for them.
 
-    The walk starts at each instruction without users, in order of creation, and visits operands
-    from first to last: the order in which XLA prints.
+    The walk starts at each instruction without users, in order of creation, and visits control
+    predecessors from last to first, then operands from first to last: the order of XLA's text.
     """
     order: list[Instruction] = []
     visiting: set[Instruction] = set()
@@ -50,12 +50,12 @@ def _visit(
             order.append(instruction)
         else:
             visiting.add(instruction)
-            if instruction.control_predecessors:
-                stack.extend(reversed(list(instruction.control_predecessors)))
             stack.extend(reversed(instruction.operands))
+            if instruction.control_predecessors:
+                stack.extend(instruction.control_predecessors)
 
 
-def sequence(computation: Computation) -> Iterable[Instruction]:
+def sequence(computation: Computation) -> Sequence[Instruction]:
     """Return the instructions in schedule order where there is one, else in post order."""
     schedule = computation.module.schedule
     if schedule is not None and computation in schedule.sequences:
@@ -63,11 +63,19 @@ def sequence(computation: Computation) -> Iterable[Instruction]:
     return post_order(computation)
 
 
-def computation_post_order(module: Module) -> list[Computation]:
+def computation_post_order(
+    module: Module, sequences: dict[Computation, Sequence[Instruction]] | None = None
+) -> list[Computation]:
     """Return all computations, callees before callers, computations without callers in order.
 
-    A cycle in the call graph, which the verifier rejects, does not stop the walk.
+    Callees are visited in the order in which `sequence` has their callers; `sequences` is filled
+    with these orders. A cycle in the call graph, which the verifier rejects, does not stop the
+    walk.
     """
+    if sequences is None:
+        sequences = {}
+    for computation in module.computations.values():
+        sequences[computation] = sequence(computation)
     called = {
         callee
         for computation in module.computations.values()
@@ -78,25 +86,28 @@ def computation_post_order(module: Module) -> list[Computation]:
     done: set[Computation] = set()
     for computation in module.computations.values():
         if computation not in called:
-            _visit_computation(computation, done, order)
+            _visit_computation(computation, sequences, done, order)
     for computation in module.computations.values():
-        _visit_computation(computation, done, order)
+        _visit_computation(computation, sequences, done, order)
     return order
 
 
 def _visit_computation(
-    start: Computation, done: set[Computation], order: list[Computation]
+    start: Computation,
+    sequences: dict[Computation, Sequence[Instruction]],
+    done: set[Computation],
+    order: list[Computation],
 ) -> None:
     if start in done:
         return
     done.add(start)
-    stack = [(start, iter(callees(start)))]
+    stack = [(start, iter(_callees(sequences[start])))]
     while stack:
         computation, remaining = stack[-1]
         for callee in remaining:
             if callee not in done:
                 done.add(callee)
-                stack.append((callee, iter(callees(callee))))
+                stack.append((callee, iter(_callees(sequences[callee]))))
                 break
         else:
             stack.pop()
@@ -108,8 +119,12 @@ def callees(computation: Computation) -> list[Computation]:
 
     A loop calls its body before its condition here: the order in which XLA prints them.
     """
+    return _callees(computation.instructions.values())
+
+
+def _callees(instructions: Iterable[Instruction]) -> list[Computation]:
     found: dict[Computation, None] = {}
-    for instruction in computation.instructions.values():
+    for instruction in instructions:
         called = instruction.called_computations
         if instruction.opcode is Opcode.WHILE:
             called = called[::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import lowtide.ir.attributes as ir
@@ -11,6 +12,7 @@ from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import ASYNC, Opcode
 from lowtide.ir.shape import Shape
+from lowtide.ir.traversal import callees
 
 if TYPE_CHECKING:
     from lowtide.frontend.hlo_text.instruction_parser import ParsedAttributes
@@ -38,10 +40,15 @@ def wrap_async(
             position,
         )
     if wrapped is None:
-        callees = parsed.computations.get("calls")
-        if callees is None:
+        called = parsed.computations.get("calls")
+        if called is None:
             lexer.fail("async-start needs the attribute calls=", position)
-        callee = callees[0]
+        callee = called[0]
+        frontend = parsed.generic.get("frontend_attributes")
+        if frontend:
+            # As in XLA these describe the wrapped instruction too.
+            root = callee.root
+            root.set_annotations(replace(root.annotations, frontend_attributes=frontend))
         if callee in parser.async_starts:
             lexer.fail(f"computation {callee.name} is called by two async-start", position)
     else:
@@ -49,8 +56,19 @@ def wrap_async(
     parser.async_starts.add(callee)
     thread = parsed.values.get("async_execution_thread", ir.MAIN_THREAD)
     if wrapped is not None or "async_execution_thread" in parsed.values:
-        callee.execution_thread = thread
+        _set_thread(callee, thread)
     return callee
+
+
+def _set_thread(computation: Computation, thread: str) -> None:
+    """What a computation calls runs on its thread."""
+    stack = [computation]
+    while stack:
+        current = stack.pop()
+        current.execution_thread = thread
+        for callee in callees(current):
+            if callee.execution_thread != thread:
+                stack.append(callee)
 
 
 def _generate(
@@ -83,7 +101,7 @@ def _generate(
         lexer.fail(f"{wrapped.value} takes {syntax.arity} operands, found {len(shapes)}", position)
     values = {key: v for key, v in parsed.values.items() if key != "async_execution_thread"}
     computation.root = computation.append(
-        "async_op", wrapped, result, tuple(parameters), syntax.build(values, shapes), called
+        wrapped.value, wrapped, result, tuple(parameters), syntax.build(values, shapes), called
     )
     _move_annotations(computation.root, parsed)
     parser.finish_computation(computation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -423,7 +424,17 @@ def origin(lexer: Lexer) -> str:
     """Take `{...}` and return the raw text between the braces."""
     if not lexer.at("{"):
         lexer.expect_fail("'{' at the start of the origin")
-    return lexer.json_dictionary()[1:-1]
+    text = lexer.json_dictionary()[1:-1]
+    parts = [part for part in _ORIGIN_PART.findall(text) if part.strip()]
+    out = ""
+    for part in parts:
+        index = part[0] == "{" and len(part) > 1
+        out += (" " if index else "") + ("".join(part.split()) if index else part)
+        out += " " if part == "," else ""
+    return out
+
+
+_ORIGIN_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\{[\d,\s]+\}|[(){},]|[^\s(){},"]+')
 
 
 def domain(lexer: Lexer) -> Domain:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import lowtide.ir.attributes as ir
@@ -20,7 +20,9 @@ from lowtide.ir.errors import LowtideError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import Metadata
 from lowtide.ir.opcode import NATIVE_ASYNC_BASES, Opcode
-from lowtide.ir.shape import Shape
+from lowtide.ir.shape import TOKEN, Shape, array_shape, tuple_shape
+from lowtide.ir.sharding import TupleSharding
+from lowtide.ir.sharding_normal_form import normalize_sharding
 
 if TYPE_CHECKING:
     from lowtide.frontend.hlo_text.parser import ModuleParser
@@ -120,6 +122,8 @@ def parse_right_side(
     called = parsed.called(syntax)
     if shape is None:
         shape = infer(lexer, start, opcode, shapes, attributes, called)
+    elif isinstance(attributes, ir.Channel):
+        shape = _transfer_shape(opcode, shape, shapes)
     instruction = computation.append(
         name or parser.nested_name(computation, opcode), opcode, shape, operands, attributes, called
     )
@@ -157,11 +161,37 @@ def finish(
     instruction.position = position
     annotations = parsed.annotations()
     if annotations is not None:
+        annotations = _fit_sharding(annotations, instruction.shape)
         instruction.set_annotations(annotations)
     if parsed.metadata is not None:
         instruction.set_metadata(parsed.metadata)
     for predecessor in parsed.predecessors:
         instruction.add_control_predecessor(predecessor)
+
+
+def _fit_sharding(annotations: Annotations, shape: Shape) -> Annotations:
+    """Return annotations whose sharding is in normal form, one per leaf of a tuple."""
+    sharding = annotations.sharding
+    if sharding is None:
+        return annotations
+    sharding = normalize_sharding(sharding)
+    if shape.is_tuple and not isinstance(sharding, TupleSharding):
+        leaves = sum([1 for _ in shape.leaves()])
+        sharding = TupleSharding((sharding,) * max(leaves, 1))
+    return replace(annotations, sharding=sharding)
+
+
+def _transfer_shape(opcode: Opcode, shape: Shape, operands: Sequence[Shape]) -> Shape:
+    """Return the shape of a send or receive: XLA fixes its form, whatever the text says."""
+    context = array_shape(ElementType.U32)
+    if opcode is Opcode.SEND and operands:
+        return tuple_shape([operands[0], context, TOKEN])
+    if opcode is Opcode.SEND_DONE:
+        return TOKEN
+    data = shape.tuple_shapes[0] if shape.is_tuple and shape.tuple_shapes else shape
+    if opcode is Opcode.RECV:
+        return tuple_shape([data, context, TOKEN])
+    return tuple_shape([data, TOKEN])
 
 
 def check_arity(
@@ -180,7 +210,10 @@ def _check_required(
     parsed: ParsedAttributes,
     shapes: Sequence[Shape],
 ) -> None:
-    for key in syntax.required:
+    required = list(syntax.required)
+    if opcode is Opcode.BROADCAST and shapes[0].dimensions:
+        required = ["dimensions"]
+    for key in required:
         if key not in parsed.values:
             lexer.fail(f"{opcode.value} needs the attribute {key}=", start)
     given = set(parsed.computations)
@@ -299,8 +332,6 @@ def parse_attributes(
             parsed.predecessors = _parse_instructions(parser, computation)
         elif key in computations:
             parsed.computations[key] = _parse_computations(parser, key)
-            if Opcode.CUSTOM_CALL in (opcode, wrapped):
-                parsed.values[key] = True
         elif key in GENERIC:
             parsed.generic[key] = GENERIC[key](lexer)
         else:

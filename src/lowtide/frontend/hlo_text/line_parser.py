@@ -58,7 +58,8 @@ class _Pending:
     shape_text: str
     key: tuple[str, str, str]
     callees: tuple[str, ...]
-    metadata: str | None
+    metadata: str
+    end: int
 
 
 @final
@@ -104,7 +105,7 @@ class LineParser:
             found = CANONICAL.match(rest, start + len(_METADATA))
             if found is None or not rest.startswith("}", found.end()):
                 return None
-            metadata = LazyMetadata(found[0], decode_canonical)
+            metadata = LazyMetadata(found[1].rstrip(), int(found[2] or 0), decode_canonical)
             rest = rest[:start] + rest[found.end() + 1 :]
         callees: tuple[str, ...] = ()
         if "=%" in rest or ", to_apply=" in rest or ", calls=" in rest or ", body=" in rest:
@@ -124,8 +125,8 @@ class LineParser:
         form = self._forms.get(key)
         shape = self._shapes.get(shape_text)
         if form is None or shape is None:
-            raw = metadata.text() if metadata is not None else None
-            self._pending = _Pending(shape_text, key, callees, raw)
+            raw = metadata.text() if metadata is not None else ""
+            self._pending = _Pending(shape_text, key, callees, raw, match.end(7))
             return None
         if form.arity is not None and len(operands) != form.arity:
             return None
@@ -176,9 +177,13 @@ class LineParser:
         self._pending = None
         if pending is None or instruction.opcode.value != pending.key[0]:
             return
+        lexer = self.parser.lexer
+        end = lexer.previous_end
+        if end > pending.end or lexer.text[end : pending.end].strip():
+            return
         if instruction.opcode in _EXCLUDED or instruction.control_predecessors:
             return
-        if (pending.metadata or "") != instruction.metadata.text():
+        if pending.metadata != instruction.metadata.text():
             return
         if tuple([c.name for c in instruction.called_computations]) != pending.callees:
             return

@@ -255,12 +255,25 @@ def _to_float(text: str, element_type: ElementType) -> Any:
         raise _BadElementError(f"{text[:40]} is out of the range of a double")
     if element_type is ElementType.F64 or math.isinf(value):
         return value
+    if element_type is ElementType.F8E8M0FNU:
+        return _to_exponent(value)
     with np.errstate(all="ignore"):
         rounded = np.float64(value).astype(DTYPES[element_type])
         if not np.isfinite(rounded):
             kind = element_type.value
             raise _BadElementError(f"{text[:40]} is out of the range of {kind}")
     return value
+
+
+def _to_exponent(value: float) -> Any:
+    """Return the nearest power of two as f8e8m0fnu, whose only field is the exponent."""
+    if value <= 0:
+        raise _BadElementError("f8e8m0fnu has positive values only")
+    mantissa, exponent = math.frexp(value)
+    biased = exponent + 126 + (mantissa > 0.75)
+    if not 0 <= biased < 255:
+        raise _BadElementError(f"{value:g} is out of the range of f8e8m0fnu")
+    return np.uint8(biased).view(DTYPES[ElementType.F8E8M0FNU])
 
 
 def _to_nan(text: str, element_type: ElementType) -> Any:

@@ -85,19 +85,23 @@ def parse_metadata_list(lexer: Lexer) -> tuple[Metadata, ...]:
 
 _TEXT: Final = r'"[^"\\\x00-\x1f\x7f-\U0010ffff\']*(?:\\[\'"\\nrt][^"\\\x00-\x1f\x7f-\U0010ffff\']*)*"'
 _NUMBER: Final = r"[1-9]\d{0,8}"
-CANONICAL: Final = re.compile(
-    "|".join(
-        [
-            r"(?!,|\}}|\Z)(?:op_type={t}(?: |(?=\}})))?(?:op_name={t}(?: |(?=\}})))?"
-            r"(?:source_file={t}(?: |(?=\}})))?(?:source_line={n}(?: |(?=\}})))?"
-            r"(?:source_end_line={n}(?: |(?=\}})))?(?:source_column={n}(?: |(?=\}})))?"
-            r"(?:source_end_column={n}(?: |(?=\}})))?(?:stack_frame_id={n})?(?<! )".format(
-                t=_TEXT, n=_NUMBER
-            )
-        ]
-    )
+_FIELDS: Final = (
+    *((key, _TEXT) for key in ("op_type", "op_name", "source_file")),
+    *(
+        (key, _NUMBER)
+        for key in ("source_line", "source_end_line", "source_column", "source_end_column")
+    ),
 )
-"""Metadata as XLA prints it, up to the closing brace: text that may be kept as it is."""
+_SEPARATOR: Final = r"(?: (?=[a-z])|(?=\}))"
+CANONICAL: Final = re.compile(
+    r"(?=[a-z])("
+    + "".join([f"(?:{key}={form}{_SEPARATOR})?" for key, form in _FIELDS])
+    + rf")(?:stack_frame_id=({_NUMBER}))?(?=\}})"
+)
+"""Metadata as XLA prints it, up to the closing brace: text that may be kept as it is.
+
+Group 1 is all but the frame id, which is group 2.
+"""
 
 
 def decode_canonical(text: str) -> Metadata:

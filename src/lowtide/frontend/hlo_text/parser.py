@@ -14,6 +14,7 @@ from lowtide.frontend.hlo_text.line_parser import LineParser
 from lowtide.frontend.hlo_text.metadata_parser import parse_stack_frames
 from lowtide.frontend.hlo_text.shape_parser import parse_shape
 from lowtide.ir.computation import Computation
+from lowtide.ir.frame_numbering import renumber_frames
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
@@ -77,10 +78,9 @@ class ModuleParser:
         module = self.module
         module.entry = entry
         module.adopt(self.finished)
+        renumber_frames(module, self.finished)
         module.source_text = self.lexer.source
-        if module.entry_layout is None:
-            found = entry.program_shape
-            module.entry_layout = ProgramShape(found.parameters, found.result)
+        module.entry_layout = _entry_layout(module.entry_layout, entry)
         if scheduled:
             fused = fused_computations(module)
             module.schedule = Schedule(
@@ -252,3 +252,16 @@ class ModuleParser:
             lexer.fail(f"no computation {name!r} before this one"
                        f"{nearest(name, self.computations)}", start)
         return computation
+
+
+def _entry_layout(declared: ProgramShape | None, entry: Computation) -> ProgramShape:
+    """Return the declared layouts; where they contradict the entry, those of the entry."""
+    found = entry.program_shape
+    parameters, result = list(found.parameters), found.result
+    if declared is not None:
+        if len(declared.parameters) == len(parameters):
+            pairs = zip(declared.parameters, parameters, strict=True)
+            parameters = [want if want.compatible(have) else have for want, have in pairs]
+        if declared.result.compatible(result):
+            result = declared.result
+    return ProgramShape(tuple(parameters), result)

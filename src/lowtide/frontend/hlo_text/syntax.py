@@ -96,8 +96,7 @@ def _broadcast(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
 
 
 def _map(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
-    rank = operands[0].rank if operands else 0
-    return ir.Dimensions(values.get("dimensions", tuple(range(rank))))
+    return ir.Dimensions(tuple(range(operands[0].rank if operands else 0)))
 
 
 def _precision(values: Values) -> ir.PrecisionConfig:
@@ -165,7 +164,7 @@ def _scan(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
         values["dimensions"],
         values["num_carries"],
         values.get("is_reverse", False),
-        values.get("is_associative"),
+        values.get("is_associative", False),
     )
 
 
@@ -174,11 +173,6 @@ def _conditional(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
 
 
 def _custom_call(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
-    called_as = ""
-    if "to_apply" in values:
-        called_as = "to_apply"
-    elif "called_computations" in values:
-        called_as = "called_computations"
     return ir.CustomCall(
         target=values["custom_call_target"],
         window=values.get("window"),
@@ -189,7 +183,6 @@ def _custom_call(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
         padding_type=values.get("padding_type", ""),
         operand_layouts=values.get("operand_layout_constraints"),
         has_side_effect=values.get("custom_call_has_side_effect", False),
-        called_as=called_as,
         literal=values.get("literal"),
         output_to_operand_aliasing=values.get("output_to_operand_aliasing", ()),
         schedule=values.get("schedule", "SCHEDULE_NONE"),
