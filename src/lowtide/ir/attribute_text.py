@@ -235,10 +235,8 @@ def _cholesky(record: ir.Cholesky, instruction: Instruction) -> Text:
 
 
 def _triangular_solve(record: ir.TriangularSolve, instruction: Instruction) -> Text:
-    texts = []
-    for name in ("left_side", "lower", "unit_diagonal"):
-        if getattr(record, name):
-            texts.append(f"{name}=true")
+    flags = ("left_side", "lower", "unit_diagonal")
+    texts = [f"{name}=true" for name in flags if getattr(record, name)]
     texts.append(f"transpose_a={record.transpose_a}")
     return texts
 
@@ -259,9 +257,7 @@ def aliasing_text(entries: Sequence[ir.Aliasing]) -> Text:
     """Return the attribute for outputs that overwrite operands, nothing where there are none."""
     if not entries:
         return []
-    parts = [
-        f"{_index(e.output_index)}: ({e.operand}, {_index(e.operand_index)})" for e in entries
-    ]
+    parts = [f"{_index(e.output_index)}: ({e.operand}, {_index(e.operand_index)})" for e in entries]
     return [f"output_to_operand_aliasing={{{', '.join(parts)}}}"]
 
 
@@ -428,6 +424,7 @@ def frontend_attributes_text(attributes: Sequence[tuple[str, str]]) -> str:
 
 
 def json_or_string(text: str) -> str:
+    """Return a dictionary in braces as it is, any other text in quotes."""
     return text if text.startswith("{") and text.endswith("}") else quote(text)
 
 

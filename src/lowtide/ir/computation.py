@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from bisect import insort
 from typing import TYPE_CHECKING, final
 
 from lowtide.ir.attributes import MAIN_THREAD, NO_ATTRIBUTES, Attributes, Parameter
@@ -150,12 +152,14 @@ class Computation:
         if changed:
             self.instructions = {x.name: x for x in self.instructions.values()}
 
+    def reorder(self, instructions: Iterable[Instruction]) -> None:
+        """Make the order of creation that of `instructions`, which are all of this computation."""
+        self.instructions = {x.name: x for x in instructions}
+        for number, instruction in enumerate(self.instructions.values()):
+            instruction.id = number
+
     def _insert_parameter(self, parameter: Instruction) -> None:
-        number = parameter.attributes_as(Parameter).number
-        numbers = [p.attributes_as(Parameter).number for p in self.parameters[-1:]]
-        self.parameters.append(parameter)
-        if numbers and number < numbers[0]:
-            self.parameters.sort(key=lambda p: p.attributes_as(Parameter).number)
+        insort(self.parameters, parameter, key=lambda p: p.attributes_as(Parameter).number)
 
     def remove(self, instruction: Instruction) -> None:
         """Remove an instruction without users that is not the root.

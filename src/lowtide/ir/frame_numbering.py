@@ -48,7 +48,7 @@ class _Numbering:
 
     def number(self, old: int) -> int:
         """Return the new number of a frame; its callers get smaller ones."""
-        chain = []
+        chain: list[int] = []
         while old not in self.known:
             if not 1 <= old <= len(self.old.frames) or len(chain) > len(self.old.frames):
                 self.known[old] = 0

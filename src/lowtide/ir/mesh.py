@@ -55,6 +55,10 @@ class Mesh:
             return self.devices.as_list()
         return list(self.devices)
 
+    def check_axes(self, axes: tuple[AxisRef, ...]) -> None:
+        """Raise ValueError where an axis is not one of the mesh."""
+        _split_axes(self, axes)
+
     def groups(self, axes: tuple[AxisRef, ...]) -> tuple[tuple[int, ...], ...]:
         """Return the groups of devices which differ only along `axes`, the last one fastest.
 
@@ -69,10 +73,9 @@ class Mesh:
         ]
         outer = [i for i in range(len(factors)) if i not in inner]
         devices = self.device_list()
-        rows = []
-        for base in _positions(outer, sizes, strides):
-            rows.append(tuple([devices[base + p] for p in _positions(inner, sizes, strides)]))
-        return tuple(rows)
+        within = _positions(inner, sizes, strides)
+        bases = _positions(outer, sizes, strides)
+        return tuple([tuple([devices[base + p] for p in within]) for base in bases])
 
 
 def _positions(axes: list[int], sizes: list[int], strides: list[int]) -> list[int]:

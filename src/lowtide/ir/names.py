@@ -57,3 +57,10 @@ class NameUniquer:
         if number == 0:
             return f"{stem}.0" if has_number else stem
         return f"{stem}.{number}"
+
+    def copy(self) -> NameUniquer:
+        """Return another one, which hands out the same names from here on."""
+        other = NameUniquer()
+        other._used = {stem: set(numbers) for stem, numbers in self._used.items()}
+        other._next = dict(self._next)
+        return other

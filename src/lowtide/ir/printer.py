@@ -102,9 +102,7 @@ class _Printer:
             ]
             parts.append(f"input_output_alias={{ {', '.join(aliases)} }}")
         if module.buffer_donors:
-            donors = [
-                f"({d.parameter}, {_index(d.parameter_index)})" for d in module.buffer_donors
-            ]
+            donors = [f"({d.parameter}, {_index(d.parameter_index)})" for d in module.buffer_donors]
             parts.append(f"buffer_donor={{ {', '.join(donors)} }}")
         if module.alias_passthrough_params:
             parts.append("alias_passthrough_params=true")
@@ -200,11 +198,10 @@ class _Printer:
         return str(shape) if self.options.layouts else shape.text(layout=False)
 
     def _signature(self, computation: Computation) -> str:
-        parts = []
-        for i, p in enumerate(computation.parameters):
-            mark = ""
-            name = p.name if self.options.names else self.names[p].lstrip("%")
-            parts.append(f"{mark}{name}: {p.shape.text(layout=False)}")
+        parts = [
+            f"{self.names[p].removeprefix('%')}: {p.shape.text(layout=False)}"
+            for p in computation.parameters
+        ]
         result = computation.root.shape.text(layout=False)
         return f"({', '.join(parts)}) -> {result}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 from lowtide.ir.device_list import IotaDevices
 from lowtide.ir.sharding import Sharding, ShardingKind, TileSharding, TupleSharding
@@ -158,7 +159,7 @@ def _simplify(devices: IotaDevices | tuple[int, ...]) -> IotaDevices | tuple[int
     axes = [a for a in devices.permutation or range(len(dims)) if dims[a] != 1]
     runs: list[list[int]] = []
     kept = sorted(axes)
-    following = {a: b for a, b in zip(kept, kept[1:], strict=False)}
+    following = dict(pairwise(kept))
     for axis in axes:
         if runs and following.get(runs[-1][-1]) == axis:
             runs[-1].append(axis)

@@ -66,9 +66,7 @@ def _set_thread(computation: Computation, thread: str) -> None:
     while stack:
         current = stack.pop()
         current.execution_thread = thread
-        for callee in callees(current):
-            if callee.execution_thread != thread:
-                stack.append(callee)
+        stack += [callee for callee in callees(current) if callee.execution_thread != thread]
 
 
 def _generate(
@@ -139,6 +137,7 @@ def check_async(
         lexer.fail(f"expected calls={callee.name}, found {declared[0].name}", position)
     thread = parsed.values.get("async_execution_thread", callee.execution_thread)
     if thread != callee.execution_thread:
-        lexer.fail(f"expected the execution thread {callee.execution_thread!r}, found {thread!r}",
-                   position)
+        lexer.fail(
+            f"expected the execution thread {callee.execution_thread!r}, found {thread!r}", position
+        )
     return callee

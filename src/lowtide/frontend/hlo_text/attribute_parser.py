@@ -180,9 +180,10 @@ def window(lexer: Lexer) -> Window:
     lexer.expect("}", "at the end of the window")
     sizes = fields.get("size", [])
     rank = len(sizes)
-    for key, values in [*fields.items(), ("pad", pads)]:
-        if values and len(values) != rank and key != "rhs_reversal":
-            lexer.fail(f"the window has {rank} sizes, but {len(values)} values of {key}", start)
+    counts = {key: len(values) for key, values in fields.items() if key != "rhs_reversal"}
+    for key, count in (counts | {"pad": len(pads)}).items():
+        if count not in (0, rank):
+            lexer.fail(f"the window has {rank} sizes, but {count} values of {key}", start)
     dimensions = [
         WindowDimension(
             size=sizes[i],
@@ -434,7 +435,7 @@ def origin(lexer: Lexer) -> str:
     return out
 
 
-_ORIGIN_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\{[\d,\s]+\}|[(){},]|[^\s(){},"]+')
+_ORIGIN_PART: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|\{[\d,\s]+\}|[(){},]|[^\s(){},"]+')
 
 
 def domain(lexer: Lexer) -> Domain:

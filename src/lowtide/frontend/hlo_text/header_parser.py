@@ -74,7 +74,7 @@ def _parameter(lexer: Lexer) -> int:
 
 def _parse_donors(lexer: Lexer) -> tuple[BufferDonor, ...]:
     lexer.expect("{")
-    donors = {}
+    donors: dict[BufferDonor, None] = {}
     while lexer.eat("("):
         parameter = _parameter(lexer)
         lexer.expect(",")

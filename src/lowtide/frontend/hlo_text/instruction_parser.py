@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_text.async_parser import check_async, wrap_async
-from lowtide.frontend.hlo_text.lexer import Kind, Lexer, nearest
+from lowtide.frontend.hlo_text.lexer import MAX_LIST, Kind, Lexer, nearest
 from lowtide.frontend.hlo_text.literal_parser import parse_literal
 from lowtide.frontend.hlo_text.metadata_parser import parse_metadata
 from lowtide.frontend.hlo_text.shape_parser import parse_shape
@@ -252,6 +252,8 @@ def _parse_parentheses(
     operands = []
     while not lexer.at(")"):
         operands.append(_parse_operand(parser, computation))
+        if len(operands) > MAX_LIST:
+            lexer.fail(f"an instruction has more than {MAX_LIST} operands")
         if not lexer.eat(","):
             break
     return None, tuple(operands)
@@ -271,8 +273,9 @@ def _parse_operand(parser: ModuleParser, computation: Computation) -> Instructio
     instruction = computation.instructions.get(name)
     if instruction is None:
         hint = nearest(name, computation.instructions)
-        lexer.fail(f"no instruction {name!r} before this one in {computation.name!r}{hint}",
-                   name_start)
+        lexer.fail(
+            f"no instruction {name!r} before this one in {computation.name!r}{hint}", name_start
+        )
     while lexer.at("#"):
         lexer.advance()
         instruction = _element(parser, computation, instruction)
@@ -339,8 +342,11 @@ def parse_attributes(
             if take is None:
                 known = [k for table in tables for k in table]
                 known += [*computations, "metadata", "control-predecessors"]
-                lexer.fail(f"{(wrapped or opcode).value} has no attribute {key!r}"
-                           f"{nearest(key, sorted(known))}", start)
+                lexer.fail(
+                    f"{(wrapped or opcode).value} has no attribute {key!r}"
+                    f"{nearest(key, sorted(known))}",
+                    start,
+                )
             parsed.values[key] = take(lexer)
     return parsed
 

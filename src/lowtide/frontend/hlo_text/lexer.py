@@ -41,7 +41,7 @@ KEYWORDS: Final = frozenset(
 )  # fmt: skip
 _TYPES: Final = frozenset(BY_KEYWORD) - {"tuple", "buffer"}
 
-_SKIP: Final = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SKIP: Final = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
 _TOKEN: Final = re.compile(
     r"""
     (?P<labels>[0-9bf?]{2,}_[0-9io?]{2,}->[0-9bf?]{2,}(?![A-Za-z0-9_.?-]))
@@ -51,16 +51,18 @@ _TOKEN: Final = re.compile(
   | (?P<arrow>->)
   | (?P<word>[A-Za-z_][A-Za-z0-9_.-]*)(?P<mark>[:=]?)
   | (?P<decimal>-?(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d+)?(?![A-Za-z_]))
-  | (?P<pad>-?\d+_-?\d+(?:_\d+)?(?:x-?\d+_-?\d+(?:_\d+)?)*(?![A-Za-z0-9_]))
-  | (?P<dxd>\d+(?:x\d+)+(?![A-Za-z0-9_]))
+  | (?P<pad>-?\d+_-?\d+(?:_\d+)?+(?:x-?\d+_-?\d+(?:_\d+)?+)*+(?![A-Za-z0-9_]))
+  | (?P<dxd>\d++(?:x\d++)++(?![A-Za-z0-9_]))
   | (?P<integer>-?\d+)
-  | "(?P<double>(?:[^"\\]|\\.)*)"
-  | '(?P<single>(?:[^'\\]|\\.)*)'
+  | "(?P<double>[^"\\]*+(?:\\.[^"\\]*+)*+)"
+  | '(?P<single>[^'\\]*+(?:\\.[^'\\]*+)*+)'
   | (?P<punctuation><=|\.\.\.|[=,:*\#+~\[\]{}()?])
     """,
     re.VERBOSE | re.DOTALL,
 )
 _INT_LIMITS: Final = (-(2**63), 2**64 - 1)
+MAX_LIST: Final = 2**20
+"""How many elements a tuple shape, and how many operands an instruction may have."""
 MAX_DEPTH: Final = 64
 """How deep shapes, operands, shardings and computations may nest."""
 
@@ -240,6 +242,10 @@ class Lexer:
             self.expect_fail(f"'{keyword}'")
         self.advance()
 
+    def at_end(self) -> bool:
+        """Whether there are no more tokens."""
+        return self.kind is Kind.END
+
     def at_keyword(self, keyword: str) -> bool:
         """Whether the current token is this keyword."""
         return self.kind is Kind.KEYWORD and self.value == keyword
@@ -254,12 +260,10 @@ class Lexer:
 
     def number(self) -> float:
         """Take a decimal number, an integer, an infinity or a NaN."""
-        if self.kind in (Kind.DECIMAL, Kind.INTEGER):
-            value = float(self.value)
-        elif self.kind is Kind.KEYWORD and str(self.value).lstrip("-") in ("inf", "nan"):
-            value = float(self.value)
-        else:
+        special = self.kind is Kind.KEYWORD and str(self.value).lstrip("-") in ("inf", "nan")
+        if not special and self.kind not in (Kind.DECIMAL, Kind.INTEGER):
             self.expect_fail("a number")
+        value = float(self.value)
         self.advance()
         return value
 
@@ -313,7 +317,7 @@ class Lexer:
         self.depth -= 1
 
 
-_JSON_PART: Final = re.compile(r'[{}]|"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_JSON_PART: Final = re.compile(r'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
 def nearest(value: str, known: Iterable[str]) -> str:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from lowtide.frontend.hlo_text.parser import ModuleParser
 
 _LINE: Final = re.compile(
-    r"[ \t\r\n]*(ROOT )?(%?)([A-Za-z_][\w.-]*) = "
-    r"([a-z]\w*\[[\d,<=]*\](?:\{[\w,:()]*\})?|\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)) "
-    r"([a-z][a-z0-9-]*)\(([^()\n]*)\)([^\n]*[^,\n]|)\n(?![ \t\r\n]*[,/])",
+    r"[ \t\r\n]*+(ROOT )?(%?)([A-Za-z_][\w.-]*+) = "
+    r"([a-z]\w*\[[\d,<=]*\](?:\{[\w,:()]*\})?|\((?:[^()\n]++|\((?:[^()\n]++|\([^()\n]*+\))*+\))*+\)) "
+    r"([a-z][a-z0-9-]*+)\(([^()\n]*+)\)([^\n]*[^,\n]|)\n(?![ \t\r\n]*+[,/])",
     re.ASCII,
 )
 _CALLS: Final = re.compile(r", (to_apply|condition|body|calls|select|scatter)=%?([A-Za-z_][\w.-]*)")

@@ -21,6 +21,15 @@ _PART: Final = re.compile(
     re.DOTALL,
 )
 _INTEGER: Final = re.compile(r"-?\d+")
+_NOT_SHORT: Final = re.compile(r"[.eE]|\d{18}")
+"""What makes a row of numbers one of decimals, or of integers that may not fit 64 bits."""
+_LARGEST_FILL: Final = 2**28
+"""How many elements a constant may have of which the text gives only the first."""
+_ROW: Final = re.compile(
+    r"\s*+-?(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?\d{1,3}+)?+(?:\s*+,\s*+"
+    r"-?(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?\d{1,3}+)?+){15,}+(?=\s*+,?+\s*+\})"
+)
+"""A row of plain numbers, long enough to be read at once."""
 _NUMBER: Final = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|-?inf")
 _NAN: Final = re.compile(r"(-?)nan(?:\((0x[0-9a-fA-F]+)\))?")
 _COMPLEX: Final = re.compile(r"\(\s*([^\s,()]+)\s*,\s*([^\s,()]+)\s*\)")
@@ -98,11 +107,14 @@ def _parse_array(lexer: Lexer, shape: Shape) -> Literal:
     if values is None:
         return zero_literal(shape, elided=True)
     if len(values) != shape.element_count:
+        if shape.element_count > _LARGEST_FILL:
+            lexer.fail(f"a constant of shape {shape} needs all its elements in the text")
         return _first_element(values, shape)
     return Literal(shape, _to_array(values, shape))
 
 
 def _first_element(values: list[Any], shape: Shape) -> Literal:
+    """Return the literal whose first elements are `values`, the rest 0."""
     array = np.zeros(shape.element_count, DTYPES[shape.element_type])
     array[: len(values)] = np.array(values).astype(array.dtype)[: array.size]
     return Literal(shape, array.reshape(shape.dimensions))
@@ -124,6 +136,30 @@ class _Parts:
             self.lexer.expect_fail("a literal")
         self.position = match.end()
         return match.start(1), match[1]
+
+    def take_row(self, element_type: ElementType) -> list[Any]:
+        """Take a long row of plain numbers at once, if one is next; else take nothing."""
+        match = _ROW.match(self.lexer.text, self.position)
+        if match is None or not element_type.is_floating:
+            return self._take_integers(match, element_type)
+        if element_type is ElementType.F8E8M0FNU:
+            return []
+        row = np.fromstring(match[0], np.float64, sep=",")
+        with np.errstate(all="ignore"):
+            if not np.isfinite(row.astype(DTYPES[element_type])).all():
+                return []
+        self.position = match.end()
+        return row.tolist()
+
+    def _take_integers(self, match: re.Match[str] | None, element_type: ElementType) -> list[Any]:
+        if match is None or not element_type.is_integer or _NOT_SHORT.search(match[0]):
+            return []
+        row = np.fromstring(match[0], np.int64, sep=",")
+        low, high = integer_range(element_type)
+        if row.min() < low or row.max() > high:
+            return []
+        self.position = match.end()
+        return row.tolist()
 
     def finish(self) -> None:
         self.lexer.seek(self.position)
@@ -151,6 +187,10 @@ def _parse_nested(parts: _Parts, shape: Shape) -> list[Any] | None:
             _count(parts, counts, sizes, depth, offset)
             depth += 1
             counts[depth] = 0
+            if depth == rank:
+                row = parts.take_row(shape.element_type)
+                counts[depth] = len(row)
+                values += row
         elif text == "}":
             if depth == 0:
                 parts.fail("unexpected '}' in the literal", offset)
@@ -163,7 +203,8 @@ def _parse_nested(parts: _Parts, shape: Shape) -> list[Any] | None:
         elif text == "," and depth:
             continue
         elif text == "...":
-            return _parse_elided(parts, depth, values, offset)
+            _parse_elided(parts, depth, values, offset)
+            return None
         else:
             if depth not in (0, rank):
                 parts.fail(f"expected nested braces of rank {rank}, found rank {depth}", offset)

@@ -83,7 +83,9 @@ def parse_metadata_list(lexer: Lexer) -> tuple[Metadata, ...]:
     return tuple(entries)
 
 
-_TEXT: Final = r'"[^"\\\x00-\x1f\x7f-\U0010ffff\']*(?:\\[\'"\\nrt][^"\\\x00-\x1f\x7f-\U0010ffff\']*)*"'
+_TEXT: Final = (
+    r'"[^"\\\x00-\x1f\x7f-\U0010ffff\']*+(?:\\[\'"\\nrt][^"\\\x00-\x1f\x7f-\U0010ffff\']*+)*+"'
+)
 _NUMBER: Final = r"[1-9]\d{0,8}"
 _FIELDS: Final = (
     *((key, _TEXT) for key in ("op_type", "op_name", "source_file")),
@@ -120,12 +122,12 @@ def parse_stack_frames(lexer: Lexer) -> StackFrames:
     """
     file_names = _parse_names(lexer, "FileNames")
     function_names = _parse_names(lexer, "FunctionNames")
-    locations = []
+    locations: list[FileLocation] = []
     if lexer.at_keyword("FileLocations"):
         lexer.advance()
         while lexer.kind is Kind.INTEGER:
             locations.append(_parse_location(lexer, len(locations) + 1))
-    frames = []
+    frames: list[StackFrame] = []
     if lexer.at_keyword("StackFrames"):
         lexer.advance()
         while lexer.kind is Kind.INTEGER:

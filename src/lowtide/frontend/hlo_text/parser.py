@@ -65,9 +65,9 @@ class ModuleParser:
         if lexer.at_keyword("HloModule"):
             self.module, scheduled = parse_header(lexer)
             self.module.stack_frames = parse_stack_frames(lexer)
-        if lexer.kind is Kind.END:
+        if lexer.at_end():
             lexer.expect_fail("a computation")
-        while lexer.kind is not Kind.END:
+        while not lexer.at_end():
             self._parse_computation()
         entry = self.marked_entry or self.finished[-1]
         if not self.module.name:
@@ -99,7 +99,7 @@ class ModuleParser:
             lexer.expect("=")
         computation = self.new_computation("entry_computation")
         computation.root = parse_right_side(self, computation, name, start)
-        if lexer.kind is not Kind.END:
+        if not lexer.at_end():
             lexer.expect_fail("the end of the text behind a single instruction")
         self.finish_computation(computation)
         self.module.name = computation.root.name
@@ -249,8 +249,9 @@ class ModuleParser:
         name = lexer.name("the name of a computation")
         computation = self.computations.get(name)  # type: ignore[assignment]
         if computation is None:
-            lexer.fail(f"no computation {name!r} before this one"
-                       f"{nearest(name, self.computations)}", start)
+            lexer.fail(
+                f"no computation {name!r} before this one{nearest(name, self.computations)}", start
+            )
         return computation
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.frontend.hlo_text.lexer import Kind, Lexer
+from lowtide.frontend.hlo_text.lexer import MAX_LIST, Kind, Lexer
 from lowtide.ir.element_type import BY_KEYWORD, ElementType
 from lowtide.ir.shape import (
     COMBINE,
@@ -54,6 +54,8 @@ def _parse_tuple(lexer: Lexer) -> Shape:
     elements = []
     while not lexer.at(")"):
         elements.append(parse_shape(lexer))
+        if len(elements) > MAX_LIST:
+            lexer.fail(f"a tuple has more than {MAX_LIST} elements")
         if not lexer.eat(","):
             break
     lexer.expect(")", "at the end of the tuple shape")

@@ -24,6 +24,7 @@ from lowtide.ir.sharding import (
     TupleSharding,
 )
 
+MAX_DEVICES = 2**24
 _SUBGROUP_KINDS = {kind.value: kind for kind in ShardingKind}
 
 
@@ -118,6 +119,7 @@ def _check_tiles(lexer: Lexer, fields: dict[str, object], start: int) -> None:
         return
     if any(size < 1 for size in dimensions):
         lexer.fail("the tile counts of a sharding are 1 or more", start)
+    _check_device_count(lexer, math.prod(dimensions), start)
     if isinstance(devices, tuple) and len(devices) != math.prod(dimensions):
         tiles = math.prod(dimensions)
         lexer.fail(f"the sharding has {tiles} tiles, but {len(devices)} devices", start)
@@ -155,10 +157,16 @@ def parse_iota_devices(lexer: Lexer) -> IotaDevices:
     reshape_dims = _parse_sizes(lexer)
     if any(size < 1 for size in reshape_dims) or not reshape_dims:
         lexer.fail("the sizes behind '<=' are 1 or more", start)
+    _check_device_count(lexer, math.prod(reshape_dims), start)
     permutation = _parse_permutation(lexer, len(reshape_dims))
     if len(reshape_dims) > 1 and not permutation:
         lexer.fail("expected T(...) behind more than one size", lexer.start)
     return IotaDevices(reshape_dims, permutation)
+
+
+def _check_device_count(lexer: Lexer, count: int, start: int) -> None:
+    if count > MAX_DEVICES:
+        lexer.fail(f"{count} devices are more than lowtide handles, {MAX_DEVICES}", start)
 
 
 def _parse_permutation(lexer: Lexer, rank: int) -> tuple[int, ...]:
@@ -207,6 +215,7 @@ def parse_mesh(lexer: Lexer) -> Mesh:
         if not lexer.eat(","):
             break
     lexer.expect("]")
+    _check_device_count(lexer, math.prod(sizes), start)
     if len(set(names)) != len(names):
         lexer.fail("the mesh names an axis twice", start)
     return Mesh(tuple(names), tuple(sizes), _parse_device_ids(lexer))
@@ -223,6 +232,7 @@ def _parse_device_ids(lexer: Lexer) -> IotaDevices | tuple[int, ...] | None:
     lexer.expect("(")
     if lexer.at("["):
         reshape_dims = _parse_sizes(lexer)
+        _check_device_count(lexer, math.prod(reshape_dims), lexer.start)
         devices: IotaDevices | tuple[int, ...] = IotaDevices(
             reshape_dims, _parse_permutation(lexer, len(reshape_dims))
         )
@@ -333,7 +343,7 @@ def parse_replica_groups(lexer: Lexer) -> ReplicaGroups:
     mesh = parse_mesh(lexer)
     groups = MeshReplicaGroups(mesh, parse_axes(lexer))
     try:
-        groups.as_lists()
+        mesh.check_axes(groups.axes)
     except (ValueError, IndexError) as error:
         lexer.fail(f"bad replica groups: {error}", start)
     return groups
@@ -344,6 +354,7 @@ def _parse_iota_groups(lexer: Lexer) -> IotaReplicaGroups:
     sizes = _parse_sizes(lexer)
     if len(sizes) != 2 or min(sizes) < 0:
         lexer.fail("expected [groups,devices per group]", start)
+    _check_device_count(lexer, sizes[0] * sizes[1], start)
     devices = parse_iota_devices(lexer)
     return IotaReplicaGroups(sizes[0], sizes[1], devices)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -86,9 +87,7 @@ def default_comparison(element_type: ElementType) -> str:
 
 def _compare(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
     order = values.get("type")
-    return ir.Compare(
-        values["direction"], order or default_comparison(operands[0].element_type)
-    )
+    return ir.Compare(values["direction"], order or default_comparison(operands[0].element_type))
 
 
 def _broadcast(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
@@ -235,6 +234,12 @@ def _slice(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
     return ranges
 
 
+def _batch_norm(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
+    """XLA keeps epsilon as a 32-bit float."""
+    (epsilon,) = struct.unpack("f", struct.pack("f", min(max(values["epsilon"], -3e38), 3e38)))
+    return ir.BatchNorm(epsilon, values["feature_index"])
+
+
 _UNARY: Final = OpSyntax(1, _nothing)
 _BINARY: Final = OpSyntax(2, _nothing)
 _TERNARY: Final = OpSyntax(3, _nothing)
@@ -295,11 +300,7 @@ def _elementwise() -> dict[Opcode, OpSyntax]:
         2,
         _compare,
         {"direction": value.choice(("EQ", "NE", "GE", "GT", "LE", "LT"), "comparison direction")},
-        {
-            "type": value.choice(
-                ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"), "comparison type"
-            )
-        },
+        {"type": value.choice(("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"), "comparison type")},
     )
     table[Opcode.REDUCE_PRECISION] = OpSyntax(
         1,
@@ -418,7 +419,6 @@ def _contraction_and_reduction() -> dict[Opcode, OpSyntax]:
 
 
 def _mathematics() -> dict[Opcode, OpSyntax]:
-    batch_norm = _keywords(ir.BatchNorm)
     kinds = value.choice(("FFT", "IFFT", "RFFT", "IRFFT"), "fft type")
     distributions = value.choice(("rng_uniform", "rng_normal"), "distribution")
     algorithms = value.choice(("rng_default", "rng_three_fry", "rng_philox"), "algorithm")
@@ -442,9 +442,9 @@ def _mathematics() -> dict[Opcode, OpSyntax]:
                 ),
             },
         ),
-        Opcode.BATCH_NORM_TRAINING: OpSyntax(3, batch_norm, _BATCH_NORM),
-        Opcode.BATCH_NORM_INFERENCE: OpSyntax(5, batch_norm, _BATCH_NORM),
-        Opcode.BATCH_NORM_GRAD: OpSyntax(5, batch_norm, _BATCH_NORM),
+        Opcode.BATCH_NORM_TRAINING: OpSyntax(3, _batch_norm, _BATCH_NORM),
+        Opcode.BATCH_NORM_INFERENCE: OpSyntax(5, _batch_norm, _BATCH_NORM),
+        Opcode.BATCH_NORM_GRAD: OpSyntax(5, _batch_norm, _BATCH_NORM),
         Opcode.RNG: OpSyntax(
             None,
             _record(ir.Rng, "distribution"),
