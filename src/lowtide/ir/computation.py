@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from bisect import insort
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, final
 
 from lowtide.ir.attributes import MAIN_THREAD, NO_ATTRIBUTES, Attributes, Parameter

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from lowtide.ir.computation import Computation
+from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import FileLocation, StackFrame, StackFrames
-from lowtide.ir.module import Module
 
 
-def renumber_frames(module: Module, computations: Iterable[Computation]) -> None:
-    """Number frames, locations and names by first use, outer frames first; drop the unused ones.
+def number_frames(
+    tables: StackFrames, sequences: Iterable[Sequence[Instruction]]
+) -> tuple[StackFrames, Mapping[int, int]]:
+    """Return tables numbered by first use in `sequences`, and the new number of each used frame.
 
-    The walk is over `computations` in the given order, and over instructions in order of
-    creation. A frame id that points nowhere becomes 0.
+    Outer frames come before inner ones, unused entries are dropped, equal ones joined. A frame id
+    that points nowhere gets the number 0.
     """
-    tables = module.stack_frames
     numbering = _Numbering(tables)
-    for computation in computations:
-        for instruction in computation.instructions.values():
-            metadata = instruction.raw_metadata
-            old = metadata.stack_frame_id
-            if not old:
-                continue
-            new = numbering.number(old)
-            if new != old:
-                instruction.set_metadata(metadata.with_stack_frame(new))
-    module.stack_frames = numbering.tables()
+    known = numbering.known
+    for sequence in sequences:
+        for instruction in sequence:
+            frame = instruction.raw_metadata.stack_frame_id
+            if frame and frame not in known:
+                numbering.number(frame)
+    return numbering.tables(), known
 
 
 class _Table:

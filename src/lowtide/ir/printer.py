@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import lowtide.ir.attributes as ir
-from lowtide.ir.annotations import NO_ANNOTATIONS
+from lowtide.ir.annotations import NO_ANNOTATIONS, Annotations
 from lowtide.ir.attribute_text import (
     annotation_text,
     attribute_text,
@@ -16,6 +16,7 @@ from lowtide.ir.attribute_text import (
     frontend_attributes_text,
 )
 from lowtide.ir.computation import Computation
+from lowtide.ir.frame_numbering import number_frames
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import NO_METADATA, StackFrames
 from lowtide.ir.module import Module
@@ -66,6 +67,7 @@ class _Printer:
         self.sequences: dict[Computation, Sequence[Instruction]] = {}
         self.module = module
         self.options = options
+        self.frames: Mapping[int, int] = {}
         self.names: dict[Instruction, str] = {}
         self.computation_names: dict[Computation, str] = {}
         self.attribute_texts: dict[tuple[int, str], str] = {}
@@ -74,8 +76,11 @@ class _Printer:
 
     def print(self) -> str:
         lines = [self._header(), ""]
-        if self.options.metadata and self.module.stack_frames:
-            lines += stack_frame_lines(self.module.stack_frames)
+        if self.options.metadata:
+            tables, self.frames = number_frames(
+                self.module.stack_frames, [self.sequences[c] for c in self.order]
+            )
+            lines += stack_frame_lines(tables) if tables else []
         for computation in self.order:
             self.computation_names[computation] = (
                 computation.name if self.options.names else f"c{len(self.computation_names)}"
@@ -183,6 +188,9 @@ class _Printer:
                     rest += _join(before) + _join(behind)
             metadata = x.raw_metadata
             if with_metadata and metadata is not NO_METADATA:
+                frame = metadata.stack_frame_id
+                if frame and self.frames[frame] != frame:
+                    metadata = metadata.with_stack_frame(self.frames[frame])
                 text = metadata.text()
                 if text:
                     rest += f", metadata={{{text}}}"
@@ -236,7 +244,10 @@ class _Printer:
         else:
             texts = attribute_text(x)
             called = self._called(x)
-        before, behind = annotation_text(x.annotations)
+        annotations = x.annotations
+        if opcode != x.opcode.value:
+            annotations = _with_wrapped_attributes(x)
+        before, behind = annotation_text(annotations)
         control = []
         if x.control_predecessors:
             names = ", ".join([self.names[p] for p in x.control_predecessors])
@@ -274,6 +285,15 @@ class _Printer:
             return opcode, texts, []
         root = callee.root
         return opcode, texts + attribute_text(root), self._called(root)
+
+
+def _with_wrapped_attributes(start: Instruction) -> Annotations:
+    """Return the annotations of asynchronous sugar: the wrapped frontend attributes show too."""
+    annotations = start.annotations
+    wrapped = start.called_computations[0].root.annotations.frontend_attributes
+    if annotations.frontend_attributes or start.opcode is not Opcode.ASYNC_START:
+        return annotations
+    return replace(annotations, frontend_attributes=wrapped)
 
 
 def _join(texts: list[str]) -> str:

@@ -61,6 +61,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _INT_LIMITS: Final = (-(2**63), 2**64 - 1)
+_LONGEST_MESSAGE: Final = 400
 MAX_LIST: Final = 2**20
 """How many elements a tuple shape, and how many operands an instruction may have."""
 MAX_DEPTH: Final = 64
@@ -172,6 +173,8 @@ class Lexer:
     def fail(self, message: str, offset: int | None = None) -> NoReturn:
         """Raise HloTextError at `offset`, by default at the current token."""
         offset = self.start if offset is None else offset
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[: _LONGEST_MESSAGE // 2]}...{message[-_LONGEST_MESSAGE // 2 :]}"
         line, column = self.source.line_and_column(min(offset, len(self.text)))
         raise HloTextError(
             message,

@@ -29,15 +29,19 @@ if TYPE_CHECKING:
 
 _LINE: Final = re.compile(
     r"[ \t\r\n]*+(ROOT )?(%?)([A-Za-z_][\w.-]*+) = "
-    r"([a-z]\w*\[[\d,<=]*\](?:\{[\w,:()]*\})?|\((?:[^()\n]++|\((?:[^()\n]++|\([^()\n]*+\))*+\))*+\)) "
+    r"([a-z]\w*\[[\d,<=]*\](?:\{[\w,:()]*\})?|"
+    r"\((?:[^()\n]++|\((?:[^()\n]++|\([^()\n]*+\))*+\))*+\)) "
     r"([a-z][a-z0-9-]*+)\(([^()\n]*+)\)([^\n]*[^,\n]|)\n(?![ \t\r\n]*+[,/])",
     re.ASCII,
 )
 _CALLS: Final = re.compile(r", (to_apply|condition|body|calls|select|scatter)=%?([A-Za-z_][\w.-]*)")
 _METADATA: Final = ", metadata={"
 _RESERVED: Final = KEYWORDS | set(BY_KEYWORD)
-_EXCLUDED: Final = ASYNC | {Opcode.CONDITIONAL, Opcode.MAP, Opcode.OUTFEED, Opcode.DOMAIN}
-"""Opcodes whose attributes depend on more than their text, or which make computations."""
+_TRANSFERS: Final = {Opcode.SEND, Opcode.SEND_DONE, Opcode.RECV, Opcode.RECV_DONE}
+_EXCLUDED: Final = (
+    ASYNC | _TRANSFERS | {Opcode.CONDITIONAL, Opcode.MAP, Opcode.OUTFEED, Opcode.DOMAIN}
+)
+"""Opcodes whose shape or attributes depend on more than their text."""
 _SHORT: Final = 64
 
 

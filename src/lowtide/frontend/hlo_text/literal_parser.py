@@ -149,7 +149,7 @@ class _Parts:
             if not np.isfinite(row.astype(DTYPES[element_type])).all():
                 return []
         self.position = match.end()
-        return row.tolist()
+        return list(row.tolist())
 
     def _take_integers(self, match: re.Match[str] | None, element_type: ElementType) -> list[Any]:
         if match is None or not element_type.is_integer or _NOT_SHORT.search(match[0]):
@@ -159,7 +159,7 @@ class _Parts:
         if row.min() < low or row.max() > high:
             return []
         self.position = match.end()
-        return row.tolist()
+        return list(row.tolist())
 
     def finish(self) -> None:
         self.lexer.seek(self.position)

@@ -14,7 +14,6 @@ from lowtide.frontend.hlo_text.line_parser import LineParser
 from lowtide.frontend.hlo_text.metadata_parser import parse_stack_frames
 from lowtide.frontend.hlo_text.shape_parser import parse_shape
 from lowtide.ir.computation import Computation
-from lowtide.ir.frame_numbering import renumber_frames
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
@@ -78,7 +77,6 @@ class ModuleParser:
         module = self.module
         module.entry = entry
         module.adopt(self.finished)
-        renumber_frames(module, self.finished)
         module.source_text = self.lexer.source
         module.entry_layout = _entry_layout(module.entry_layout, entry)
         if scheduled:
