@@ -1,1 +1,79 @@
-"""lowtide: a tensor compiler whose centre is memory."""
+"""lowtide: a tensor compiler whose centre is memory.
+
+    module = lowtide.read("step.hlo")          # HLO text, protobuf, an XLA dump directory
+    print(lowtide.explain(module))             # what its peak is made of, what bounds it
+    lowtide.evaluate(module, arguments)        # the reference interpreter
+
+What the names below need is imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lowtide.api import explain as explain
+    from lowtide.evaluator import evaluate as evaluate
+    from lowtide.frontend.files import read as read
+    from lowtide.frontend.hlo_text import parse_hlo as parse_hlo
+    from lowtide.ir import HloProtoError as HloProtoError
+    from lowtide.ir import HloTextError as HloTextError
+    from lowtide.ir import InputError as InputError
+    from lowtide.ir import InvalidModuleError as InvalidModuleError
+    from lowtide.ir import LowtideError as LowtideError
+    from lowtide.ir import Module as Module
+    from lowtide.ir import UnsupportedOpError as UnsupportedOpError
+    from lowtide.options import Options as Options
+    from lowtide.report.memory import MemoryReport as MemoryReport
+    from lowtide.verifier import verify as verify
+
+__all__ = [
+    "HloProtoError",
+    "HloTextError",
+    "InputError",
+    "InvalidModuleError",
+    "LowtideError",
+    "MemoryReport",
+    "Module",
+    "Options",
+    "UnsupportedOpError",
+    "__version__",
+    "evaluate",
+    "explain",
+    "parse_hlo",
+    "read",
+    "verify",
+]
+
+__version__ = "0.1.0"
+
+_HOME: Final = {
+    "HloProtoError": "lowtide.ir.errors",
+    "HloTextError": "lowtide.ir.errors",
+    "InputError": "lowtide.ir.errors",
+    "InvalidModuleError": "lowtide.ir.errors",
+    "LowtideError": "lowtide.ir.errors",
+    "MemoryReport": "lowtide.report.memory",
+    "Module": "lowtide.ir.module",
+    "Options": "lowtide.options",
+    "UnsupportedOpError": "lowtide.ir.errors",
+    "evaluate": "lowtide.evaluator",
+    "explain": "lowtide.api",
+    "parse_hlo": "lowtide.frontend.hlo_text",
+    "read": "lowtide.frontend.files",
+    "verify": "lowtide.verifier",
+}
+"""The module that defines each public name."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

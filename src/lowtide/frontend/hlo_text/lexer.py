@@ -10,6 +10,7 @@ from typing import Final, NoReturn, final
 
 from lowtide.ir.element_type import BY_KEYWORD
 from lowtide.ir.errors import HloTextError
+from lowtide.ir.shape import Shape
 from lowtide.ir.source_text import SourceText
 from lowtide.ir.strings import unescape
 
@@ -77,12 +78,24 @@ class Lexer:
     own offsets.
     """
 
-    __slots__ = ("depth", "end", "kind", "previous_end", "source", "start", "text", "value")
+    __slots__ = (
+        "depth",
+        "end",
+        "kind",
+        "previous_end",
+        "shapes",
+        "source",
+        "start",
+        "text",
+        "value",
+    )
 
     def __init__(self, text: str, file: str = "", *, start: int = 0) -> None:
         self.text = text
         self.source = SourceText(text, file)
         self.depth = 0
+        self.shapes: dict[str, Shape] = {}
+        """Array shapes read so far, by their text."""
         self.end = start
         self.previous_end = start
         self.kind = Kind.END

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from lowtide.frontend.hlo_text.lexer import MAX_LIST, Kind, Lexer
@@ -22,6 +23,8 @@ from lowtide.ir.shape import (
 )
 
 _LARGEST: Final = 2**63 - 1
+_PLAIN_ARRAY: Final = re.compile(r"[a-z]\w*+\[[\d,]*+\](?:\{[\d,]*+\}|(?!\s*+\{))")
+"""An array shape without extras, which is looked up by its text."""
 
 
 def parse_shape(lexer: Lexer) -> Shape:
@@ -35,6 +38,18 @@ def parse_shape(lexer: Lexer) -> Shape:
         if lexer.kind is Kind.IDENTIFIER:
             lexer.choice(str(lexer.value), BY_KEYWORD, "element type", lexer.start)
         lexer.expect_fail(f"a shape{hint}")
+    match = _PLAIN_ARRAY.match(lexer.text, lexer.start)
+    known = lexer.shapes.get(match[0]) if match is not None else None
+    if match is not None and known is not None:
+        lexer.seek(match.end())
+        return known
+    shape = _parse_array(lexer)
+    if match is not None and lexer.previous_end == match.end():
+        lexer.shapes[match[0]] = shape
+    return shape
+
+
+def _parse_array(lexer: Lexer) -> Shape:
     start = lexer.start
     element_type = BY_KEYWORD[str(lexer.value)]
     lexer.advance()

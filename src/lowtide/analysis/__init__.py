@@ -1,0 +1,1 @@
+"""Pure functions from a module to frozen results."""

@@ -1,0 +1,369 @@
+"""The whole program as one sequence: callees in place of their calls, and when values are live.
+
+A position is one step of the flattened schedule. The instructions of a called computation and of
+the branches of a conditional stand before their caller; of a while, those of the condition, then
+those of the body, then the while. A computation stands there once per call site.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lowtide.analysis.call_graph import CallRole, while_body, while_condition
+from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, ValueKind
+from lowtide.ir import Computation, Instruction, Opcode
+
+Sequences = Mapping[Computation, Sequence[Instruction]]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CallSite:
+    """One run of a computation: by which instruction, within which call site, as what.
+
+    `parent` is the number of the caller's call site, -1 for the first one. `values` are the
+    program's numbers of the computation's values.
+    """
+
+    flow: ComputationDataflow
+    role: CallRole
+    caller: Instruction | None
+    parent: int
+    values: list[int]
+
+    @property
+    def computation(self) -> Computation:
+        """The computation that runs."""
+        return self.flow.computation
+
+
+@dataclass(slots=True)
+class Values:
+    """The values of the program, one row per value and call site.
+
+    `first` and `last` are the positions of the definition and the last use; a value that lives
+    out of the program is used at the position behind the last one. `leaf` is the leaf of the
+    maker's result. Read-only values (constants, arguments that no output overwrites) have
+    storage of their own, outside of what is planned.
+    """
+
+    nbytes: list[int] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+    last: list[int] = field(default_factory=list)
+    maker: list[Instruction] = field(default_factory=list)
+    leaf: list[int] = field(default_factory=list)
+    site: list[int] = field(default_factory=list)
+    read_only: list[bool] = field(default_factory=list)
+
+    def add(self, maker: Instruction, leaf: int, nbytes: int, position: int, site: int) -> int:
+        """Append a value that is live at its definition only, and return its number."""
+        self.nbytes.append(nbytes)
+        self.first.append(position)
+        self.last.append(position)
+        self.maker.append(maker)
+        self.leaf.append(leaf)
+        self.site.append(site)
+        self.read_only.append(False)
+        return len(self.nbytes) - 1
+
+    def copy(self) -> Values:
+        """Return the same rows in lists of their own."""
+        return Values(*[list(getattr(self, name)) for name in self.__slots__])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Loop:
+    """The state that a while changes, one entry per element: four values that want one buffer.
+
+    `initial` is given, `state` is what condition and body read, `updated` what the body returns,
+    `final` what the while returns. `start` is the position of the condition's first instruction,
+    where the initial value becomes the state; `end` that of the while. `site` is the call site of
+    the body.
+    """
+
+    site: int
+    start: int
+    end: int
+    initial: tuple[int, ...]
+    state: tuple[int, ...]
+    updated: tuple[int, ...]
+    final: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Selection:
+    """The results of a conditional that differ by branch; each wants one buffer with `final`.
+
+    `returned[b]` are the values of branch `b`, whose call site is `sites[b]` and which ends at
+    position `ends[b]`.
+    """
+
+    sites: tuple[int, ...]
+    ends: tuple[int, ...]
+    returned: tuple[tuple[int, ...], ...]
+    final: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FlatSchedule:
+    """The flattened program.
+
+    Per position: the instruction and the number of its call site. `shares` are (value read, value
+    made, position): the two may lie in one buffer where the position is the last use of the
+    former; none where a callee got the value read as two of its arguments. `joins` stand in the
+    order in which loops and conditionals end. `kept` says at which position a value that ends there
+    is still needed, so that nothing made there replaces it.
+    """
+
+    sites: tuple[CallSite, ...]
+    instructions: tuple[Instruction, ...]
+    site_of: tuple[int, ...]
+    values: Values
+    shares: tuple[tuple[int, int, int], ...]
+    joins: tuple[Loop | Selection, ...]
+    kept: Mapping[int, int]
+    parameters: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        """The number of positions."""
+        return len(self.instructions)
+
+
+def flatten(
+    root: Computation, sequences: Sequences, flows: Dataflow, writable: frozenset[int]
+) -> FlatSchedule:
+    """Return the program that starts at `root`; parameter leaves in `writable` may be overwritten.
+
+    All parameters are there from position 0. `sequences` has the order of each computation.
+    """
+    return _Flattener(sequences, flows).run(root, writable)
+
+
+_Steps = Generator["_Steps", None, None]
+
+
+class _Flattener:
+    """Walks computations as coroutines on an explicit stack, so that any nesting is safe."""
+
+    def __init__(self, sequences: Sequences, flows: Dataflow) -> None:
+        self.flows = flows
+        self.sequences = sequences
+        self.orders: dict[Computation, list[int]] = {}
+        self.sites: list[CallSite] = []
+        self.instructions: list[Instruction] = []
+        self.site_of: list[int] = []
+        self.values = Values()
+        self.shares: list[tuple[int, int, int]] = []
+        self.joins: list[Loop | Selection] = []
+        self.kept: dict[int, int] = {}
+
+    def run(self, root: Computation, writable: frozenset[int]) -> FlatSchedule:
+        flow = self.flows[root]
+        site = self._site(root, CallRole.ENTRY, None, -1)
+        local = self.sites[site].values
+        for leaf, value in enumerate(flow.parameters):
+            local[value] = self._make(flow, value, site, 0)
+            self.values.read_only[local[value]] = leaf not in writable
+        stack: list[_Steps] = [self._computation(site)]
+        while stack:
+            try:
+                stack.append(next(stack[-1]))
+            except StopIteration:
+                stack.pop()
+        outputs = tuple([local[value] for value in flow.root])
+        for value in outputs:
+            self.values.last[value] = len(self.instructions)
+        return FlatSchedule(
+            tuple(self.sites),
+            tuple(self.instructions),
+            tuple(self.site_of),
+            self.values,
+            tuple(self.shares),
+            tuple(self.joins),
+            self.kept,
+            tuple([local[value] for value in flow.parameters]),
+            outputs,
+        )
+
+    def _site(
+        self, computation: Computation, role: CallRole, caller: Instruction | None, parent: int
+    ) -> int:
+        flow = self.flows[computation]
+        values = [-1] * len(flow.value_node)
+        self.sites.append(CallSite(flow, role, caller, parent, values))
+        return len(self.sites) - 1
+
+    def _make(self, flow: ComputationDataflow, value: int, site: int, position: int) -> int:
+        maker = flow.nodes[flow.value_node[value]]
+        made = self.values.add(
+            maker, flow.value_leaf[value], flow.value_bytes[value], position, site
+        )
+        self.values.read_only[made] = flow.value_read_only[value]
+        return made
+
+    def _step(self, instruction: Instruction, site: int) -> int:
+        self.instructions.append(instruction)
+        self.site_of.append(site)
+        return len(self.instructions) - 1
+
+    # -- one computation -----------------------------------------------------------------------
+
+    def _computation(self, site: int) -> _Steps:
+        computation = self.sites[site].computation
+        flow = self.flows[computation]
+        local = self.sites[site].values
+        last = self.values.last
+        for node in self._order(computation):
+            instruction = flow.nodes[node]
+            handler = _HANDLERS.get(instruction.opcode)
+            if handler is not None:
+                yield handler(self, flow, node, site)
+                continue
+            position = self._step(instruction, site)
+            reads = [local[value] for value in flow.reads[node]]
+            for value in reads:
+                last[value] = position
+            if instruction.opcode is Opcode.PARAMETER:
+                continue
+            for value in flow.makes[node]:
+                local[value] = self._make(flow, value, site, position)
+            shares = flow.shares[node]
+            if shares:
+                repeated = _repeated(reads)
+                self.shares += [
+                    (local[read], local[made], position)
+                    for read, made in shares
+                    if local[read] not in repeated
+                ]
+
+    def _order(self, computation: Computation) -> list[int]:
+        order = self.orders.get(computation)
+        if order is None:
+            number = self.flows[computation].number
+            order = [number[instruction] for instruction in self.sequences[computation]]
+            self.orders[computation] = order
+        return order
+
+    def _enter(
+        self,
+        computation: Computation,
+        role: CallRole,
+        caller: Instruction,
+        parent: int,
+        arguments: Sequence[int],
+    ) -> int:
+        site = self._site(computation, role, caller, parent)
+        local = self.sites[site].values
+        for value, argument in zip(self.flows[computation].parameters, arguments, strict=True):
+            local[value] = argument
+        return site
+
+    def _call(self, flow: ComputationDataflow, node: int, site: int) -> _Steps:
+        """A call or async-start: the callee works on the caller's values."""
+        instruction = flow.nodes[node]
+        local = self.sites[site].values
+        given = [local[v] for x in instruction.operands for v in flow.leaves_of(x)]
+        callee = instruction.called_computations[0]
+        is_call = instruction.opcode is Opcode.CALL
+        role = CallRole.CALL if is_call else CallRole.ASYNC
+        inner = self._enter(callee, role, instruction, site, given)
+        yield self._computation(inner)
+        position = self._step(instruction, site)
+        returned = [self.sites[inner].values[v] for v in self.flows[callee].root]
+        shift = 0 if is_call else len(given)
+        for leaf, value in enumerate(flow.leaves[node][shift : shift + len(returned)]):
+            local[value] = returned[leaf]
+        for value in flow.makes[node]:
+            if flow.value_kind[value] is not ValueKind.RETURNED:
+                local[value] = self._make(flow, value, site, position)
+
+    def _conditional(self, flow: ComputationDataflow, node: int, site: int) -> _Steps:
+        instruction = flow.nodes[node]
+        local = self.sites[site].values
+        for value in flow.leaves_of(instruction.operands[0]):
+            self.values.last[local[value]] = len(self.instructions)
+        made = flow.makes[node]
+        leaves = [flow.leaves[node].index(value) for value in made]
+        sites, ends, returned = [], [], []
+        for branch, operand in zip(
+            instruction.called_computations, instruction.operands[1:], strict=True
+        ):
+            given = [local[value] for value in flow.leaves_of(operand)]
+            inner = self._enter(branch, CallRole.BRANCH, instruction, site, given)
+            yield self._computation(inner)
+            sites.append(inner)
+            ends.append(len(self.instructions) - 1)
+            root = [self.sites[inner].values[value] for value in self.flows[branch].root]
+            returned.append(tuple([root[leaf] for leaf in leaves]))
+            for value in returned[-1]:
+                self.values.last[value] = ends[-1]
+                self.kept[value] = ends[-1]
+        position = self._step(instruction, site)
+        for value in made:
+            local[value] = self._make(flow, value, site, position)
+        final = tuple([local[value] for value in made])
+        self.joins.append(Selection(tuple(sites), tuple(ends), tuple(returned), final))
+
+    def _while(self, flow: ComputationDataflow, node: int, site: int) -> _Steps:
+        instruction = flow.nodes[node]
+        local = self.sites[site].values
+        last = self.values.last
+        start = len(self.instructions)
+        given = [local[value] for value in flow.leaves_of(instruction.operands[0])]
+        body = self.flows[while_body(instruction)]
+        changed = body.changed_state
+        inside = list(given)
+        for leaf in changed:
+            last[given[leaf]] = start
+            made = flow.leaves[node][leaf]
+            inside[leaf] = self._make(flow, made, site, start)
+        condition = while_condition(instruction)
+        inner = self._enter(condition, CallRole.CONDITION, instruction, site, inside)
+        yield self._computation(inner)
+        for leaf in changed:
+            # The loop may end here, with the state as its result.
+            last[inside[leaf]] = len(self.instructions)
+        inner = self._enter(while_body(instruction), CallRole.BODY, instruction, site, inside)
+        yield self._computation(inner)
+        end = self._step(instruction, site)
+        for outside, within in zip(given, inside, strict=True):
+            if outside == within:
+                last[outside] = end
+        updated = [self.sites[inner].values[body.root[leaf]] for leaf in changed]
+        for value in updated:
+            last[value] = end
+        for leaf in changed:
+            made = flow.leaves[node][leaf]
+            local[made] = self._make(flow, made, site, end)
+        self.joins.append(
+            Loop(
+                inner,
+                start,
+                end,
+                tuple([given[leaf] for leaf in changed]),
+                tuple([inside[leaf] for leaf in changed]),
+                tuple(updated),
+                tuple([local[flow.leaves[node][leaf]] for leaf in changed]),
+            )
+        )
+
+
+_HANDLERS = {
+    Opcode.CALL: _Flattener._call,
+    Opcode.ASYNC_START: _Flattener._call,
+    Opcode.CONDITIONAL: _Flattener._conditional,
+    Opcode.WHILE: _Flattener._while,
+}
+
+
+def _repeated(values: list[int]) -> frozenset[int]:
+    if len(set(values)) == len(values):
+        return _NONE
+    return frozenset([value for value, count in Counter(values).items() if count > 1])
+
+
+_NONE: Final[frozenset[int]] = frozenset()

@@ -1,0 +1,130 @@
+"""When each buffer of a program is taken, how much that is at each step, and when it is most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.analysis.colocation import Colocation, colocate
+from lowtide.analysis.dataflow import Dataflow
+from lowtide.analysis.donation import Alias
+from lowtide.analysis.flat_schedule import FlatSchedule, Sequences, flatten
+from lowtide.ir import Computation
+
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LiveRanges:
+    """The buffers of a flattened program and the stretches in which they are taken.
+
+    Buffers are temporaries, outputs, and arguments that outputs overwrite; other arguments and
+    constants are none. `nbytes` is per buffer. A row of `buffer`, `first`, `last` says that
+    `buffer` is taken at these positions, both included; a buffer has several rows where it is free
+    in between, and its rows never overlap. `profile` is the sum of bytes taken at each position.
+    `output_bytes` is the size of all leaves of the result, `alias_bytes` that of the arguments that
+    outputs overwrite.
+    """
+
+    flat: FlatSchedule
+    colocation: Colocation
+    aliases: tuple[Alias, ...]
+    nbytes: Int64Array
+    buffer: Int64Array
+    first: Int64Array
+    last: Int64Array
+    profile: Int64Array
+    output_bytes: int
+    alias_bytes: int
+
+    @property
+    def live_bytes(self) -> int:
+        """The most bytes taken at once, less `alias_bytes`: what a call needs beyond arguments."""
+        return int(self.profile.max(initial=0)) - self.alias_bytes
+
+    @property
+    def peak_position(self) -> int:
+        """The first position at which most bytes are taken."""
+        return int(self.profile.argmax()) if len(self.profile) else 0
+
+    def values_at(self, position: int) -> list[int]:
+        """Return the value that each taken buffer holds at a position, in order of buffers.
+
+        Where one value takes the place of another at that position, it is the new one.
+        """
+        held: dict[int, int] = {}
+        values = self.colocation.values
+        end = self.flat.length - 1
+        for value, buffer in enumerate(self.colocation.buffer_of):
+            if buffer < 0:
+                continue
+            first, last = min(values.first[value], end), min(values.last[value], end)
+            if not first <= position <= last:
+                continue
+            if buffer not in held or values.first[held[buffer]] <= values.first[value]:
+                held[buffer] = value
+        return [held[buffer] for buffer in sorted(held)]
+
+
+def live_ranges(
+    root: Computation,
+    sequences: Sequences,
+    flows: Dataflow,
+    aliases: Sequence[Alias],
+    *,
+    owns_results: bool = False,
+) -> LiveRanges:
+    """Return when the buffers of the program that starts at `root` are taken.
+
+    `sequences` holds the order of `root` and of all that it runs. What leaves the program is taken
+    up to the last position. Copies that execution needs are counted. With `owns_results`, each leaf
+    of the result has storage of its own, as in the entry: an argument or constant that is returned,
+    or a value that is returned twice, is copied.
+    """
+    writable = frozenset([alias.parameter for alias in aliases])
+    flat = flatten(root, sequences, flows, writable)
+    pairs = [(alias.output, alias.parameter) for alias in aliases]
+    colocation = colocate(flat, pairs, owns_results=owns_results)
+    rows = np.array(_rows(colocation, flat.length), np.int64).reshape(-1, 3)
+    nbytes = np.array(colocation.nbytes, np.int64)
+    size = colocation.values.nbytes
+    return LiveRanges(
+        flat,
+        colocation,
+        tuple(aliases),
+        nbytes,
+        rows[:, 0],
+        rows[:, 1],
+        rows[:, 2],
+        memory_profile(flat.length, nbytes[rows[:, 0]], rows[:, 1], rows[:, 2]),
+        sum([size[value] for value in colocation.results]),
+        sum([size[flat.parameters[alias.parameter]] for alias in aliases]),
+    )
+
+
+def memory_profile(
+    length: int, nbytes: Int64Array, first: Int64Array, last: Int64Array
+) -> Int64Array:
+    """Return the bytes live at each of `length` positions; ranges include both ends."""
+    change = np.zeros(length + 1, np.int64)
+    np.add.at(change, first, nbytes)
+    np.subtract.at(change, last + 1, nbytes)
+    return np.cumsum(change)[:length]
+
+
+def _rows(colocation: Colocation, length: int) -> list[tuple[int, int, int]]:
+    """(buffer, first, last), with what happens behind the last position moved to it."""
+    rows: list[tuple[int, int, int]] = []
+    for buffer, segments in enumerate(colocation.segments):
+        until = -2
+        for first, last, _, _ in segments:
+            start, end = min(first, length - 1), min(last, length - 1)
+            if start <= until:
+                rows[-1] = (buffer, rows[-1][1], max(end, until))
+            else:
+                rows.append((buffer, start, end))
+            until = max(end, until)
+    return rows

@@ -1,0 +1,1 @@
+"""From a scheduled module to slices of allocations."""

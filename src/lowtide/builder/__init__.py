@@ -1,0 +1,7 @@
+"""Building modules in Python, as XlaBuilder does in C++."""
+
+from lowtide.builder.builder import Builder
+from lowtide.builder.errors import BuildError
+from lowtide.builder.values import Op, SubComputation, Value
+
+__all__ = ["BuildError", "Builder", "Op", "SubComputation", "Value"]

@@ -1,0 +1,69 @@
+"""What the exit status of a command means: the one place that maps errors to it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from lowtide.ir.errors import LowtideError, UnsupportedOpError
+
+
+class ExitCode(IntEnum):
+    """The exit status of `lowtide`."""
+
+    DONE = 0
+    BAD_INPUT = 1
+    """Also wrong usage."""
+    OVER_BUDGET = 2
+    UNSUPPORTED = 3
+    NOT_VERIFIED = 4
+    INTERNAL_ERROR = 70
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+class UsageFault(LowtideError):
+    """The command line asks for what the command does not have."""
+
+
+class VerificationError(LowtideError):
+    """A result did not pass its check."""
+
+
+_STATUS: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
+    (UnsupportedOpError, ExitCode.UNSUPPORTED),
+    (VerificationError, ExitCode.NOT_VERIFIED),
+    (LowtideError, ExitCode.BAD_INPUT),
+    (KeyboardInterrupt, ExitCode.INTERRUPTED),
+    (BrokenPipeError, ExitCode.BROKEN_PIPE),
+    (OSError, ExitCode.BAD_INPUT),
+    (MemoryError, ExitCode.BAD_INPUT),
+)
+"""The first class that an error belongs to decides."""
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    """Return the status with which a command ends that raised `error`."""
+    for kind, code in _STATUS:
+        if isinstance(error, kind):
+            return code
+    return ExitCode.INTERNAL_ERROR
+
+
+def error_text(error: BaseException) -> str:
+    """Return what to tell the user about an error; "" for what needs no words."""
+    code = exit_code(error)
+    if code in (ExitCode.INTERRUPTED, ExitCode.BROKEN_PIPE):
+        return ""
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror.lower()}"
+    if code is ExitCode.INTERNAL_ERROR:
+        name = type(error).__name__
+        return (
+            f"lowtide failed: {name}: {error}\n"
+            "This is a fault in lowtide, not in the input; LOWTIDE_TRACEBACK=1 shows where."
+        )
+    return str(error)

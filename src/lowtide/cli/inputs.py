@@ -1,0 +1,119 @@
+"""Arguments for `lowtide run`: generated from a seed, or read from an .npz file."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from lowtide.evaluator.evaluate import Leaf
+from lowtide.ir import ElementType, InputError, Module
+from lowtide.ir.literal import DTYPES, Array
+
+_LOW: Final = -1.0
+_HIGH: Final = 1.0
+_CHUNK: Final = 1 << 20
+_TWO_VALUES: Final = frozenset(
+    {ElementType.PRED, ElementType.S1, ElementType.S2, ElementType.U1, ElementType.U2}
+)
+
+
+def default_seed(module: Module) -> int:
+    """Return the CRC-32 of the module's name: the seed where none is given."""
+    return zlib.crc32(module.name.encode("utf-8", "surrogateescape"))
+
+
+def generated(leaves: Sequence[Leaf], seed: int) -> list[Array]:
+    """Return an array per leaf, drawn one after the other from PCG64(seed), row major.
+
+    Booleans and integers of up to 2 bits are 0 or 1, other integers 0 to 3, so that they serve as
+    indices and shift counts. Floating point numbers are uniform from -1 to 1, drawn as float64;
+    complex ones have all real parts before all imaginary parts. Dynamic dimensions have their
+    bounds. Raises InputError for more bytes than the machine has memory.
+    """
+    _check_memory(leaves)
+    generator = np.random.Generator(np.random.PCG64(seed))
+    return [_drawn(leaf, generator) for leaf in leaves]
+
+
+def _check_memory(leaves: Sequence[Leaf]) -> None:
+    needed = sum([leaf.shape.nbytes for leaf in leaves])
+    try:
+        installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return
+    if needed > installed:
+        raise InputError(
+            f"the arguments take {needed / 1e9:,.1f} GB, this machine has "
+            f"{installed / 1e9:,.1f} GB of memory; explain and plan need none of it"
+        )
+
+
+def _drawn(leaf: Leaf, generator: np.random.Generator) -> Array:
+    shape = leaf.shape
+    if not shape.is_array or any(size < 0 for size in shape.dimensions):
+        raise InputError(f"{leaf} is {shape}, for which no argument can be made")
+    dtype = DTYPES[shape.element_type]
+    if shape.element_type.is_floating:
+        return _uniform(generator, shape.dimensions, dtype)
+    if shape.element_type.is_complex:
+        part = np.dtype(np.float64)
+        real = _uniform(generator, shape.dimensions, part)
+        return np.asarray(real + 1j * _uniform(generator, shape.dimensions, part)).astype(dtype)
+    top = 2 if shape.element_type in _TWO_VALUES else 4
+    return np.asarray(generator.integers(0, top, shape.dimensions)).astype(dtype)
+
+
+def _uniform(generator: np.random.Generator, sizes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Numbers drawn as float64 in pieces, so that they never all take 8 bytes at once."""
+    values = np.empty(sizes, dtype)
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _CHUNK):
+        piece = flat[start : start + _CHUNK]
+        piece[:] = generator.uniform(_LOW, _HIGH, piece.size).astype(dtype)
+    return values
+
+
+def from_npz(path: Path, leaves: Sequence[Leaf]) -> list[Array]:
+    """Return the arrays `in_0`, `in_1`, ... of an .npz file, one per leaf.
+
+    Types that NumPy does not know may be stored as they are saved by NumPy (raw bytes) or as
+    unsigned integers of equal width. Raises InputError for a file that has other keys.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InputError("is a single array; expected an .npz archive", file=str(path))
+            _check_keys(path, archive.files, leaves)
+            return [_array(archive[f"in_{i}"], leaf) for i, leaf in enumerate(leaves)]
+    except FileNotFoundError:
+        raise InputError("no such file", file=str(path)) from None
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise InputError(f"is not an .npz archive: {error}", file=str(path)) from error
+
+
+def _check_keys(path: Path, keys: list[str], leaves: Sequence[Leaf]) -> None:
+    wanted = [f"in_{i}" for i in range(len(leaves))]
+    for key, leaf in zip(wanted, leaves, strict=True):
+        if key not in keys:
+            shape = leaf.shape.text(layout=False)
+            raise InputError(f"has no {key}, which is {leaf}: {shape}", file=str(path))
+    extra = [key for key in keys if key not in wanted]
+    if extra:
+        expected = f"in_0 to in_{len(leaves) - 1}" if leaves else "none"
+        raise InputError(
+            f"has {extra[0]}, which is no argument; there are {expected}", file=str(path)
+        )
+
+
+def _array(array: Array, leaf: Leaf) -> Array:
+    """The array; raw bytes, as NumPy stores types that it does not know, become unsigned."""
+    if array.dtype.kind == "V" and array.dtype.names is None and leaf.shape.is_array:
+        if array.dtype.itemsize == DTYPES[leaf.shape.element_type].itemsize:
+            return array.view(DTYPES[leaf.shape.element_type])
+    return array

@@ -1,0 +1,104 @@
+"""The entry point: `lowtide COMMAND ...`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+
+from lowtide import __version__
+from lowtide.cli.explain import explain
+from lowtide.cli.ops import ops
+from lowtide.cli.opt import opt
+from lowtide.cli.plan import plan
+from lowtide.cli.run import run
+
+app = typer.Typer(
+    name="lowtide",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+for _command in (explain, plan, run, opt, ops):
+    app.command()(_command)
+
+_USAGE_ERROR: Final = typer.BadParameter.__bases__[0]
+"""What every wrong use of the command line is raised as."""
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"lowtide {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def lowtide(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """A tensor compiler whose centre is memory: it reads HLO, explains its peak and runs it."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and return the exit status; see `lowtide.cli.exit_codes`."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    command = typer.main.get_command(app)
+    try:
+        status = command.main(arguments, prog_name="lowtide", standalone_mode=False)
+        sys.stdout.flush()
+    except _USAGE_ERROR as error:
+        return _usage(error)
+    except typer.Abort:
+        return _fail(KeyboardInterrupt())
+    except (Exception, KeyboardInterrupt) as error:
+        return _fail(error)
+    return status if isinstance(status, int) else 0
+
+
+def _usage(error: BaseException) -> int:
+    from lowtide.cli import console
+    from lowtide.cli.exit_codes import ExitCode
+
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "lowtide"
+    message = getattr(error, "format_message", error.__str__)()
+    console.report_error(f"{message.rstrip('.')}. See '{path} --help'.")
+    return ExitCode.BAD_INPUT
+
+
+def _fail(error: BaseException) -> int:
+    from lowtide.cli import console
+    from lowtide.cli.exit_codes import ExitCode, error_text, exit_code
+    from lowtide.options import wants_traceback
+
+    code = exit_code(error)
+    if code is ExitCode.BROKEN_PIPE:
+        _discard_stdout()
+    elif wants_traceback() and code is not ExitCode.INTERRUPTED:
+        raise error
+    if text := error_text(error):
+        console.report_error(text)
+    return code
+
+
+def _discard_stdout() -> None:
+    """Let what is still buffered go nowhere, so that nothing fails at the end of the process."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

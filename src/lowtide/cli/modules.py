@@ -1,0 +1,51 @@
+"""Modules for the commands: read and verified, with errors that show the place."""
+
+from __future__ import annotations
+
+import os
+
+from lowtide.cli.console import note
+from lowtide.cli.progress import progress
+from lowtide.frontend.files import ModuleInput, read_input
+from lowtide.ir import InvalidModuleError, Module
+from lowtide.verifier import verify
+
+
+def load(path: str) -> ModuleInput:
+    """Return the module in a file; raises InputError or InvalidModuleError."""
+    with progress(f"reading {path}"):
+        found = read_input(path)
+        check(found)
+    if os.path.isdir(path):
+        note(f"reading {found.file}")
+    return found
+
+
+def check(found: ModuleInput) -> None:
+    """Verify a module; raises InvalidModuleError which names the file and shows the line."""
+    try:
+        verify(found.module)
+    except InvalidModuleError as error:
+        raise _with_place(error, found) from None
+
+
+def _with_place(error: InvalidModuleError, found: ModuleInput) -> InvalidModuleError:
+    text = str(error)
+    if not error.line:
+        text = f"{found.file}: {text}"
+    excerpt = _excerpt(found.module, error.instruction)
+    placed = InvalidModuleError(f"{text}\n{excerpt}" if excerpt else text, line=error.line)
+    placed.instruction = error.instruction
+    return placed
+
+
+def _excerpt(module: Module, name: str) -> str:
+    """The line of the text in which an instruction stands; "" where that is not known."""
+    source = module.source_text
+    if source is None or not name:
+        return ""
+    for computation in module.computations.values():
+        instruction = computation.instructions.get(name)
+        if instruction is not None and instruction.position >= 0:
+            return source.excerpt(instruction.position)
+    return ""

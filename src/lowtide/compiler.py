@@ -1,0 +1,163 @@
+"""The pipeline: from a module to its schedule, its buffers, and the report on its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Final
+
+from lowtide.analysis.call_graph import CallRole, call_sites, flattened_sizes
+from lowtide.analysis.dataflow import Dataflow, ValueKind, dataflow
+from lowtide.analysis.donation import aliases, possible_donations
+from lowtide.analysis.footprint import FootprintBounds, body_aliases
+from lowtide.analysis.live_range import live_ranges
+from lowtide.buffers.assignment import assign_buffers, pack_buffers
+from lowtide.ir import Computation, Instruction, LowtideError, Module, Schedule
+from lowtide.ir.buffer import BufferAssignment
+from lowtide.report.caveats import caveats
+from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, memory_report
+from lowtide.scheduling.module_scheduler import schedule_module
+
+STAGES: Final = ("input",)
+"""How far a module can be taken before its memory is planned."""
+
+
+class _Clock:
+    """Wall seconds by stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        start = perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
+
+
+def schedule(module: Module) -> Schedule:
+    """Return an order for all that the module runs; the one that it has, where it is scheduled."""
+    flows = dataflow(module.entry)
+    return schedule_module(flows, module.entry, aliases(module))
+
+
+def plan(module: Module) -> BufferAssignment:
+    """Return where every value of the module lies; raises LowtideError as `explain` does."""
+    flows = _checked_dataflow(module)
+    pairs = aliases(module)
+    order = schedule_module(flows, module.entry, pairs)
+    ranges = live_ranges(module.entry, order.sequences, flows, pairs, owns_results=True)
+    return assign_buffers(ranges, pack_buffers(ranges))
+
+
+def explain(module: Module, stage: str = "input") -> MemoryReport:
+    """Return the memory report of a module.
+
+    A scheduled module keeps its order; another one is scheduled first. At stage "input" nothing is
+    optimized. Raises LowtideError for an unknown stage, and for a program that runs one computation
+    from so many places that it cannot be written out.
+    """
+    if stage not in STAGES:
+        raise LowtideError(f"no stage {stage!r}; there are: {', '.join(STAGES)}")
+    clock = _Clock()
+    with clock.stage("dataflow"):
+        flows = _checked_dataflow(module)
+        pairs = aliases(module)
+    with clock.stage("schedule"):
+        order = schedule_module(flows, module.entry, pairs)
+    with clock.stage("liveness"):
+        ranges = live_ranges(module.entry, order.sequences, flows, pairs, owns_results=True)
+    with clock.stage("packing"):
+        packed = pack_buffers(ranges)
+    with clock.stage("bound"):
+        bounds = FootprintBounds(flows)
+        bound = bounds.of(module.entry, pairs, owns_results=True)
+    with clock.stage("computations"):
+        called, left_out = _called_computations(module, order, flows, bounds)
+    return memory_report(
+        module,
+        ranges,
+        Ladder(bound, ranges.live_bytes, packed.arena_bytes),
+        packed.temp_bytes,
+        _constant_bytes(flows),
+        called,
+        possible_donations(module, pairs),
+        clock.seconds,
+        caveats(module, ranges, left_out),
+    )
+
+
+def _checked_dataflow(module: Module) -> Dataflow:
+    flows = dataflow(module.entry)
+    steps = flattened_sizes(list(flows))[module.entry]
+    if steps > _MOST_STEPS:
+        raise LowtideError(
+            f"{module.name} runs {steps:,} instructions with each call written out; at most "
+            f"{_MOST_STEPS:,} can be planned: call less often, or loop"
+        )
+    return flows
+
+
+_MOST_STEPS: Final = 4_000_000
+"""Longer programs take gigabytes to write out. Only calls of calls of calls get there."""
+
+
+def _constant_bytes(flows: Dataflow) -> int:
+    return sum(
+        [
+            nbytes
+            for flow in flows.values()
+            for nbytes, kind in zip(flow.value_bytes, flow.value_kind, strict=True)
+            if kind is ValueKind.CONSTANT
+        ]
+    )
+
+
+def _called_computations(
+    module: Module, order: Schedule, flows: Dataflow, bounds: FootprintBounds
+) -> tuple[list[ComputationMemory], int]:
+    """The ladder of each called computation by itself, in order of first call from the entry.
+
+    Each one is flattened anew with all that it calls. Where that gets out of hand the list ends;
+    the second result is how many are left out.
+    """
+    sites: dict[Computation, list[tuple[Instruction, CallRole]]] = {}
+    for computation in reversed(flows):
+        for caller, role, callee in call_sites(computation):
+            sites.setdefault(callee, []).append((caller, role))
+    sizes = flattened_sizes(list(flows))
+    steps = _NESTED_STEPS * max(sizes[module.entry], 1000)
+    found: list[ComputationMemory] = []
+    for number, (computation, callers) in enumerate(sites.items()):
+        steps -= sizes[computation]
+        if steps < 0:
+            return found, len(sites) - number
+        if callers[0][1] is not CallRole.CONDITION:
+            found.append(_called_computation(computation, callers, order, flows, bounds))
+    return found, 0
+
+
+_NESTED_STEPS: Final = 50
+"""How many times the length of the program the called computations are flattened to, at most."""
+
+
+def _called_computation(
+    computation: Computation,
+    callers: list[tuple[Instruction, CallRole]],
+    order: Schedule,
+    flows: Dataflow,
+    bounds: FootprintBounds,
+) -> ComputationMemory:
+    caller, role = callers[0]
+    pairs = body_aliases(flows[computation]) if role is CallRole.BODY else ()
+    ranges = live_ranges(computation, order.sequences, flows, pairs)
+    arena = pack_buffers(ranges).arena_bytes
+    return ComputationMemory(
+        computation.name,
+        role.value,
+        caller,
+        len(callers),
+        len(computation.instructions),
+        Ladder(bounds.of(computation, pairs), ranges.live_bytes, arena),
+    )

@@ -1,0 +1,152 @@
+"""Custom calls that can be computed here: markers, placements, buffers, top-k, LAPACK.
+
+`CUSTOM_CALL_TARGETS` lists them; a call of any other target raises UnsupportedOpError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lowtide.evaluator import lapack, lapack_spectra
+from lowtide.evaluator.sorting import largest
+from lowtide.evaluator.unsupported import unsupported
+from lowtide.evaluator.values import Value, as_array, value_leaves, zeros
+from lowtide.ir.attributes import CustomCall
+from lowtide.ir.literal import DTYPES
+from lowtide.ir.opcode import Opcode
+
+if TYPE_CHECKING:
+    from lowtide.evaluator.interpreter import Interpreter
+    from lowtide.evaluator.registry import Handler
+    from lowtide.ir.instruction import Instruction
+
+
+def custom_call(
+    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+) -> Value:
+    """Return what the target computes; raises UnsupportedOpError for an unknown target."""
+    target = instruction.attributes_as(CustomCall).target
+    handler = CUSTOM_CALL_TARGETS.get(target)
+    if handler is None:
+        reason = f'no target "{target}" is known; `lowtide ops` lists those that are'
+        raise unsupported(instruction, reason)
+    return handler(interpreter, instruction, operands)
+
+
+def identity(
+    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+) -> Value:
+    """Return the operands: the call only says where or how a value should lie.
+
+    Raises UnsupportedOpError where the result has another shape, as a shard of an array has.
+    """
+    shape = instruction.shape
+    if shape.is_tuple and not shape.tuple_shapes:
+        return ()
+    is_same = len(operands) == 1 and shape.is_tuple == instruction.operands[0].shape.is_tuple
+    result = operands[0] if is_same else tuple(operands)
+    _require_shape(instruction, result)
+    return result
+
+
+def _require_shape(instruction: Instruction, result: Value) -> None:
+    found = [x.shape if isinstance(x, np.ndarray) else () for x in value_leaves(result)]
+    wanted = [
+        (leaf.tuple_shapes[0] if leaf.is_buffer else leaf) for _, leaf in instruction.shape.leaves()
+    ]
+    if instruction.shape.is_dynamic or found == [leaf.dimensions for leaf in wanted]:
+        return
+    target = instruction.attributes_as(CustomCall).target
+    reason = f"{target} changes the shape to {instruction.shape}: it runs on several devices"
+    raise unsupported(instruction, reason)
+
+
+def host_execute(
+    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+) -> Value:
+    """Return the result of the called computation, which XLA would run on the host."""
+    if not instruction.called_computations:
+        raise unsupported(instruction, "the call names no computation to run")
+    return interpreter.run(instruction.called_computations[0], operands)
+
+
+def new_buffer(
+    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+) -> Value:
+    """Return zeros: the contents of a new buffer are not specified."""
+    shape = instruction.shape
+    return zeros(shape.tuple_shapes[0] if shape.is_buffer else shape)
+
+
+def pad_to_static(
+    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+) -> Value:
+    """Return the array padded with zeros to its bounds, and its size in each dimension."""
+    operand = as_array(operands[0])
+    bound, *size_shapes = instruction.shape.tuple_shapes
+    padding = [(0, n - m) for n, m in zip(bound.dimensions, operand.shape, strict=True)]
+    sizes = [
+        np.array(n, DTYPES[shape.element_type])
+        for n, shape in zip(operand.shape, size_shapes, strict=True)
+    ]
+    return (np.pad(operand, padding), *sizes)
+
+
+def slice_to_dynamic(
+    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+) -> Value:
+    """Return operand 0 cut to the sizes which the other operands give."""
+    sizes = [int(as_array(x)) for x in operands[1:]]
+    return as_array(operands[0])[tuple([slice(n) for n in sizes])]
+
+
+def top_k(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    """Return (values, places) of the greatest elements of each row; the result's shape says k."""
+    shapes = instruction.shape.tuple_shapes
+    values, places = largest(as_array(operands[0]), shapes[0].dimensions[-1])
+    return (values, places.astype(DTYPES[shapes[1].element_type]))
+
+
+_IDENTITIES: Final = (
+    "AssumeGatherIndicesInBound",
+    "LayoutConstraint",
+    "MoveToDevice",
+    "MoveToHost",
+    "Pin",
+    "PinToDevice",
+    "PinToDeviceSram",
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "SetBound",
+    "ShardBarrierFrom",
+    "ShardBarrierTo",
+    "Sharding",
+    "Unpin",
+    "__xla_internal_call_marker_after",
+    "__xla_internal_call_marker_before",
+    "annotate_device_placement",
+    "xla.sdy.FuncResultSharding",
+    "xla.sdy.GlobalToLocalShape",
+    "xla.sdy.LocalToGlobalShape",
+    "xla.sdy.PropagationBarrier",
+    "xla.sdy.ShardingGroup",
+)
+"""Targets that mark a value for the compiler: where it lies, how it is sharded or laid out."""
+
+CUSTOM_CALL_TARGETS: Final[dict[str, Handler]] = {
+    **dict.fromkeys(_IDENTITIES, identity),
+    "AllocateBuffer": new_buffer,
+    "CreateBuffer": new_buffer,
+    "HostExecute": host_execute,
+    "PadToStatic": pad_to_static,
+    "SliceToDynamic": slice_to_dynamic,
+    "TopK": top_k,
+    **lapack.TARGETS,
+    **lapack_spectra.TARGETS,
+}
+"""What computes each supported target, by its name."""
+
+HANDLERS: Final[dict[Opcode, Handler]] = {Opcode.CUSTOM_CALL: custom_call}

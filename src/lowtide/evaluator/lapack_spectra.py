@@ -1,0 +1,102 @@
+"""Eigenvalues and singular values by LAPACK, as JAX calls it on CPU.
+
+Matrices are [..., m, n] with any batch. Vectors are unique up to their phase, and in a subspace of
+equal values up to its rotation. A matrix without a result gives NaN and `info` 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lowtide.evaluator.lapack import options, target_names
+from lowtide.evaluator.values import Value, as_array, as_tuple, zeros
+from lowtide.ir.literal import Array
+
+if TYPE_CHECKING:
+    from lowtide.evaluator.interpreter import Interpreter
+    from lowtide.evaluator.registry import Handler
+    from lowtide.ir.instruction import Instruction
+
+
+def _results(instruction: Instruction) -> list[Array]:
+    return [as_array(x) for x in as_tuple(zeros(instruction.shape))]
+
+
+def syevd(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    """Return (eigenvectors in columns, ascending eigenvalues, info) of Hermitian matrices.
+
+    Only the triangle that the option `uplo` names is read.
+    """
+    matrix = as_array(operands[0])
+    lower = options(instruction).get("uplo", "L") == "L"
+    vectors, values, info = _results(instruction)
+    for batch in np.ndindex(info.shape):
+        try:
+            values[batch], vectors[batch] = np.linalg.eigh(matrix[batch], "L" if lower else "U")
+        except np.linalg.LinAlgError:
+            values[batch], vectors[batch], info[batch] = np.nan, np.nan, 1
+    return (vectors, values, info)
+
+
+def gesdd(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    """Return (the operand, descending singular values, U, adjoint of V, info).
+
+    The option `mode` asks for all vectors (A), as many as values (S) or none (N: zeros).
+    """
+    matrix = as_array(operands[0])
+    mode = options(instruction).get("mode", "A")
+    _, values, u, vt, info = _results(instruction)
+    for batch in np.ndindex(info.shape):
+        try:
+            if mode == "N":
+                values[batch] = np.linalg.svd(matrix[batch], compute_uv=False)
+                continue
+            parts = np.linalg.svd(matrix[batch], full_matrices=mode == "A")
+            u[batch], values[batch], vt[batch] = parts
+        except np.linalg.LinAlgError:
+            u[batch], values[batch], vt[batch], info[batch] = np.nan, np.nan, np.nan, 1
+    return (matrix, values, u, vt, info)
+
+
+def geev(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    """Return (eigenvalues, left and right eigenvectors in columns, info).
+
+    Eigenvalues of a real matrix are two arrays, real and imaginary parts. Vectors have length 1.
+    """
+    matrix = as_array(operands[0])
+    chosen = options(instruction)
+    *_, left, right, info = _results(instruction)
+    values = np.zeros(matrix.shape[:-1], left.dtype)
+    for batch in np.ndindex(info.shape):
+        try:
+            values[batch], found = np.linalg.eig(matrix[batch])
+            if chosen.get("compute_right") == "V":
+                right[batch] = found
+            if chosen.get("compute_left") == "V":
+                left[batch] = _left_vectors(found)
+        except np.linalg.LinAlgError:
+            values[batch], left[batch], right[batch], info[batch] = np.nan, np.nan, np.nan, 1
+    parts = (values,) if matrix.dtype.kind == "c" else (values.real.copy(), values.imag.copy())
+    return (*parts, left, right, info)
+
+
+def _left_vectors(right: Array) -> Array:
+    """Return the left eigenvectors, of length 1, that belong to the right ones in columns.
+
+    Raises LinAlgError where the right ones do not span the space: the matrix is defective.
+    """
+    left: Array = np.linalg.inv(right).conj().T
+    left /= np.linalg.norm(left, axis=0)
+    return left
+
+
+TARGETS: Final[dict[str, Handler]] = {
+    **dict.fromkeys(target_names("geev"), geev),
+    **dict.fromkeys(target_names("gesdd"), gesdd),
+    **dict.fromkeys(target_names("heevd", "cz"), syevd),
+    **dict.fromkeys(target_names("syevd", "sd"), syevd),
+}
+"""What computes each routine, by the name of its custom-call target."""

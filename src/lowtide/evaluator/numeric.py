@@ -1,0 +1,54 @@
+"""The types in which values of each element type are computed, and the way back.
+
+Narrow floating point types are computed in f32 and rounded once; narrow integers are computed in
+bytes and wrap around.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.literal import DTYPES, ELEMENT_TYPES, Array
+
+_WIDE: Final = (ElementType.F64, ElementType.F32)
+
+
+def _compute_dtype(element_type: ElementType) -> np.dtype[Any]:
+    if element_type.is_floating and element_type not in _WIDE:
+        return np.dtype(np.float32)
+    if element_type.is_integer and element_type.bits < 8:
+        return np.dtype(np.int8 if element_type.is_signed else np.uint8)
+    return DTYPES[element_type]
+
+
+COMPUTE_DTYPES: Final = {x: _compute_dtype(x) for x in DTYPES}
+"""The NumPy dtype in which values of each element type are computed."""
+
+_WIDER: Final = {DTYPES[x]: dtype for x, dtype in COMPUTE_DTYPES.items()}
+
+
+def widen(array: Array) -> Array:
+    """Return the same values in the dtype in which they are computed."""
+    dtype = _WIDER[array.dtype]
+    return array if dtype is array.dtype else array.astype(dtype)
+
+
+def narrow(array: Any, element_type: ElementType) -> Array:
+    """Return computed values in the dtype of `element_type`; narrow integers wrap around."""
+    return np.asarray(array).astype(DTYPES[element_type], copy=False)
+
+
+def element_type_of(array: Array) -> ElementType:
+    """Return the element type whose dtype the array has."""
+    return ELEMENT_TYPES[array.dtype]
+
+
+def integer_range(element_type: ElementType) -> tuple[int, int]:
+    """Return the least and the greatest value of an integer type."""
+    bits = element_type.bits
+    if element_type.is_signed:
+        return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    return 0, (1 << bits) - 1

@@ -1,0 +1,158 @@
+"""Modules from files: HLO text, protobuf, compressed or not, dump directories, standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lowtide.frontend.compressed import LIMIT_BYTES, read_bytes
+from lowtide.frontend.dump_directory import find_module
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import HloTextError, InputError, Module
+from lowtide.ir.literal import Array
+from lowtide.ir.source_text import SourceText
+
+STDIN: Final = "-"
+"""The path that stands for standard input."""
+
+_COMPRESSIONS: Final = (".xz", ".gz")
+_TEXT_SUFFIXES: Final = (".hlo", ".txt")
+_BINARY_SUFFIXES: Final = (".pb",)
+_CONTROL: Final = frozenset(range(32)) - frozenset(b"\t\n\v\f\r")
+_HEAD_BYTES: Final = 4096
+
+_FOREIGN: Final = (
+    (b"ML\xefR", "this is MLIR bytecode"),
+    (b"module @", "this is MLIR (StableHLO)"),
+    (b"module attributes", "this is MLIR (StableHLO)"),
+    (b"#loc", "this is MLIR (StableHLO)"),
+    (b"module {", "this is MLIR (StableHLO)"),
+    (b"\xff\xfe", "this is UTF-16 text"),
+    (b"\xfe\xff", "this is UTF-16 text"),
+    (b"PK\x03\x04", "this is a zip archive"),
+)
+"""How files start that are taken for HLO by mistake, and what they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleInput:
+    """A module, the file that it was read from, and the arguments that the file holds.
+
+    `arguments` are the leaves of the parameters, depth first; None where the file has none: only
+    snapshots do.
+    """
+
+    module: Module
+    file: str
+    arguments: Sequence[Array] | None = None
+
+
+def read(path: str | os.PathLike[str]) -> Module:
+    """Return the module in a file: HLO text, protobuf, or an XLA dump directory with one module.
+
+    Files that are compressed with xz or gzip are opened too; "-" is standard input. The module is
+    not verified. Raises InputError, or HloTextError for a place in a text.
+    """
+    return read_input(path).module
+
+
+def read_input(path: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> ModuleInput:
+    """Return the module in a file together with the arguments that a snapshot holds.
+
+    Raises as `read` does, also for more than `limit_bytes` bytes after decompression.
+    """
+    name = os.fspath(path)
+    if name == STDIN:
+        return _parse(read_bytes(sys.stdin.buffer, "<stdin>", limit_bytes), "<stdin>")
+    try:
+        file = Path(name)
+        if file.is_dir():
+            file = find_module(file)
+        with file.open("rb") as stream:
+            data = read_bytes(stream, str(file), limit_bytes)
+    except (OSError, ValueError) as error:
+        raise InputError(_reason(error), file=name) from error
+    return _parse(data, str(file))
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "no such file or directory"
+    if isinstance(error, OSError) and error.strerror:
+        return f"cannot be read: {error.strerror.lower()}"
+    return f"cannot be read: {error}"
+
+
+def _parse(data: bytes, file: str) -> ModuleInput:
+    if not data or data.isspace():
+        what = "nothing but white space" if data else "the input is empty"
+        raise HloTextError(f"expected a module; {what}", line=1, column=1, file=file)
+    _refuse_foreign(data, file)
+    if not _is_binary(data, file):
+        return ModuleInput(parse_hlo(_decode(data, file), file), file)
+    return _parse_binary(data, file)
+
+
+def _refuse_foreign(data: bytes, file: str) -> None:
+    for start, what in _FOREIGN:
+        if data.startswith(start):
+            raise InputError(
+                f"{what}; expected HLO text or a HloModuleProto. JAX writes HLO text with "
+                "jax.jit(f).lower(...).as_text('hlo')",
+                file=file,
+            )
+
+
+def _is_binary(data: bytes, file: str) -> bool:
+    """Whether the file is protobuf: its name tells, or else its first bytes."""
+    name = file.lower()
+    for suffix in _COMPRESSIONS:
+        name = name.removesuffix(suffix)
+    if name.endswith(_BINARY_SUFFIXES):
+        return True
+    if name.endswith(_TEXT_SUFFIXES):
+        return False
+    return not _CONTROL.isdisjoint(data[:_HEAD_BYTES])
+
+
+def _decode(data: bytes, file: str) -> str:
+    """Return UTF-8 text without a byte order mark; raises HloTextError at the first bad byte."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        position = error.start
+    start = data.rfind(b"\n", 0, position) + 1
+    end = data.find(b"\n", position)
+    before = data[start:position].decode("utf-8", "replace")
+    line = data[start : len(data) if end < 0 else end].decode("utf-8", "replace")
+    raise HloTextError(
+        f"byte 0x{data[position]:02x} is not UTF-8 text; protobuf files are told by the name .pb",
+        line=data.count(b"\n", 0, position) + 1,
+        column=len(before) + 1,
+        excerpt=SourceText(line).excerpt(len(before)),
+        file=file,
+    )
+
+
+def _parse_binary(data: bytes, file: str) -> ModuleInput:
+    from lowtide.frontend.hlo_proto import read_snapshot
+
+    module, arguments = read_snapshot(data, file)
+    return ModuleInput(module, file, _leaves(arguments) if arguments else None)
+
+
+def _leaves(arguments: list[Any]) -> list[Array]:
+    """The arrays in nested lists, depth first; tokens, which stand there as None, left out."""
+    found: list[Array] = []
+    stack = arguments[::-1]
+    while stack:
+        argument = stack.pop()
+        if isinstance(argument, list):
+            stack.extend(reversed(argument))
+        elif argument is not None:
+            found.append(argument)
+    return found

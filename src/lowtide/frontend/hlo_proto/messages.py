@@ -1,0 +1,119 @@
+"""Message classes made from the schema, and bytes to messages and back."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lowtide.frontend.hlo_proto.fields import FieldError
+from lowtide.frontend.hlo_proto.schema import MESSAGES
+
+PACKAGE: Final = "lowtide.hlo"
+_FIELD: Final = re.compile(r"(\w+)=(\d+):(\w+)(\*|\?|@\w+)?")
+SCALARS: Final = frozenset({"bool", "bytes", "double", "float", "string"}) | {
+    "int32",
+    "int64",
+    "uint32",
+    "uint64",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a message; `mark` is `*`, `?`, `@oneof` or empty."""
+
+    name: str
+    number: int
+    type: str
+    mark: str
+
+
+@functools.cache
+def fields_of(message: str) -> Mapping[int, Field]:
+    """Return the fields of a message by number."""
+    fields = {}
+    for text in MESSAGES[message].split():
+        match = _FIELD.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{message}: {text!r} is not a field of the schema")
+        name, number, kind, mark = match.groups()
+        fields[int(number)] = Field(name, int(number), kind, mark or "")
+    return fields
+
+
+@functools.cache
+def message_classes() -> Mapping[str, Any]:
+    """Return the message classes by name; builds them, and loads protobuf, on first use."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    file = descriptor_pb2.FileDescriptorProto(
+        name="lowtide/hlo.proto", package=PACKAGE, syntax="proto3"
+    )
+    for name in MESSAGES:
+        _describe(file.message_type.add(name=name), name)
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
+        for name in MESSAGES
+    }
+
+
+def _describe(message: Any, name: str) -> None:
+    fields = fields_of(name).values()
+    groups = list(dict.fromkeys([f.mark[1:] for f in fields if f.mark.startswith("@")]))
+    for group in groups:
+        message.oneof_decl.add(name=group)
+    for field in fields:
+        described = message.field.add(name=field.name, number=field.number)
+        described.label = described.LABEL_OPTIONAL
+        if field.mark == "*":
+            described.label = described.LABEL_REPEATED
+        if field.type in SCALARS:
+            described.type = getattr(described, f"TYPE_{field.type.upper()}")
+        else:
+            described.type = described.TYPE_MESSAGE
+            described.type_name = f".{PACKAGE}.{field.type}"
+        if field.mark.startswith("@"):
+            described.oneof_index = groups.index(field.mark[1:])
+    for field in fields:
+        if field.mark == "?":
+            described = next(f for f in message.field if f.name == field.name)
+            described.proto3_optional = True
+            described.oneof_index = len(message.oneof_decl)
+            message.oneof_decl.add(name=f"_{field.name}")
+
+
+def new_message(name: str) -> Any:
+    """Return an empty message."""
+    return message_classes()[name]()
+
+
+def parse_message(name: str, data: bytes) -> Any:
+    """Return the message that `data` encodes; raises FieldError at the field that is bad."""
+    from google.protobuf.message import DecodeError
+
+    from lowtide.frontend.hlo_proto.wire import find_fault
+
+    try:
+        return message_classes()[name].FromString(data)
+    except DecodeError:
+        raise find_fault(name, data) from None
+
+
+def serialize(message: Any) -> bytes:
+    """Return the bytes of a message, the same for equal messages.
+
+    Raises FieldError where it is over 2 GiB or nested too deeply.
+    """
+    from google.protobuf.message import EncodeError
+
+    try:
+        data = message.SerializeToString(deterministic=True)
+    except (EncodeError, ValueError) as error:
+        raise FieldError(f"the message cannot be encoded: {error}") from None
+    assert isinstance(data, bytes)
+    return data

@@ -1,0 +1,1 @@
+"""The meaning of each operation: shape inference, verification, cost, aliasing; one table."""

@@ -1,0 +1,110 @@
+"""Operations that reach outside of the program: custom calls, feeds, domains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from lowtide.ir.attributes import CustomCall, Domain, Infeed, Outfeed
+from lowtide.ir.opcode import Opcode
+from lowtide.ir.shape import TOKEN, ProgramShape, Shape
+from lowtide.ops.aliasing import check_aliasing
+from lowtide.ops.checks import agree, plain, token, tuple_of
+from lowtide.ops.definition import UNLIMITED, OpDefinition
+from lowtide.ops.errors import ShapeError
+from lowtide.ops.quantities import Cost, unknown_cost
+
+Shapes = Sequence[Shape]
+Called = Sequence[ProgramShape]
+
+
+def _verify_custom_call(
+    result: Shape, operands: Shapes, attributes: CustomCall, called: Called
+) -> None:
+    check_aliasing(result, operands, attributes.output_to_operand_aliasing)
+    layouts = attributes.operand_layouts
+    if layouts is None:
+        return
+    if len(layouts) != len(operands):
+        raise ShapeError(f"{len(operands)} operands need as many layouts, not {len(layouts)}")
+    for number, (operand, layout) in enumerate(zip(operands, layouts, strict=True)):
+        if not agree(operand, layout, exact=True):
+            raise ShapeError(
+                f"operand {number} is {plain(operand)}, its layout for {plain(layout)}"
+            )
+
+
+def _verify_infeed(result: Shape, operands: Shapes, attributes: Infeed, called: Called) -> None:
+    token(operands[0], "the operand")
+    elements = tuple_of(result, "the result", 2)
+    if len(elements) != 2:
+        raise ShapeError(f"the result must be (data, token[]), not {plain(result)}")
+    token(elements[1], "element 1 of the result")
+
+
+def _infer_outfeed(operands: Shapes, attributes: Outfeed, called: Called) -> Shape:
+    return TOKEN
+
+
+def _verify_outfeed(result: Shape, operands: Shapes, attributes: Outfeed, called: Called) -> None:
+    token(operands[1], "operand 1")
+    if not agree(operands[0], attributes.shape, exact=True):
+        raise ShapeError(
+            f"operand 0 is {plain(operands[0])}, outfeed_shape {plain(attributes.shape)}"
+        )
+
+
+def _infer_domain(operands: Shapes, attributes: Domain, called: Called) -> Shape:
+    return operands[0]
+
+
+def _leaves_cost(result: Shape, operands: Shapes, attributes: Any, called: Sequence[Cost]) -> Cost:
+    moved = sum([x.leaf_nbytes for x in operands]) + result.leaf_nbytes
+    return Cost(bytes_accessed=moved)
+
+
+OPERATIONS: Final = (
+    OpDefinition(
+        Opcode.CUSTOM_CALL,
+        "custom call",
+        "a function outside of HLO, named by its target",
+        arity=(0, UNLIMITED),
+        attributes=CustomCall,
+        calls=("called_computations",),
+        calls_arity=(0, UNLIMITED),
+        verify=_verify_custom_call,
+        cost=unknown_cost,
+        declared=True,
+    ),
+    OpDefinition(
+        Opcode.INFEED,
+        "custom call",
+        "data from the host's queue, and a token",
+        attributes=Infeed,
+        verify=_verify_infeed,
+        cost=_leaves_cost,
+        declared=True,
+        has_side_effect=True,
+    ),
+    OpDefinition(
+        Opcode.OUTFEED,
+        "custom call",
+        "operand 0 sent to the host's queue",
+        arity=(2, 2),
+        attributes=Outfeed,
+        infer=_infer_outfeed,
+        verify=_verify_outfeed,
+        cost=_leaves_cost,
+        declared=True,
+        exact_type=True,
+        has_side_effect=True,
+    ),
+    OpDefinition(
+        Opcode.DOMAIN,
+        "custom call",
+        "the operand, at a border between regions of different sharding",
+        attributes=Domain,
+        infer=_infer_domain,
+        exact_type=True,
+    ),
+)

@@ -1,0 +1,283 @@
+"""Storage: where a result overwrites an operand by definition, and where it may.
+
+The rules of XLA's alias analysis: `in_place_pairs` must share one buffer, so a copy is needed
+where the operand is still wanted; `may_share` tells what an assigner may save.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from lowtide.ir.attributes import (
+    Aliasing,
+    Async,
+    CollectivePermute,
+    CustomCall,
+    Fusion,
+    GetTupleElement,
+    Parameter,
+)
+from lowtide.ir.instruction import Instruction
+from lowtide.ir.opcode import Opcode
+from lowtide.ir.shape import ShapeIndex
+from lowtide.ops.table import TABLE
+
+Position = tuple[int, ShapeIndex]
+"""An operand number and an index into the operand's shape."""
+
+Pair = tuple[Position, ShapeIndex]
+"""An operand position and the output index that shares its buffer."""
+
+# -- what must share ---------------------------------------------------------------------------
+
+
+def in_place_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    """Return the pairs of operand and output positions which always occupy one buffer."""
+    find = _MUST.get(instruction.opcode)
+    if find is not None:
+        return find(instruction)
+    pairs = TABLE[instruction.opcode].in_place
+    return tuple([((operand, ()), output) for operand, output in pairs])
+
+
+def _each_operand(instruction: Instruction, count: int) -> tuple[Pair, ...]:
+    if count == 1 and not instruction.shape.is_tuple:
+        return (((0, ()), ()),)
+    return tuple([((i, ()), (i,)) for i in range(count)])
+
+
+def _scatter_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    return _each_operand(instruction, len(instruction.operands) // 2)
+
+
+def _all_reduce_start_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    return _each_operand(instruction, len(instruction.operands))
+
+
+def _permute_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    if not instruction.attributes_as(CollectivePermute).slice_sizes:
+        return ()
+    start = instruction.opcode is Opcode.COLLECTIVE_PERMUTE_START
+    return (((1, ()), (1,) if start else ()),)
+
+
+def _declared(aliasing: tuple[Aliasing, ...]) -> tuple[Pair, ...]:
+    return tuple([((x.operand, x.operand_index), x.output_index) for x in aliasing])
+
+
+def _custom_call_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    return _declared(instruction.attributes_as(CustomCall).output_to_operand_aliasing)
+
+
+def _async_start_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    pairs = dict.fromkeys(_declared(instruction.attributes_as(Async).output_to_operand_aliasing))
+    wrapped = instruction.called_computations[0].root
+    for (operand, index), output in in_place_pairs(wrapped):
+        source, found = source_of(wrapped.operands[operand], index)
+        if source.opcode is Opcode.PARAMETER:
+            number = source.attributes_as(Parameter).number
+            pairs[(number, found), (1, *output)] = None
+    return tuple(pairs)
+
+
+def _fusion_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    """Return the declared pairs and those of in-place operations at the root of the fusion."""
+    pairs = dict.fromkeys(_declared(instruction.attributes_as(Fusion).output_to_operand_aliasing))
+    root = instruction.called_computations[0].root
+    for output, _ in instruction.shape.leaves():
+        source, index = source_of(root, output)
+        for (operand, operand_index), written in in_place_pairs(source):
+            if written != index:
+                continue
+            parameter = _parameter_behind(source.operands[operand], operand_index)
+            if parameter is not None:
+                pairs[parameter, output] = None
+    return tuple(pairs)
+
+
+def _parameter_behind(instruction: Instruction, index: ShapeIndex) -> Position | None:
+    """Return the parameter of the fusion which is overwritten, through fusions within."""
+    source, index = source_of(instruction, index)
+    while source.opcode is Opcode.FUSION:
+        before = [pair for pair in in_place_pairs(source) if pair[1] == index]
+        if not before:
+            return None
+        (operand, operand_index), _ = before[0]
+        source, index = source_of(source.operands[operand], operand_index)
+    if source.opcode is not Opcode.PARAMETER:
+        return None
+    return source.attributes_as(Parameter).number, index
+
+
+def source_of(instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex]:
+    """Return the instruction that makes the value at `index`, through tuples and bitcasts."""
+    while True:
+        if instruction.opcode is Opcode.TUPLE and index:
+            instruction, index = instruction.operands[index[0]], index[1:]
+        elif instruction.opcode is Opcode.GET_TUPLE_ELEMENT:
+            index = (instruction.attributes_as(GetTupleElement).index, *index)
+            instruction = instruction.operands[0]
+        elif instruction.opcode is Opcode.BITCAST:
+            instruction = instruction.operands[0]
+        else:
+            return instruction, index
+
+
+_MUST: Final[dict[Opcode, Callable[[Instruction], tuple[Pair, ...]]]] = {
+    Opcode.SCATTER: _scatter_pairs,
+    Opcode.ALL_REDUCE_START: _all_reduce_start_pairs,
+    Opcode.COLLECTIVE_PERMUTE: _permute_pairs,
+    Opcode.COLLECTIVE_PERMUTE_START: _permute_pairs,
+    Opcode.CUSTOM_CALL: _custom_call_pairs,
+    Opcode.FUSION: _fusion_pairs,
+    Opcode.ASYNC_START: _async_start_pairs,
+}
+
+# -- what may share ----------------------------------------------------------------------------
+
+
+def may_share(instruction: Instruction) -> tuple[Pair, ...]:
+    """Return the pairs in which the result may take over the operand's buffer.
+
+    Both positions have equal shapes, layouts included, and the operand is no constant. The caller
+    has to see that nothing else reads the operand afterwards. An operand position may occur in
+    several pairs, of which one can be chosen. In-place pairs of equal shapes are among them.
+    """
+    rule = _MAY.get(instruction.opcode)
+    if rule is None:
+        rule = _elementwise_pairs if TABLE[instruction.opcode].elementwise else in_place_pairs
+    kept: dict[Pair, None] = {}
+    for pair in (*in_place_pairs(instruction), *rule(instruction)):
+        (operand, operand_index), output = pair
+        source = instruction.operands[operand]
+        if source.opcode is Opcode.CONSTANT:
+            continue
+        if source.shape.at(operand_index) is instruction.shape.at(output):
+            kept[pair] = None
+    return tuple(kept)
+
+
+def _never(instruction: Instruction) -> tuple[Pair, ...]:
+    """A copy exists in order to have a buffer of its own."""
+    return ()
+
+
+def _elementwise_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    return tuple([((i, ()), ()) for i in range(len(instruction.operands))])
+
+
+def _while_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    return tuple([((0, index), index) for index, _ in instruction.shape.leaves()])
+
+
+def _conditional_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    outputs = list(instruction.shape.leaves())
+    return tuple(
+        [
+            ((number, index), output)
+            for number, operand in enumerate(instruction.operands[1:], 1)
+            for index, shape in operand.shape.leaves()
+            for output, result in outputs
+            if shape is result
+        ]
+    )
+
+
+def _once_used_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    """Return the in-place pairs whose operand the instruction reads only once."""
+    operands = instruction.operands
+    return tuple(
+        [pair for pair in in_place_pairs(instruction) if operands.count(operands[pair[0][0]]) == 1]
+    )
+
+
+def _triangular_solve_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    a, b = instruction.operands
+    return () if a is b else (((1, ()), ()),)
+
+
+def _sort_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    return tuple(
+        [
+            pair
+            for pair in _each_operand(instruction, len(instruction.operands))
+            if len(instruction.operands[pair[0][0]].users) == 1
+            and instruction.operands.count(instruction.operands[pair[0][0]]) == 1
+        ]
+    )
+
+
+def _call_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    """A call whose callee is one elementwise operation on the operand, which nothing else reads."""
+    callee = instruction.called_computations[0]
+    root = callee.root
+    if not TABLE[root.opcode].elementwise or root.opcode is Opcode.COPY:
+        return ()
+    return tuple(
+        [
+            ((number, ()), ())
+            for number, parameter in enumerate(callee.parameters)
+            if list(parameter.users) == [root]
+            and len(instruction.operands[number].users) == 1
+            and instruction.operands.count(instruction.operands[number]) == 1
+        ]
+    )
+
+
+def _fusion_may_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    kind = instruction.attributes_as(Fusion).kind
+    callee = instruction.called_computations[0]
+    if kind == "kOutput":
+        return tuple([((number, ()), ()) for number in _addends(callee.root)])
+    if kind not in ("kLoop", "kInput"):
+        return ()
+    outputs = [(index, shape) for index, shape in instruction.shape.leaves()]
+    pairs = []
+    for number, parameter in enumerate(callee.parameters):
+        shape = parameter.shape
+        matching = [index for index, output in outputs if output.compatible(shape)]
+        if matching and _only_elementwise_uses(parameter):
+            pairs.extend([((number, ()), index) for index in matching])
+    return tuple(pairs)
+
+
+def _addends(root: Instruction) -> Iterator[int]:
+    """Yield the parameter that is added to a dot or convolution at the root, if it is read once."""
+    if root.opcode is not Opcode.ADD:
+        return
+    for addend, product in (root.operands, tuple(reversed(root.operands))):
+        if product.opcode not in (Opcode.DOT, Opcode.CONVOLUTION):
+            continue
+        if addend.opcode is Opcode.PARAMETER and list(addend.users) == [root]:
+            yield addend.attributes_as(Parameter).number
+
+
+def _only_elementwise_uses(parameter: Instruction) -> bool:
+    """Whether all that depends on a fused parameter is elementwise, or a tuple at the root."""
+    seen = {parameter}
+    stack = [parameter]
+    while stack:
+        for user in stack.pop().users:
+            if user in seen:
+                continue
+            if user.opcode is not Opcode.TUPLE and not TABLE[user.opcode].elementwise:
+                return False
+            seen.add(user)
+            stack.append(user)
+    return True
+
+
+_MAY: Final[dict[Opcode, Callable[[Instruction], tuple[Pair, ...]]]] = {
+    Opcode.COPY: _never,
+    Opcode.BITCAST_CONVERT: _elementwise_pairs,
+    Opcode.WHILE: _while_pairs,
+    Opcode.CONDITIONAL: _conditional_pairs,
+    Opcode.DYNAMIC_UPDATE_SLICE: _once_used_pairs,
+    Opcode.SCATTER: _once_used_pairs,
+    Opcode.SET_DIMENSION_SIZE: _once_used_pairs,
+    Opcode.TRIANGULAR_SOLVE: _triangular_solve_pairs,
+    Opcode.SORT: _sort_pairs,
+    Opcode.CALL: _call_pairs,
+    Opcode.FUSION: _fusion_may_pairs,
+}

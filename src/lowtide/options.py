@@ -1,0 +1,55 @@
+"""What callers and the environment may choose: the only place that reads environment variables."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+LEAST_WIDTH: Final = 80
+GREATEST_WIDTH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a module is taken to its memory plan.
+
+    `stage` says how far it is optimized before its buffers are planned: at "input", the only stage
+    there is, a module is scheduled unless it is already, and not changed otherwise.
+    """
+
+    stage: str = "input"
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """How to write for people: whether with colour, and on how many columns."""
+
+    color: bool = False
+    width: int = GREATEST_WIDTH
+
+
+def display_for(stream: TextIO) -> Display:
+    """Return how to write to `stream`: colour on a terminal only, unless NO_COLOR is set.
+
+    The width is that of the terminal within 80 to 100 columns, 100 where there is no terminal.
+    """
+    if not is_terminal(stream):
+        return Display()
+    width = shutil.get_terminal_size((GREATEST_WIDTH, 24)).columns
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return Display(not plain, min(max(width, LEAST_WIDTH), GREATEST_WIDTH))
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether someone is looking at `stream`."""
+    try:
+        return stream.isatty()
+    except ValueError:
+        return False
+
+
+def wants_traceback() -> bool:
+    """Whether LOWTIDE_TRACEBACK asks for the Python traceback of an error."""
+    return bool(os.environ.get("LOWTIDE_TRACEBACK"))

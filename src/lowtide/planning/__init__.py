@@ -1,0 +1,1 @@
+"""Where to put buffers: the packing problem by itself, on plain numbers."""

@@ -1,0 +1,59 @@
+"""What the figures of a memory report leave open, in sentences."""
+
+from __future__ import annotations
+
+from lowtide.analysis.dataflow import HOST_MEMORY
+from lowtide.analysis.live_range import LiveRanges
+from lowtide.ir import Module, Shape
+
+
+def caveats(module: Module, ranges: LiveRanges, left_out: int = 0) -> tuple[str, ...]:
+    """Return what to keep in mind when reading the figures of a module.
+
+    `left_out` is the number of called computations without figures of their own.
+    """
+    found = []
+    if not module.is_scheduled:
+        found.append(
+            "not optimized yet: every broadcast, iota and elementwise result counts as a buffer; "
+            "fusion would remove most of them"
+        )
+    if module.num_partitions > 1 and not module.is_scheduled:
+        found.append(
+            "not partitioned yet: sizes are those of the arrays as written, which may be whole "
+            f"arrays of {module.num_partitions} devices"
+        )
+    found.append(
+        "reshapes and transposes that the layouts make free share the buffer of their operand; "
+        "operations that may write over an operand do so where it is not needed later"
+    )
+    if ranges.colocation.copies:
+        found.append(_copies(ranges))
+    shapes = {instruction.shape for instruction in ranges.flat.instructions}
+    if any(_is_on_host(shape) for shape in shapes):
+        found.append("arrays in host memory count 0 bytes")
+    if any(shape.is_dynamic for shape in shapes):
+        found.append("dynamic dimensions count with their upper bounds")
+    if left_out:
+        found.append(f"{left_out} deeply nested computations have no figures of their own")
+    found.append("scratch memory of kernels is not counted")
+    found.append("bound_bytes is the largest single step: a lower bound, often far from the best")
+    return tuple(found)
+
+
+def _copies(ranges: LiveRanges) -> str:
+    """Where two values want one buffer while both are needed, one is copied."""
+    copies = ranges.colocation.copies
+    nbytes = sum([ranges.colocation.values.nbytes[copy.target] for copy in copies])
+    return (
+        f"{len(copies)} copies ({nbytes:,} bytes) are counted that execution needs: of arguments "
+        "and constants that a loop or the result takes over, of values that two places of a loop "
+        "state or of the result share, and of new values whose place is still being read"
+    )
+
+
+def _is_on_host(shape: Shape) -> bool:
+    for _, leaf in shape.leaves():
+        if leaf.layout is not None and leaf.layout.memory_space == HOST_MEMORY:
+            return True
+    return False

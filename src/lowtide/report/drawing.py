@@ -1,0 +1,75 @@
+"""Lines of text for a terminal: colour, bars, and cutting to a width."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ELLIPSIS: Final = "…"
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+_CODES: Final = {
+    "title": "1",
+    "dim": "2",
+    "good": "32",
+    "bad": "1;31",
+    "warn": "33",
+    "place": "36",
+    "argument": "34",
+    "output": "36",
+    "constant": "35",
+    "temporary": "33",
+}
+
+
+class Paint:
+    """Gives pieces of text the colour of their role, or leaves them plain."""
+
+    def __init__(self, *, color: bool) -> None:
+        self._color = color
+
+    def __call__(self, role: str, text: str) -> str:
+        """Return `text` in the colour of `role`; measure and pad the text before."""
+        if not self._color or not text:
+            return text
+        return f"\x1b[{_CODES[role]}m{text}\x1b[0m"
+
+
+def bar(part: int, whole: int, width: int) -> str:
+    """Return a bar of up to `width` columns, in eighths; one eighth for what is little."""
+    if not part or not whole:
+        return ""
+    eighths = max(1, round(8 * width * part / whole))
+    return _EIGHTHS[8] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def elide(text: str, width: int) -> str:
+    """Return `text` in at most `width` columns: a longer one loses its middle."""
+    if len(text) <= width:
+        return text
+    if width < 3:
+        return ELLIPSIS[:width]
+    tail = (width - 1) // 2
+    return text[: width - 1 - tail] + ELLIPSIS + text[len(text) - tail :]
+
+
+def elide_start(text: str, width: int) -> str:
+    """Return `text` in at most `width` columns: a longer one loses its start."""
+    return text if len(text) <= width else ELLIPSIS + text[len(text) - width + 1 :]
+
+
+def elide_qualified(name: str, width: int) -> str:
+    """Return a dotted name in at most `width` columns: its last part, else that without its end."""
+    while len(name) > width and "." in name:
+        name = name.partition(".")[2]
+    return elide_end(name, width)
+
+
+def elide_end(text: str, width: int) -> str:
+    """Return `text` in at most `width` columns: a longer one loses its end."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + ELLIPSIS[:width]
+
+
+def to_ascii(text: str) -> str:
+    """Return the text for a terminal that knows no other characters."""
+    shades = {ord(c): "#" for c in _EIGHTHS[4:]} | {ord(c): "|" for c in _EIGHTHS[1:4]}
+    plain = text.translate(shades | {ord(ELLIPSIS): "~"})
+    return plain.encode("ascii", "replace").decode()

@@ -1,0 +1,263 @@
+"""The screen of `lowtide explain`: a memory report in at most 24 lines."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Final
+
+from lowtide.report.drawing import Paint, bar, elide
+from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport
+from lowtide.report.peak_table import peak_table, place_text, step_text
+from lowtide.report.units import Unit, unit_for
+
+LINES: Final = 24
+WIDTH: Final = 100
+
+_LEAST_ROWS: Final = 4
+_NOTE_LINES: Final = 3
+_BAR_WIDTH: Final = 38
+_NOT_COUNTED: Final = "Not counted: Python, scratch memory of kernels."
+
+
+def explain_text(
+    report: MemoryReport, *, width: int = WIDTH, color: bool = False, limit: int | None = None
+) -> str:
+    """Return the report for people on `width` columns, without a newline at the end.
+
+    The screen has at most 24 lines, and as many rows of the table of buffers as fit; `limit` asks
+    for that many rows, however long the screen becomes.
+    """
+    screen = _Screen(report, width, Paint(color=color))
+    head = [*screen.title(), "", *screen.split(), "", *screen.ladder(), ""]
+    foot = screen.foot()
+    rows = max(_LEAST_ROWS, LINES - len(head) - len(foot) - 3) if limit is None else limit
+    return "\n".join([*head, *screen.peak(rows), *foot])
+
+
+def headline(report: MemoryReport, *, width: int = WIDTH, color: bool = False) -> list[str]:
+    """Return the first lines of the screen: what the module needs, and how good that is."""
+    screen = _Screen(report, width, Paint(color=color))
+    return [*screen.title(), "", *screen.ladder()]
+
+
+class _Screen:
+    """The parts of the screen, each as lines."""
+
+    def __init__(self, report: MemoryReport, width: int, paint: Paint) -> None:
+        self.report = report
+        self.width = width
+        self.paint = paint
+        self.unit = unit_for(report.ladder.arena_bytes or report.total_bytes)
+
+    # -- title -----------------------------------------------------------------------------------
+
+    def title(self) -> list[str]:
+        """The name of the module, what it needs, and what is proved about that."""
+        report, paint = self.report, self.paint
+        count = f"   {report.instructions:,} instructions"
+        whole = f"   {self.unit.text(report.total_bytes)} in all"
+        name = elide(report.module, self.width - len(count + whole))
+        need = f"needs {self.unit.text(report.ladder.arena_bytes)} beyond its arguments"
+        proof = _proof(report.ladder, self.unit)
+        if len(need) + 2 + len(proof) > self.width:
+            proof = proof.replace(" of this program", "")
+        return [
+            paint("title", name) + paint("dim", count + whole),
+            f"{paint('title', need)}; {proof}",
+        ]
+
+    # -- what the memory is split into -----------------------------------------------------------
+
+    def split(self) -> list[str]:
+        """One line with a bar for each kind of memory that there is."""
+        report = self.report
+        notes = {"outputs": self._aliasing()}
+        parts = [
+            ("arguments", "argument", report.argument_bytes),
+            ("outputs", "output", report.output_bytes),
+            ("constants", "constant", report.constant_bytes),
+            ("temporaries", "temporary", report.temp_bytes),
+        ]
+        shown = [x for x in parts if x[0] != "constants" or self.unit.is_visible(x[2])]
+        largest = max([nbytes for _, _, nbytes in shown])
+        figures = [self.unit.text(nbytes) for _, _, nbytes in shown]
+        column = max([len(figure) for figure in figures])
+        lines = []
+        for (name, role, nbytes), figure in zip(shown, figures, strict=True):
+            note = notes.get(name, "")
+            drawn = bar(nbytes, largest, _BAR_WIDTH)
+            line = f"  {name:<11}  {figure:>{column}}  {self.paint(role, drawn)}"
+            lines.append(line.rstrip() + (f"   {self.paint('dim', note)}" if note else ""))
+        return lines
+
+    def _aliasing(self) -> str:
+        report = self.report
+        if report.output_bytes * 100 < report.total_bytes:
+            return ""
+        if not report.alias_bytes:
+            return "none overwrites an argument"
+        if not self.unit.is_visible(report.output_bytes - report.alias_bytes):
+            return "all overwrite donated arguments"
+        return f"{self.unit.text(report.alias_bytes)} overwrite donated arguments"
+
+    # -- the ladder ------------------------------------------------------------------------------
+
+    def ladder(self) -> list[str]:
+        """The bound, the live bytes and the arena, and what would lower them."""
+        ladder = self.report.ladder
+        number = self.unit.number
+        first = "=" if ladder.bound_bytes == ladder.live_bytes else "<="
+        second = "=" if ladder.live_bytes == ladder.arena_bytes else "<="
+        figures = (
+            f"  bound {number(ladder.bound_bytes)}  {first}  live {number(ladder.live_bytes)}"
+            f"  {second}  arena {number(ladder.arena_bytes)} {self.unit.name}"
+        )
+        role = "good" if _is_tight(ladder) else "warn"
+        judgement = quality(ladder)
+        lines = [f"{figures}     {self.paint(role, judgement)}"]
+        if len(figures) + 5 + len(judgement) > self.width:
+            lines = [figures, f"  {self.paint(role, judgement)}"]
+        donation = self._donation()
+        if donation:
+            lines.append(f"  {self.paint('good', donation)}")
+        return lines
+
+    def _donation(self) -> str:
+        """Which arguments to donate, those of one name in the user's program together."""
+        savings: dict[str, int] = {}
+        for saving in self.report.donations:
+            root = _argument_name(saving.name)
+            savings[root] = savings.get(root, 0) + saving.nbytes
+        total = sum(savings.values())
+        if total * 100 < self.report.ladder.arena_bytes or not self.unit.is_visible(total):
+            return ""
+        names = sorted(savings, key=lambda name: -savings[name])
+        listed = [elide(name, 20) for name in names[:3]]
+        if len(names) > 3:
+            listed.append(f"{len(names) - 3} more")
+        return f"donating {_and(listed)} saves up to {self.unit.text(total)}"
+
+    # -- the peak --------------------------------------------------------------------------------
+
+    def peak(self, rows: int) -> list[str]:
+        """The step at which most is needed, and the table of the buffers taken then."""
+        peak = self.report.peak
+        if not peak.buffers:
+            return ["No step takes memory beyond the arguments."]
+        heading = self.paint("title", self._peak_line())
+        return [heading, *peak_table(peak, rows, self.width, self.unit, self.paint)]
+
+    def _peak_line(self) -> str:
+        """The step and its source line, in full where that fits."""
+        peak = self.report.peak
+        step = f"step {step_text(peak.position)} of {self.report.steps:,}"
+        line = f"At the peak, {step}: {elide(peak.instruction, 30)}"
+        if peak.source is None:
+            return elide(line, self.width)
+        full = f"{line} ({place_text(peak.source)})"
+        if len(full) <= self.width:
+            return full
+        return elide(f"{line} ({place_text(peak.source, function=False)})", self.width)
+
+    # -- the foot --------------------------------------------------------------------------------
+
+    def foot(self) -> list[str]:
+        """What loops need, what is not counted, and how long it took."""
+        lines = self._loops()
+        times = f"{_NOT_COUNTED} {_times(self.report)}"
+        last = [times] if len(times) <= self.width else [_NOT_COUNTED, _times(self.report)]
+        notes = self._notes()
+        return ["", *lines, *[self.paint("dim", line) for line in [*notes, *last]]]
+
+    def _loops(self) -> list[str]:
+        loops = [x for x in self.report.computations if x.role == "while body"]
+        if not loops:
+            return []
+        loops.sort(key=lambda x: (-x.ladder.arena_bytes, x.name))
+        unit = unit_for(loops[0].ladder.arena_bytes)
+        text = f"In loop bodies: {self._loop(loops[0], unit)}"
+        if len(loops) == 1:
+            return [f"{text}."]
+        more = f"; {len(loops) - 1} more, at most {unit.text(loops[1].ladder.arena_bytes)}."
+        return [text + more] if len(text + more) <= self.width else [f"{text}.", more[2:]]
+
+    def _loop(self, loop: ComputationMemory, unit: Unit) -> str:
+        source = loop.caller.source
+        where = ""
+        if source is not None and source.file:
+            where = f" ({elide(place_text(source, function=False), 36)})"
+        figure = unit.text(loop.ladder.arena_bytes)
+        optimal = ", optimal" if loop.ladder.optimal else ""
+        return f"{elide(loop.caller.name, 20)}{where} {figure} per iteration{optimal}"
+
+    def _notes(self) -> list[str]:
+        """As many caveats as fit into their lines, from the first on."""
+        caveats = self.report.caveats
+        if not caveats:
+            return []
+        shown: list[str] = []
+        for i, caveat in enumerate(caveats):
+            more = f" ({len(caveats) - i - 1} more in --json)" if i + 1 < len(caveats) else ""
+            sentence = f"{caveat[0].upper()}{caveat[1:]}."
+            lines = textwrap.wrap(f"{' '.join([*shown, sentence])}{more}", self.width)
+            if len(lines) > _NOTE_LINES:
+                break
+            shown.append(sentence)
+        more = f" ({len(caveats) - len(shown)} more in --json)" if len(shown) < len(caveats) else ""
+        return textwrap.wrap(f"{' '.join(shown)}{more}", self.width)[:_NOTE_LINES]
+
+
+# -- phrases -----------------------------------------------------------------------------------
+
+
+def _is_tight(ladder: Ladder) -> bool:
+    return ladder.arena_bytes * 100 <= ladder.bound_bytes * 101
+
+
+def _proof(ladder: Ladder, unit: Unit) -> str:
+    if ladder.optimal:
+        return "no order of this program needs less"
+    if not unit.is_visible(ladder.bound_bytes):
+        return "the least possible is not known"
+    return f"no order of this program needs less than {unit.number(ladder.bound_bytes)}"
+
+
+def quality(ladder: Ladder) -> str:
+    """Return how good the order and the offsets are, e.g. `order optimal, packing +0.1%`."""
+    if ladder.optimal:
+        return "optimal"
+    return f"order {_above(ladder.live_bytes, ladder.bound_bytes)}, packing " + _above(
+        ladder.arena_bytes, ladder.live_bytes
+    )
+
+
+def _above(figure: int, least: int) -> str:
+    """How far a figure is above the least that it can be."""
+    if figure <= least:
+        return "optimal"
+    if not least or figure > 10 * least:
+        return "unproven"
+    excess = 100 * (figure - least) / least
+    return f"+{excess:.0f}% at most" if excess >= 10 else f"+{max(excess, 0.1):.1f}%"
+
+
+def _argument_name(name: str) -> str:
+    """The argument that a leaf such as `state.params['w']` belongs to."""
+    for i, character in enumerate(name):
+        if character in "[." and i:
+            return name[:i]
+    return name
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def _times(report: MemoryReport) -> str:
+    seconds = report.seconds
+    total = sum(seconds.values())
+    slowest = sorted(seconds, key=lambda stage: -seconds[stage])[:2]
+    parts = [f"{stage} {seconds[stage]:.1f}" for stage in slowest if seconds[stage] >= 0.05]
+    shown = ", ".join(parts)
+    return f"Took {total:.1f} s ({shown})." if shown else f"Took {total:.2f} s."

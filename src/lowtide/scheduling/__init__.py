@@ -1,0 +1,1 @@
+"""Orders of execution, chosen by the memory they need."""

@@ -1,0 +1,81 @@
+"""Orders for a whole module, chosen by peak memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.analysis.call_graph import CallRole, call_sites
+from lowtide.analysis.dataflow import ComputationDataflow, Dataflow
+from lowtide.analysis.donation import Alias
+from lowtide.analysis.footprint import body_aliases
+from lowtide.analysis.memory_graph import MemoryGraph, memory_graph
+from lowtide.analysis.memory_profile import peak_bytes
+from lowtide.ir import Computation, Instruction, Schedule
+from lowtide.scheduling.depth_first import depth_first_order, post_order
+from lowtide.scheduling.list_scheduler import list_order
+
+Int64Array = npt.NDArray[np.int64]
+Scheduler = Callable[[MemoryGraph], Int64Array]
+
+SCHEDULERS: Final[Mapping[str, Scheduler]] = {
+    "list": list_order,
+    "dfs": depth_first_order,
+    "post_order": post_order,
+}
+"""By name, those to prefer among equals first."""
+
+
+def best_of(graph: MemoryGraph, schedulers: Mapping[str, Scheduler] = SCHEDULERS) -> Int64Array:
+    """Return the order of lowest peak; of equal ones, that of the first scheduler."""
+    orders = [scheduler(graph) for scheduler in schedulers.values()]
+    return min(orders, key=lambda order: peak_bytes(graph, order))
+
+
+def schedule_module(
+    flows: Dataflow, root: Computation, aliases: tuple[Alias, ...], scheduler: Scheduler = best_of
+) -> Schedule:
+    """Return an order of `root` and of all that it runs.
+
+    Computations in `flows` stand callees first; what a callee needs counts where it is called. An
+    order that the module already has is kept.
+    """
+    given = root.module.schedule
+    bodies = {
+        callee
+        for computation in flows
+        for _, role, callee in call_sites(computation)
+        if role is CallRole.BODY
+    }
+    peaks: dict[Computation, int] = {}
+    sequences: dict[Computation, tuple[Instruction, ...]] = {}
+    for computation, flow in flows.items():
+        if computation is root:
+            bound = aliases
+        else:
+            bound = body_aliases(flow) if computation in bodies else ()
+        graph = memory_graph(flow, bound, _inner_peaks(computation, peaks))
+        if given is not None and computation in given.sequences:
+            sequences[computation] = given.sequences[computation]
+            order = np.array([flow.number[x] for x in sequences[computation]], np.int64)
+        else:
+            order = scheduler(graph)
+            sequences[computation] = tuple([flow.nodes[node] for node in order.tolist()])
+        peaks[computation] = peak_bytes(graph, order) - _bytes_of(flow, bound)
+    return Schedule(sequences)
+
+
+def _inner_peaks(
+    computation: Computation, peaks: Mapping[Computation, int]
+) -> dict[Instruction, int]:
+    inner: dict[Instruction, int] = {}
+    for instruction, _, callee in call_sites(computation):
+        inner[instruction] = max(inner.get(instruction, 0), peaks[callee])
+    return inner
+
+
+def _bytes_of(flow: ComputationDataflow, aliases: tuple[Alias, ...]) -> int:
+    return sum([flow.value_bytes[flow.parameters[alias.parameter]] for alias in aliases])

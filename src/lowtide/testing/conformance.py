@@ -1,0 +1,15 @@
+"""The evaluator as a function from HLO text and flat inputs to flat outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowtide.evaluator import Token, evaluate, value_leaves
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir.literal import Array
+
+
+def run(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
+    """Return the arrays of the result, depth first, of the module for the given inputs."""
+    result = evaluate(parse_hlo(hlo_text), inputs)
+    return [leaf for leaf in value_leaves(result) if not isinstance(leaf, Token)]

@@ -1,0 +1,187 @@
+import pytest
+
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ops.in_place import in_place_pairs, may_share
+
+CALLEES = """
+red { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT r = f32[] add(a, b) }
+red2 { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ c = f32[] parameter(2)
+ d = f32[] parameter(3)
+ ROOT r = (f32[], f32[]) tuple(a, b) }
+cmp { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT r = pred[] compare(a, b), direction=LT }
+cond { a = (f32[8], f32[8]) parameter(0)
+ ROOT n = pred[] constant(0) }
+body { ROOT a = (f32[8], f32[8]) parameter(0) }
+neg { a = f32[8] parameter(0)
+ ROOT r = f32[8] negate(a) }
+update { p0 = f32[8] parameter(0)
+ p1 = f32[2] parameter(1)
+ p2 = s32[] parameter(2)
+ ROOT r = f32[8] dynamic-update-slice(p0, p1, p2) }
+update_of_bitcast { p0 = (f32[2,4], f32[8]) parameter(0)
+ p1 = f32[2] parameter(1)
+ p2 = s32[] parameter(2)
+ g = f32[2,4] get-tuple-element(p0), index=0
+ b = f32[8] bitcast(g)
+ u = f32[8] dynamic-update-slice(b, p1, p2)
+ h = f32[8] get-tuple-element(p0), index=1
+ n = f32[8] negate(h)
+ ROOT r = (f32[8], f32[8]) tuple(n, u) }
+nested { p0 = f32[2] parameter(0)
+ p1 = f32[8] parameter(1)
+ p2 = s32[] parameter(2)
+ f = f32[8] fusion(p1, p0, p2), kind=kLoop, calls=update
+ ROOT r = f32[8] dynamic-update-slice(f, p0, p2) }
+computed { p0 = f32[8] parameter(0)
+ p1 = f32[2] parameter(1)
+ p2 = s32[] parameter(2)
+ n = f32[8] negate(p0)
+ ROOT r = f32[8] dynamic-update-slice(n, p1, p2) }
+loop { p0 = f32[8] parameter(0)
+ p1 = f32[8] parameter(1)
+ n = f32[8] negate(p0)
+ v = f32[8] reverse(p1), dimensions={0}
+ ROOT r = f32[8] add(n, v) }
+affine { p0 = f32[8,4] parameter(0)
+ p1 = f32[4,4] parameter(1)
+ p2 = f32[8,4] parameter(2)
+ d = f32[8,4] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+ ROOT r = f32[8,4] add(d, p2) }
+"""
+
+SCATTER = (
+    "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+    "index_vector_dim=1"
+)
+V = "f32[8]"
+
+MUST = [
+    ([V, "f32[2]", "s32[]"], f"{V} dynamic-update-slice(p0, p1, p2)", [((0, ()), ())]),
+    ([V, "s32[]"], "f32[<=8] set-dimension-size(p0, p1), dimensions={0}", [((0, ()), ())]),
+    (
+        [V, "s32[3,1]", "f32[3]"],
+        f"{V} scatter(p0, p1, p2), {SCATTER}, to_apply=red",
+        [((0, ()), ())],
+    ),
+    (
+        [V, V, "s32[3,1]", "f32[3]", "f32[3]"],
+        f"({V},{V}) scatter(p0, p1, p2, p3, p4), {SCATTER}, to_apply=red2",
+        [((0, ()), (0,)), ((1, ()), (1,))],
+    ),
+    (
+        [V, V],
+        f"({V},{V}) all-reduce-start(p0, p1), to_apply=red",
+        [((0, ()), (0,)), ((1, ()), (1,))],
+    ),
+    ([V], f"{V} all-reduce(p0), to_apply=red", []),
+    ([V, V], f"{V} add(p0, p1)", []),
+    (
+        [V, V],
+        f'({V},{V}) custom-call(p0, p1), custom_call_target="x", '
+        "output_to_operand_aliasing={{1}: (0, {})}",
+        [((0, ()), (1,))],
+    ),
+    (
+        [V, "f32[2]", "s32[]"],
+        f"{V} fusion(p0, p1, p2), kind=kLoop, calls=update",
+        [((0, ()), ())],
+    ),
+    (
+        [f"(f32[2,4],{V})", "f32[2]", "s32[]"],
+        f"({V},{V}) fusion(p0, p1, p2), kind=kLoop, calls=update_of_bitcast",
+        [((0, (0,)), (1,))],
+    ),
+    (
+        ["f32[2]", V, "s32[]"],
+        f"{V} fusion(p0, p1, p2), kind=kLoop, calls=nested",
+        [((1, ()), ())],
+    ),
+    ([V, "f32[2]", "s32[]"], f"{V} fusion(p0, p1, p2), kind=kLoop, calls=computed", []),
+    (
+        [V, "f32[2]", "s32[]"],
+        f"(({V},f32[2],s32[]),{V},u32[]) async-start(p0, p1, p2), calls=update",
+        [((0, ()), (1,))],
+    ),
+]
+
+
+def root_of(parameters, right_side):
+    lines = [f" p{i} = {shape} parameter({i})\n" for i, shape in enumerate(parameters)]
+    text = f"HloModule m\n{CALLEES}\nENTRY e {{\n{''.join(lines)} ROOT r = {right_side}\n}}\n"
+    return parse_hlo(text).entry.root
+
+
+@pytest.mark.parametrize(("parameters", "right_side", "pairs"), MUST)
+def test_pairs_that_must_share(parameters, right_side, pairs):
+    assert list(in_place_pairs(root_of(parameters, right_side))) == pairs
+
+
+MAY = [
+    ([V, V], f"{V} add(p0, p1)", [((0, ()), ()), ((1, ()), ())]),
+    (["pred[]", V, V], f"{V} select(p0, p1, p2)", [((1, ()), ()), ((2, ()), ())]),
+    ([V, "f32[8]{0:S(5)}"], f"{V} add(p0, p1)", [((0, ()), ())]),
+    ([V], f"{V} copy(p0)", []),
+    ([V], "s32[8] convert(p0)", []),
+    ([V], f"{V} reverse(p0), dimensions={{0}}", []),
+    ([V, "f32[2]", "s32[]"], f"{V} dynamic-update-slice(p0, p1, p2)", [((0, ()), ())]),
+    (
+        [f"({V},{V})"],
+        f"({V},{V}) while(p0), condition=cond, body=body",
+        [((0, (0,)), (0,)), ((0, (1,)), (1,))],
+    ),
+    (
+        ["pred[]", V, V],
+        f"{V} conditional(p0, p1, p2), true_computation=neg, false_computation=neg",
+        [((1, ()), ()), ((2, ()), ())],
+    ),
+    (["f32[2,2]", "f32[2,2]"], "f32[2,2] triangular-solve(p0, p1)", [((1, ()), ())]),
+    (
+        [V, V],
+        f"({V},{V}) sort(p0, p1), dimensions={{0}}, to_apply=cmp",
+        [((0, ()), (0,)), ((1, ()), (1,))],
+    ),
+    ([V], f"{V} call(p0), to_apply=neg", [((0, ()), ())]),
+    ([V, V], f"{V} fusion(p0, p1), kind=kLoop, calls=loop", [((0, ()), ())]),
+    ([V, V], f"{V} fusion(p0, p1), kind=kCustom, calls=loop", []),
+    (
+        ["f32[8,4]", "f32[4,4]", "f32[8,4]"],
+        "f32[8,4] fusion(p0, p1, p2), kind=kOutput, calls=affine",
+        [((2, ()), ())],
+    ),
+    (
+        [V, "f32[2]", "s32[]"],
+        f"{V} fusion(p0, p1, p2), kind=kLoop, calls=update",
+        [((0, ()), ())],
+    ),
+]
+
+
+@pytest.mark.parametrize(("parameters", "right_side", "pairs"), MAY)
+def test_pairs_that_may_share(parameters, right_side, pairs):
+    assert list(may_share(root_of(parameters, right_side))) == pairs
+
+
+def test_constants_are_never_overwritten():
+    root = parse_hlo("""ENTRY e { c = f32[2] constant({1, 2})
+ p = f32[2] parameter(0)
+ ROOT r = f32[2] add(c, p) }""").entry.root
+    assert may_share(root) == (((1, ()), ()),)
+
+
+def test_an_operand_that_is_read_twice_is_not_updated_in_place_by_choice():
+    root = parse_hlo("""ENTRY e { p = s32[] parameter(0)
+ q = s32[4] parameter(1)
+ ROOT r = (s32[4], s32[4]) sort(q, q), dimensions={0}, to_apply={
+   a = s32[] parameter(0)
+   b = s32[] parameter(1)
+   c = s32[] parameter(2)
+   d = s32[] parameter(3)
+   ROOT l = pred[] compare(a, b), direction=LT
+ } }""").entry.root
+    assert may_share(root) == ()

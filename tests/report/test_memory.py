@@ -1,0 +1,141 @@
+"""The report adds up, says where buffers come from, and keeps to the schema."""
+
+import json
+
+import pytest
+from tests.analysis.random_modules import RandomModule
+from tests.support import CORPUS, needs_shared, read_text
+
+from lowtide.compiler import explain
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import LowtideError
+
+STEP = """HloModule step
+ENTRY main {
+  w = f32[1000] parameter(0), metadata={op_name="params['w']"}
+  x = f32[1000] parameter(1), metadata={op_name="x"}
+  c = f32[250] constant({...})
+  g = f32[1000] multiply(w, x), metadata={op_name="jit(step)/mul" source_file="a.py" source_line=7}
+  h = f32[1000] reverse(g), dimensions={0}
+  n = f32[1000] subtract(w, h), metadata={op_name="jit(step)/sub" source_file="a.py" source_line=9}
+  ROOT r = (f32[1000], f32[1000]) tuple(n, g)
+}
+"""
+
+
+def test_a_report_by_hand():
+    report = explain(parse_hlo(STEP))
+    found = report.to_json()
+    assert found["argument_bytes"] == 8000
+    assert found["output_bytes"] == 8000
+    assert found["alias_bytes"] == 0
+    assert found["constant_bytes"] == 1000
+    assert found["total_bytes"] == 8000 + 8000 + 1000 + found["temp_bytes"]
+    assert found["ladder"] == {
+        "bound_bytes": 8000,
+        "live_bytes": 8000,
+        "arena_bytes": 2 * 4032,
+        "optimal": False,
+    }
+    buffers = {x["name"]: x for x in found["peak"]["buffers"]}
+    assert set(buffers) == {"g", "h"}
+    assert buffers["g"]["source"] == {"file": "a.py", "line": 7, "function": ""}
+    assert buffers["g"]["op_name"] == "jit(step)/mul"
+    assert buffers["h"]["source"]["line"] == 9
+
+
+def test_donations_name_the_arguments():
+    report = explain(parse_hlo(STEP))
+    assert [(x.parameter, x.name, x.nbytes) for x in report.donations] == [
+        (0, "params['w']", 4000),
+        (1, "x", 4000),
+    ]
+    donated = STEP.replace("step\n", "step, input_output_alias={ {0}: (0, {}, may-alias) }\n", 1)
+    report = explain(parse_hlo(donated))
+    assert report.alias_bytes == 4000
+    assert [x.parameter for x in report.donations] == [1]
+
+
+def test_a_donor_without_output_takes_one_of_its_size():
+    donated = STEP.replace("step\n", "step, buffer_donor={ (1, {}) }\n", 1)
+    report = explain(parse_hlo(donated))
+    assert report.alias_bytes == 4000
+    assert [x.parameter for x in report.donations] == [0]
+
+
+KEYS = {
+    "schema", "module", "instructions", "argument_bytes", "output_bytes", "alias_bytes",
+    "constant_bytes", "temp_bytes", "scratch_bytes", "total_bytes", "ladder", "peak",
+    "computations", "seconds", "caveats",
+}  # fmt: skip
+
+
+def check(report):
+    """What holds for every module."""
+    found = json.loads(json.dumps(report.to_json()))
+    assert set(found) == KEYS
+    assert found["schema"] == "lowtide.memory/1"
+    for ladder in [found["ladder"], *[x["ladder"] for x in found["computations"]]]:
+        assert 0 <= ladder["bound_bytes"] <= ladder["live_bytes"] <= ladder["arena_bytes"]
+    peak = found["peak"]
+    total = sum([x["bytes"] for x in peak["buffers"]])
+    assert total == found["ladder"]["live_bytes"] + found["alias_bytes"]
+    names = [x["name"] for x in peak["buffers"]]
+    assert len(set(names)) == len(names)
+    for buffer in peak["buffers"]:
+        first, last = buffer["live"]
+        assert 0 <= first <= peak["position"] <= last < report.steps
+    groups = report.peak.groups()
+    assert sum([group.nbytes for group in groups]) == total
+    assert [group.nbytes for group in groups] == sorted([x.nbytes for x in groups], reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_every_report_adds_up(seed):
+    text = RandomModule(seed, 4 + seed % 12).text()
+    report = explain(parse_hlo(text))
+    check(report)
+    again = explain(parse_hlo(text)).to_json()
+    assert {**again, "seconds": 0} == {**report.to_json(), "seconds": 0}
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    "path",
+    sorted(CORPUS.glob("*infer*.hlo.txt.xz"), key=lambda path: path.stat().st_size)[:6],
+    ids=lambda path: path.name.split(".hlo")[0],
+)
+def test_reports_of_real_modules_add_up(path):
+    module = parse_hlo(read_text(path))
+    report = explain(module)
+    check(report)
+    assert all(x.source is not None or x.kind == "argument" for x in report.peak.buffers[:3])
+    assert sum(report.seconds.values()) < 1 + 0.001 * module.instruction_count
+
+
+@needs_shared
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.hlo.txt.xz")), ids=lambda path: path.name)
+def test_every_real_module_has_a_report_in_time(path):
+    module = parse_hlo(read_text(path))
+    report = explain(module)
+    check(report)
+    assert sum(report.seconds.values()) < 1 + 0.001 * module.instruction_count
+
+
+def test_stages_that_are_not_there_are_refused():
+    with pytest.raises(LowtideError, match="input"):
+        explain(parse_hlo(STEP), "fused")
+
+
+def test_calls_that_cannot_be_written_out_are_refused():
+    lines = ["HloModule m", "f.0 {", "  p.0 = f32[4] parameter(0)",
+             "  ROOT n.0 = f32[4] negate(p.0)", "}"]  # fmt: skip
+    for i in range(1, 40):
+        lines += [f"f.{i} {{", f"  p.{i} = f32[4] parameter(0)",
+                  f"  m.{i} = f32[4] call(p.{i}), to_apply=f.{i - 1}",
+                  f"  ROOT n.{i} = f32[4] call(m.{i}), to_apply=f.{i - 1}", "}"]  # fmt: skip
+    lines += ["ENTRY main {", "  P = f32[4] parameter(0)",
+              "  ROOT c = f32[4] call(P), to_apply=f.39", "}"]  # fmt: skip
+    with pytest.raises(LowtideError, match="written out"):
+        explain(parse_hlo("\n".join(lines)))
