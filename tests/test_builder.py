@@ -271,6 +271,17 @@ def test_a_fusion_owns_its_computation():
     assert list(module.computations) == ["add_f32", "fused", "fused.1", "fused.2", "main"]
 
 
+def test_a_computation_fused_by_a_callee_is_not_shared():
+    builder = Builder()
+    (x,) = arguments(builder, F)
+    inner = builder.sub_computation("inner", [F], lambda x: x + 1)
+    outer = builder.sub_computation("outer", [F], lambda x: x.builder.fusion(x, inner))
+    builder.tuple([builder.call(x, outer), builder.call(x, inner), builder.call(x, outer)])
+    module = builder.build()
+    verify(module)
+    assert list(module.computations) == ["inner", "outer", "inner.1", "main"]
+
+
 def test_a_parsed_computation_can_be_called_with_its_stack_frames():
     parsed = Builder("parsed")
     with parsed.metadata(stack_frame_id=1):
@@ -397,7 +408,7 @@ MISTAKES = {
     "%compare has no value yet": lambda b, x: bool(x.lt(0)),
     "only tuples can be iterated over": lambda b, x: list(x),
     "all-gather: ": lambda b, x: b.all_gather(x, 5, 2),
-    "parameter 2, but none 1": lambda b, x: b.parameter(2, F) and b.build(x),
+    "parameter 2, but none 1": lambda b, x: (b.parameter(2, F), b.build(x)),
 }
 
 

@@ -1,7 +1,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from against_xla import check_text, run_text
+from tests.evaluator.against_xla import check_text, run_text
 
 SIZES = (2, 3, 4, 5)
 

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-
 from tests.evaluator.against_xla import check_text, dims, run_text
 
 

@@ -1,7 +1,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from against_xla import check_jax, run_text
+from tests.evaluator.against_xla import check_jax, run_text
 
 from lowtide.evaluator.custom_call import CUSTOM_CALL_TARGETS
 from lowtide.ir import UnsupportedOpError

@@ -3,10 +3,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.evaluator.against_xla import check_text, run_text
 
 from lowtide.evaluator.data_movement import padded
 from lowtide.ir import UnsupportedOpError
-from tests.evaluator.against_xla import check_text, run_text
 
 
 def one(text, *arguments):
@@ -125,7 +125,7 @@ def test_bitcast_reads_the_memory_again(name):
 
 
 def test_bitcast_of_a_tiled_layout_is_refused():
-    with pytest.raises(UnsupportedOpError, match="bitcast .*tile"):
+    with pytest.raises(UnsupportedOpError, match=r"bitcast .*tile"):
         one(
             """p = f32[2,4]{1,0:T(2,2)} parameter(0)
             ROOT r = f32[8]{0} bitcast(p)""",
@@ -186,3 +186,13 @@ def test_dynamic_reshape_takes_its_sizes_from_operands():
         np.arange(6, dtype=np.int32),
     )
     assert found.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_an_elementwise_operation_works_on_what_both_dynamic_operands_have():
+    text = """p = f32[4] parameter(0)
+    n = s32[] constant(3)
+    d = f32[<=4] set-dimension-size(p, n), dimensions={0}
+    c = f32[] constant(1)
+    b = f32[<=4] broadcast(c), dimensions={}
+    ROOT r = f32[<=4] add(d, b)"""
+    assert one(text, np.zeros(4, np.float32)).tolist() == [1, 1, 1]

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import pytest
-from against_xla import check_text, dims, run_text
+from tests.evaluator.against_xla import check_text, dims, run_text
 
 UPDATES = {
     "add": "ROOT r = f32[] add(p, q)",

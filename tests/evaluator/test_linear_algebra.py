@@ -3,7 +3,7 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
-from against_xla import check_text, dims, run_text
+from tests.evaluator.against_xla import check_text, dims, run_text
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 

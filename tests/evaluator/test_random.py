@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from against_xla import run_text, run_xla
+from tests.evaluator.against_xla import run_text, run_xla
 
 from lowtide.ir import UnsupportedOpError
 

@@ -1,7 +1,6 @@
 import ml_dtypes
 import numpy as np
 import pytest
-
 from tests.evaluator.against_xla import assert_same, check_text, run_text
 
 ARGMAX = """argmax {

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from against_xla import run_text
+from tests.evaluator.against_xla import run_text
 
 
 def sums(dimension, reverse):

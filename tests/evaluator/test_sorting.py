@@ -1,7 +1,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from against_xla import check_jax, check_text, run_text
+from tests.evaluator.against_xla import check_jax, check_text, run_text
 
 from lowtide.evaluator.sort_keys import sort_keys
 from lowtide.frontend.hlo_text import parse_hlo

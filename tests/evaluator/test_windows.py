@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from tests.evaluator.against_xla import check_text, dims, run_text
 
 from lowtide.evaluator import windows
 from lowtide.ir.attributes import WindowDimension
-from tests.evaluator.against_xla import check_text, dims, run_text
 
 OPS = {"add": "0", "maximum": "-inf", "minimum": "inf", "multiply": "1"}
 

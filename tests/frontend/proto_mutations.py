@@ -6,7 +6,18 @@ from typing import Any
 from lowtide.frontend.hlo_proto.messages import message_classes
 
 NUMBERS = (0, 1, 2, 3, 7, 63, 255, 2**16, 2**20, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1)
-STRINGS = ("", "add", "while", "tuple", "parameter", "fusion", "x y", "\u00e9", "a" * 300, "async-start")
+STRINGS = (
+    "",
+    "add",
+    "while",
+    "tuple",
+    "parameter",
+    "fusion",
+    "x y",
+    "\u00e9",
+    "a" * 300,
+    "async-start",
+)
 OPCODES = (
     "add constant tuple get-tuple-element while conditional fusion call custom-call reduce sort "
     "all-reduce all-gather all-to-all collective-permute async-start async-done copy-start dot "

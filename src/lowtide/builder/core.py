@@ -51,15 +51,16 @@ class BuilderCore:
         self._imported = CloneMap()
         self._origins: dict[Computation, Computation] = {}
         self._scalar_computations: dict[tuple[Opcode, ElementType], SubComputation] = {}
+        self._parameter_numbers: set[int] = set()
         self._is_built = False
 
     # -- sources -------------------------------------------------------------------------------
 
     def parameter(self, number: int, shape: Shape, name: str = "") -> Op:
         """Return argument `number` of the computation, counted from 0."""
-        taken = [p.attributes_as(Parameter).number for p in self._computation.parameters]
-        if number in taken:
+        if number in self._parameter_numbers:
             raise BuildError(f"parameter {number} exists already", operation="parameter")
+        self._parameter_numbers.add(number)
         return self.emit(
             Opcode.PARAMETER, (), Parameter(number), shape=shape, name=name or f"p{number}"
         )

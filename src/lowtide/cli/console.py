@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, TextIO
 
+from lowtide.cli.exit_codes import ClosedPipeError
 from lowtide.options import display_for
 from lowtide.report.drawing import Paint, to_ascii
 
@@ -42,9 +43,11 @@ def report_error(text: str) -> None:
 
 def _print(text: str, stream: TextIO) -> None:
     try:
-        print(text, file=stream)
+        print(text, file=stream, flush=True)
     except UnicodeEncodeError:
-        print(to_ascii(text), file=stream)
+        print(to_ascii(text), file=stream, flush=True)
+    except BrokenPipeError:
+        raise ClosedPipeError from None
 
 
 def write_file(path: Path, write_to: Callable[[IO[bytes]], object]) -> None:

@@ -22,8 +22,12 @@ class ExitCode(IntEnum):
     BROKEN_PIPE = 141
 
 
-class UsageFault(LowtideError):
+class UsageError(LowtideError):
     """The command line asks for what the command does not have."""
+
+
+class ClosedPipeError(Exception):
+    """Nobody reads the output any more."""
 
 
 class VerificationError(LowtideError):
@@ -35,7 +39,7 @@ _STATUS: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (VerificationError, ExitCode.NOT_VERIFIED),
     (LowtideError, ExitCode.BAD_INPUT),
     (KeyboardInterrupt, ExitCode.INTERRUPTED),
-    (BrokenPipeError, ExitCode.BROKEN_PIPE),
+    (ClosedPipeError, ExitCode.BROKEN_PIPE),
     (OSError, ExitCode.BAD_INPUT),
     (MemoryError, ExitCode.BAD_INPUT),
 )

@@ -19,7 +19,7 @@ def explain(
     ] = None,
     stage: StageOption = "input",
 ) -> None:
-    """Show what the memory peak of a module is made of, and what bounds it.
+    """Show what the memory peak is made of and what bounds it.
 
     A scheduled module keeps its order, any other one is scheduled first. All sizes are proved
     or counted, not measured: nothing is run.

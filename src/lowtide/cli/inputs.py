@@ -86,7 +86,8 @@ def from_npz(path: Path, leaves: Sequence[Leaf]) -> list[Array]:
     unsigned integers of equal width. Raises InputError for a file that has other keys.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise InputError("is a single array; expected an .npz archive", file=str(path))
             _check_keys(path, archive.files, leaves)
@@ -113,7 +114,7 @@ def _check_keys(path: Path, keys: list[str], leaves: Sequence[Leaf]) -> None:
 
 def _array(array: Array, leaf: Leaf) -> Array:
     """The array; raw bytes, as NumPy stores types that it does not know, become unsigned."""
-    if array.dtype.kind == "V" and array.dtype.names is None and leaf.shape.is_array:
-        if array.dtype.itemsize == DTYPES[leaf.shape.element_type].itemsize:
-            return array.view(DTYPES[leaf.shape.element_type])
-    return array
+    if array.dtype.kind != "V" or array.dtype.names is not None or not leaf.shape.is_array:
+        return array
+    dtype = DTYPES[leaf.shape.element_type]
+    return array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array

@@ -26,7 +26,7 @@ app = typer.Typer(
 for _command in (explain, plan, run, opt, ops):
     app.command()(_command)
 
-_USAGE_ERROR: Final = typer.BadParameter.__bases__[0]
+_USAGE_ERROR: Final[type[BaseException]] = typer.BadParameter.__bases__[0]
 """What every wrong use of the command line is raised as."""
 
 

@@ -22,21 +22,21 @@ def opt(
         bool, typer.Option("--verify", help="Read the text back and check that it says the same.")
     ] = False,
 ) -> None:
-    """Print a module as HLO text, with all constants in full.
+    """Print a module as canonical HLO text.
 
-    Protobuf becomes text, and text becomes canonical. The module is verified first. Exit status 4
-    says that --verify failed.
+    Protobuf becomes text too; constants are printed in full. The module is verified first. Exit
+    status 4 says that --verify failed.
     """
     from lowtide.cli import console
-    from lowtide.cli.exit_codes import UsageFault
+    from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
     from lowtide.compiler import STAGES
     from lowtide.ir.printer import COMPLETE, to_text
 
     if passes:
-        raise UsageFault(f"no pass {passes.split(',')[0]!r}: there are no passes yet")
+        raise UsageError(f"no pass {passes.split(',')[0]!r}: there are no passes yet")
     if stage not in STAGES:
-        raise UsageFault(f"no stage {stage!r}; there are: {', '.join(STAGES)}")
+        raise UsageError(f"no stage {stage!r}; there are: {', '.join(STAGES)}")
     found = load(module)
     text = to_text(found.module, COMPLETE)
     if verify:

@@ -111,8 +111,8 @@ def output_table(outputs: Sequence[Output]) -> list[str]:
 
 def save_npz(path: Path, outputs: Sequence[Output]) -> None:
     """Write `out_0`, `out_1`, ...; types that NumPy does not know as unsigned of equal width."""
-    arrays = {f"out_{i}": _storable(output.value) for i, output in enumerate(outputs)}
-    write_file(path, lambda stream: np.savez(stream, **arrays))
+    arrays: dict[str, Any] = {f"out_{i}": _storable(x.value) for i, x in enumerate(outputs)}
+    write_file(path, lambda stream: np.savez(stream, allow_pickle=False, **arrays))
 
 
 def _storable(value: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,7 +31,7 @@ def plan(
         int, typer.Option(min=1, metavar="N", help="How many of the largest values to list.")
     ] = 12,
 ) -> None:
-    """Give every value of a module its place in memory.
+    """Give every value its place in memory.
 
     The plan has one arena for outputs and temporaries; a value that overwrites a donated argument
     lies in that. With --json or -o it is the document of `explain --json` with `allocations` and
@@ -60,10 +60,10 @@ def plan(
 
 
 def _refuse_graph(path: str) -> None:
-    from lowtide.cli.exit_codes import UsageFault
+    from lowtide.cli.exit_codes import UsageError
 
     if path.lower().removesuffix(".xz").removesuffix(".gz").endswith(_GRAPHS):
-        raise UsageFault(f"{path}: not supported yet: CSV and graphs; works: HLO text and protobuf")
+        raise UsageError(f"{path}: not supported yet: CSV and graphs; works: HLO text and protobuf")
 
 
 # -- the values --------------------------------------------------------------------------------
@@ -78,10 +78,10 @@ def _values(
     """
     from lowtide.analysis.dataflow import ValueKind, dataflow
     from lowtide.ir.buffer import AllocationKind
-    from lowtide.report.memory import maker_leaf
 
     flows = dataflow(module.entry)
     prefixes: list[str] = []
+    elements = _elements()
     for site in assignment.call_sites:
         prefix = ""
         if site.caller is not None:
@@ -98,8 +98,23 @@ def _values(
                 continue
             allocation = assignment.allocations[place.allocation]
             if allocation.kind is not AllocationKind.CONSTANT:
-                name = f"{prefix}{maker.name}{maker_leaf(maker, leaf)[0]}"
+                name = f"{prefix}{maker.name}{elements(maker, leaf)}"
                 yield name, maker, allocation, place.offset, place.nbytes
+
+
+def _elements() -> Callable[[Instruction, int], str]:
+    """Return a function from an instruction and the number of a leaf to its index, `{1,0}`."""
+    known: dict[Instruction, list[str]] = {}
+
+    def element(maker: Instruction, leaf: int) -> str:
+        if not maker.shape.is_tuple:
+            return ""
+        if maker not in known:
+            indices = [index for index, _ in maker.shape.leaves()]
+            known[maker] = ["{" + ",".join(map(str, index)) + "}" for index in indices]
+        return known[maker][leaf]
+
+    return element
 
 
 # -- JSON --------------------------------------------------------------------------------------
@@ -174,16 +189,21 @@ def _table(
 
     if not rows:
         return []
-    offset_width = max([6, *[len(f"{row[3]:,}") for row in rows]])
-    bytes_width = max([5, *[len(f"{row[4]:,}") for row in rows]])
-    lines = [paint("dim", f"{'offset':>{offset_width}}  {'bytes':>{bytes_width}}  value")]
-    room = width - offset_width - bytes_width - 4
-    for name, maker, _, offset, nbytes in rows:
-        shape = maker.shape.text(layout=False) if maker.shape.is_array else ""
-        label = elide_start(name, room - len(shape) - 2)
-        lines.append(
-            f"{offset:>{offset_width},}  {nbytes:>{bytes_width},}  {label}  {paint('place', shape)}"
-        )
+    cells = [(f"{x[3]:,}", f"{x[4]:,}", _shape(x[1]), x[0]) for x in rows]
+    header = ("offset", "bytes", "shape", "value")
+    widths = [max([len(row[i]) for row in (header, *cells)]) for i in range(3)]
+    room = width - sum(widths) - 6
+    lines = []
+    for row in (header, *cells):
+        line = f"{row[0]:>{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  "
+        lines.append(line + elide_start(row[3], room))
+    lines[0] = paint("dim", lines[0])
     if count > len(rows):
         lines.append(paint("dim", f"and {count - len(rows):,} more; --json lists all"))
     return lines
+
+
+def _shape(maker: Instruction) -> str:
+    from lowtide.report.drawing import elide
+
+    return elide(maker.shape.text(layout=False), 30)

@@ -39,7 +39,7 @@ def run(
     repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Run N times.")] = 1,
     json: JsonOption = False,
 ) -> None:
-    """Execute a module with the reference evaluator and show its results.
+    """Execute a module and show its results.
 
     Native code comes later: for now every run uses the evaluator in NumPy, which is slow and
     exact. Parameters that are tuples take one argument per leaf, depth first. Without --inputs,

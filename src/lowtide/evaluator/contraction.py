@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lowtide.evaluator.conversion import reduce_precision
-from lowtide.evaluator.numeric import COMPUTE_DTYPES, narrow, widen
+from lowtide.evaluator.numeric import COMPUTE_DTYPES, element_type_of, narrow, widen
 from lowtide.evaluator.unsupported import unsupported
 from lowtide.evaluator.values import Value, as_array
 from lowtide.ir.attributes import Dot, DotAlgorithm, DotDimensions, RaggedDot
@@ -36,7 +36,7 @@ def accumulation_dtype(lhs: Array, rhs: Array, result: ElementType, terms: int) 
     """
     target = COMPUTE_DTYPES[result]
     if target.kind in "fc":
-        wide = [COMPUTE_DTYPES[result], widen(lhs[:0]).dtype, widen(rhs[:0]).dtype]
+        wide = [COMPUTE_DTYPES[x] for x in (result, element_type_of(lhs), element_type_of(rhs))]
         inexact = [dtype for dtype in wide if dtype.kind in "fc"]
         return np.result_type(*inexact)
     if target.kind == "b" or terms * _magnitude(lhs) * _magnitude(rhs) < EXACT_F64:

@@ -61,11 +61,22 @@ FUNCTIONS: Final = _by_kind()
 """By element type of the first operand and opcode, the function in the computing dtype."""
 
 
+def _arrays(instruction: Instruction, operands: Sequence[Value]) -> list[Array]:
+    """Return the operands; where sizes are dynamic, the part that all of them have."""
+    arrays = [as_array(x) for x in operands]
+    if not instruction.shape.dynamic:
+        return arrays
+    rank = instruction.shape.rank
+    sizes = [x.shape for x in arrays if x.ndim == rank]
+    common = tuple([slice(min(lengths)) for lengths in zip(*sizes, strict=True)])
+    return [x[common] if x.ndim == rank else x for x in arrays]
+
+
 def arithmetic(
     interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
 ) -> Array:
     """Return the result of a function of the tables, rounded once to the result type."""
-    arrays = [as_array(x) for x in operands]
+    arrays = _arrays(instruction, operands)
     function = FUNCTIONS[element_type_of(arrays[0])].get(instruction.opcode)
     if function is None:
         kind = element_type_of(arrays[0]).value
@@ -79,23 +90,22 @@ def compare_values(
 ) -> Array:
     """Return where the comparison holds."""
     attributes = instruction.attributes_as(Compare)
-    lhs, rhs = operands
+    lhs, rhs = _arrays(instruction, operands)
     total = attributes.type == "TOTALORDER"
-    return compare(attributes.direction, as_array(lhs), as_array(rhs), total_order=total)
+    return compare(attributes.direction, lhs, rhs, total_order=total)
 
 
 def select(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
     """Return elements of operand 1 where the predicate holds, else of operand 2."""
-    predicate, on_true, on_false = operands
-    condition = as_array(predicate)
-    if isinstance(on_true, np.ndarray):
-        return np.where(condition, on_true, as_array(on_false))
-    return on_true if condition else on_false
+    if not instruction.shape.is_array:
+        return operands[1] if as_array(operands[0]) else operands[2]
+    predicate, on_true, on_false = _arrays(instruction, operands)
+    return np.where(predicate, on_true, on_false)
 
 
 def clamp(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Array:
     """Return operand 1 between the bounds operand 0 and operand 2; NaN stays."""
-    low, value, high = [widen(as_array(x)) for x in operands]
+    low, value, high = [widen(x) for x in _arrays(instruction, operands)]
     bounded = np.minimum(np.maximum(value, low), high)
     return narrow(bounded, instruction.shape.element_type)
 

@@ -50,8 +50,16 @@ def rsqrt(x: Array) -> Array:
 
 def erf(x: Array) -> Array:
     """Return the error function, exact to the last bits of f64."""
-    values = map(math.erf, x.ravel().tolist())
-    return np.fromiter(values, np.float64, x.size).reshape(x.shape).astype(x.dtype)
+    flat = x.ravel()
+    result = np.empty_like(flat)
+    for start in range(0, flat.size, CHUNK):
+        part = flat[start : start + CHUNK]
+        result[start : start + CHUNK] = [math.erf(value) for value in part.tolist()]
+    return result.reshape(x.shape)
+
+
+CHUNK: Final = 1 << 16
+"""Elements that are Python objects at the same time."""
 
 
 def make_complex(real: Array, imaginary: Array) -> Array:

@@ -32,7 +32,9 @@ dynamic dimension it has its actual size. Handlers never write to an operand.
 
 
 def as_array(value: Value) -> Array:
-    """Return `value`, which must be an array; raises TypeError otherwise."""
+    """Return `value`, which must be an array or a NumPy scalar; raises TypeError otherwise."""
+    if isinstance(value, np.generic):  # NumPy makes these of arrays without dimensions
+        return np.asarray(value)
     if not isinstance(value, np.ndarray):
         raise TypeError(f"expected an array, found {type(value).__name__}")
     return value

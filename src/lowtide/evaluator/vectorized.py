@@ -42,11 +42,7 @@ def evaluate_elementwise(
     """
     arguments = [np.asarray(x) for x in arguments]
     shape = np.broadcast_shapes(*[x.shape for x in arguments])
-    if computation in interpreter.vector_programs:
-        program = interpreter.vector_programs[computation]
-    else:
-        program = _compile(computation)
-        interpreter.vector_programs[computation] = program
+    program = _program(interpreter, computation)
     if program is None:
         return _one_by_one(interpreter, computation, arguments, shape)
     flat = [x if x.ndim == 0 else np.broadcast_to(x, shape).reshape(-1) for x in arguments]
@@ -85,6 +81,16 @@ def _one_by_one(
 
 
 # -- compilation -------------------------------------------------------------------------------
+
+
+def _program(interpreter: Interpreter, computation: Computation) -> Program | None:
+    programs = interpreter.vector_programs
+    if computation not in programs:
+        programs[computation] = _compile(computation)
+    program = programs[computation]
+    if program is not None and program.version != computation.version:
+        program = programs[computation] = _compile(computation)
+    return program
 
 
 def _compile(computation: Computation) -> Program | None:
@@ -168,10 +174,7 @@ def _call(interpreter: Interpreter, instruction: Instruction, operands: Sequence
 
 
 def _run(interpreter: Interpreter, computation: Computation, arguments: Sequence[Value]) -> Value:
-    program = interpreter.vector_programs.get(computation)
-    if program is None:
-        program = _compile(computation)
-        interpreter.vector_programs[computation] = program
+    program = _program(interpreter, computation)
     assert program is not None, "the caller was compiled, and with it all that it calls"
     return interpreter.execute(program, arguments)
 

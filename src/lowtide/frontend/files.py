@@ -12,7 +12,7 @@ from typing import Any, Final
 from lowtide.frontend.compressed import LIMIT_BYTES, read_bytes
 from lowtide.frontend.dump_directory import find_module
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir import HloTextError, InputError, Module
+from lowtide.ir import HloProtoError, HloTextError, InputError, Module
 from lowtide.ir.literal import Array
 from lowtide.ir.source_text import SourceText
 
@@ -68,6 +68,8 @@ def read_input(path: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> 
     name = os.fspath(path)
     if name == STDIN:
         return _parse(read_bytes(sys.stdin.buffer, "<stdin>", limit_bytes), "<stdin>")
+    if not name:
+        raise InputError("expected a path, found an empty one")
     try:
         file = Path(name)
         if file.is_dir():
@@ -102,21 +104,27 @@ def _refuse_foreign(data: bytes, file: str) -> None:
         if data.startswith(start):
             raise InputError(
                 f"{what}; expected HLO text or a HloModuleProto. JAX writes HLO text with "
-                "jax.jit(f).lower(...).as_text('hlo')",
+                "jax.jit(f).lower(...).as_text(dialect='hlo')",
                 file=file,
             )
 
 
 def _is_binary(data: bytes, file: str) -> bool:
     """Whether the file is protobuf: its name tells, or else its first bytes."""
-    name = file.lower()
-    for suffix in _COMPRESSIONS:
-        name = name.removesuffix(suffix)
+    name = _plain_name(file)
     if name.endswith(_BINARY_SUFFIXES):
         return True
     if name.endswith(_TEXT_SUFFIXES):
         return False
     return not _CONTROL.isdisjoint(data[:_HEAD_BYTES])
+
+
+def _plain_name(file: str) -> str:
+    """The name in small letters, without what compression appends to it."""
+    name = file.lower()
+    for suffix in _COMPRESSIONS:
+        name = name.removesuffix(suffix)
+    return name
 
 
 def _decode(data: bytes, file: str) -> str:
@@ -141,7 +149,13 @@ def _decode(data: bytes, file: str) -> str:
 def _parse_binary(data: bytes, file: str) -> ModuleInput:
     from lowtide.frontend.hlo_proto import read_snapshot
 
-    module, arguments = read_snapshot(data, file)
+    try:
+        module, arguments = read_snapshot(data, file)
+    except HloProtoError as error:
+        if _plain_name(file).endswith(_BINARY_SUFFIXES):
+            raise
+        message = f"neither HLO text nor HLO protobuf: {error.message}"
+        raise HloProtoError(message, file=file, position=error.position) from None
     return ModuleInput(module, file, _leaves(arguments) if arguments else None)
 
 

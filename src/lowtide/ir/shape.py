@@ -25,8 +25,6 @@ class DimensionLevel:
     unique: bool = True
     ordered: bool = True
 
-    def __str__(self) -> str:
-        return f"{self.kind}{'' if self.unique else '+'}{'' if self.ordered else '~'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Layout:
 
     `minor_to_major` lists dimension numbers from the fastest varying one to the slowest.
     `element_size_in_bits` is 0 for the natural size of the element type; `memory_space` is 0 for
-    the default memory, 5 for the host's.
+    the default memory, 5 for the host's. `dimension_levels` are read but, as in XLA, not printed.
     """
 
     minor_to_major: tuple[int, ...] = ()
@@ -72,8 +70,6 @@ class Layout:
 
     def _extras(self) -> str:
         parts = []
-        if self.dimension_levels:
-            parts.append(f"D({','.join(map(str, self.dimension_levels))})")
         if self.tiles:
             parts.append("T" + "".join(map(_tile_text, self.tiles)))
         if self.tail_padding_alignment != 1:

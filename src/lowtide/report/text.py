@@ -17,6 +17,9 @@ WIDTH: Final = 100
 _LEAST_ROWS: Final = 4
 _NOTE_LINES: Final = 3
 _BAR_WIDTH: Final = 38
+_LEAST_BAR: Final = 8
+_ALIGNMENT: Final = 64
+"""Buffers begin at multiples of this many bytes; what that costs is no fault of the packing."""
 _NOT_COUNTED: Final = "Not counted: Python, scratch memory of kernels."
 
 
@@ -83,10 +86,11 @@ class _Screen:
         largest = max([nbytes for _, _, nbytes in shown])
         figures = [self.unit.text(nbytes) for _, _, nbytes in shown]
         column = max([len(figure) for figure in figures])
+        room = self.width - column - 20 - max([len(note) for note in notes.values()])
         lines = []
         for (name, role, nbytes), figure in zip(shown, figures, strict=True):
             note = notes.get(name, "")
-            drawn = bar(nbytes, largest, _BAR_WIDTH)
+            drawn = bar(nbytes, largest, max(_LEAST_BAR, min(room, _BAR_WIDTH)))
             line = f"  {name:<11}  {figure:>{column}}  {self.paint(role, drawn)}"
             lines.append(line.rstrip() + (f"   {self.paint('dim', note)}" if note else ""))
         return lines
@@ -113,8 +117,8 @@ class _Screen:
             f"  bound {number(ladder.bound_bytes)}  {first}  live {number(ladder.live_bytes)}"
             f"  {second}  arena {number(ladder.arena_bytes)} {self.unit.name}"
         )
-        role = "good" if _is_tight(ladder) else "warn"
-        judgement = quality(ladder)
+        judgement = quality(ladder, len(self.report.peak.buffers))
+        role = "good" if judgement == "optimal" else "warn"
         lines = [f"{figures}     {self.paint(role, judgement)}"]
         if len(figures) + 5 + len(judgement) > self.width:
             lines = [figures, f"  {self.paint(role, judgement)}"]
@@ -211,10 +215,6 @@ class _Screen:
 # -- phrases -----------------------------------------------------------------------------------
 
 
-def _is_tight(ladder: Ladder) -> bool:
-    return ladder.arena_bytes * 100 <= ladder.bound_bytes * 101
-
-
 def _proof(ladder: Ladder, unit: Unit) -> str:
     if ladder.optimal:
         return "no order of this program needs less"
@@ -223,13 +223,19 @@ def _proof(ladder: Ladder, unit: Unit) -> str:
     return f"no order of this program needs less than {unit.number(ladder.bound_bytes)}"
 
 
-def quality(ladder: Ladder) -> str:
-    """Return how good the order and the offsets are, e.g. `order optimal, packing +0.1%`."""
-    if ladder.optimal:
+def quality(ladder: Ladder, peak_buffers: int) -> str:
+    """Return how good the order and the offsets are, e.g. `order optimal, packing +0.1%`.
+
+    An arena that is larger than what is live by no more than the alignment of the buffers at the
+    peak counts as optimal.
+    """
+    packing = _above(ladder.arena_bytes, ladder.live_bytes)
+    if ladder.arena_bytes - ladder.live_bytes < _ALIGNMENT * peak_buffers:
+        packing = "optimal"
+    order = _above(ladder.live_bytes, ladder.bound_bytes)
+    if order == packing == "optimal":
         return "optimal"
-    return f"order {_above(ladder.live_bytes, ladder.bound_bytes)}, packing " + _above(
-        ladder.arena_bytes, ladder.live_bytes
-    )
+    return f"order {order}, packing {packing}"
 
 
 def _above(figure: int, least: int) -> str:

@@ -53,4 +53,4 @@ def percentage(part: int, whole: int) -> str:
     if not part or not whole:
         return "0%"
     share = 100 * part / whole
-    return f"{share:.0f}%" if share >= 0.5 else "<1%"
+    return f"{int(share + 0.5)}%" if share >= 0.5 else "<1%"

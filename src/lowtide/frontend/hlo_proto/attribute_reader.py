@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_proto import enums
+from lowtide.frontend.hlo_proto.communication_reader import (
+    read_channel,
+    read_collective,
+    read_infeed,
+    read_outfeed,
+    read_permute,
+)
+from lowtide.frontend.hlo_proto.contraction_reader import (
+    read_convolution,
+    read_convolution_dimensions,
+    read_dot,
+    read_precision,
+    read_ragged_dot,
+    read_reduce_window,
+    read_window,
+)
 from lowtide.frontend.hlo_proto.fields import FieldError, lookup, natural, naturals, only
-from lowtide.frontend.hlo_proto.groups import read_groups
+from lowtide.frontend.hlo_proto.instruction_source import Source, read_lists
 from lowtide.frontend.hlo_proto.literals import read_literal
-from lowtide.frontend.hlo_proto.shapes import ShapeReader
-from lowtide.frontend.hlo_proto.shardings import read_sharding
-from lowtide.frontend.hlo_proto.sources import PayloadReader
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
-from lowtide.ir.shape import Shape
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What attributes are read from: the message, and what the instruction consists of so far."""
-
-    proto: Any
-    opcode: Opcode
-    shape: Shape
-    operands: tuple[Instruction, ...]
-    called: int
-    shapes: ShapeReader
-    payloads: PayloadReader
-
 
 Reader = Callable[[Source], ir.Attributes]
 
@@ -42,12 +38,6 @@ def read_attributes(source: Source) -> ir.Attributes:
     return ir.NO_ATTRIBUTES if reader is None else reader(source)
 
 
-def _required(source: Source, field: str) -> Any:
-    if not source.proto.HasField(field):
-        raise FieldError(f"{source.opcode.value} needs this field", field)
-    return getattr(source.proto, field)
-
-
 # -- sources and data movement -----------------------------------------------------------------
 
 
@@ -56,7 +46,7 @@ def _parameter(source: Source) -> ir.Attributes:
 
 
 def _constant(source: Source) -> ir.Attributes:
-    proto = _required(source, "literal")
+    proto = source.required("literal")
     try:
         return ir.Constant(read_literal(proto, source.shapes, source.shape))
     except FieldError as error:
@@ -95,24 +85,16 @@ def _dynamic_slice(source: Source) -> ir.Attributes:
 
 def _pad(source: Source) -> ir.Attributes:
     dimensions = []
-    for i, x in enumerate(_required(source, "padding_config").dimensions):
-        interior = natural(
-            x.interior_padding, f"padding_config.dimensions[{i}].interior_padding"
-        )
-        dimensions.append(
-            ir.PaddingDimension(x.edge_padding_low, x.edge_padding_high, interior)
-        )
+    for i, x in enumerate(source.required("padding_config").dimensions):
+        interior = natural(x.interior_padding, f"padding_config.dimensions[{i}].interior_padding")
+        dimensions.append(ir.PaddingDimension(x.edge_padding_low, x.edge_padding_high, interior))
     return ir.Pad(tuple(dimensions))
-
-
-def _lists(message: Any, path: str, *fields: str) -> list[tuple[int, ...]]:
-    return [naturals(getattr(message, field), f"{path}.{field}") for field in fields]
 
 
 def _gather(source: Source) -> ir.Attributes:
     path = "gather_dimension_numbers"
-    numbers = _required(source, path)
-    offset, collapsed, start_map, operand_batching, start_batching = _lists(
+    numbers = source.required(path)
+    offset, collapsed, start_map, operand_batching, start_batching = read_lists(
         numbers,
         path,
         "offset_dims",
@@ -135,8 +117,8 @@ def _gather(source: Source) -> ir.Attributes:
 
 def _scatter(source: Source) -> ir.Attributes:
     path = "scatter_dimension_numbers"
-    numbers = _required(source, path)
-    window, inserted, scatter_map, input_batching, index_batching = _lists(
+    numbers = source.required(path)
+    window, inserted, scatter_map, input_batching, index_batching = read_lists(
         numbers,
         path,
         "update_window_dims",
@@ -157,125 +139,7 @@ def _scatter(source: Source) -> ir.Attributes:
     )
 
 
-# -- windows, contractions, reductions ---------------------------------------------------------
-
-
-def _window(message: Any) -> ir.Window:
-    dimensions = []
-    for i, x in enumerate(message.dimensions):
-        path = f"window.dimensions[{i}]"
-        dimensions.append(
-            ir.WindowDimension(
-                natural(x.size, f"{path}.size"),
-                natural(x.stride, f"{path}.stride"),
-                x.padding_low,
-                x.padding_high,
-                natural(x.window_dilation, f"{path}.window_dilation"),
-                natural(x.base_dilation, f"{path}.base_dilation"),
-                x.window_reversal,
-            )
-        )
-    return ir.Window(tuple(dimensions))
-
-
-def _reduce_window(source: Source) -> ir.Attributes:
-    return ir.ReduceWindow(_window(source.proto.window))
-
-
-def _precision(source: Source) -> ir.PrecisionConfig:
-    config = source.proto.precision_config
-    path = "precision_config.operand_precision"
-    precisions = tuple(
-        [
-            lookup(enums.PRECISIONS, x, f"{path}[{i}]")
-            for i, x in enumerate(config.operand_precision)
-        ]
-    )
-    algorithm = lookup(enums.ALGORITHMS, config.algorithm, "precision_config.algorithm")
-    if all(x is ir.Precision.DEFAULT for x in precisions):
-        precisions = ()
-    if not precisions and algorithm is ir.DotAlgorithm.UNSET:
-        return ir.DEFAULT_PRECISION
-    return ir.PrecisionConfig(precisions, algorithm)
-
-
-def _dot_dimensions(numbers: Any, path: str) -> ir.DotDimensions:
-    lists = _lists(
-        numbers,
-        path,
-        "lhs_contracting_dimensions",
-        "rhs_contracting_dimensions",
-        "lhs_batch_dimensions",
-        "rhs_batch_dimensions",
-    )
-    return ir.DotDimensions(*lists)
-
-
-def _dot(source: Source) -> ir.Attributes:
-    path = "dot_dimension_numbers"
-    return ir.Dot(_dot_dimensions(_required(source, path), path), _precision(source))
-
-
-def _ragged_dot(source: Source) -> ir.Attributes:
-    path = "ragged_dot_dimension_numbers"
-    numbers = _required(source, path)
-    ragged, group = _lists(numbers, path, "lhs_ragged_dimensions", "rhs_group_dimensions")
-    dimensions = _dot_dimensions(numbers.dot_dimension_numbers, f"{path}.dot_dimension_numbers")
-    return ir.RaggedDot(dimensions, ragged, group, _precision(source))
-
-
-_LARGEST_RANK: Final = 64
-_CONVOLUTION_SIDES: Final = (
-    ("input", "input_batch_dimension", "input_feature_dimension"),
-    ("kernel", "kernel_input_feature_dimension", "kernel_output_feature_dimension"),
-    ("output", "output_batch_dimension", "output_feature_dimension"),
-)
-
-
-def _convolution_dimensions(source: Source) -> ir.ConvolutionDimensions:
-    path = "convolution_dimension_numbers"
-    numbers = _required(source, path)
-    found: list[Any] = []
-    spatial_rank = len(numbers.input_spatial_dimensions)
-    for side, *named in _CONVOLUTION_SIDES:
-        field = f"{side}_spatial_dimensions"
-        (spatial,) = _lists(numbers, path, field)
-        fixed = [natural(getattr(numbers, name), f"{path}.{name}", _LARGEST_RANK) for name in named]
-        naturals(spatial, f"{path}.{field}", _LARGEST_RANK)
-        if len(spatial) != spatial_rank:
-            raise FieldError(
-                f"expected {spatial_rank} dimensions, found {len(spatial)}", f"{path}.{field}"
-            )
-        if len({*fixed, *spatial}) != spatial_rank + 2:
-            raise FieldError(f"the {side} has a dimension in two roles", f"{path}.{field}")
-        found += [*fixed, spatial]
-    return ir.ConvolutionDimensions(*found)
-
-
-def _sparsity(source: Source) -> str:
-    config = source.proto.sparsity_config
-    parts = []
-    for side in ("lhs", "rhs"):
-        if config.HasField(side):
-            x = getattr(config, side)
-            parts.append(
-                f"{side}={{sparsity={x.num_non_zero}x{x.block_size} "
-                f"dimension={x.dimension} stride={x.stride}}}"
-            )
-    return f"{{{' '.join(parts)}}}" if parts else ""
-
-
-def _convolution(source: Source) -> ir.Attributes:
-    proto = source.proto
-    return ir.Convolution(
-        _convolution_dimensions(source),
-        _window(proto.window),
-        max(proto.feature_group_count, 1),
-        max(proto.batch_group_count, 1),
-        _precision(source),
-        lookup(enums.CONVOLUTION_KINDS, proto.conv_kind, "conv_kind"),
-        _sparsity(source),
-    )
+# -- reductions, sorting ------------------------------------------------------------------------
 
 
 def _scan(source: Source) -> ir.Attributes:
@@ -340,9 +204,7 @@ def _triangular_solve(source: Source) -> ir.Attributes:
 
 
 def _batch_norm(source: Source) -> ir.Attributes:
-    return ir.BatchNorm(
-        source.proto.epsilon, natural(source.proto.feature_index, "feature_index")
-    )
+    return ir.BatchNorm(source.proto.epsilon, natural(source.proto.feature_index, "feature_index"))
 
 
 def _rng(source: Source) -> ir.Attributes:
@@ -431,11 +293,11 @@ def _custom_call(source: Source) -> ir.Attributes:
     has_dimensions = proto.HasField("convolution_dimension_numbers")
     return ir.CustomCall(
         proto.custom_call_target,
-        _window(proto.window) if proto.HasField("window") else None,
-        _convolution_dimensions(source) if has_dimensions else None,
+        read_window(proto.window) if proto.HasField("window") else None,
+        read_convolution_dimensions(source) if has_dimensions else None,
         max(proto.feature_group_count, 1),
         max(proto.batch_group_count, 1),
-        _precision(source),
+        read_precision(source),
         lookup(enums.PADDING_TYPES, proto.padding_type, "padding_type"),
         layouts,
         proto.custom_call_has_side_effect,
@@ -450,9 +312,7 @@ def _copy_start(source: Source) -> ir.Attributes:
     proto = source.proto
     if not proto.HasField("cross_program_prefetch_index"):
         return ir.CopyStart()
-    return ir.CopyStart(
-        natural(proto.cross_program_prefetch_index, "cross_program_prefetch_index")
-    )
+    return ir.CopyStart(natural(proto.cross_program_prefetch_index, "cross_program_prefetch_index"))
 
 
 def _domain(source: Source) -> ir.Attributes:
@@ -461,95 +321,9 @@ def _domain(source: Source) -> ir.Attributes:
     for field in ("domain_exit_sharding", "domain_entry_sharding"):
         sharding = None
         if source.proto.HasField(field):
-            try:
-                sharding = read_sharding(getattr(source.proto, field), source.payloads)
-            except FieldError as error:
-                raise error.under(field) from None
+            sharding = source.shardings.read_field(source.proto, field)
         sides.append(sharding)
     return ir.Domain("sharding", *sides)
-
-
-# -- communication -----------------------------------------------------------------------------
-
-
-def _channel_id(source: Source) -> int | None:
-    proto = source.proto
-    if proto.HasField("channel_id") and proto.channel_id >= 0:
-        channel_id = proto.channel_id
-    else:
-        channel_id = proto.all_reduce_id if proto.all_reduce_id > 0 else None
-    assert channel_id is None or isinstance(channel_id, int)
-    return channel_id
-
-
-_WITH_DIMENSION: Final = frozenset(
-    {Opcode.ALL_GATHER, Opcode.ALL_GATHER_START, Opcode.REDUCE_SCATTER}
-)
-
-
-def _collective(source: Source) -> ir.Attributes:
-    proto = source.proto
-    dimension = None
-    if source.opcode in _WITH_DIMENSION or proto.dimensions:
-        dimension = only(proto.dimensions, "dimensions")
-    return ir.Collective(
-        read_groups(proto),
-        _channel_id(source),
-        dimension,
-        proto.constrain_layout,
-        proto.use_global_device_ids,
-        proto.has_dynamic_root,
-    )
-
-
-def _permute(source: Source) -> ir.Attributes:
-    pairs = [
-        (
-            natural(x.source, f"source_target_pairs[{i}].source"),
-            natural(x.target, f"source_target_pairs[{i}].target"),
-        )
-        for i, x in enumerate(source.proto.source_target_pairs)
-    ]
-    return ir.CollectivePermute(tuple(pairs), _channel_id(source), _slice_sizes(source))
-
-
-def _slice_sizes(source: Source) -> tuple[tuple[int, ...], ...]:
-    """Return one list of sizes for each list of start indices; else, one for each size."""
-    sizes = naturals(source.proto.dynamic_slice_sizes, "dynamic_slice_sizes")
-    if not sizes:
-        return ()
-    counts = _start_index_counts(source.operands[2].shape) if len(source.operands) > 2 else []
-    if sum(counts) != len(sizes):
-        counts = [1] * len(sizes)
-    lists = []
-    for count in counts:
-        lists.append(sizes[:count])
-        sizes = sizes[count:]
-    return tuple(lists)
-
-
-def _start_index_counts(shape: Shape) -> list[int]:
-    """Return how many indices stand in each innermost tuple of a tuple."""
-    return [
-        len(inner.tuple_shapes)
-        for _, inner in shape.subshapes()
-        if inner.is_tuple and not any(x.is_tuple for x in inner.tuple_shapes)
-    ]
-
-
-def _channel(source: Source) -> ir.Attributes:
-    return ir.Channel(_channel_id(source), source.proto.is_host_transfer)
-
-
-def _infeed(source: Source) -> ir.Attributes:
-    return ir.Infeed(source.proto.infeed_config)
-
-
-def _outfeed(source: Source) -> ir.Attributes:
-    shape = source.operands[0].shape
-    if source.proto.HasField("outfeed_shape"):
-        shape = source.shapes.read_field(source.proto, "outfeed_shape")
-    return ir.Outfeed(shape, source.proto.outfeed_config)
 
 
 _READERS: Final[dict[Opcode, Reader]] = {
@@ -570,12 +344,12 @@ _READERS: Final[dict[Opcode, Reader]] = {
     Opcode.PAD: _pad,
     Opcode.GATHER: _gather,
     Opcode.SCATTER: _scatter,
-    Opcode.REDUCE_WINDOW: _reduce_window,
-    Opcode.SELECT_AND_SCATTER: _reduce_window,
-    Opcode.DOT: _dot,
-    Opcode.SCALED_DOT: _dot,
-    Opcode.RAGGED_DOT: _ragged_dot,
-    Opcode.CONVOLUTION: _convolution,
+    Opcode.REDUCE_WINDOW: read_reduce_window,
+    Opcode.SELECT_AND_SCATTER: read_reduce_window,
+    Opcode.DOT: read_dot,
+    Opcode.SCALED_DOT: read_dot,
+    Opcode.RAGGED_DOT: read_ragged_dot,
+    Opcode.CONVOLUTION: read_convolution,
     Opcode.SCAN: _scan,
     Opcode.SORT: _sort,
     Opcode.TOPK: _topk,
@@ -597,21 +371,21 @@ _READERS: Final[dict[Opcode, Reader]] = {
     Opcode.CUSTOM_CALL: _custom_call,
     Opcode.COPY_START: _copy_start,
     Opcode.DOMAIN: _domain,
-    Opcode.ALL_GATHER: _collective,
-    Opcode.ALL_GATHER_START: _collective,
-    Opcode.ALL_REDUCE: _collective,
-    Opcode.ALL_REDUCE_START: _collective,
-    Opcode.REDUCE_SCATTER: _collective,
-    Opcode.ALL_TO_ALL: _collective,
-    Opcode.RAGGED_ALL_TO_ALL: _collective,
-    Opcode.COLLECTIVE_BROADCAST: _collective,
-    Opcode.COLLECTIVE_PERMUTE: _permute,
-    Opcode.COLLECTIVE_PERMUTE_START: _permute,
-    Opcode.SEND: _channel,
-    Opcode.SEND_DONE: _channel,
-    Opcode.RECV: _channel,
-    Opcode.RECV_DONE: _channel,
-    Opcode.INFEED: _infeed,
-    Opcode.OUTFEED: _outfeed,
+    Opcode.ALL_GATHER: read_collective,
+    Opcode.ALL_GATHER_START: read_collective,
+    Opcode.ALL_REDUCE: read_collective,
+    Opcode.ALL_REDUCE_START: read_collective,
+    Opcode.REDUCE_SCATTER: read_collective,
+    Opcode.ALL_TO_ALL: read_collective,
+    Opcode.RAGGED_ALL_TO_ALL: read_collective,
+    Opcode.COLLECTIVE_BROADCAST: read_collective,
+    Opcode.COLLECTIVE_PERMUTE: read_permute,
+    Opcode.COLLECTIVE_PERMUTE_START: read_permute,
+    Opcode.SEND: read_channel,
+    Opcode.SEND_DONE: read_channel,
+    Opcode.RECV: read_channel,
+    Opcode.RECV_DONE: read_channel,
+    Opcode.INFEED: read_infeed,
+    Opcode.OUTFEED: read_outfeed,
 }
 """Opcodes that are not here have no attributes, or are asynchronous."""

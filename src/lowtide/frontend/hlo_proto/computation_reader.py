@@ -9,20 +9,23 @@ from itertools import pairwise
 from typing import Any, Final, final
 
 import lowtide.ir.attributes as ir
-from lowtide.frontend.hlo_proto.attribute_reader import Source, read_aliasing, read_attributes
+from lowtide.frontend.hlo_proto.attribute_reader import read_aliasing, read_attributes
 from lowtide.frontend.hlo_proto.enums import COMPARISON_OPCODES
 from lowtide.frontend.hlo_proto.fields import FieldError
+from lowtide.frontend.hlo_proto.instruction_source import Source
 from lowtide.frontend.hlo_proto.notes import read_annotations
 from lowtide.frontend.hlo_proto.shapes import ShapeReader
-from lowtide.frontend.hlo_proto.sources import PayloadReader, read_metadata
-from lowtide.frontend.hlo_proto.structure import check_counts
+from lowtide.frontend.hlo_proto.shardings import ShardingReader
+from lowtide.frontend.hlo_proto.sources import read_metadata
 from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import NO_METADATA
 from lowtide.ir.module import Module
 from lowtide.ir.names import sanitize
-from lowtide.ir.opcode import Opcode
+from lowtide.ir.opcode import ASYNC, Opcode
+from lowtide.ops.definition import arity_text
+from lowtide.ops.table import TABLE
 
 _OPCODES: Final = {opcode.value: opcode for opcode in Opcode} | dict.fromkeys(
     COMPARISON_OPCODES, Opcode.COMPARE
@@ -37,11 +40,11 @@ class ComputationReader:
     """Reads one computation and answers for the ids of its instructions."""
 
     def __init__(
-        self, proto: Any, module: Module, shapes: ShapeReader, payloads: PayloadReader
+        self, proto: Any, module: Module, shapes: ShapeReader, shardings: ShardingReader
     ) -> None:
         self._proto = proto
         self._shapes = shapes
-        self._payloads = payloads
+        self._shardings = shardings
         self._by_id: dict[int, Instruction] = {}
         self.computation: Computation = module.new_computation(_legal(proto.name))
 
@@ -84,17 +87,15 @@ class ComputationReader:
         find = self.find
         operands = tuple([find(x, f"operand_ids[{i}]") for i, x in enumerate(proto.operand_ids)])
         called = _called(proto, opcode, callees)
-        check_counts(opcode, len(operands), len(called))
-        source = Source(
-            proto, opcode, shape, operands, len(called), self._shapes, self._payloads
-        )
-        if opcode in _ASYNC:
+        _check_counts(opcode, len(operands), len(called))
+        source = Source(proto, opcode, shape, operands, len(called), self._shapes, self._shardings)
+        if opcode in ASYNC:
             attributes, called = _read_async(source, called)
         else:
             attributes = read_attributes(source)
         instruction = self.computation.append(name, opcode, shape, operands, attributes, called)
-        self._by_id[number] = instruction
         self._read_notes(proto, instruction)
+        self._by_id[number] = instruction
 
     def _name(self, proto: Any, names: set[str]) -> str:
         name = _legal(proto.name)
@@ -112,17 +113,15 @@ class ComputationReader:
 
     def _read_notes(self, proto: Any, instruction: Instruction) -> None:
         for i, number in enumerate(proto.control_predecessor_ids):
-            instruction.add_control_predecessor(
-                self.find(number, f"control_predecessor_ids[{i}]")
-            )
+            instruction.add_control_predecessor(self.find(number, f"control_predecessor_ids[{i}]"))
         if proto.HasField("metadata"):
             try:
-                metadata = read_metadata(proto.metadata, self._payloads)
+                metadata = read_metadata(proto.metadata, self._shardings.payloads)
             except FieldError as error:
                 raise error.under("metadata") from None
             if metadata is not NO_METADATA:
                 instruction.set_metadata(metadata)
-        annotations = read_annotations(proto, self._payloads)
+        annotations = read_annotations(proto, self._shardings)
         if annotations is not NO_ANNOTATIONS:
             instruction.set_annotations(annotations)
 
@@ -137,7 +136,21 @@ class ComputationReader:
                 )
 
 
-_ASYNC: Final = frozenset({Opcode.ASYNC_START, Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE})
+def _check_counts(opcode: Opcode, operands: int, called: int) -> None:
+    """Raise FieldError where an opcode takes another number of operands or computations."""
+    definition = TABLE[opcode]
+    if not definition.operand_count_fits(operands):
+        raise FieldError(
+            f"{opcode.value} takes {arity_text(definition.arity)} operands, found {operands}",
+            "operand_ids",
+        )
+    inherits = opcode in ASYNC and opcode is not Opcode.ASYNC_START
+    if not inherits and not definition.call_count_fits(called):
+        arity = definition.calls_arity or (len(definition.calls), len(definition.calls))
+        raise FieldError(
+            f"{opcode.value} calls {arity_text(arity)} computations, found {called}",
+            "called_computation_ids",
+        )
 
 
 def _read_async(
@@ -147,7 +160,7 @@ def _read_async(
     proto = source.proto
     if source.opcode is not Opcode.ASYNC_START:
         operand = source.operands[0]
-        if operand.opcode not in _ASYNC or operand.opcode is Opcode.ASYNC_DONE:
+        if operand.opcode not in ASYNC or operand.opcode is Opcode.ASYNC_DONE:
             raise FieldError(
                 f"{source.opcode.value} reads an async-start or async-update, not {operand.name}",
                 "operand_ids[0]",
@@ -174,9 +187,7 @@ def _called(
     return in_other_order(opcode, tuple(called))
 
 
-def in_other_order(
-    opcode: Opcode, called: tuple[Computation, ...]
-) -> tuple[Computation, ...]:
+def in_other_order(opcode: Opcode, called: tuple[Computation, ...]) -> tuple[Computation, ...]:
     """Return called computations in the order of the other form: protobuf has body, condition."""
     return called[::-1] if opcode is Opcode.WHILE else called
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from lowtide.frontend.hlo_proto.fields import FieldError, naturals
 from lowtide.frontend.hlo_proto.shardings import (
+    check_factors,
     count_devices,
     iota_order,
     read_axes,
@@ -62,12 +63,9 @@ def _read_mesh_axes(proto: Any) -> MeshReplicaGroups:
         mesh = read_mesh(proto.mesh)
     except FieldError as error:
         raise error.under("mesh") from None
-    groups = MeshReplicaGroups(mesh, read_axes(proto.axes, mesh, "axes"))
-    try:
-        groups.as_lists()
-    except (ValueError, StopIteration) as error:
-        raise FieldError(f"bad replica groups: {error}", "axes") from None
-    return groups
+    axes = read_axes(proto.axes, mesh, "axes")
+    check_factors(axes, mesh, "axes")
+    return MeshReplicaGroups(mesh, axes)
 
 
 def write_groups(groups: ReplicaGroups, proto: Any) -> None:

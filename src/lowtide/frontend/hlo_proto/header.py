@@ -6,16 +6,11 @@ from typing import Any, Final
 
 from lowtide.frontend.hlo_proto.fields import FieldError, lookup, natural, naturals
 from lowtide.frontend.hlo_proto.messages import new_message, parse_message, serialize
-from lowtide.frontend.hlo_proto.notes import (
-    read_pairs,
-    read_sharding_field,
-    write_pairs,
-)
+from lowtide.frontend.hlo_proto.notes import read_pairs, write_pairs
 from lowtide.frontend.hlo_proto.origins import recovery_table_text, write_recovery_table
 from lowtide.frontend.hlo_proto.shapes import ShapeReader, ShapeWriter
-from lowtide.frontend.hlo_proto.shardings import read_sharding, write_sharding
+from lowtide.frontend.hlo_proto.shardings import ShardingReader, write_sharding
 from lowtide.frontend.hlo_proto.sources import (
-    PayloadReader,
     PayloadWriter,
     read_stack_frames,
     write_stack_frames,
@@ -24,11 +19,25 @@ from lowtide.ir.module import BufferDonor, CrossProgramPrefetch, InputOutputAlia
 from lowtide.ir.shape import ProgramShape, Shape
 
 _INTERPRETED: Final = (
-    "name entry_computation_name computations host_program_shape id entry_computation_id schedule "
-    "input_output_alias cross_program_prefetches is_dynamic spmd_output_sharding "
-    "spmd_parameters_shardings use_auto_spmd_partitioning stack_frame_index buffer_donor "
-    "frontend_attributes original_value_recovery_table payloads"
-).split()
+    "name",
+    "entry_computation_name",
+    "computations",
+    "host_program_shape",
+    "id",
+    "entry_computation_id",
+    "schedule",
+    "input_output_alias",
+    "cross_program_prefetches",
+    "is_dynamic",
+    "spmd_output_sharding",
+    "spmd_parameters_shardings",
+    "use_auto_spmd_partitioning",
+    "stack_frame_index",
+    "buffer_donor",
+    "frontend_attributes",
+    "original_value_recovery_table",
+    "payloads",
+)
 """The fields which are not passed on as they are."""
 _ALIAS_KINDS: Final = {0: False, 1: False, 2: True}
 _LARGEST_COUNT: Final = 2**31
@@ -37,7 +46,7 @@ _LARGEST_COUNT: Final = 2**31
 # -- reading -----------------------------------------------------------------------------------
 
 
-def read_header(proto: Any, module: Module, payloads: PayloadReader, depth: int) -> None:
+def read_header(proto: Any, module: Module, shardings: ShardingReader, depth: int) -> None:
     """Set what the header of a module says, the entry and its layout left out."""
     module.input_output_aliases = _read_aliases(proto.input_output_alias.entries)
     module.buffer_donors = _read_donors(proto.buffer_donor.entries)
@@ -45,14 +54,14 @@ def read_header(proto: Any, module: Module, payloads: PayloadReader, depth: int)
     module.is_dynamic = proto.is_dynamic
     module.use_auto_spmd_partitioning = proto.use_auto_spmd_partitioning
     if proto.HasField("spmd_output_sharding"):
-        module.output_sharding = read_sharding_field(proto, "spmd_output_sharding", payloads)
-    shardings = []
+        module.output_sharding = shardings.read_field(proto, "spmd_output_sharding")
+    parameters = []
     for i, sharding in enumerate(proto.spmd_parameters_shardings):
         try:
-            shardings.append(read_sharding(sharding, payloads))
+            parameters.append(shardings.read(sharding))
         except FieldError as error:
             raise error.under(f"spmd_parameters_shardings[{i}]") from None
-    module.parameter_shardings = tuple(shardings)
+    module.parameter_shardings = tuple(parameters)
     try:
         module.stack_frames = read_stack_frames(proto.stack_frame_index)
     except FieldError as error:
@@ -105,7 +114,9 @@ def _check_layout(layout: ProgramShape, entry: ProgramShape) -> None:
                 f"parameters[{i}]",
             )
     if not _agree(layout.result, entry.result):
-        raise FieldError(f"the result of the entry is {entry.result}, found {layout.result}", "result")
+        raise FieldError(
+            f"the result of the entry is {entry.result}, found {layout.result}", "result"
+        )
 
 
 def _agree(layout: Shape, shape: Shape) -> bool:

@@ -84,8 +84,12 @@ def _read_array(proto: Any, shape: Shape) -> Array:
     flat = _read_flat(proto, shape.element_type, shape.element_count)
     layout = shape.layout or major_to_minor(shape.rank)
     order = layout.minor_to_major[::-1]
-    stored = flat.reshape([shape.dimensions[d] for d in order])
-    return np.ascontiguousarray(stored.transpose(np.argsort(order))).reshape(shape.dimensions)
+    try:
+        stored = flat.reshape([shape.dimensions[d] for d in order])
+    except ValueError as error:
+        raise FieldError(f"NumPy has no array of shape {shape}: {error}", "shape") from None
+    logical = stored.transpose(np.argsort(np.asarray(order, int)))
+    return np.ascontiguousarray(logical).reshape(shape.dimensions)
 
 
 def _check_dynamic_sizes(proto: Any, shape: Shape) -> None:

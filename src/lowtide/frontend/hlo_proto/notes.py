@@ -7,19 +7,18 @@ from typing import Any
 from lowtide.frontend.hlo_proto import enums
 from lowtide.frontend.hlo_proto.fields import FieldError, lookup, natural
 from lowtide.frontend.hlo_proto.origins import origin_text, write_origin
-from lowtide.frontend.hlo_proto.shardings import read_sharding, write_sharding
+from lowtide.frontend.hlo_proto.shardings import ShardingReader, write_sharding
 from lowtide.frontend.hlo_proto.sources import PayloadReader, PayloadWriter, write_scalar
 from lowtide.ir.annotations import NO_ANNOTATIONS, Annotations, ResultAccuracy, Statistics
-from lowtide.ir.sharding import Sharding
 
 Pairs = tuple[tuple[str, str], ...]
 
 
-def read_annotations(proto: Any, payloads: PayloadReader) -> Annotations:
+def read_annotations(proto: Any, shardings: ShardingReader) -> Annotations:
     """Return the generic attributes of an instruction; raises FieldError."""
     sharding = None
     if proto.HasField("sharding"):
-        sharding = read_sharding_field(proto, "sharding", payloads)
+        sharding = shardings.read_field(proto, "sharding")
     origin = ""
     if proto.HasField("original_value"):
         try:
@@ -33,17 +32,9 @@ def read_annotations(proto: Any, payloads: PayloadReader) -> Annotations:
         _read_accuracy(proto),
         tuple(proto.parameter_replication.replicated_at_leaf_buffers),
         origin,
-        _read_backend_config(proto, payloads),
+        _read_backend_config(proto, shardings.payloads),
     )
     return NO_ANNOTATIONS if annotations == NO_ANNOTATIONS else annotations
-
-
-def read_sharding_field(proto: Any, field: str, payloads: PayloadReader) -> Sharding:
-    """Return the sharding in a field of a message."""
-    try:
-        return read_sharding(getattr(proto, field), payloads)
-    except FieldError as error:
-        raise error.under(field) from None
 
 
 def read_pairs(proto: Any) -> Pairs:

@@ -16,6 +16,7 @@ from lowtide.frontend.hlo_proto.header import (
 from lowtide.frontend.hlo_proto.literals import read_literal, to_value
 from lowtide.frontend.hlo_proto.messages import parse_message
 from lowtide.frontend.hlo_proto.shapes import ShapeReader
+from lowtide.frontend.hlo_proto.shardings import ShardingReader
 from lowtide.frontend.hlo_proto.sources import PayloadReader
 from lowtide.frontend.hlo_proto.wire import kind_of
 from lowtide.ir.computation import Computation
@@ -109,11 +110,11 @@ def read_module_message(proto: Any, depth: int, shapes: ShapeReader | None = Non
     if depth > _DEEPEST:
         raise FieldError(f"modules nest deeper than {_DEEPEST} levels")
     shapes = shapes or ShapeReader()
-    payloads = PayloadReader(proto.payloads)
+    shardings = ShardingReader(PayloadReader(proto.payloads))
     module = Module(sanitize(proto.name))
     if not proto.computations:
         raise FieldError("a module has at least one computation", "computations")
-    computations = _read_computations(proto, module, shapes, payloads)
+    computations = _read_computations(proto, module, shapes, shardings)
     module.adopt([computations[number].computation for number in sorted(computations)])
     module.entry = _entry(proto, computations)
     entry = module.entry.program_shape
@@ -121,13 +122,13 @@ def read_module_message(proto: Any, depth: int, shapes: ShapeReader | None = Non
     read_entry_layout(proto, module, shapes, "host_program_shape")
     if proto.HasField("schedule"):
         module.schedule = _read_schedule(proto.schedule, computations)
-    read_header(proto, module, payloads, depth)
+    read_header(proto, module, shardings, depth)
     read_unknown_fields(proto, module)
     return module
 
 
 def _read_computations(
-    proto: Any, module: Module, shapes: ShapeReader, payloads: PayloadReader
+    proto: Any, module: Module, shapes: ShapeReader, shardings: ShardingReader
 ) -> dict[int, ComputationReader]:
     """Return the computations by id, in the order of the message."""
     readers: dict[int, ComputationReader] = {}
@@ -140,7 +141,7 @@ def _read_computations(
             if message.name in names:
                 raise FieldError(f"another computation is named {message.name[:60]!r}", "name")
             names.add(message.name)
-            reader = ComputationReader(message, module, shapes, payloads)
+            reader = ComputationReader(message, module, shapes, shardings)
             reader.read(readers, instruction_names)
         except FieldError as error:
             raise error.under(f"computations[{i}]") from None

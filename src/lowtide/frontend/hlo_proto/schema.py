@@ -30,8 +30,7 @@ MESSAGES: Final[dict[str, str]] = {
     # -- modules -------------------------------------------------------------------------------
     "HloProto": "hlo_module=1:HloModuleProto buffer_assignment=3:bytes",
     "HloSnapshot": (
-        "hlo=1:HloProto arguments=2:LiteralProto* result=3:LiteralProto "
-        "execution_platform=4:string"
+        "hlo=1:HloProto arguments=2:LiteralProto* result=3:LiteralProto execution_platform=4:string"
     ),
     "HloModuleProtoWithConfig": "hlo_module=1:HloModuleProto config=2:HloModuleConfigProto",
     "HloModuleConfigProto": (
@@ -126,9 +125,7 @@ MESSAGES: Final[dict[str, str]] = {
     ),
     "TileProto": "dimensions=1:int64*",
     "SplitConfigProto": "dimension=1:int64 split_indices=2:int64*",
-    "ProgramShapeProto": (
-        "parameters=1:ShapeProto* result=2:ShapeProto parameter_names=3:string*"
-    ),
+    "ProgramShapeProto": ("parameters=1:ShapeProto* result=2:ShapeProto parameter_names=3:string*"),
     "LiteralProto": (
         "shape=1:ShapeProto f32s=8:bytes* f64s=9:bytes* tuple_literals=10:LiteralProto* "
         f"c64s=12:bytes* c128s=18:bytes* {_INTEGER_LITERALS} {_SMALL_LITERALS} "
@@ -153,7 +150,9 @@ MESSAGES: Final[dict[str, str]] = {
         "output_spatial_dimensions=12:int64*"
     ),
     "SparsityConfig": "lhs=1:TensorSparsityConfig rhs=2:TensorSparsityConfig",
-    "TensorSparsityConfig": "num_non_zero=1:int64 block_size=2:int64 dimension=3:int64 stride=4:int64",
+    "TensorSparsityConfig": (
+        "num_non_zero=1:int64 block_size=2:int64 dimension=3:int64 stride=4:int64"
+    ),
     "DotDimensionNumbers": (
         "lhs_contracting_dimensions=1:int64* rhs_contracting_dimensions=2:int64* "
         "lhs_batch_dimensions=3:int64* rhs_batch_dimensions=4:int64*"
@@ -173,7 +172,9 @@ MESSAGES: Final[dict[str, str]] = {
         "scatter_dims_to_operand_dims=3:int64* index_vector_dim=4:int64 "
         "input_batching_dims=5:int64* scatter_indices_batching_dims=6:int64*"
     ),
-    "TriangularSolveOptions": "left_side=1:bool lower=2:bool unit_diagonal=3:bool transpose_a=4:int32",
+    "TriangularSolveOptions": (
+        "left_side=1:bool lower=2:bool unit_diagonal=3:bool transpose_a=4:int32"
+    ),
     "CholeskyOptions": "lower=1:bool",
     "ResultAccuracy": "mode=1:int32@specs tolerance=2:Tolerance@specs",
     "Tolerance": "atol=1:double rtol=2:double ulps=3:int64",

@@ -113,15 +113,15 @@ class ShapeReader:
             order,
             _levels(proto, rank),
             tuple([_tile(tile, f"tiles[{i}]") for i, tile in enumerate(proto.tiles)]),
-            natural(
-                proto.tail_padding_alignment_in_elements, "tail_padding_alignment_in_elements"
-            )
+            natural(proto.tail_padding_alignment_in_elements, "tail_padding_alignment_in_elements")
             or 1,
             _optional_type(proto, "index_primitive_type"),
             _optional_type(proto, "pointer_primitive_type"),
             natural(proto.element_size_in_bits, "element_size_in_bits", 2**16),
             natural(proto.memory_space, "memory_space"),
-            tuple([_split(x, rank, f"split_configs[{i}]") for i, x in enumerate(proto.split_configs)]),
+            tuple(
+                [_split(x, rank, f"split_configs[{i}]") for i, x in enumerate(proto.split_configs)]
+            ),
             physical,
             natural(
                 proto.dynamic_shape_metadata_prefix_bytes, "dynamic_shape_metadata_prefix_bytes"
@@ -152,7 +152,9 @@ def _levels(proto: Any, rank: int) -> tuple[DimensionLevel, ...]:
             raise FieldError(f"expected {rank} values, found {count}", field)
     unique = tuple(proto.dim_unique) or (True,) * rank
     ordered = tuple(proto.dim_ordered) or (True,) * rank
-    kinds = [lookup(_LEVELS, x, f"dim_level_types[{i}]") for i, x in enumerate(proto.dim_level_types)]
+    kinds = [
+        lookup(_LEVELS, x, f"dim_level_types[{i}]") for i, x in enumerate(proto.dim_level_types)
+    ]
     return tuple(map(DimensionLevel, kinds, unique, ordered))
 
 
@@ -228,8 +230,6 @@ class ShapeWriter:
         if layout.pointer_primitive_type is not None:
             proto.pointer_primitive_type = layout.pointer_primitive_type.number
         for split in layout.split_configs:
-            proto.split_configs.add(
-                dimension=split.dimension, split_indices=split.split_indices
-            )
+            proto.split_configs.add(dimension=split.dimension, split_indices=split.split_indices)
         if layout.physical_shape is not None:
             self.write(layout.physical_shape, proto.physical_shape)

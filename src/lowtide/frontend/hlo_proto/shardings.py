@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, final
 
 from lowtide.frontend.hlo_proto.fields import FieldError, lookup, natural, naturals, permutation
 from lowtide.frontend.hlo_proto.sources import (
@@ -28,6 +29,7 @@ from lowtide.ir.sharding_normal_form import normalize_sharding
 
 MOST_DEVICES: Final = 2**20
 """More devices than this are taken for damage."""
+_MOST_LISTED: Final = 2**24
 _TUPLE: Final = 2
 _KINDS: Final = {
     0: ShardingKind.REPLICATED,
@@ -135,6 +137,20 @@ def read_axes(protos: Any, mesh: Mesh, path: str) -> tuple[AxisRef, ...]:
     return tuple(axes)
 
 
+def check_factors(axes: tuple[AxisRef, ...], mesh: Mesh, path: str) -> None:
+    """Raise FieldError where axes overlap or cannot be factors of one mesh together."""
+    if len(set(axes)) != len(axes):
+        raise FieldError("an axis stands twice", path)
+    sizes = dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
+    cuts: dict[str, set[int]] = {}
+    for axis in axes:
+        before, size = axis.sub_axis or (1, sizes[axis.name])
+        cuts.setdefault(axis.name, {1, sizes[axis.name]}).update((before, before * size))
+    for name, places in cuts.items():
+        if any(high % low for low, high in pairwise(sorted(places))):
+            raise FieldError(f"axis {name!r} cannot be cut in these places", path)
+
+
 def write_axes(axes: tuple[AxisRef, ...], mesh: Mesh, protos: Any) -> None:
     """Write references to axes into a repeated AxisRefProto."""
     for axis in axes:
@@ -146,26 +162,56 @@ def write_axes(axes: tuple[AxisRef, ...], mesh: Mesh, protos: Any) -> None:
 # -- reading shardings -------------------------------------------------------------------------
 
 
-def read_sharding(proto: Any, payloads: PayloadReader) -> Sharding:
-    """Return a sharding in normal form; raises FieldError."""
-    return normalize_sharding(_read(proto, payloads))
+@final
+class ShardingReader:
+    """Reads shardings; remembers those which it has seen."""
 
+    def __init__(self, payloads: PayloadReader) -> None:
+        self.payloads = payloads
+        self._known: dict[bytes, Sharding] = {}
+        self._devices = 0
 
-def _read(proto: Any, payloads: PayloadReader) -> Sharding:
-    if proto.HasField("named_sharding"):
+    def read(self, proto: Any) -> Sharding:
+        """Return a sharding in normal form; raises FieldError."""
+        key = proto.SerializeToString()
+        sharding = self._known.get(key)
+        if sharding is None:
+            sharding = normalize_sharding(self._read(proto))
+            self._known[key] = sharding
+        return sharding
+
+    def read_field(self, message: Any, field: str) -> Sharding:
+        """Return the sharding in a field of a message."""
         try:
-            return _read_named(proto.named_sharding, payloads)
+            return self.read(getattr(message, field))
         except FieldError as error:
-            raise error.under("named_sharding") from None
-    if proto.type != _TUPLE:
-        return _read_tiles(proto, payloads)
-    elements = []
-    for i, element in enumerate(proto.tuple_shardings):
-        try:
-            elements.append(_read(element, payloads))
-        except FieldError as error:
-            raise error.under(f"tuple_shardings[{i}]") from None
-    return TupleSharding(tuple(elements))
+            raise error.under(field) from None
+
+    def _read(self, proto: Any) -> Sharding:
+        if proto.HasField("named_sharding"):
+            try:
+                return _read_named(proto.named_sharding, self.payloads)
+            except FieldError as error:
+                raise error.under("named_sharding") from None
+        if proto.type != _TUPLE:
+            tiles = _read_tiles(proto, self.payloads)
+            self._count(tiles)
+            return tiles
+        elements = []
+        for i, element in enumerate(proto.tuple_shardings):
+            try:
+                elements.append(self._read(element))
+            except FieldError as error:
+                raise error.under(f"tuple_shardings[{i}]") from None
+        return TupleSharding(tuple(elements))
+
+    def _count(self, tiles: TileSharding) -> None:
+        """Keep the work for normal forms, which may list all devices, within bounds."""
+        self._devices += math.prod(tiles.tile_dimensions)
+        if self._devices > _MOST_LISTED:
+            raise FieldError(
+                f"the different shardings of the module list more than {_MOST_LISTED} devices"
+            )
 
 
 def _read_tiles(proto: Any, payloads: PayloadReader) -> TileSharding:
@@ -186,9 +232,7 @@ def _read_tiles(proto: Any, payloads: PayloadReader) -> TileSharding:
         return TileSharding(kind, metadata=metadata, shard_group=group)
     dimensions = tuple(proto.tile_assignment_dimensions)
     tiles = count_devices(dimensions, "tile_assignment_dimensions")
-    kinds = [
-        lookup(_KINDS, x, f"last_tile_dims[{i}]") for i, x in enumerate(proto.last_tile_dims)
-    ]
+    kinds = [lookup(_KINDS, x, f"last_tile_dims[{i}]") for i, x in enumerate(proto.last_tile_dims)]
     return TileSharding(
         kind,
         dimensions,

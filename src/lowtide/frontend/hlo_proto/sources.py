@@ -98,9 +98,7 @@ def write_scalar(proto: Any, field: str, value: Any) -> None:
 def read_stack_frames(proto: Any) -> StackFrames:
     """Return the stack frame tables."""
     locations = [
-        FileLocation(
-            x.file_name_id, x.function_name_id, x.line, x.end_line, x.column, x.end_column
-        )
+        FileLocation(x.file_name_id, x.function_name_id, x.line, x.end_line, x.column, x.end_column)
         for x in proto.file_locations
     ]
     frames = []

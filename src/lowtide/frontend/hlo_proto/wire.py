@@ -25,10 +25,15 @@ class RawField(NamedTuple):
 
 
 class WireError(Exception):
-    """The bytes break the wire format; `number` is that of the field where they do, 0 if none."""
+    """The bytes break the wire format.
 
-    def __init__(self, message: str, number: int = 0) -> None:
+    `number` is that of the field where they do, 0 if none; `start` is where the value of a field
+    begins that is longer than the data, -1 if there is none.
+    """
+
+    def __init__(self, message: str, number: int = 0, start: int = -1) -> None:
         self.number = number
+        self.start = start
         super().__init__(message)
 
 
@@ -58,7 +63,7 @@ def raw_fields(data: bytes, start: int, end: int) -> Iterator[RawField]:
         if number == 0 or number >= 2**29 or kind > _FIXED32:
             raise WireError(f"{tag} is not the tag of a field")
         value_start = position
-        if kind == _GROUP or kind == _GROUP_END:
+        if kind in (_GROUP, _GROUP_END):
             depth += 1 if kind == _GROUP else -1
             if not 0 <= depth <= _DEEPEST:
                 raise WireError("groups do not match", number)
@@ -66,7 +71,7 @@ def raw_fields(data: bytes, start: int, end: int) -> Iterator[RawField]:
         try:
             value_start, position = _skip(data, position, end, kind)
         except WireError as error:
-            raise WireError(str(error), number) from None
+            raise WireError(str(error), number, error.start) from None
         if not depth:
             yield RawField(number, kind, value_start, position)
     if depth:
@@ -82,7 +87,8 @@ def _skip(data: bytes, position: int, end: int, kind: int) -> tuple[int, int]:
         size, position = read_varint(data, position, end)
     if position + size > end:
         missing = position + size - end
-        raise WireError(f"the data end {missing} bytes too early")
+        start = position if kind == _BYTES else -1
+        raise WireError(f"the data end {missing} bytes too early", start=start)
     return position, position + size
 
 
@@ -119,22 +125,15 @@ def _has_opcode(data: bytes, start: int, end: int, path: tuple[int, ...]) -> boo
 
 
 def _first(data: bytes, start: int, end: int, number: int) -> tuple[int, int] | None:
-    position = start
+    """Return where the value of the first field with a number stands, cut off if need be."""
     try:
         for field in raw_fields(data, start, end):
             if field.number == number and field.kind == _BYTES:
                 return field.start, field.end
-            position = field.end
-        return None
     except WireError as error:
-        if error.number != number:
-            return None
-    try:
-        _, position = read_varint(data, position, end)
-        _, position = read_varint(data, position, end)
-    except WireError:
-        return None
-    return position, end
+        if error.number == number and error.start >= 0:
+            return error.start, end
+    return None
 
 
 def _numbers(data: bytes) -> set[int]:
@@ -173,8 +172,13 @@ def _find(message: str, data: bytes, start: int, end: int, depth: int) -> FieldE
                 return fault.under(_path(field, index))
     except WireError as error:
         field = fields.get(error.number)
-        path = _path(field, counts.get(error.number, 0)) if field else ""
-        return FieldError(str(error), path)
+        if field is None:
+            return FieldError(str(error))
+        fault = None
+        if error.start >= 0 and field.type not in SCALARS:
+            fault = _find(field.type, data, error.start, end, depth + 1)
+        fault = fault or FieldError(str(error))
+        return fault.under(_path(field, counts.get(error.number, 0)))
     return None
 
 

@@ -134,9 +134,7 @@ class _ComputationWriter:
         if instruction.operands:
             proto.operand_ids.extend([ids[x] for x in instruction.operands])
         if instruction.control_predecessors:
-            proto.control_predecessor_ids.extend(
-                [ids[x] for x in instruction.control_predecessors]
-            )
+            proto.control_predecessor_ids.extend([ids[x] for x in instruction.control_predecessors])
         if instruction.called_computations:
             self._write_called(instruction, proto)
         write_attributes(Target(proto, instruction, self.shapes, self.payloads))

@@ -146,10 +146,10 @@ def infer(
     called: Sequence[Computation],
 ) -> Shape:
     """Return the shape of a result that the text leaves out."""
-    from lowtide.ops.infer import infer_shape
+    from lowtide.ops.infer import infer_omitted_shape
 
     try:
-        return infer_shape(opcode, shapes, attributes, [c.program_shape for c in called])
+        return infer_omitted_shape(opcode, shapes, attributes, [c.program_shape for c in called])
     except LowtideError as error:
         lexer.fail(f"{opcode.value}: {error}", start)
 
@@ -186,6 +186,8 @@ def _transfer_shape(opcode: Opcode, shape: Shape, operands: Sequence[Shape]) -> 
     context = array_shape(ElementType.U32)
     if opcode is Opcode.SEND and operands:
         return tuple_shape([operands[0], context, TOKEN])
+    if opcode is Opcode.RECV_DONE and operands and operands[0].is_tuple:
+        return tuple_shape([*operands[0].tuple_shapes[:1], TOKEN])
     if opcode is Opcode.SEND_DONE:
         return TOKEN
     data = shape.tuple_shapes[0] if shape.is_tuple and shape.tuple_shapes else shape

@@ -42,6 +42,7 @@ KEYWORDS: Final = frozenset(
 )  # fmt: skip
 _TYPES: Final = frozenset(BY_KEYWORD) - {"tuple", "buffer"}
 
+_BLANKS: Final = frozenset({"", " ", "\t", "\r", "\n", "/"})
 _SKIP: Final = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
 _TOKEN: Final = re.compile(
     r"""
@@ -112,13 +113,16 @@ class Lexer:
 
     def advance(self) -> None:
         """Read the next token."""
-        self.previous_end = self.end
-        skip = _SKIP.match(self.text, self.end)
-        self.start = start = skip.end() if skip is not None else self.end
-        if start >= len(self.text):
+        text = self.text
+        self.previous_end = start = self.end
+        if text[start : start + 1] in _BLANKS:
+            skip = _SKIP.match(text, start)
+            start = skip.end() if skip is not None else start
+        self.start = start
+        if start >= len(text):
             self.kind, self.value, self.end = Kind.END, "", start
             return
-        match = _TOKEN.match(self.text, start)
+        match = _TOKEN.match(text, start)
         if match is None:
             self._fail_on_character(start)
         self.end = match.end()

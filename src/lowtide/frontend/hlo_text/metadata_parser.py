@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from lowtide.frontend.hlo_text.lexer import Kind, Lexer
 from lowtide.ir.metadata import FileLocation, Metadata, StackFrame, StackFrames
+
+T = TypeVar("T")
 
 _STRINGS: Final = {
     "op_type": "op_type",
@@ -125,14 +128,52 @@ def parse_stack_frames(lexer: Lexer) -> StackFrames:
     locations: list[FileLocation] = []
     if lexer.at_keyword("FileLocations"):
         lexer.advance()
+        _take_rows(lexer, _LOCATION_ROW, locations, FileLocation)
         while lexer.kind is Kind.INTEGER:
             locations.append(_parse_location(lexer, len(locations) + 1))
     frames: list[StackFrame] = []
     if lexer.at_keyword("StackFrames"):
         lexer.advance()
+        _take_rows(lexer, _FRAME_ROW, frames, _frame)
         while lexer.kind is Kind.INTEGER:
             frames.append(_parse_frame(lexer, len(frames) + 1))
     return StackFrames(file_names, function_names, tuple(locations), tuple(frames))
+
+
+def _row(keys: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the pattern of a row as XLA prints it: the fast path, other rows go by tokens."""
+    fields = " ".join([rf"{key}=(\d{{1,9}})" for key in keys])
+    return re.compile(rf"(\d{{1,9}}) \{{{fields}\}}\s*+", re.ASCII)
+
+
+_LOCATION_KEYS: Final = (
+    "file_name_id",
+    "function_name_id",
+    "line",
+    "end_line",
+    "column",
+    "end_column",
+)
+_LOCATION_ROW: Final = _row(_LOCATION_KEYS)
+_FRAME_ROW: Final = _row(("file_location_id", "parent_frame_id"))
+
+
+def _take_rows(
+    lexer: Lexer, pattern: re.Pattern[str], rows: list[T], make: Callable[..., T]
+) -> None:
+    """Append the rows that are next and numbered in order."""
+    position = lexer.start
+    while (match := pattern.match(lexer.text, position)) is not None:
+        number, *values = map(int, match.groups())
+        if number != len(rows) + 1:
+            break
+        rows.append(make(*values))
+        position = match.end()
+    lexer.seek(position)
+
+
+def _frame(location: int, parent: int) -> StackFrame:
+    return StackFrame(location, max(parent - 1, 0))
 
 
 def _parse_names(lexer: Lexer, table: str) -> tuple[str, ...]:
@@ -152,16 +193,6 @@ def _expect_number(lexer: Lexer, number: int) -> None:
         lexer.fail(f"expected entry number {number} of the table", start)
 
 
-_LOCATION_KEYS: Final = (
-    "file_name_id",
-    "function_name_id",
-    "line",
-    "end_line",
-    "column",
-    "end_column",
-)
-
-
 def _parse_location(lexer: Lexer, number: int) -> FileLocation:
     _expect_number(lexer, number)
     fields = _parse_table_fields(lexer, _LOCATION_KEYS)
@@ -171,8 +202,7 @@ def _parse_location(lexer: Lexer, number: int) -> FileLocation:
 def _parse_frame(lexer: Lexer, number: int) -> StackFrame:
     _expect_number(lexer, number)
     fields = _parse_table_fields(lexer, ("file_location_id", "parent_frame_id"))
-    parent = fields.get("parent_frame_id", 0)
-    return StackFrame(fields.get("file_location_id", 0), max(parent - 1, 0))
+    return _frame(fields.get("file_location_id", 0), fields.get("parent_frame_id", 0))
 
 
 def _parse_table_fields(lexer: Lexer, keys: tuple[str, ...]) -> dict[str, int]:

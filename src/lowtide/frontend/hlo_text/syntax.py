@@ -338,7 +338,7 @@ def _data_movement() -> dict[Opcode, OpSyntax]:
     }
     dimensions = _record(ir.Dimensions, "dimensions")
     return {
-        Opcode.BROADCAST: OpSyntax(1, _broadcast, {}, _DIMENSIONS, infers_shape=False),
+        Opcode.BROADCAST: OpSyntax(1, _broadcast, {}, _DIMENSIONS),
         Opcode.TRANSPOSE: OpSyntax(1, dimensions, _DIMENSIONS),
         Opcode.REVERSE: OpSyntax(1, dimensions, _DIMENSIONS),
         Opcode.CONCATENATE: OpSyntax(None, dimensions, _DIMENSIONS),

@@ -1,0 +1,162 @@
+"""Random modules: the table of what can be drawn, and the entry computation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from lowtide.builder import Builder, Op
+from lowtide.ir.attributes import Parameter
+from lowtide.ir.module import Module
+from lowtide.ir.opcode import Opcode
+from lowtide.ir.schedule import Schedule
+from lowtide.ir.traversal import fused_computations
+from lowtide.testing.generation import calls, contraction, data_movement, elementwise
+from lowtide.testing.generation.drawing import Drawing
+from lowtide.testing.generation.recipe import Choices, Recipe, SeededChoices
+
+Maker = Callable[[Drawing], Op | None]
+
+PLAIN: Final[Mapping[str, tuple[Maker, ...]]] = {
+    "elementwise": (
+        elementwise.binary,
+        elementwise.unary,
+        elementwise.scalar_operand,
+        elementwise.compare,
+        elementwise.select,
+        elementwise.clamp,
+    ),
+    "transcendental": (elementwise.transcendental,),
+    "conversion": (
+        elementwise.convert,
+        elementwise.bitcast_convert,
+        elementwise.reduce_precision,
+    ),
+    "data movement": (
+        data_movement.broadcast,
+        data_movement.reshape,
+        data_movement.transpose,
+        data_movement.slice_part,
+        data_movement.pad,
+        data_movement.concatenate,
+        data_movement.reverse,
+        data_movement.iota,
+        data_movement.bitcast,
+    ),
+    "indexing": (
+        data_movement.dynamic_slice,
+        data_movement.dynamic_update_slice,
+        data_movement.gather,
+        data_movement.scatter,
+    ),
+    "contraction": (contraction.dot, contraction.convolution),
+    "reduction": (
+        contraction.reduce,
+        contraction.reduce_pair,
+        contraction.reduce_window,
+        contraction.select_and_scatter,
+    ),
+    "sorting": (contraction.sort,),
+    "tuples": (calls.make_tuple, calls.element, calls.barrier),
+}
+"""What each family draws; families that call computations follow in `_calls`."""
+
+ON_SCALARS: Final = ("elementwise", "transcendental")
+FUSIBLE: Final = (*ON_SCALARS, "conversion", "data movement", "indexing", "reduction")
+
+
+def draw_steps(drawing: Drawing, count: int, families: tuple[str, ...] | None = None) -> None:
+    """Draw operations of some families (default: those of the recipe), if one of them fits."""
+    chosen = [x for x in drawing.recipe.families if families is None or x in families]
+    makers = [PLAIN[x] if x in PLAIN else _calls(drawing, x) for x in chosen]
+    makers = [group for group in makers if group]
+    for _ in range(count if makers else 0):
+        op = drawing.choice(drawing.choice(makers))(drawing)
+        if op is None:
+            continue
+        drawing.add(op)
+        if op.shape.is_tuple and not drawing.chance(3):
+            drawing.pool += list(op)
+
+
+def _calls(drawing: Drawing, family: str) -> tuple[Maker, ...]:
+    if drawing.depth <= 0:
+        return ()
+    if family == "fusion":
+        return (partial(calls.fusion, steps=partial(draw_steps, families=FUSIBLE)),)
+    return (
+        partial(calls.call, steps=draw_steps),
+        partial(calls.while_loop, steps=draw_steps),
+        partial(calls.conditional, steps=draw_steps),
+        partial(calls.map_scalars, steps=_scalar_steps),
+    )
+
+
+def _scalar_steps(drawing: Drawing, count: int) -> None:
+    """Draw operations on scalars only, as the computation of a map must have them."""
+    drawing.max_rank = 0
+    draw_steps(drawing, count, ON_SCALARS)
+
+
+def draw_module(choices: Choices, recipe: Recipe) -> Module:
+    """Return a valid module drawn by a recipe."""
+    drawing = Drawing(Builder("random"), choices, recipe)
+    draw_steps(drawing, drawing.integer(1, recipe.max_instructions))
+    if not drawing.pool:
+        drawing.array()
+    root = _root(drawing)
+    if recipe.aliases:
+        _draw_aliases(drawing, root)
+    module = drawing.builder.build(root)
+    if recipe.control_dependencies:
+        _draw_control_dependencies(drawing, module)
+    if recipe.is_scheduled:
+        fused = fused_computations(module)
+        module.schedule = Schedule(
+            {
+                c: tuple(c.instructions.values())
+                for c in module.computations.values()
+                if c not in fused
+            }
+        )
+    return module
+
+
+def random_module(seed: int, recipe: Recipe | None = None) -> Module:
+    """Return a valid module that follows from a seed."""
+    return draw_module(SeededChoices(seed), recipe or Recipe())
+
+
+def _root(drawing: Drawing) -> Op:
+    """Return the last value, or a tuple of the values that nothing reads yet and some others."""
+    if drawing.chance(4):
+        return drawing.pool[-1]
+    outputs = [op for op in drawing.pool if not op.instruction.users and not drawing.chance(4)]
+    outputs += [drawing.choice(drawing.pool) for _ in range(drawing.integer(0, 2))]
+    return drawing.builder.tuple(outputs or drawing.pool[-1:])
+
+
+def _draw_aliases(drawing: Drawing, root: Op) -> None:
+    free = {
+        op.instruction.attributes_as(Parameter).number: op
+        for op in drawing.pool
+        if op.instruction.opcode is Opcode.PARAMETER
+    }
+    for index, shape in root.shape.leaves():
+        fitting = [i for i, op in free.items() if op.shape is shape]
+        if fitting and drawing.chance(3):
+            number = drawing.choice(fitting)
+            del free[number]
+            drawing.builder.alias(index, number, must=drawing.chance(4))
+    for number, op in free.items():
+        if op.shape.is_array and drawing.chance(8):
+            drawing.builder.donate(number)
+
+
+def _draw_control_dependencies(drawing: Drawing, module: Module) -> None:
+    instructions = list(module.entry.instructions.values())
+    for _ in range(drawing.integer(0, min(4, len(instructions) - 1))):
+        later = drawing.integer(1, len(instructions) - 1)
+        earlier = drawing.integer(0, later - 1)
+        instructions[later].add_control_predecessor(instructions[earlier])

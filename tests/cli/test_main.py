@@ -1,0 +1,264 @@
+"""The command line as a whole: help, exit statuses, and one clear message per error."""
+
+import io
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import SMALL, edited
+
+import lowtide as package
+from lowtide.cli import console
+from lowtide.cli import main as main_module
+from lowtide.cli.exit_codes import ExitCode, UsageError, VerificationError, exit_code
+from lowtide.ir import (
+    HloProtoError,
+    HloTextError,
+    InputError,
+    InvalidModuleError,
+    LowtideError,
+    UnsupportedOpError,
+)
+
+COMMANDS = ("explain", "plan", "run", "opt", "ops")
+ROOT = Path(__file__).parents[2]
+LINES_OF_A_SCREEN = 30
+
+
+def test_version(lowtide):
+    assert lowtide("--version") == 0
+    assert lowtide.out == f"lowtide {package.__version__}\n"
+
+
+def test_help_of_everything(lowtide):
+    assert lowtide() == 0
+    overview = lowtide.out
+    assert lowtide("--help") == 0
+    assert lowtide.out == overview
+    for command in COMMANDS:
+        assert f"  {command} " in overview
+        assert lowtide(command, "-h") == 0
+        lines = lowtide.out.splitlines()
+        assert lines[0].startswith(f"Usage: lowtide {command}")
+        assert len(lines) <= LINES_OF_A_SCREEN
+        assert max([len(line) for line in lines]) <= 100
+    assert "..." not in overview.replace("[ARGS]...", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bogus"], "No such command 'bogus'. See 'lowtide --help'."),
+        (["explain"], "Missing argument 'MODULE'. See 'lowtide explain --help'."),
+        (["explain", "x", "--jsn"], "No such option: --jsn"),
+        (["explain", "x", "--limit", "0"], "Invalid value for '--limit'"),
+        (["explain", "x", "--limit", "a"], "Invalid value for '--limit'"),
+        (["plan", "problem.csv"], "not supported yet: CSV and graphs; works: HLO"),
+        (["plan", "graph.json.xz"], "not supported yet: CSV and graphs; works: HLO"),
+        (["explain", "nope.hlo"], "nope.hlo: no such file or directory"),
+    ],
+)
+def test_usage_errors(lowtide, arguments, message):
+    assert lowtide(*arguments) == 1
+    assert lowtide.out == ""
+    assert lowtide.err.startswith("error: ")
+    assert message in lowtide.err
+    assert "Traceback" not in lowtide.err
+
+
+@pytest.mark.parametrize("command", ["explain", "plan", "run", "opt"])
+def test_a_typo_is_shown_with_its_place(lowtide, small, command):
+    path = edited(small, "negate(y)", "negat(y)")
+    assert lowtide(command, path) == 1
+    first, line, caret = lowtide.err.rstrip("\n").split("\n")
+    assert first == f"error: {path}:8:24: unknown opcode 'negat'; did you mean 'negate'?"
+    assert line[caret.index("^") :].startswith("negat(y)")
+    assert lowtide.out == ""
+
+
+@pytest.mark.parametrize("command", ["explain", "plan", "run", "opt"])
+def test_every_command_verifies(lowtide, small, command):
+    path = edited(small, "doubled = f32[2,3]{1,0}", "doubled = f32[2,4]{1,0}")
+    assert lowtide(command, path) == 1
+    first, line, caret = lowtide.err.rstrip("\n").split("\n")
+    assert first.startswith(f"error: {path}:7:3: doubled: add: ")
+    assert line[caret.index("^") :].startswith("doubled =")
+
+
+def test_verification_names_the_file_where_there_is_no_line(lowtide, small):
+    path = edited(
+        small,
+        "HloModule small,",
+        "HloModule small, input_output_alias={ {0}: (1, {}, may-alias) },",
+    )
+    assert lowtide("explain", path) == 1
+    assert lowtide.err.startswith(f"error: {path}: input_output_alias: ")
+
+
+@pytest.mark.parametrize("command", ["explain", "plan", "opt"])
+@pytest.mark.parametrize("compress", [bytes, lzma.compress])
+def test_standard_input(lowtide, monkeypatch, command, compress):
+    data = compress(SMALL.encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert lowtide(command, "-") == 0
+    assert "small" in lowtide.out.splitlines()[0]
+
+
+def test_bad_standard_input_has_a_name(lowtide, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"HloModule m\nfoo")))
+    assert lowtide("explain", "-") == 1
+    assert lowtide.err.startswith("error: <stdin>:2:")
+
+
+def test_directories_tell_what_was_read(lowtide, small):
+    assert lowtide("explain", small.parent) == 0
+    assert lowtide.err == f"reading {small}\n"
+    edited(small, "x", "x")
+    assert lowtide("explain", small.parent) == 1
+    assert "2 modules in this directory" in lowtide.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("x"), 1),
+        (HloTextError("x", line=1, column=1), 1),
+        (HloProtoError("x"), 1),
+        (InvalidModuleError("x"), 1),
+        (UsageError("x"), 1),
+        (LowtideError("x"), 1),
+        (FileNotFoundError("x"), 1),
+        (MemoryError(), 1),
+        (UnsupportedOpError("x"), 3),
+        (VerificationError("x"), 4),
+        (KeyboardInterrupt(), 130),
+        (ValueError("x"), 70),
+    ],
+)
+def test_exit_status_of_each_error(error, code):
+    assert exit_code(error) == code
+
+
+def raising(error):
+    def load(path):
+        raise error
+
+    return load
+
+
+def test_faults_of_lowtide_are_called_that(lowtide, monkeypatch):
+    monkeypatch.setattr("lowtide.cli.modules.load", raising(ValueError("odd")))
+    assert lowtide("explain", "x") == ExitCode.INTERNAL_ERROR
+    assert "lowtide failed: ValueError: odd" in lowtide.err
+    assert "Traceback" not in lowtide.err
+    monkeypatch.setenv("LOWTIDE_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="odd"):
+        lowtide("explain", "x")
+
+
+def test_interrupt_is_quiet(lowtide, monkeypatch):
+    monkeypatch.setattr("lowtide.cli.modules.load", raising(KeyboardInterrupt()))
+    assert lowtide("explain", "x") == 130
+    assert (lowtide.out, lowtide.err) == ("", "")
+
+
+def test_out_of_memory(lowtide, monkeypatch):
+    monkeypatch.setattr("lowtide.cli.modules.load", raising(MemoryError()))
+    assert lowtide("run", "x") == 1
+    assert lowtide.err == "error: out of memory\n"
+
+
+# -- in a process of its own -------------------------------------------------------------------
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+
+
+def test_broken_pipe_is_quiet(small):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "lowtide", "opt", str(small)]
+    found = subprocess.run(
+        command, env=ENVIRONMENT, stdout=writing, stderr=subprocess.PIPE, timeout=60
+    )
+    os.close(writing)
+    assert (found.returncode, found.stderr) == (ExitCode.BROKEN_PIPE, b"")
+
+
+def test_a_terminal_that_knows_ascii_only(small):
+    found = subprocess.run(
+        [sys.executable, "-m", "lowtide", "explain", str(small)],
+        env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=60,
+    )
+    assert (found.returncode, found.stderr) == (0, b"")
+    assert b"###" in found.stdout
+    assert found.stdout.isascii()
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; from lowtide.cli.main import main; status = main(['--help']);"
+        "heavy = {'numpy', 'ml_dtypes', 'rich', 'google.protobuf', 'jax', 'lowtide.ir'};"
+        "sys.exit(' '.join(heavy & set(sys.modules)) or status)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True)
+    assert (found.returncode, found.stderr) == (0, b"")
+
+
+# -- what is written ---------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "color"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_colour_on_a_terminal_only(monkeypatch, small, environment, color):
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    main_module.main(["explain", str(small)])
+    assert ("\x1b[" in sys.stdout.getvalue()) == color
+    main_module.main(["explain", "nope"])
+    assert ("\x1b[" in sys.stderr.getvalue()) == color
+
+
+def test_progress_shows_only_what_takes_long(monkeypatch):
+    from lowtide.cli import progress
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress.progress("thinking"):
+        pass
+    assert sys.stderr.getvalue() == ""
+    monkeypatch.setattr(progress, "_PATIENCE_SECONDS", 0.001)
+    monkeypatch.setattr(progress, "_TICK_SECONDS", 0.001)
+    with progress.progress("thinking"):
+        while "thinking" not in sys.stderr.getvalue():
+            pass
+    assert sys.stderr.getvalue().endswith("\r\x1b[K")
+
+
+def test_files_appear_complete_or_not_at_all(tmp_path):
+    path = tmp_path / "out.json"
+    console.write_text_file(path, "first")
+
+    def fail(stream):
+        stream.write(b"half")
+        raise RuntimeError("disk full")
+
+    with pytest.raises(RuntimeError):
+        console.write_file(path, fail)
+    assert path.read_text() == "first\n"
+    assert os.listdir(tmp_path) == ["out.json"]

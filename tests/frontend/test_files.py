@@ -1,0 +1,228 @@
+"""Modules from files of every kind, and errors that say what is wrong with a file."""
+
+import gzip
+import io
+import lzma
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lowtide.frontend.compressed import read_bytes
+from lowtide.frontend.files import read, read_input
+from lowtide.frontend.hlo_proto import (
+    write_hlo_module_proto,
+    write_hlo_module_with_config,
+    write_hlo_proto,
+)
+from lowtide.frontend.hlo_proto.literals import write_literal
+from lowtide.frontend.hlo_proto.messages import new_message, serialize
+from lowtide.frontend.hlo_proto.shapes import ShapeWriter
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import HloProtoError, HloTextError, InputError, Literal
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.literal import array_literal
+from lowtide.ir.shape import array_shape, tuple_shape
+
+TEXT = """HloModule small, entry_computation_layout={(f32[3]{0}, (s32[]))->f32[3]{0}}
+
+ENTRY %main (p: f32[3], q: (s32[])) -> f32[3] {
+  %p = f32[3]{0} parameter(0)
+  %q = (s32[]) parameter(1)
+  ROOT %n = f32[3]{0} negate(%p)
+}
+
+"""
+
+
+def proto() -> bytes:
+    return write_hlo_module_proto(parse_hlo(TEXT))
+
+
+def snapshot() -> bytes:
+    message = new_message("HloSnapshot")
+    message.hlo.hlo_module.ParseFromString(proto())
+    first = array_literal(array_shape(ElementType.F32, (3,)), np.array([1, 2, 3], np.float32))
+    scalar = array_literal(array_shape(ElementType.S32), np.array(7, np.int32))
+    for literal in (first, Literal(tuple_shape([scalar.shape]), (scalar,))):
+        write_literal(literal, message.arguments.add(), ShapeWriter())
+    return serialize(message)
+
+
+def config_proto() -> bytes:
+    return write_hlo_module_with_config(parse_hlo(TEXT))
+
+
+KINDS = {
+    "m.hlo": TEXT.encode(),
+    "m.txt": TEXT.encode(),
+    "m.hlo.txt": b"\xef\xbb\xbf" + TEXT.encode(),
+    "m.windows.txt": TEXT.replace("\n", "\r\n").encode(),
+    "m.hlo.xz": lzma.compress(TEXT.encode()),
+    "m.txt.gz": gzip.compress(TEXT.encode()),
+    "two_streams.hlo.xz": lzma.compress(TEXT[:50].encode()) + lzma.compress(TEXT[50:].encode()),
+    "wrong_suffix.hlo": lzma.compress(TEXT.encode()),
+    "m.hlo.pb": proto(),
+    "m.pb": write_hlo_proto(parse_hlo(TEXT)),
+    "config.pb": config_proto(),
+    "snapshot.pb": snapshot(),
+    "m.pb.gz": gzip.compress(proto()),
+    "no_suffix_text": TEXT.encode(),
+    "no_suffix_proto": proto(),
+    "no_suffix_compressed": lzma.compress(proto()),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_file(name, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(KINDS[name])
+    assert str(read(path)) == str(parse_hlo(TEXT))
+    assert str(read(str(path))) == str(parse_hlo(TEXT))
+
+
+@pytest.mark.parametrize("data", [TEXT.encode(), proto(), gzip.compress(TEXT.encode())])
+def test_standard_input(data, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert str(read("-")) == str(parse_hlo(TEXT))
+
+
+def test_snapshot_arguments_are_leaves(tmp_path):
+    path = tmp_path / "s.pb"
+    path.write_bytes(snapshot())
+    arguments = read_input(path).arguments
+    assert [x.tolist() for x in arguments] == [[1, 2, 3], 7]
+    assert [x.dtype for x in arguments] == [np.float32, np.int32]
+    path.write_bytes(proto())
+    assert read_input(path).arguments is None
+
+
+# -- dump directories --------------------------------------------------------------------------
+
+
+def named(name: str) -> bytes:
+    return TEXT.replace("small", name).encode()
+
+
+def test_dump_directory_takes_the_last_stage(tmp_path):
+    stem = tmp_path / "module_0003.jit_step."
+    files = {
+        "before_optimizations.txt": named("before"),
+        "0001.simplification.after_algsimp.before_dce.txt": named("between"),
+        "cpu_after_optimizations.txt": named("after"),
+        "cpu_after_optimizations-buffer-assignment.txt": b"BufferAssignment:\n",
+        "autotune_results.pb": b"\x08\x01",
+        "before_optimizations.dot": b"digraph {}",
+    }
+    for i, (name, data) in enumerate(files.items()):
+        path = Path(f"{stem}{name}")
+        path.write_bytes(data)
+        os.utime(path, (1000 - i, 1000 - i))
+    assert read(tmp_path).name == "after"
+    os.unlink(f"{stem}cpu_after_optimizations.txt")
+    assert read(tmp_path).name == "between"
+    Path(f"{stem}cpu_after_optimizations.hlo.pb").write_bytes(proto())
+    found = read_input(tmp_path)
+    assert found.module.name == "small"
+    assert found.file.endswith("cpu_after_optimizations.hlo.pb")
+
+
+def test_dump_directory_with_several_modules_lists_them(tmp_path):
+    for number in range(13):
+        path = tmp_path / f"module_{number:04}.jit_f.before_optimizations.txt"
+        path.write_bytes(named(f"jit_f{number}"))
+        os.utime(path, (number, number))
+    with pytest.raises(InputError) as error:
+        read(tmp_path)
+    lines = str(error.value).splitlines()
+    assert "13 modules" in lines[0]
+    assert "module_0012" in lines[1]
+    assert "module_0003" in lines[10]
+    assert lines[-1].strip() == "and 3 more"
+
+
+def test_directory_with_one_lonely_protobuf(tmp_path):
+    (tmp_path / "saved.pb").write_bytes(proto())
+    (tmp_path / "notes.md").write_text("HloModule? no")
+    assert read(tmp_path).name == "small"
+
+
+def test_directory_without_modules(tmp_path):
+    (tmp_path / "readme.txt").write_text("nothing here")
+    with pytest.raises(InputError, match=r"no module in this directory; expected .*xla_dump_to"):
+        read(tmp_path)
+
+
+# -- what is wrong -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "line", "column", "message"),
+    [
+        ("a.hlo", b"", 1, 1, "the input is empty"),
+        ("a.txt", b" \n\n", 1, 1, "white space"),
+        ("a.hlo", b"HloModule m\n\nENTRY \xff e {\n}", 3, 7, "0xff is not UTF-8"),
+        ("a.hlo", "HloModule é ".encode() + b"\xe9", 1, 13, "0xe9 is not UTF-8"),
+        ("a.hlo", TEXT.replace("negate", "negte").encode(), 6, 23, "did you mean 'negate'"),
+    ],
+)
+def test_bad_text_says_where(name, data, line, column, message, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(HloTextError, match=message) as error:
+        read(path)
+    assert (error.value.line, error.value.column) == (line, column)
+    assert str(error.value).startswith(f"{path}:{line}:{column}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.hlo.xz", lzma.compress(TEXT.encode())[:60], "the xz data are damaged"),
+        ("a.hlo.gz", gzip.compress(TEXT.encode())[:60], "the gzip data are damaged"),
+        ("a.hlo.gz", b"\x1f\x8b" + bytes(40), "the gzip data are damaged"),
+        ("a.hlo", b"module @jit_f {\n}", r"this is MLIR .*as_text\(dialect='hlo'\)"),
+        ("a.pb", b"ML\xefR\x01", "this is MLIR bytecode"),
+        ("a.txt", "HloModule".encode("utf-16"), "UTF-16"),
+    ],
+)
+def test_files_that_are_something_else(name, data, message, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message) as error:
+        read(path)
+    assert error.value.file == str(path)
+
+
+def test_bad_protobuf(tmp_path):
+    path = tmp_path / "m.pb"
+    path.write_bytes(proto()[:-7])
+    with pytest.raises(HloProtoError, match=str(path)) as named_so:
+        read(path)
+    assert "neither" not in str(named_so.value)
+    path = tmp_path / "blob"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(HloProtoError, match="neither HLO text nor HLO protobuf"):
+        read(path)
+
+
+def test_missing_and_unreadable(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        read(tmp_path / "nope.hlo")
+    with pytest.raises(InputError, match="empty"):
+        read("")
+    with pytest.raises(InputError, match="cannot be read"):
+        read("a\0b")
+    with pytest.raises(InputError, match="cannot be read: not a directory"):
+        (tmp_path / "file").write_text("x")
+        read(tmp_path / "file" / "m.hlo")
+
+
+@pytest.mark.parametrize("compress", [lzma.compress, gzip.compress, bytes])
+def test_decompression_is_bounded(compress):
+    data = compress(bytes(30_000_000))
+    with pytest.raises(InputError, match=r"bomb.hlo: .* is larger than 20,000,000 bytes"):
+        read_bytes(io.BytesIO(data), "bomb.hlo", 20_000_000)
+    assert len(read_bytes(io.BytesIO(data), "bomb.hlo", 30_000_000)) == 30_000_000

@@ -1,0 +1,86 @@
+"""The doors through which the graph changes, and the invariants that they keep."""
+
+import pytest
+
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import Module, Opcode
+from lowtide.ir.traversal import computation_post_order, post_order
+from lowtide.verifier import verify
+
+TEXT = """
+ENTRY e {
+  p = f32[] parameter(0)
+  a = f32[] negate(p)
+  b = f32[] add(a, a)
+  c = f32[] multiply(b, a), control-predecessors={b}
+  ROOT d = f32[] subtract(c, p)
+}
+"""
+
+
+def consistent(module: Module) -> None:
+    for computation in module.computations.values():
+        for x in computation.instructions.values():
+            assert all(x in operand.users for operand in x.operands)
+            assert all(x in user.operands for user in x.users)
+            assert all(x in p.control_successors for p in x.control_predecessors)
+            assert all(x in s.control_predecessors for s in x.control_successors)
+    verify(module)
+
+
+def test_replace_all_uses_moves_users_and_root() -> None:
+    module = parse_hlo(TEXT)
+    known, version = module.entry.instructions, module.entry.version
+    known["a"].replace_all_uses_with(known["p"])
+    assert known["b"].operands == (known["p"], known["p"])
+    assert list(known["p"].users) == [known["a"], known["d"], known["b"], known["c"]]
+    assert module.entry.version > version
+    known["d"].replace_all_uses_with(known["b"])
+    assert module.entry.root is known["b"]
+    consistent(module)
+
+
+def test_replacing_a_value_by_its_reader_is_refused() -> None:
+    known = parse_hlo(TEXT).entry.instructions
+    with pytest.raises(ValueError, match="cycle"):
+        known["a"].replace_all_uses_with(known["b"])
+
+
+def test_replace_operand_keeps_a_user_that_still_reads() -> None:
+    module = parse_hlo(TEXT)
+    known = module.entry.instructions
+    known["b"].replace_operand(0, known["p"])
+    assert known["b"] in known["a"].users
+    known["b"].replace_operand(1, known["p"])
+    assert known["b"] not in known["a"].users
+    consistent(module)
+
+
+def test_removal_passes_control_dependencies_on() -> None:
+    module = parse_hlo(TEXT)
+    known = module.entry.instructions
+    known["b"].add_control_predecessor(known["a"])
+    known["c"].replace_operand(0, known["a"])
+    with pytest.raises(ValueError, match="in use"):
+        module.entry.remove(known["a"])
+    module.entry.remove(known["b"])
+    assert list(known["c"].control_predecessors) == [known["a"]]
+    consistent(module)
+
+
+def test_added_names_are_unique_in_the_module() -> None:
+    module = parse_hlo(TEXT)
+    shape = module.entry.root.shape
+    added = module.entry.add(Opcode.NEGATE, shape, (module.entry.root,), name="a")
+    assert added.name == "a.1"
+    other = module.add_computation("e")
+    assert other.name == "e.1"
+
+
+def test_deep_chains_are_walked_without_recursion() -> None:
+    module = parse_hlo("ENTRY e {\n  n0 = f32[] parameter(0)\n" + "".join(
+        [f"  n{i} = f32[] negate(n{i - 1})\n" for i in range(1, 20_000)]) + "}\n")  # fmt: skip
+    order = post_order(module.entry)
+    assert [x.name for x in order] == [f"n{i}" for i in range(20_000)]
+    assert computation_post_order(module) == [module.entry]
+    assert str(parse_hlo(str(module))) == str(module)

@@ -1,0 +1,194 @@
+"""The screen of explain: it fits, its figures add up, and it says what is proved."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support import CORPUS, EXAMPLES
+
+from lowtide.compiler import explain
+from lowtide.frontend.files import read
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.report.drawing import bar, elide, elide_qualified, elide_start, to_ascii
+from lowtide.report.memory import DonationSaving, Ladder
+from lowtide.report.text import LINES, explain_text, quality
+from lowtide.report.units import percentage, unit_for
+
+STEP = """HloModule step, input_output_alias={ {0}: (0, {}, may-alias) }
+
+ENTRY main {
+  w = f32[4000000] parameter(0)
+  x = f32[4000000] parameter(1)
+  g = f32[4000000] multiply(w, x), metadata={source_file="/a/b/step.py" source_line=7}
+  h = f32[4000000] reverse(g), dimensions={0}, metadata={source_file="/a/b/step.py" source_line=8}
+  n = f32[4000000] subtract(w, h), metadata={source_file="/a/b/step.py" source_line=9}
+  ROOT r = (f32[4000000], f32[4000000]) tuple(n, g)
+}
+"""
+WHOLE_MODULES = [*sorted(EXAMPLES.glob("*.xz")), *sorted(CORPUS.glob("*.xz"))]
+SMALL_MODULES = [path for path in WHOLE_MODULES if path.stat().st_size < 50_000]
+
+
+def step_report():
+    return explain(parse_hlo(STEP))
+
+
+def check_screen(text: str, width: int) -> None:
+    lines = text.split("\n")
+    assert len(lines) <= LINES
+    assert max([len(line) for line in lines]) <= width
+    assert not [line for line in lines if line != line.rstrip()]
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("path", SMALL_MODULES, ids=lambda path: path.name.split(".hlo")[0])
+def test_real_modules_fit(path: Path):
+    check_whole(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", WHOLE_MODULES, ids=lambda path: path.name.split(".hlo")[0])
+def test_all_real_modules_fit(path: Path):
+    check_whole(path)
+
+
+def check_whole(path: Path) -> None:
+    report = explain(read(path))
+    for width in (80, 100):
+        text = explain_text(report, width=width)
+        check_screen(text, width)
+        check_table_adds_up(report, text)
+    assert str(report) == explain_text(report)
+
+
+def check_table_adds_up(report, text: str) -> None:
+    """The rows of the table sum to all bytes of the peak, but for rounding."""
+    lines = text.split("\n")
+    start = next(i for i, line in enumerate(lines) if " share " in line)
+    unit = lines[start].split()[0]
+    scale = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[unit]
+    rows = lines[start + 1 : lines.index("", start)]
+    shown = [row.split()[0] for row in rows]
+    total = sum([float(x.replace(",", "")) for x in shown if not x.startswith("<")]) * scale
+    exact = sum([buffer.nbytes for buffer in report.peak.buffers])
+    assert abs(total - exact) <= len(rows) * 0.06 * scale
+
+
+def test_the_screen_of_a_small_step():
+    text = explain_text(step_report())
+    check_screen(text, 100)
+    assert text.startswith("step   6 instructions   ")
+    assert re.search(r"arguments +32\.0 MB +█", text)
+    assert "16.0 MB overwrite donated arguments" in text
+    assert re.search(r"step \d of 6: h \(step\.py:8\)", text)
+    assert "donated arguments" in text
+    assert "/a/b" not in text
+    assert "Not optimized yet" in text
+
+
+def test_limit_gives_rows_and_colour_changes_no_letter():
+    report = step_report()
+    rows = len(explain_text(report).split("\n"))
+    assert len(explain_text(report, limit=1).split("\n")) < rows
+    colored = explain_text(report, color=True)
+    assert "\x1b[" in colored
+    assert re.sub(r"\x1b\[[\d;]*m", "", colored) == explain_text(report)
+
+
+def test_what_is_proved():
+    report = step_report()
+    optimal = replace(report, ladder=Ladder(32_000_000, 32_000_000, 32_000_000))
+    assert "32.0 MB beyond its arguments; no order of this program needs less\n" in str(optimal)
+    loose = replace(report, ladder=Ladder(8_000_000, 32_000_000, 32_000_000))
+    assert "no order of this program needs less than 8.0\n" in str(loose)
+    unknown = replace(report, ladder=Ladder(4, 32_000_000, 32_000_000))
+    assert "the least possible is not known" in str(unknown)
+
+
+@pytest.mark.parametrize(
+    ("ladder", "text"),
+    [
+        (Ladder(100, 100, 100), "optimal"),
+        (Ladder(100, 100, 128), "optimal"),
+        (Ladder(10_000, 10_000, 10_500), "order optimal, packing +5.0%"),
+        (Ladder(10_000, 11_000, 11_000), "order +10% at most, packing optimal"),
+        (Ladder(100_000, 100_001, 100_001), "order +0.1%, packing optimal"),
+        (Ladder(100, 100_000, 200_000), "order unproven, packing +100% at most"),
+        (Ladder(0, 0, 0), "optimal"),
+    ],
+)
+def test_quality(ladder, text):
+    assert quality(ladder, 2) == text
+
+
+def test_donations_of_one_argument_are_one():
+    savings = (
+        DonationSaving(0, "state.params['w']", 1, 9_000_000),
+        DonationSaving(1, "state.params['b']", 1, 3_000_000),
+        DonationSaving(2, "ema['w']", 1, 4_000_000),
+    )
+    text = str(replace(step_report(), donations=savings))
+    assert "donating state and ema saves up to 16.0 MB" in text
+
+
+def test_programs_that_do_nothing():
+    text = str(explain(parse_hlo("HloModule id\nENTRY e { ROOT p = f32[2] parameter(0) }")))
+    check_screen(text, 100)
+    empty = str(explain(parse_hlo("HloModule none\nENTRY e { ROOT t = () tuple() }")))
+    check_screen(empty, 100)
+    assert "No step takes memory" in empty
+
+
+def test_names_of_any_length_fit():
+    name = "n" * 300
+    text = STEP.replace("HloModule step", f"HloModule {name}").replace(" h", f" {name}h")
+    text = text.replace("step.py", f"{name}.py")
+    report = explain(parse_hlo(text))
+    for width in (80, 100):
+        check_screen(explain_text(report, width=width), width)
+
+
+# -- pieces ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("main", "nbytes", "text"),
+    [
+        (0, 0, "0 B"),
+        (9_999, 9_999, "9,999 B"),
+        (10_000, 9_999, "10.0 KB"),
+        (2_531_700_000, 2_531_700_000, "2,531.7 MB"),
+        (2_531_700_000, 49_999, "<0.1 MB"),
+        (2_531_700_000, 50_000, "0.1 MB"),
+        (73_436_353_112, 825_759_744, "0.83 GB"),
+        (10**14, 10**14, "100.00 TB"),
+    ],
+)
+def test_units(main, nbytes, text):
+    assert unit_for(main).text(nbytes) == text
+
+
+def test_percentages():
+    assert [percentage(x, 1000) for x in (0, 1, 4, 5, 500, 1000)] == [
+        "0%", "<1%", "<1%", "1%", "50%", "100%",
+    ]  # fmt: skip
+    assert percentage(0, 0) == "0%"
+
+
+def test_bars():
+    assert bar(0, 8, 4) == ""
+    assert bar(1, 10**12, 4) == "▏"
+    assert bar(8, 8, 4) == "████"
+    assert bar(3, 8, 1) == "▍"
+    assert to_ascii("█▍ é…") == "#| ?~"
+
+
+def test_eliding():
+    assert elide("abcdefgh", 5) == "ab…gh"
+    assert elide("abcdefgh", 8) == "abcdefgh"
+    assert elide("abcdefgh", 1) == "…"
+    assert elide_start("abcdefgh", 4) == "…fgh"
+    assert elide_qualified("Layer.attention", 12) == "attention"
+    assert elide_qualified("Layer.attention", 5) == "atte…"
+    assert elide_qualified("abc", 0) == ""

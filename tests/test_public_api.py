@@ -1,0 +1,78 @@
+"""The names of `import lowtide`: what they are, and that importing them costs nothing."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.support import EXAMPLES
+
+import lowtide
+
+ROOT = Path(__file__).parents[1]
+PROMISED = {
+    "parse_hlo", "read", "verify", "evaluate", "explain", "Options", "LowtideError",
+    "HloTextError", "InvalidModuleError", "UnsupportedOpError", "Module", "__version__",
+}  # fmt: skip
+
+
+def test_every_public_name_exists():
+    assert set(lowtide.__all__) >= PROMISED
+    for name in lowtide.__all__:
+        assert getattr(lowtide, name) is not None
+        assert name in dir(lowtide)
+    with pytest.raises(AttributeError, match="no attribute 'complie'"):
+        _ = lowtide.complie
+
+
+def test_version_is_that_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert lowtide.__version__ == project["version"]
+
+
+def test_import_loads_nothing():
+    code = (
+        "import sys; before = set(sys.modules); import lowtide; lowtide.__version__;"
+        "print(*sorted(set(sys.modules) - before - {'lowtide'}))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    allowed = {"typing", "importlib", "warnings"}
+    assert {name.split(".")[0] for name in found.stdout.split()} <= allowed | set(
+        sys.stdlib_module_names
+    )
+
+
+def test_use_loads_no_optional_library():
+    code = (
+        "import sys, lowtide;"
+        f"print(lowtide.explain({str(EXAMPLES / 'mlp.hlo.xz')!r}));"
+        "bad = {'jax', 'llvmlite', 'onnx', 'ortools', 'google', 'rich', 'typer'};"
+        "sys.exit(' '.join(bad & set(sys.modules)) or 0)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert (found.returncode, found.stderr) == (0, b"")
+
+
+def test_explain_takes_a_path_or_a_module():
+    path = EXAMPLES / "mlp.hlo.xz"
+    module = lowtide.read(path)
+    reports = [lowtide.explain(x) for x in (path, str(path), module)]
+    assert len({report.ladder for report in reports}) == 1
+    assert str(reports[0]).startswith("jit_mlp   49 instructions")
+    assert reports[0].to_json()["schema"] == "lowtide.memory/1"
+    assert lowtide.explain(module, lowtide.Options(stage="input")).ladder == reports[0].ladder
+    with pytest.raises(lowtide.LowtideError, match="no stage 'x'"):
+        lowtide.explain(module, lowtide.Options(stage="x"))
+
+
+def test_explain_verifies():
+    module = lowtide.parse_hlo("HloModule m\nENTRY e { ROOT c = f32[2] constant({1,2}) }")
+    module.entry.root.set_shape(lowtide.read(EXAMPLES / "mlp.hlo.xz").entry.root.shape)
+    with pytest.raises(lowtide.InvalidModuleError):
+        lowtide.explain(module)
