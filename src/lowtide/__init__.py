@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lowtide.api import explain as explain
-    from lowtide.evaluator import evaluate as evaluate
+    from lowtide.evaluator.evaluate import evaluate as evaluate
     from lowtide.frontend.files import read as read
     from lowtide.frontend.hlo_text import parse_hlo as parse_hlo
     from lowtide.ir import HloProtoError as HloProtoError

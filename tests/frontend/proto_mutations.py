@@ -18,13 +18,58 @@ STRINGS = (
     "a" * 300,
     "async-start",
 )
-OPCODES = (
-    "add constant tuple get-tuple-element while conditional fusion call custom-call reduce sort "
-    "all-reduce all-gather all-to-all collective-permute async-start async-done copy-start dot "
-    "convolution gather scatter slice dynamic-slice pad iota broadcast transpose reshape compare "
-    "parameter rng map reduce-window select-and-scatter infeed outfeed send recv send-done domain "
-    "equal-to topk fft triangular-solve scan ragged-dot batch-norm-grad reverse concatenate"
-).split()
+OPCODES = [
+    "add",
+    "constant",
+    "tuple",
+    "get-tuple-element",
+    "while",
+    "conditional",
+    "fusion",
+    "call",
+    "custom-call",
+    "reduce",
+    "sort",
+    "all-reduce",
+    "all-gather",
+    "all-to-all",
+    "collective-permute",
+    "async-start",
+    "async-done",
+    "copy-start",
+    "dot",
+    "convolution",
+    "gather",
+    "scatter",
+    "slice",
+    "dynamic-slice",
+    "pad",
+    "iota",
+    "broadcast",
+    "transpose",
+    "reshape",
+    "compare",
+    "parameter",
+    "rng",
+    "map",
+    "reduce-window",
+    "select-and-scatter",
+    "infeed",
+    "outfeed",
+    "send",
+    "recv",
+    "send-done",
+    "domain",
+    "equal-to",
+    "topk",
+    "fft",
+    "triangular-solve",
+    "scan",
+    "ragged-dot",
+    "batch-norm-grad",
+    "reverse",
+    "concatenate",
+]
 
 
 def damage_bytes(rng: random.Random, data: bytes, other: bytes) -> bytes:

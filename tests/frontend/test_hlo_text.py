@@ -5,12 +5,12 @@ import lzma
 from pathlib import Path
 
 import pytest
+from tests.support import CONFORMANCE, CORPUS, EXAMPLES, needs_shared, read_text
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import HloTextError, Module
 from lowtide.ir.attributes import Compare, Constant, CustomCall, Dot, Fusion, Parameter
 from lowtide.ir.printer import COMPLETE, to_text
-from tests.support import CONFORMANCE, CORPUS, EXAMPLES, needs_shared, read_text
 
 SMALL = """HloModule m, entry_computation_layout={(f32[2]{0})->f32[2]{0}}
 

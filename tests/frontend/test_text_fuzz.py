@@ -7,10 +7,10 @@ import re
 import time
 
 import pytest
+from tests.support import CONFORMANCE, needs_shared
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import HloTextError
-from tests.support import CONFORMANCE, needs_shared
 
 TOKENS = [
     "{", "}", "(", ")", "[", "]", ",", "=", "%", "ROOT ", "f32", "f32[99999999999999999999]", "-1",

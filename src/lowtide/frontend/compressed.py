@@ -20,10 +20,10 @@ _CHUNK_BYTES: Final = 1 << 22
 class _Format(NamedTuple):
     name: str
     magic: bytes
-    open: Callable[[IO[bytes]], IO[bytes]]
+    open: Callable[[IO[bytes]], io.BufferedIOBase]
 
 
-def _gzip_stream(stream: IO[bytes]) -> IO[bytes]:
+def _gzip_stream(stream: IO[bytes]) -> io.BufferedIOBase:
     return gzip.GzipFile(fileobj=stream)
 
 
@@ -68,7 +68,9 @@ def _decompress(form: _Format, data: bytes, file: str, limit_bytes: int) -> byte
         raise InputError(f"the {form.name} data are damaged: {reason}", file=file) from error
 
 
-def _read_up_to(stream: IO[bytes], limit_bytes: int, what: str, file: str) -> bytes:
+def _read_up_to(
+    stream: IO[bytes] | io.BufferedIOBase, limit_bytes: int, what: str, file: str
+) -> bytes:
     parts = []
     size = 0
     while chunk := stream.read(_CHUNK_BYTES):

@@ -161,46 +161,52 @@ class _Printer:
         name = self.computation_names[computation]
         lines.append(f"{entry}%{name} {self._signature(computation)} {{")
         root = computation.root
-        memo = self.attribute_texts
         shape_text = self._shape
-        with_metadata = self.options.metadata
         for x in instructions:
-            operands = x.operands
-            if len(operands) == 1:
-                inside = names[operands[0]]
-            elif operands:
-                inside = self._operands(operands)
-            elif x.opcode is Opcode.PARAMETER or x.opcode is Opcode.CONSTANT:
-                inside = self._special(x)
-            else:
-                inside = ""
-            if x.called_computations or x.control_predecessors or x.opcode in ASYNC:
-                opcode, rest = self._irregular(x)
-            else:
-                opcode = x.opcode.value
-                key = (id(x.attributes), opcode)
-                found = memo.get(key)
-                if found is None or opcode == "compare":
-                    found = memo[key] = _join(attribute_text(x))
-                rest = found
-                if x.annotations is not NO_ANNOTATIONS:
-                    before, behind = annotation_text(x.annotations)
-                    rest += _join(before) + _join(behind)
-            metadata = x.raw_metadata
-            if with_metadata and metadata is not NO_METADATA:
-                frame = metadata.stack_frame_id
-                if frame and self.frames[frame] != frame:
-                    metadata = metadata.with_stack_frame(self.frames[frame])
-                text = metadata.text()
-                if text:
-                    rest += f", metadata={{{text}}}"
-            if x.annotations is not NO_ANNOTATIONS:
-                rest += self._backend_config(x)
-            mark = "ROOT " if x is root else ""
-            lines.append(f"  {mark}{names[x]} = {shape_text(x.shape)} {opcode}({inside}){rest}")
+            opcode, rest = self._attributes(x)
+            mark = "  ROOT " if x is root else "  "
+            shape = shape_text(x.shape)
+            lines.append(f"{mark}{names[x]} = {shape} {opcode}({self._inside(x)}){rest}")
         thread = computation.execution_thread
         suffix = f", execution_thread={quote(thread)}" if thread != ir.MAIN_THREAD else ""
         lines.append(f"}}{suffix}")
+
+    def _inside(self, x: Instruction) -> str:
+        """Return what stands between the parentheses."""
+        operands = x.operands
+        if len(operands) == 1:
+            return self.names[operands[0]]
+        if operands:
+            return self._operands(operands)
+        if x.opcode is Opcode.PARAMETER or x.opcode is Opcode.CONSTANT:
+            return self._special(x)
+        return ""
+
+    def _attributes(self, x: Instruction) -> tuple[str, str]:
+        """Return the opcode as written, and all that stands behind the parentheses."""
+        if x.called_computations or x.control_predecessors or x.opcode in ASYNC:
+            opcode, rest = self._irregular(x)
+        else:
+            opcode = x.opcode.value
+            key = (id(x.attributes), opcode)
+            found = self.attribute_texts.get(key)
+            if found is None or opcode == "compare":
+                found = self.attribute_texts[key] = _join(attribute_text(x))
+            rest = found
+            if x.annotations is not NO_ANNOTATIONS:
+                before, behind = annotation_text(x.annotations)
+                rest += _join(before) + _join(behind)
+        metadata = x.raw_metadata
+        if metadata is not NO_METADATA and self.options.metadata:
+            frame = metadata.stack_frame_id
+            if frame and self.frames[frame] != frame:
+                metadata = metadata.with_stack_frame(self.frames[frame])
+            text = metadata.text()
+            if text:
+                rest += f", metadata={{{text}}}"
+        if x.annotations is not NO_ANNOTATIONS:
+            rest += self._backend_config(x)
+        return opcode, rest
 
     def _shape(self, shape: Shape) -> str:
         return str(shape) if self.options.layouts else shape.text(layout=False)

@@ -26,7 +26,6 @@ class DimensionLevel:
     ordered: bool = True
 
 
-
 @dataclass(frozen=True, slots=True)
 class SplitConfig:
     """Where one dimension is split between memories: `dimension:index,index`."""

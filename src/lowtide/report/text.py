@@ -15,11 +15,14 @@ LINES: Final = 24
 WIDTH: Final = 100
 
 _LEAST_ROWS: Final = 4
+_ROWS_AROUND: Final = 3
+"""The lines of the table that are no rows of it: two above, and one for what is smaller."""
 _NOTE_LINES: Final = 3
 _BAR_WIDTH: Final = 38
 _LEAST_BAR: Final = 8
 _ALIGNMENT: Final = 64
 """Buffers begin at multiples of this many bytes; what that costs is no fault of the packing."""
+_LOOPS: Final = "In loop bodies"
 _NOT_COUNTED: Final = "Not counted: Python, scratch memory of kernels."
 
 
@@ -33,8 +36,13 @@ def explain_text(
     """
     screen = _Screen(report, width, Paint(color=color))
     head = [*screen.title(), "", *screen.split(), "", *screen.ladder(), ""]
-    foot = screen.foot()
-    rows = max(_LEAST_ROWS, LINES - len(head) - len(foot) - 3) if limit is None else limit
+    if limit is not None:
+        return "\n".join([*head, *screen.peak(limit), *screen.foot(_NOTE_LINES)])
+    for note_lines in range(_NOTE_LINES, -1, -1):
+        foot = screen.foot(note_lines)
+        rows = max(1, LINES - len(head) - len(foot) - _ROWS_AROUND)
+        if rows >= _LEAST_ROWS:
+            break
     return "\n".join([*head, *screen.peak(rows), *foot])
 
 
@@ -166,12 +174,12 @@ class _Screen:
 
     # -- the foot --------------------------------------------------------------------------------
 
-    def foot(self) -> list[str]:
+    def foot(self, note_lines: int) -> list[str]:
         """What loops need, what is not counted, and how long it took."""
         lines = self._loops()
         times = f"{_NOT_COUNTED} {_times(self.report)}"
         last = [times] if len(times) <= self.width else [_NOT_COUNTED, _times(self.report)]
-        notes = self._notes()
+        notes = self._notes(note_lines)
         return ["", *lines, *[self.paint("dim", line) for line in [*notes, *last]]]
 
     def _loops(self) -> list[str]:
@@ -180,36 +188,36 @@ class _Screen:
             return []
         loops.sort(key=lambda x: (-x.ladder.arena_bytes, x.name))
         unit = unit_for(loops[0].ladder.arena_bytes)
-        text = f"In loop bodies: {self._loop(loops[0], unit)}"
+        text = f"{_LOOPS}: {self._loop(loops[0], unit)}"
         if len(loops) == 1:
             return [f"{text}."]
         more = f"; {len(loops) - 1} more, at most {unit.text(loops[1].ladder.arena_bytes)}."
         return [text + more] if len(text + more) <= self.width else [f"{text}.", more[2:]]
 
     def _loop(self, loop: ComputationMemory, unit: Unit) -> str:
-        source = loop.caller.source
-        where = ""
-        if source is not None and source.file:
-            where = f" ({elide(place_text(source, function=False), 36)})"
-        figure = unit.text(loop.ladder.arena_bytes)
+        name = elide(loop.caller.name, 20)
         optimal = ", optimal" if loop.ladder.optimal else ""
-        return f"{elide(loop.caller.name, 20)}{where} {figure} per iteration{optimal}"
+        figure = f"{unit.text(loop.ladder.arena_bytes)} per iteration{optimal}"
+        source = loop.caller.source
+        if source is None or not source.file:
+            return f"{name} {figure}"
+        room = self.width - len(name) - len(figure) - len(_LOOPS) - 7
+        return f"{name} ({elide(place_text(source, function=False), room)}) {figure}"
 
-    def _notes(self) -> list[str]:
-        """As many caveats as fit into their lines, from the first on."""
+    def _notes(self, most: int) -> list[str]:
+        """As many caveats as fit into `most` lines, from the first on."""
         caveats = self.report.caveats
-        if not caveats:
-            return []
-        shown: list[str] = []
-        for i, caveat in enumerate(caveats):
-            more = f" ({len(caveats) - i - 1} more in --json)" if i + 1 < len(caveats) else ""
-            sentence = f"{caveat[0].upper()}{caveat[1:]}."
-            lines = textwrap.wrap(f"{' '.join([*shown, sentence])}{more}", self.width)
-            if len(lines) > _NOTE_LINES:
+        candidates = [x for x in caveats if "not counted" not in x]
+        lines: list[str] = []
+        for count in range(1, len(candidates) + 1):
+            text = " ".join([_sentence(caveat) for caveat in candidates[:count]])
+            if count < len(caveats):
+                text += f" ({len(caveats) - count} more in --json)"
+            wrapped = textwrap.wrap(text, self.width)
+            if len(wrapped) > most:
                 break
-            shown.append(sentence)
-        more = f" ({len(caveats) - len(shown)} more in --json)" if len(shown) < len(caveats) else ""
-        return textwrap.wrap(f"{' '.join(shown)}{more}", self.width)[:_NOTE_LINES]
+            lines = wrapped
+        return lines
 
 
 # -- phrases -----------------------------------------------------------------------------------
@@ -254,6 +262,12 @@ def _argument_name(name: str) -> str:
         if character in "[." and i:
             return name[:i]
     return name
+
+
+def _sentence(caveat: str) -> str:
+    first = caveat.split(maxsplit=1)[0]
+    start = caveat[0].upper() if first.isalpha() else caveat[0]
+    return f"{start}{caveat[1:]}."
 
 
 def _and(names: Sequence[str]) -> str:

@@ -98,6 +98,8 @@ class ComputationReader:
         self._by_id[number] = instruction
 
     def _name(self, proto: Any, names: set[str]) -> str:
+        if not proto.name:
+            raise FieldError("the name is empty", "name")
         name = _legal(proto.name)
         if proto.name in names:
             raise FieldError(f"another instruction is named {proto.name[:60]!r}", "name")

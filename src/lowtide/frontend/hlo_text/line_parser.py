@@ -99,6 +99,7 @@ class LineParser:
             position = match.end()
 
     def _parse_line(self, computation: Computation, match: re.Match[str]) -> Instruction | None:
+        """Return the instruction of a line of a known form, None for any other line."""
         _, percent, name, shape_text, opcode_text, inside, rest = match.groups()
         known = computation.instructions
         if name in known or (not percent and name in _RESERVED) or "/*" in rest or "//" in rest:
@@ -112,19 +113,17 @@ class LineParser:
             metadata = LazyMetadata(found[1].rstrip(), int(found[2] or 0), decode_canonical)
             rest = rest[:start] + rest[found.end() + 1 :]
         callees: tuple[str, ...] = ()
-        if "=%" in rest or ", to_apply=" in rest or ", calls=" in rest or ", body=" in rest:
+        if _CALLS.search(rest):
             callees = tuple([m[2] for m in _CALLS.finditer(rest)])
             rest = _CALLS.sub(r", \1=", rest)
-        operand_type = ""
-        operands: tuple[Instruction, ...] = ()
         plain = opcode_text not in ("parameter", "constant")
+        operands: tuple[Instruction, ...] = ()
         if inside and plain:
             try:
                 operands = tuple([known[x.removeprefix("%")] for x in inside.split(", ")])
             except KeyError:
                 return None
-            if opcode_text == "compare":
-                operand_type = operands[0].shape.element_type
+        operand_type = operands[0].shape.element_type if opcode_text == "compare" else ""
         key = (opcode_text, rest, operand_type)
         form = self._forms.get(key)
         shape = self._shapes.get(shape_text)
@@ -134,19 +133,10 @@ class LineParser:
             return None
         if form.arity is not None and len(operands) != form.arity:
             return None
-        attributes = form.attributes
-        if not plain:
-            special = self._special(form.opcode, shape, inside, match)
-            if special is None:
-                return None
-            attributes = special
-        called: tuple[Computation, ...] = ()
-        if callees:
-            computations = self.parser.computations
-            try:
-                called = tuple([computations[x] for x in callees])
-            except KeyError:
-                return None
+        attributes = form.attributes if plain else self._special(form.opcode, shape, inside, match)
+        called = self._called(callees) if callees else ()
+        if attributes is None or called is None:
+            return None
         instruction = computation.append(name, form.opcode, shape, operands, attributes, called)
         instruction.position = match.start(2)
         instruction.annotations = form.annotations
@@ -154,6 +144,13 @@ class LineParser:
             instruction.set_metadata(metadata)
         check_instruction(self.parser.lexer, instruction, match.start(5))
         return instruction
+
+    def _called(self, names: tuple[str, ...]) -> tuple[Computation, ...] | None:
+        computations = self.parser.computations
+        try:
+            return tuple([computations[name] for name in names])
+        except KeyError:
+            return None
 
     def _special(
         self, opcode: Opcode, shape: Shape, inside: str, match: re.Match[str]

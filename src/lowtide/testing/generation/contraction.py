@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
 
 from lowtide.builder import Op
 from lowtide.ir.attributes import (
@@ -12,6 +15,7 @@ from lowtide.ir.attributes import (
     WindowDimension,
 )
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import array_shape
 from lowtide.ops.windows import positions
@@ -112,13 +116,45 @@ REDUCERS: Final = (
 )
 
 
+def identity(opcode: Opcode, element_type: ElementType) -> Array:
+    """Return the scalar that a reducer leaves alone: with others a reduction is not well defined."""
+    dtype = DTYPES[element_type]
+    if opcode in (Opcode.MAXIMUM, Opcode.MINIMUM):
+        return _extreme(element_type, -1 if opcode is Opcode.MAXIMUM else 1)
+    if opcode is Opcode.AND:
+        return np.array(-1 if element_type.is_signed else _unsigned_limit(element_type)).astype(
+            dtype
+        )
+    return np.array(int(opcode is Opcode.MULTIPLY)).astype(dtype)
+
+
+def _extreme(element_type: ElementType, sign: int) -> Array:
+    dtype = DTYPES[element_type]
+    if element_type is E.PRED:
+        return np.array(sign > 0)
+    if element_type.is_integer:
+        half = 1 << element_type.bits - 1
+        limits = (-half, half - 1) if element_type.is_signed else (0, 2 * half - 1)
+        return np.array(limits[sign > 0]).astype(dtype)
+    infinite = np.array(sign * np.inf).astype(dtype)
+    if np.isinf(infinite):
+        return infinite
+    limits_of: Any = ml_dtypes.finfo
+    found = limits_of(dtype)
+    return np.array(found.max if sign > 0 else found.min, dtype)
+
+
+def _unsigned_limit(element_type: ElementType) -> int:
+    return 1 if element_type is E.PRED else (1 << element_type.bits) - 1
+
+
 def reduce(drawing: Drawing) -> Op | None:
     """Draw a reduction along some dimensions."""
     opcode = drawing.choice(REDUCERS)
     operand = drawing.array(lambda t: accepts(opcode, t, 2), ranks=(1, 4))
     if operand is None:
         return None
-    init = drawing.like(array_shape(operand.element_type))
+    init = drawing.builder.constant(identity(opcode, operand.element_type))
     reducer = drawing.reducer(opcode, operand.element_type)
     return drawing.builder.reduce(operand, init, reducer, drawing.subset(operand.rank))
 
@@ -137,7 +173,7 @@ def reduce_pair(drawing: Drawing) -> Op | None:
         return builder.tuple([builder.select(takes_first, a, b), builder.select(takes_first, i, j)])
 
     reducer = drawing.builder.sub_computation("greater", [*scalars, *scalars], greater)
-    inits = [drawing.like(shape) for shape in scalars]
+    inits = [identity(Opcode.MAXIMUM, operand.element_type), identity(Opcode.MINIMUM, E.S32)]
     dimensions = drawing.subset(operand.rank)
     return drawing.builder.reduce([operand, places], inits, reducer, dimensions)
 
@@ -149,7 +185,7 @@ def reduce_window(drawing: Drawing) -> Op | None:
     if operand is None or 0 in operand.dimensions:
         return None
     windows = [_plain(_window(drawing, size, drawing.integer(1, 2))) for size in operand.dimensions]
-    init = drawing.like(array_shape(operand.element_type))
+    init = drawing.builder.constant(identity(opcode, operand.element_type))
     reducer = drawing.reducer(opcode, operand.element_type)
     return drawing.builder.reduce_window(operand, init, reducer, Window(tuple(windows)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -23,9 +23,21 @@ T = TypeVar("T")
 Test = Callable[[Shape], bool]
 
 
+_MEANING: Final[dict[Opcode, Callable[[ElementType], bool]]] = {
+    Opcode.SHIFT_LEFT: lambda t: t.is_integer,
+    Opcode.SHIFT_RIGHT_ARITHMETIC: lambda t: t.is_integer,
+    Opcode.SHIFT_RIGHT_LOGICAL: lambda t: t.is_integer,
+    Opcode.MAXIMUM: lambda t: not t.is_complex,
+    Opcode.MINIMUM: lambda t: not t.is_complex,
+}
+"""For which element types an operation means something, where HLO allows more."""
+
+
 @cache
 def accepts(opcode: Opcode, element_type: ElementType, count: int) -> bool:
     """Whether an elementwise operation takes `count` operands of an element type."""
+    if opcode in _MEANING and not _MEANING[opcode](element_type):
+        return False
     try:
         infer_shape(opcode, [array_shape(element_type)] * count, NO_ATTRIBUTES)
     except ShapeError:
@@ -40,9 +52,9 @@ def small_numbers(element_type: ElementType) -> tuple[int, int]:
     if not element_type.is_integer:
         return -3, 3
     half = 1 << element_type.bits - 1
-    return (
-        (max(-2, -half), min(3, half - 1)) if element_type.is_signed else (0, min(3, 2 * half - 1))
-    )
+    if element_type.is_signed:
+        return max(-2, -half), min(3, half - 1)
+    return 0, min(3, 2 * half - 1)
 
 
 class Drawing:
@@ -145,7 +157,7 @@ class Drawing:
                 return False
             return test is None or test(shape.element_type)
 
-        found = None if self.chance(6) else self.find(fits)
+        found = None if self.chance(10) else self.find(fits)
         if found is not None:
             return found
         element_type = self.element_type(test)
@@ -154,9 +166,32 @@ class Drawing:
         return self.source(array_shape(element_type, self.sizes(self.integer(least, most))))
 
     def like(self, shape: Shape) -> Op:
-        """Return a value of exactly this shape, found or new."""
+        """Return a value of exactly this shape: found, made of another one, or new."""
         found = None if self.chance(8) else self.find(lambda other: other is shape)
-        return self.source(shape) if found is None else found
+        if found is not None:
+            return found
+        derived = self._derived(shape) if shape.is_array and not self.chance(3) else None
+        return self.source(shape) if derived is None else derived
+
+    def _derived(self, shape: Shape) -> Op | None:
+        """Return a value of the pool, converted and reshaped or broadcast to a shape."""
+        element_type, count = shape.element_type, shape.element_count
+
+        def fits(other: Shape) -> bool:
+            if not other.is_array or other.element_type.is_complex > element_type.is_complex:
+                return False
+            return other.rank == 0 or other.element_count == count
+
+        op = self.find(fits)
+        if op is None:
+            return None
+        if op.element_type is not element_type:
+            op = self.add(self.builder.convert(op, element_type))
+        if op.dimensions == shape.dimensions:
+            return op
+        if op.rank:
+            return self.add(self.builder.reshape(op, shape.dimensions))
+        return self.add(self.builder.broadcast(op, shape.dimensions, []))
 
     def source(self, shape: Shape) -> Op:
         """Return a new value of a shape: a parameter, a constant, a broadcast or an iota."""
