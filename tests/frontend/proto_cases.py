@@ -4,6 +4,28 @@ import base64
 import json
 import subprocess
 import sys
+from typing import Any
+
+from lowtide.frontend.hlo_proto import write_hlo_module_proto
+from lowtide.frontend.hlo_proto.messages import message_classes
+from lowtide.frontend.hlo_text import parse_hlo
+
+SMALL = """
+HloModule small
+
+callee {
+  ROOT x = f32[3]{0} parameter(0)
+}
+
+ENTRY main {
+  p = f32[3]{0} parameter(0)
+  c = f32[3]{0} constant({1,2,3})
+  a = f32[3]{0} add(p, c), metadata={op_name="sum"}
+  k = f32[3]{0} call(a), to_apply=callee
+  ROOT m = f32[3]{0} multiply(k, c)
+}
+"""
+"""A module with a constant, metadata and a call."""
 
 CASES = {
     "literals": """
@@ -17,7 +39,7 @@ ENTRY main {
   d = pred[3]{0} constant({1,0,1})
   e = s64[2]{0} constant({-9223372036854775808,9223372036854775807})
   f = u64[] constant(18446744073709551615)
-  g = s4[3]{0:E(4)} constant({-8,7,-1})
+  g = s4[3]{0} constant({-8,7,-1})
   h = u2[3]{0} constant({0,3,2})
   i = bf16[2]{0} constant({1.5,-2})
   j = f16[] constant(65504)
@@ -206,22 +228,36 @@ ENTRY main {
   p = f32[8]{0} parameter(0)
   z = f32[8]{0} constant({8,7,6,5,4,3,2,1})
   f = f32[8]{0} fusion(p), kind=kLoop, calls=fused, output_to_operand_aliasing={{}: (0, {})}
-  start = ((f32[8]{0}), f32[8]{0}, u32[]) async-start(f), calls=async_computation
+  start = ((f32[8]{0}), f32[8]{0}, u32[]) async-start(f), calls=async_computation,
+    async_execution_thread="worker"
   update = ((f32[8]{0}), f32[8]{0}, u32[]) async-update(start)
   cs = (f32[8]{0}, f32[8]{0}, u32[]) copy-start(z), cross_program_prefetch_index=0
   done = f32[8]{0} async-done(update)
   cd = f32[8]{0} copy-done(cs)
   cc = f32[8]{0} custom-call(done, cd), custom_call_target="g", custom_call_has_side_effect=true,
     operand_layout_constraints={f32[8]{0}, f32[8]{0}}, api_version=API_VERSION_TYPED_FFI,
-    schedule=SCHEDULE_EARLIEST, backend_config="\\"quoted\\""
-  cl = f32[8]{0} call(cc), to_apply=fused2, is_composite=true
-  ROOT s = f32[8]{0} sine-start(cl)
+    schedule=SCHEDULE_EARLIEST, backend_config="it's \\"quoted\\""
+  ROOT cl = f32[8]{0} call(cc), to_apply=composite, is_composite=true,
+    frontend_attributes={composite.name="a.b",composite.attributes={},composite.version="1"}
 }
-""".replace("  ROOT s = f32[8]{0} sine-start(cl)\n", "")
-    .replace("  cl =", "  ROOT cl =")
-    .replace("ENTRY", "fused2 {\n  ROOT p = f32[8]{0} parameter(0)\n}\n\nENTRY"),
+""",
 }
 """Modules by name, in the order of their instructions for the one that is scheduled."""
+
+
+def message_of(text: str) -> Any:
+    return message_classes()["HloModuleProto"].FromString(write_hlo_module_proto(parse_hlo(text)))
+
+
+def entry_of(message: Any) -> Any:
+    return message.computations[-1]
+
+
+def instruction(message: Any, name: str) -> Any:
+    found = [i for c in message.computations for i in c.instructions if i.name == name]
+    assert len(found) == 1
+    return found[0]
+
 
 _ORACLE = """
 import base64, json, sys

@@ -4,6 +4,7 @@ import random
 from typing import Any
 
 from lowtide.frontend.hlo_proto.messages import message_classes
+from lowtide.ir import Opcode
 
 NUMBERS = (0, 1, 2, 3, 7, 63, 255, 2**16, 2**20, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1)
 STRINGS = (
@@ -18,58 +19,7 @@ STRINGS = (
     "a" * 300,
     "async-start",
 )
-OPCODES = [
-    "add",
-    "constant",
-    "tuple",
-    "get-tuple-element",
-    "while",
-    "conditional",
-    "fusion",
-    "call",
-    "custom-call",
-    "reduce",
-    "sort",
-    "all-reduce",
-    "all-gather",
-    "all-to-all",
-    "collective-permute",
-    "async-start",
-    "async-done",
-    "copy-start",
-    "dot",
-    "convolution",
-    "gather",
-    "scatter",
-    "slice",
-    "dynamic-slice",
-    "pad",
-    "iota",
-    "broadcast",
-    "transpose",
-    "reshape",
-    "compare",
-    "parameter",
-    "rng",
-    "map",
-    "reduce-window",
-    "select-and-scatter",
-    "infeed",
-    "outfeed",
-    "send",
-    "recv",
-    "send-done",
-    "domain",
-    "equal-to",
-    "topk",
-    "fft",
-    "triangular-solve",
-    "scan",
-    "ragged-dot",
-    "batch-norm-grad",
-    "reverse",
-    "concatenate",
-]
+OPCODES = [*[opcode.value for opcode in Opcode], "equal-to"]
 
 
 def damage_bytes(rng: random.Random, data: bytes, other: bytes) -> bytes:

@@ -96,22 +96,8 @@ class Computation:
     ) -> Instruction:
         """Create an instruction; `name` (default: the opcode) gets a number where it is taken."""
         unique = self.module.instruction_names.unique(name or opcode.value)
-        instruction = Instruction(
-            unique,
-            opcode,
-            shape,
-            operands,
-            attributes,
-            called_computations,
-            self,
-            self._next_id,
-        )
-        self._next_id += 1
-        self.instructions[unique] = instruction
-        if opcode is Opcode.PARAMETER:
-            self._insert_parameter(instruction)
         self.version += 1
-        return instruction
+        return self.append(unique, opcode, shape, operands, attributes, called_computations)
 
     def append(
         self,

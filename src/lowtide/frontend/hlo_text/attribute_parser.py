@@ -9,7 +9,6 @@ from typing import Final
 from lowtide.frontend.hlo_text.lexer import Kind, Lexer
 from lowtide.frontend.hlo_text.shape_parser import parse_shape, parse_shape_index
 from lowtide.frontend.hlo_text.sharding_parser import (
-    parse_braced_integers,
     parse_integer_groups,
     parse_sharding,
 )
@@ -86,13 +85,13 @@ def choice_in_quotes(values: Iterable[str], what: str) -> Callable[[Lexer], str]
 
 def braced_integers(lexer: Lexer) -> tuple[int, ...]:
     """Take `{1,2}`."""
-    return parse_braced_integers(lexer)
+    return lexer.integers("{}")
 
 
 def one_braced_integer(lexer: Lexer) -> int:
     """Take `{1}`."""
     start = lexer.start
-    values = parse_braced_integers(lexer)
+    values = lexer.integers("{}")
     if len(values) != 1:
         lexer.fail(f"expected one dimension in braces, found {len(values)}", start)
     return values[0]

@@ -238,6 +238,18 @@ class Lexer:
         self.advance()
         return value if value < 2**63 else value - 2**64
 
+    def integers(self, brackets: str, what: str = "an integer") -> tuple[int, ...]:
+        """Take integers separated by commas between two brackets, e.g. `{1,2}` for "{}"."""
+        opening, closing = brackets[0], brackets[1]
+        self.expect(opening)
+        values = []
+        while not self.at(closing):
+            values.append(self.integer(what))
+            if not self.eat(","):
+                break
+        self.expect(closing)
+        return tuple(values)
+
     def string(self, what: str = "a string") -> str:
         """Take a string."""
         return self._take(Kind.STRING, what)

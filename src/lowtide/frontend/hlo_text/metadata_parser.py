@@ -52,22 +52,11 @@ def _parse_fields(lexer: Lexer) -> Metadata:
         elif key == "metadata_payload":
             fields["payload"] = lexer.string().encode("latin-1", "replace")
         elif key == "profile_type":
-            fields["profile_type"] = _parse_integers(lexer)
+            fields["profile_type"] = lexer.integers("{}")
         else:
             fields[key] = lexer.integer()
         lexer.eat(",")
     return Metadata(**fields)  # type: ignore[arg-type]
-
-
-def _parse_integers(lexer: Lexer) -> tuple[int, ...]:
-    lexer.expect("{")
-    values = []
-    while not lexer.at("}"):
-        values.append(lexer.integer())
-        if not lexer.eat(","):
-            break
-    lexer.expect("}")
-    return tuple(values)
 
 
 def parse_metadata_list(lexer: Lexer) -> tuple[Metadata, ...]:

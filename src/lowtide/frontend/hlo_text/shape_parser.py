@@ -266,11 +266,4 @@ def _parse_splits(lexer: Lexer) -> tuple[SplitConfig, ...]:
 
 def parse_shape_index(lexer: Lexer) -> ShapeIndex:
     """Take a path into a tuple, `{1,0}`."""
-    lexer.expect("{", "at the start of a shape index")
-    index = []
-    while not lexer.at("}"):
-        index.append(lexer.integer("an index"))
-        if not lexer.eat(","):
-            break
-    lexer.expect("}", "at the end of the shape index")
-    return tuple(index)
+    return lexer.integers("{}", "an index")

@@ -103,7 +103,7 @@ def _parse_field(lexer: Lexer, fields: dict[str, object]) -> None:
 
 
 def _parse_devices(lexer: Lexer, fields: dict[str, object]) -> None:
-    fields["tile_dimensions"] = _parse_sizes(lexer)
+    fields["tile_dimensions"] = lexer.integers("[]", "a size")
     if lexer.at("<="):
         fields["devices"] = parse_iota_devices(lexer)
         return
@@ -139,22 +139,11 @@ def _parse_subgroups(lexer: Lexer) -> tuple[ShardingKind, ...]:
     return tuple(kinds)
 
 
-def _parse_sizes(lexer: Lexer) -> tuple[int, ...]:
-    lexer.expect("[")
-    sizes = []
-    while not lexer.at("]"):
-        sizes.append(lexer.integer("a size"))
-        if not lexer.eat(","):
-            break
-    lexer.expect("]")
-    return tuple(sizes)
-
-
 def parse_iota_devices(lexer: Lexer) -> IotaDevices:
     """Take `<=[4,2]T(1,0)`."""
     start = lexer.start
     lexer.expect("<=")
-    reshape_dims = _parse_sizes(lexer)
+    reshape_dims = lexer.integers("[]", "a size")
     if any(size < 1 for size in reshape_dims) or not reshape_dims:
         lexer.fail("the sizes behind '<=' are 1 or more", start)
     _check_device_count(lexer, math.prod(reshape_dims), start)
@@ -174,21 +163,10 @@ def _parse_permutation(lexer: Lexer, rank: int) -> tuple[int, ...]:
         return ()
     start = lexer.start
     lexer.advance()
-    permutation = tuple(_parse_parenthesized(lexer))
+    permutation = lexer.integers("()")
     if sorted(permutation) != list(range(rank)):
         lexer.fail(f"T(...) must be a permutation of 0 to {rank - 1}", start)
     return permutation
-
-
-def _parse_parenthesized(lexer: Lexer) -> list[int]:
-    lexer.expect("(")
-    values = []
-    while not lexer.at(")"):
-        values.append(lexer.integer())
-        if not lexer.eat(","):
-            break
-    lexer.expect(")")
-    return values
 
 
 # -- named meshes ------------------------------------------------------------------------------
@@ -231,7 +209,7 @@ def _parse_device_ids(lexer: Lexer) -> IotaDevices | tuple[int, ...] | None:
     lexer.attribute_name()
     lexer.expect("(")
     if lexer.at("["):
-        reshape_dims = _parse_sizes(lexer)
+        reshape_dims = lexer.integers("[]", "a size")
         _check_device_count(lexer, math.prod(reshape_dims), lexer.start)
         devices: IotaDevices | tuple[int, ...] = IotaDevices(
             reshape_dims, _parse_permutation(lexer, len(reshape_dims))
@@ -351,7 +329,7 @@ def parse_replica_groups(lexer: Lexer) -> ReplicaGroups:
 
 def _parse_iota_groups(lexer: Lexer) -> IotaReplicaGroups:
     start = lexer.start
-    sizes = _parse_sizes(lexer)
+    sizes = lexer.integers("[]", "a size")
     if len(sizes) != 2 or min(sizes) < 0:
         lexer.fail("expected [groups,devices per group]", start)
     _check_device_count(lexer, sizes[0] * sizes[1], start)
@@ -364,20 +342,8 @@ def parse_integer_groups(lexer: Lexer) -> tuple[tuple[int, ...], ...]:
     lexer.expect("{")
     groups = []
     while lexer.at("{"):
-        groups.append(parse_braced_integers(lexer))
+        groups.append(lexer.integers("{}"))
         if not lexer.eat(","):
             break
     lexer.expect("}")
     return tuple(groups)
-
-
-def parse_braced_integers(lexer: Lexer) -> tuple[int, ...]:
-    """Take `{1,2,3}`."""
-    lexer.expect("{")
-    values = []
-    while not lexer.at("}"):
-        values.append(lexer.integer())
-        if not lexer.eat(","):
-            break
-    lexer.expect("}")
-    return tuple(values)

@@ -80,12 +80,19 @@ def map_scalars(drawing: Drawing, steps: Steps) -> Op | None:
         return None
     operands = [operand]
     for _ in range(drawing.integer(0, 1)):
-        element_type = drawing.element_type()
+        element_type = drawing.element_type(
+            lambda t: t is operand.element_type or not t.is_floating
+        )
         if element_type is not None:
             operands.append(drawing.like(array_shape(element_type, operand.dimensions)))
     scalars = [array_shape(op.element_type) for op in operands]
     mapped = body(drawing, "mapped", scalars, steps)
     return drawing.builder.map(operands, mapped)
+
+
+def _same_precision(kind: ElementType) -> Callable[[ElementType], bool]:
+    """Return the types that a map may mix with `kind`: XLA's backends refuse two precisions."""
+    return lambda t: t is kind or not t.is_floating
 
 
 # -- loops and branches ------------------------------------------------------------------------

@@ -117,15 +117,13 @@ REDUCERS: Final = (
 
 
 def identity(opcode: Opcode, element_type: ElementType) -> Array:
-    """Return the scalar that a reducer leaves alone: with others a reduction is not well defined."""
-    dtype = DTYPES[element_type]
-    if opcode in (Opcode.MAXIMUM, Opcode.MINIMUM):
-        return _extreme(element_type, -1 if opcode is Opcode.MAXIMUM else 1)
-    if opcode is Opcode.AND:
-        return np.array(-1 if element_type.is_signed else _unsigned_limit(element_type)).astype(
-            dtype
-        )
-    return np.array(int(opcode is Opcode.MULTIPLY)).astype(dtype)
+    """Return the scalar that a reducer leaves as it is: XLA defines no reduction from others."""
+    if opcode is Opcode.MAXIMUM:
+        return _extreme(element_type, -1)
+    if opcode is Opcode.MINIMUM:
+        return _extreme(element_type, 1)
+    value = {Opcode.MULTIPLY: 1, Opcode.AND: -1}.get(opcode, 0)
+    return np.array(value).astype(DTYPES[element_type])
 
 
 def _extreme(element_type: ElementType, sign: int) -> Array:
@@ -142,10 +140,6 @@ def _extreme(element_type: ElementType, sign: int) -> Array:
     limits_of: Any = ml_dtypes.finfo
     found = limits_of(dtype)
     return np.array(found.max if sign > 0 else found.min, dtype)
-
-
-def _unsigned_limit(element_type: ElementType) -> int:
-    return 1 if element_type is E.PRED else (1 << element_type.bits) - 1
 
 
 def reduce(drawing: Drawing) -> Op | None:

@@ -29,6 +29,8 @@ _MEANING: Final[dict[Opcode, Callable[[ElementType], bool]]] = {
     Opcode.SHIFT_RIGHT_LOGICAL: lambda t: t.is_integer,
     Opcode.MAXIMUM: lambda t: not t.is_complex,
     Opcode.MINIMUM: lambda t: not t.is_complex,
+    Opcode.SIGN: lambda t: not t.is_unsigned,
+    Opcode.POWER: lambda t: not t.is_integer,
 }
 """For which element types an operation means something, where HLO allows more."""
 
