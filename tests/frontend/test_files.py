@@ -129,18 +129,18 @@ def test_dump_directory_takes_the_last_stage(tmp_path):
     assert found.file.endswith("cpu_after_optimizations.hlo.pb")
 
 
-def test_dump_directory_with_several_modules_lists_them(tmp_path):
+def test_newest_module_of_a_dump_directory_is_taken_and_the_others_listed(tmp_path):
     for number in range(13):
         path = tmp_path / f"module_{number:04}.jit_f.before_optimizations.txt"
         path.write_bytes(named(f"jit_f{number}"))
         os.utime(path, (number, number))
-    with pytest.raises(InputError) as error:
-        read(tmp_path)
-    lines = str(error.value).splitlines()
-    assert "13 modules" in lines[0]
-    assert "module_0012" in lines[1]
-    assert "module_0003" in lines[10]
-    assert lines[-1].strip() == "and 3 more"
+    found = read_input(tmp_path)
+    assert found.module.name == "jit_f12"
+    lines = found.others.splitlines()
+    assert "other modules" in lines[0]
+    assert "module_0011" in lines[1]
+    assert "module_0002" in lines[10]
+    assert lines[-1].strip() == "and 2 more"
 
 
 def test_directory_with_one_lonely_protobuf(tmp_path):

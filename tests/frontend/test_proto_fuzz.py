@@ -88,4 +88,4 @@ def test_damaged_real_modules(fuzz_seconds: float) -> None:
     with lzma.open(CONFORMANCE / "hlo_text.jsonl.xz", "rt") as lines:
         records = [json.loads(line) for line in lines]
     texts = [r["text"] for r in records if r["accepted"] and len(r["text"]) < 5000]
-    fuzz(bare([t for t in texts if "{...}" not in t][::3]), 10_000, 3, fuzz_seconds)
+    fuzz(bare([t for t in texts if "..." not in t][::3]), 10_000, 3, fuzz_seconds)

@@ -18,6 +18,8 @@ def load(path: str) -> ModuleInput:
         check(found)
     if os.path.isdir(path):
         note(f"reading {found.file}")
+        if found.others:
+            note(found.others)
     return found
 
 

@@ -1,7 +1,7 @@
 """Which file of an XLA dump directory is meant.
 
 XLA names the files of one module `module_0001.jit_f.STAGE.EXTENSION`. The stages of a module are
-one module here, of which the last one counts; a directory with several modules needs a choice.
+one module here, of which the last one counts. Of several modules the newest is meant.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ class ModuleFile:
         return self.stage, self.path.name.endswith(".pb"), self.modified, self.path.name
 
 
-def find_module(directory: Path) -> Path:
-    """Return the file with the last stage of the one module in `directory`.
+def find_module(directory: Path) -> tuple[Path, str]:
+    """Return the file with the last stage of the newest module, and a list of the others.
 
-    Raises InputError for a directory without modules, and for one with several, which it lists.
+    The list is text for the user, "" where there is no other module. Raises InputError for a
+    directory without modules.
     """
     modules: dict[str, ModuleFile] = {}
     for found in _module_files(directory):
@@ -57,14 +58,14 @@ def find_module(directory: Path) -> Path:
             "XLA_FLAGS=--xla_dump_to=DIR writes them",
             file=str(directory),
         )
-    if len(modules) > 1:
-        raise InputError(_choices(list(modules.values())), file=str(directory))
-    return next(iter(modules.values())).path
+    newest, *others = sorted(
+        modules.values(), key=lambda x: (x.modified, x.path.name), reverse=True
+    )
+    return newest.path, _choices(others) if others else ""
 
 
 def _choices(modules: list[ModuleFile]) -> str:
-    modules.sort(key=lambda x: (-x.modified, x.path.name))
-    lines = [f"{len(modules)} modules in this directory; give the path of one, newest first:"]
+    lines = ["other modules in this directory, newest first; give the path of one to read it:"]
     lines += [f"  {_kilobytes(x.nbytes):>12}  {x.path}" for x in modules[:_LISTED]]
     if len(modules) > _LISTED:
         lines.append(f"  {'':>12}  and {len(modules) - _LISTED} more")

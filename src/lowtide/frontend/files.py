@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,16 +43,17 @@ class ModuleInput:
     """A module, the file that it was read from, and the arguments that the file holds.
 
     `arguments` are the leaves of the parameters, depth first; None where the file has none: only
-    snapshots do.
+    snapshots do. `others` lists the other modules of a dump directory, as text; "" for none.
     """
 
     module: Module
     file: str
     arguments: Sequence[Array] | None = None
+    others: str = ""
 
 
 def read(path: str | os.PathLike[str]) -> Module:
-    """Return the module in a file: HLO text, protobuf, or an XLA dump directory with one module.
+    """Return the module in a file: HLO text, protobuf, or the newest of an XLA dump directory.
 
     Files that are compressed with xz or gzip are opened too; "-" is standard input. The module is
     not verified. Raises InputError, or HloTextError for a place in a text.
@@ -71,14 +72,14 @@ def read_input(path: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> 
     if not name:
         raise InputError("expected a path, found an empty one")
     try:
-        file = Path(name)
+        file, others = Path(name), ""
         if file.is_dir():
-            file = find_module(file)
+            file, others = find_module(file)
         with file.open("rb") as stream:
             data = read_bytes(stream, str(file), limit_bytes)
     except (OSError, ValueError) as error:
         raise InputError(_reason(error), file=name) from error
-    return _parse(data, str(file))
+    return replace(_parse(data, str(file)), others=others)
 
 
 def _reason(error: OSError | ValueError) -> str:

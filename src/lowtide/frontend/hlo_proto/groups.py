@@ -72,12 +72,14 @@ def write_groups(groups: ReplicaGroups, proto: Any) -> None:
     """Write replica groups into the oneof of a HloInstructionProto."""
     if isinstance(groups, IotaReplicaGroups):
         written = proto.iota_collective_device_list
+        written.SetInParent()
         written.num_replica_groups = groups.num_groups
         written.num_devices_per_group = groups.group_size
         written.iota_reshape_dims.extend(groups.devices.reshape_dims)
         written.iota_transpose_perm.extend(iota_order(groups.devices))
     elif isinstance(groups, MeshReplicaGroups):
         written = proto.mesh_axes_replica_group_list
+        written.SetInParent()
         write_mesh(groups.mesh, written.mesh)
         write_axes(groups.axes, groups.mesh, written.axes)
     else:

@@ -101,6 +101,7 @@ def read_mesh(proto: Any) -> Mesh:
 
 def write_mesh(mesh: Mesh, proto: Any) -> None:
     """Write a mesh into a MeshProto."""
+    proto.SetInParent()
     if mesh.maximal_device is not None:
         proto.device_ids.append(mesh.maximal_device)
         return

@@ -10,7 +10,7 @@ from lowtide.ir.shape import Shape, array_shape, tuple_shape
 from lowtide.testing.generation.drawing import Drawing
 
 Steps = Callable[[Drawing, int], None]
-"""Draws a number of operations into a drawing."""
+"""Draws operations into a drawing, up to a number of them."""
 
 
 def _operands(drawing: Drawing, most: int = 3) -> list[Op]:
@@ -37,7 +37,7 @@ def body(
         op = child.add(child.builder.parameter(number, shape))
         if shape.is_tuple:
             child.pool += list(op)
-    steps(child, drawing.integer(0, 4))
+    steps(child, 4)
     if results is not None:
         root = child.builder.tuple([child.like(shape) for shape in results])
     else:
@@ -111,7 +111,7 @@ def while_loop(drawing: Drawing, steps: Steps) -> Op | None:
     )
     first, *rest = child.builder.parameter(0, state)
     child.pool += rest
-    steps(child, drawing.integer(0, 4))
+    steps(child, 4)
     results = [child.like(shape) for shape in shapes]
     stepped = child.builder.build_computation(child.builder.tuple([first + 1, *results]))
     init = drawing.builder.tuple([drawing.builder.constant(0), *operands])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import ml_dtypes
@@ -19,7 +20,7 @@ from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import array_shape
 from lowtide.ops.windows import positions
-from lowtide.testing.generation.drawing import Drawing, accepts
+from lowtide.testing.generation.drawing import Drawing
 
 E = ElementType
 
@@ -69,7 +70,8 @@ def convolution(drawing: Drawing) -> Op | None:
     kernel = [features // groups, outputs, *[drawing.integer(1, 3) for _ in range(spatial)]]
     roles = [drawing.permutation(spatial + 2) for _ in range(3)]
     windows = [
-        _window(drawing, base, size) for base, size in zip(sizes[2:], kernel[2:], strict=True)
+        replace(_window(drawing, base, size), reversal=drawing.chance(6))
+        for base, size in zip(sizes[2:], kernel[2:], strict=True)
     ]
     lhs = drawing.like(array_shape(element_type, _placed(sizes, roles[0])))
     rhs = drawing.like(array_shape(element_type, _placed(kernel, roles[1])))
@@ -89,16 +91,15 @@ def _placed(sizes: list[int], places: list[int]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def _window(drawing: Drawing, base: int, size: int, *, is_dilated: bool = True) -> WindowDimension:
+def _window(drawing: Drawing, base: int, size: int) -> WindowDimension:
     """Return a window with at least one position over `base` elements."""
     window = WindowDimension(
         size,
         1 + drawing.chance(3),
         drawing.integer(0, 1),
         drawing.integer(0, 1),
-        1 + (is_dilated and drawing.chance(5)),
-        1 + (is_dilated and drawing.chance(5)),
-        is_dilated and drawing.chance(6),
+        1 + drawing.chance(5),
+        1 + drawing.chance(5),
     )
     return window if positions(base, window) else WindowDimension(size, 1, size, size)
 
@@ -114,6 +115,11 @@ REDUCERS: Final = (
     Opcode.OR,
     Opcode.XOR,
 )
+
+
+def _reduces(drawing: Drawing, opcode: Opcode, element_type: ElementType) -> bool:
+    """Whether a reducer has an identity: the type of scales, f8e8m0fnu, has no zero."""
+    return element_type is not E.F8E8M0FNU and drawing.accepts(opcode, element_type, 2)
 
 
 def identity(opcode: Opcode, element_type: ElementType) -> Array:
@@ -145,7 +151,7 @@ def _extreme(element_type: ElementType, sign: int) -> Array:
 def reduce(drawing: Drawing) -> Op | None:
     """Draw a reduction along some dimensions."""
     opcode = drawing.choice(REDUCERS)
-    operand = drawing.array(lambda t: accepts(opcode, t, 2), ranks=(1, 4))
+    operand = drawing.array(lambda t: _reduces(drawing, opcode, t), ranks=(1, 4))
     if operand is None:
         return None
     init = drawing.builder.constant(identity(opcode, operand.element_type))
@@ -175,25 +181,20 @@ def reduce_pair(drawing: Drawing) -> Op | None:
 def reduce_window(drawing: Drawing) -> Op | None:
     """Draw a reduction within the positions of a window."""
     opcode = drawing.choice(REDUCERS[:4])
-    operand = drawing.array(lambda t: accepts(opcode, t, 2), ranks=(1, 3))
+    operand = drawing.array(lambda t: _reduces(drawing, opcode, t), ranks=(1, 3))
     if operand is None or 0 in operand.dimensions:
         return None
-    windows = [_plain(_window(drawing, size, drawing.integer(1, 2))) for size in operand.dimensions]
+    windows = [_window(drawing, size, drawing.integer(1, 2)) for size in operand.dimensions]
     init = drawing.builder.constant(identity(opcode, operand.element_type))
     reducer = drawing.reducer(opcode, operand.element_type)
     return drawing.builder.reduce_window(operand, init, reducer, Window(tuple(windows)))
 
 
-def _plain(window: WindowDimension) -> WindowDimension:
-    """Return the window without reversal, which only convolutions have."""
-    return WindowDimension(
-        window.size,
-        window.stride,
-        window.padding_low,
-        window.padding_high,
-        window.window_dilation,
-        window.base_dilation,
-    )
+def _selecting_window(drawing: Drawing, base: int) -> WindowDimension:
+    """Return a window each position of which holds an element, as a choice among them needs."""
+    size = drawing.integer(1, min(2, base))
+    low, high = drawing.integer(0, size - 1), drawing.integer(0, size - 1)
+    return WindowDimension(size, 1 + drawing.chance(3), low, high)
 
 
 def select_and_scatter(drawing: Drawing) -> Op | None:
@@ -201,10 +202,7 @@ def select_and_scatter(drawing: Drawing) -> Op | None:
     operand = drawing.array(lambda t: t in (E.F32, E.S32, E.F64), ranks=(1, 3))
     if operand is None or 0 in operand.dimensions:
         return None
-    windows = [
-        _window(drawing, size, drawing.integer(1, 2), is_dilated=False)
-        for size in operand.dimensions
-    ]
+    windows = [_selecting_window(drawing, size) for size in operand.dimensions]
     slid = tuple(
         [positions(size, window) for size, window in zip(operand.dimensions, windows, strict=True)]
     )

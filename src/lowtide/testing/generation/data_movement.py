@@ -9,7 +9,7 @@ from lowtide.ir.attributes import Gather, Scatter
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape, array_shape
-from lowtide.testing.generation.drawing import Drawing, accepts
+from lowtide.testing.generation.drawing import Drawing
 
 E = ElementType
 
@@ -186,7 +186,7 @@ SCATTER_OPCODES = (Opcode.ADD, Opcode.MAXIMUM, Opcode.MINIMUM)
 def scatter(drawing: Drawing) -> Op | None:
     """Draw a scatter of windows at index vectors, combined in an order that does not matter."""
     opcode = drawing.choice(SCATTER_OPCODES)
-    operand = drawing.array(lambda t: accepts(opcode, t, 2), ranks=(1, 3))
+    operand = drawing.array(lambda t: drawing.accepts(opcode, t, 2), ranks=(1, 3))
     if operand is None or 0 in operand.dimensions:
         return None
     mapped = drawing.permutation(operand.rank)[: drawing.integer(1, operand.rank)]

@@ -31,20 +31,21 @@ _MEANING: Final[dict[Opcode, Callable[[ElementType], bool]]] = {
     Opcode.MINIMUM: lambda t: not t.is_complex,
     Opcode.SIGN: lambda t: not t.is_unsigned,
     Opcode.POWER: lambda t: not t.is_integer,
+    Opcode.REMAINDER: lambda t: not t.is_complex,
 }
 """For which element types an operation means something, where HLO allows more."""
 
 
 @cache
-def accepts(opcode: Opcode, element_type: ElementType, count: int) -> bool:
-    """Whether an elementwise operation takes `count` operands of an element type."""
+def result_type(opcode: Opcode, element_type: ElementType, count: int) -> ElementType | None:
+    """Return what an elementwise operation makes of `count` operands of a type; None: refuses."""
     if opcode in _MEANING and not _MEANING[opcode](element_type):
-        return False
+        return None
     try:
-        infer_shape(opcode, [array_shape(element_type)] * count, NO_ATTRIBUTES)
+        result = infer_shape(opcode, [array_shape(element_type)] * count, NO_ATTRIBUTES)
     except ShapeError:
-        return False
-    return True
+        return None
+    return result.element_type
 
 
 def small_numbers(element_type: ElementType) -> tuple[int, int]:
@@ -128,6 +129,11 @@ class Drawing:
             return None
         common = [x for x in allowed if x in COMMON_TYPES]
         return self.choice(common if common and not self.chance(3) else allowed)
+
+    def accepts(self, opcode: Opcode, element_type: ElementType, count: int) -> bool:
+        """Whether an elementwise operation stays within the types of the recipe, or makes pred."""
+        result = result_type(opcode, element_type, count)
+        return result is ElementType.PRED or result in self.recipe.element_types
 
     # -- operands ------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from lowtide.builder import Op
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape, array_shape
-from lowtide.testing.generation.drawing import Drawing, accepts
+from lowtide.testing.generation.drawing import Drawing
 
 E = ElementType
 
@@ -58,19 +58,26 @@ TRANSCENDENTAL: Final = (
     Opcode.COSINE,
     Opcode.TAN,
     Opcode.ERF,
+    Opcode.SINH,
+    Opcode.COSH,
+    Opcode.ASIN,
+    Opcode.ACOS,
+    Opcode.ASINH,
+    Opcode.ACOSH,
+    Opcode.ATANH,
 )
 TRANSCENDENTAL_BINARY: Final = (Opcode.POWER, Opcode.ATAN2)
 
 
 def _unary(drawing: Drawing, opcodes: tuple[Opcode, ...]) -> Op | None:
     opcode = drawing.choice(opcodes)
-    operand = drawing.array(lambda t: accepts(opcode, t, 1))
+    operand = drawing.array(lambda t: drawing.accepts(opcode, t, 1))
     return None if operand is None else drawing.builder.emit(opcode, [operand])
 
 
 def _binary(drawing: Drawing, opcodes: tuple[Opcode, ...]) -> Op | None:
     opcode = drawing.choice(opcodes)
-    operand = drawing.array(lambda t: accepts(opcode, t, 2))
+    operand = drawing.array(lambda t: drawing.accepts(opcode, t, 2))
     if operand is None:
         return None
     return drawing.builder.emit(opcode, [operand, drawing.like(operand.shape)])
@@ -96,7 +103,7 @@ def transcendental(drawing: Drawing) -> Op | None:
 def scalar_operand(drawing: Drawing) -> Op | None:
     """Draw an operation of an array and a scalar, which is broadcast."""
     opcode = drawing.choice(BINARY[:5])
-    operand = drawing.array(lambda t: accepts(opcode, t, 2))
+    operand = drawing.array(lambda t: drawing.accepts(opcode, t, 2))
     if operand is None:
         return None
     return drawing.builder.binary(opcode, operand, drawing.like(array_shape(operand.element_type)))
@@ -125,7 +132,7 @@ def select(drawing: Drawing) -> Op | None:
 
 def clamp(drawing: Drawing) -> Op | None:
     """Draw a clamp between bounds that may be scalars."""
-    operand = drawing.array(lambda t: accepts(Opcode.MAXIMUM, t, 2) and not t.is_complex)
+    operand = drawing.array(lambda t: drawing.accepts(Opcode.MAXIMUM, t, 2) and not t.is_complex)
     if operand is None:
         return None
     whole = drawing.chance(2)

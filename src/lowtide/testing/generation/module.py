@@ -66,12 +66,17 @@ ON_SCALARS: Final = ("elementwise", "transcendental")
 FUSIBLE: Final = (*ON_SCALARS, "conversion", "data movement", "indexing", "reduction")
 
 
-def draw_steps(drawing: Drawing, count: int, families: tuple[str, ...] | None = None) -> None:
-    """Draw operations of some families (default: those of the recipe), if one of them fits."""
+def draw_steps(drawing: Drawing, most: int, families: tuple[str, ...] | None = None) -> None:
+    """Draw up to `most` operations of some families (default: those of the recipe).
+
+    Before each one the simplest choice is to stop, so that any step can be left out.
+    """
     chosen = [x for x in drawing.recipe.families if families is None or x in families]
     makers = [PLAIN[x] if x in PLAIN else _calls(drawing, x) for x in chosen]
     makers = [group for group in makers if group]
-    for _ in range(count if makers else 0):
+    for _ in range(most if makers else 0):
+        if drawing.integer(0, most) == 0:
+            break
         op = drawing.choice(drawing.choice(makers))(drawing)
         if op is None:
             continue
@@ -93,16 +98,16 @@ def _calls(drawing: Drawing, family: str) -> tuple[Maker, ...]:
     )
 
 
-def _scalar_steps(drawing: Drawing, count: int) -> None:
+def _scalar_steps(drawing: Drawing, most: int) -> None:
     """Draw operations on scalars only, as the computation of a map must have them."""
     drawing.max_rank = 0
-    draw_steps(drawing, count, ON_SCALARS)
+    draw_steps(drawing, most, ON_SCALARS)
 
 
 def draw_module(choices: Choices, recipe: Recipe) -> Module:
     """Return a valid module drawn by a recipe."""
     drawing = Drawing(Builder("random"), choices, recipe)
-    draw_steps(drawing, drawing.integer(1, recipe.max_instructions))
+    draw_steps(drawing, recipe.max_instructions)
     if not drawing.pool:
         drawing.array()
     root = _root(drawing)
