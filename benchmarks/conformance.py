@@ -88,7 +88,7 @@ def reason_of(ours: str, canonical: str) -> str:
     if len(a) == len(b) and all("nan" in y and ("c64" in y or "c128" in y) for _, y in pairs):
         return "complex NaN: XLA's parser makes the imaginary part NaN where the real part is"
     if "origin_recovery_table" in b[0]:
-        return "origin recovery table: kept as raw text, which XLA formats anew"
+        return "recovery table: we escape quotes in a nested module, so that the text parses again"
     x, y = pairs[0] if pairs else ("", "")
     at = next((i for i, (p, q) in enumerate(zip(x, y, strict=False)) if p != q), 0)
     start = max(0, at - 40)

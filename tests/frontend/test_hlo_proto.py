@@ -40,7 +40,14 @@ WRITERS = {
 
 
 def complete(module: Module) -> str:
-    return to_text(module, COMPLETE)
+    """Return the text with all constants, unless they are very large."""
+    sizes = [
+        instruction.shape.element_count
+        for computation in module.computations.values()
+        for instruction in computation.instructions.values()
+        if isinstance(instruction.attributes, Constant)
+    ]
+    return to_text(module, COMPLETE) if sum(sizes) < 1_000_000 else str(module)
 
 
 # -- there and back ----------------------------------------------------------------------------

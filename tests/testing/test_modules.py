@@ -21,7 +21,7 @@ from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.generation import COMMON_TYPES, FAMILIES, Recipe, random_module
 from lowtide.testing.modules import inputs_for, modules, special_values
-from lowtide.testing.tolerances import worst_difference
+from lowtide.testing.tolerances import tolerance, worst_difference
 from lowtide.verifier import verify
 
 NOT_DRAWN = """
@@ -171,42 +171,55 @@ def test_special_values_are_of_their_type(element_type):
 # -- against XLA -------------------------------------------------------------------------------
 
 
-def differences(seed):
-    """Return how the evaluator and XLA:CPU disagree on a random module.
+@pytest.fixture(scope="module")
+def oracle():
+    found = xla.Oracle()
+    yield found
+    found.close()
 
-    None where XLA:CPU lacks an operation without its optimizations, e.g. sinh.
+
+def differences(oracle, seed):
+    """Return how the evaluator and XLA:CPU disagree on a random module, or None.
+
+    None where XLA:CPU refuses an operation without its optimizations (sinh) or dies (it folds a
+    constant 0 / 0, and divides by 0 when it sorts an empty array); and for select-and-scatter,
+    where it does not always take the first one of equal elements.
     """
-    # XLA:CPU divides by zero when it sorts an empty array.
-    recipe = Recipe(max_instructions=12, element_types=COMMON_TYPES, empty_arrays=False)
+    recipe = Recipe(max_instructions=12, element_types=COMMON_TYPES)
     module = random_module(seed, recipe)
+    if " select-and-scatter(" in str(module):
+        return None
     arguments = seeded_arguments(module, seed)
     got = value_leaves(evaluate(module, arguments))
-    try:
-        expected = xla.run(module, arguments)
-    except RuntimeError as error:
-        if "UNIMPLEMENTED" not in str(error):
-            raise
+    expected = oracle.ask(module, arguments)
+    if isinstance(expected, str):
         return None
+    # A result of f64 may come from operations in bf16.
+    loosest = max([tolerance(x) for x in types_of(module)])
+    found = []
     shapes = [shape for _, shape in module.entry.root.shape.leaves()]
-    found = [
-        worst_difference(a, b, shape.element_type)
-        for a, b, shape in zip(got, expected, shapes, strict=True)
-    ]
+    for a, b, shape in zip(got, expected, shapes, strict=True):
+        factor = loosest / (tolerance(shape.element_type) or loosest or 1)
+        found.append(worst_difference(a, b, shape.element_type, factor=factor))
     return [str(x) for x in found if x is not None]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_few_modules_evaluate_as_xla_does(seed):
-    assert differences(seed) == []
+def types_of(module):
+    return {
+        leaf.element_type
+        for computation in module.computations.values()
+        for x in computation.instructions.values()
+        for _, leaf in x.shape.leaves()
+    }
 
 
 @pytest.mark.slow
-def test_many_modules_evaluate_as_xla_does(fuzz_seconds):
+def test_many_modules_evaluate_as_xla_does(oracle, fuzz_seconds):
     start = time.monotonic()
     found = {}
-    for seed in range(3, 300):
+    for seed in range(300):
         if time.monotonic() - start > fuzz_seconds:
             break
-        found[seed] = differences(seed)
+        found[seed] = differences(oracle, seed)
     assert not {seed: different for seed, different in found.items() if different}
     assert sum([x is not None for x in found.values()]) >= len(found) // 2

@@ -1,7 +1,7 @@
-"""XLA:CPU as a literal interpreter: what it computes when it does not optimize."""
+"""XLA:CPU as a literal interpreter, in a process of its own: some legal modules kill it."""
 
+import multiprocessing
 import re
-from functools import cache
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ OPTIONS = [
     ("xla_allow_excess_precision", False),
     ("xla_disable_hlo_passes", "algsimp,fusion,cse,constant_folding,reshape-mover"),
 ]
+SECONDS = 60
 
 
 def plain(module):
@@ -27,25 +28,63 @@ def plain(module):
     return text.replace(" bitcast(", " reshape(")
 
 
-@cache
-def devices():
-    jax = pytest.importorskip("jax")
-    from jaxlib import xla_client
-
-    return xla_client.DeviceList(tuple(jax.devices("cpu")[:1]))
-
-
-def run(module, arguments):
-    """Return the leaves of the result of a module on XLA:CPU."""
-    jax = pytest.importorskip("jax")
+def run(text, arguments):
+    """Return the leaves of the result of an HLO text on XLA:CPU, without its optimizations."""
+    import jax
     from jaxlib import _hlo, _jax, xla_client
 
-    found = _hlo.hlo_module_from_text(plain(module))
-    proto = found.as_serialized_hlo_module_proto()
+    devices = xla_client.DeviceList(tuple(jax.devices("cpu")[:1]))
+    proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
     program = _jax.mlir.xla_computation_to_mlir_module(_hlo.XlaComputation(proto))
     options = xla_client.CompileOptions()
     options.env_option_overrides = OPTIONS
-    loaded = devices()[0].client.compile_and_load(program, devices(), options)
+    loaded = devices[0].client.compile_and_load(program, devices, options)
     with jax.enable_x64(True):
         buffers = [jax.device_put(x) for x in arguments]
         return [np.asarray(x) for x in loaded.execute(buffers)]
+
+
+def serve(pipe):
+    """Answer (text, arguments) by the results, or by the first line of the error."""
+    while True:
+        try:
+            text, arguments = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(run(text, arguments))
+        except Exception as error:
+            pipe.send(str(error).splitlines()[0])
+
+
+class Oracle:
+    """A process that runs modules; another one follows where a module kills it."""
+
+    def __init__(self):
+        pytest.importorskip("jax")
+        self.process = None
+
+    def ask(self, module, arguments):
+        """Return the leaves of the result, or why there are none, in words."""
+        if self.process is None:
+            context = multiprocessing.get_context("spawn")
+            self.pipe, theirs = context.Pipe()
+            self.process = context.Process(target=serve, args=(theirs,), daemon=True)
+            self.process.start()
+            theirs.close()
+        self.pipe.send((plain(module), arguments))
+        try:
+            if self.pipe.poll(SECONDS):
+                return self.pipe.recv()
+        except EOFError:
+            pass
+        self.close()
+        return "killed"
+
+    def close(self):
+        """End the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.pipe.close()
+            self.process = None

@@ -76,6 +76,8 @@ class _Printer:
 
     def print(self) -> str:
         lines = [self._header(), ""]
+        if self.module.origin_recovery_table:
+            lines.append("")
         if self.options.metadata:
             tables, self.frames = number_frames(
                 self.module.stack_frames, [self.sequences[c] for c in self.order]

@@ -7,7 +7,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 from lowtide.ir.device_list import IotaDevices
-from lowtide.ir.sharding import Sharding, ShardingKind, TileSharding, TupleSharding
+from lowtide.ir.mesh import AxisRef
+from lowtide.ir.sharding import (
+    NamedSharding,
+    Sharding,
+    ShardingKind,
+    TileSharding,
+    TupleSharding,
+)
 
 _ORDER = {
     ShardingKind.MANUAL: 0,
@@ -28,11 +35,31 @@ def normalize_sharding(sharding: Sharding) -> Sharding:
     """
     if isinstance(sharding, TupleSharding):
         return TupleSharding(tuple([normalize_sharding(x) for x in sharding.elements]))
+    if isinstance(sharding, NamedSharding):
+        return normalize_named(sharding)
     if not isinstance(sharding, TileSharding) or sharding.kind is not ShardingKind.TILED:
         return sharding
     if math.prod(sharding.tile_dimensions) != _device_count(sharding):
         return sharding
     return _normalize_subgroups(sharding)
+
+
+def normalize_named(sharding: NamedSharding) -> NamedSharding:
+    """Return the sharding with one word for all axes where it treats them alike."""
+    mesh = sharding.mesh
+    if sharding.whole or sharding.dimensions or sharding.replicated:
+        return sharding
+    if mesh.maximal_device is not None:
+        return sharding
+    everything = tuple([AxisRef(name) for name in mesh.axis_names])
+    whole = {
+        ((), ()): "replicated",
+        (everything, ()): "unreduced",
+        ((), everything): "manual",
+    }.get((sharding.unreduced, sharding.manual), "")
+    if not whole:
+        return sharding
+    return replace(sharding, whole=whole, unreduced=(), manual=())
 
 
 def _device_count(sharding: TileSharding) -> int:

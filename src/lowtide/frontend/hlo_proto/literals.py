@@ -12,7 +12,7 @@ from lowtide.frontend.hlo_proto.messages import new_message, parse_message
 from lowtide.frontend.hlo_proto.shapes import ShapeReader, ShapeWriter
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.literal import DTYPES, Array, Literal
+from lowtide.ir.literal import DTYPES, Array, Literal, zero_literal
 from lowtide.ir.shape import UNBOUNDED, Shape, major_to_minor, tuple_shape
 
 _PACKED: Final = {
@@ -56,8 +56,10 @@ def read_literal(proto: Any, shapes: ShapeReader, wanted: Shape | None = None) -
 
 
 def _read(proto: Any, shapes: ShapeReader, shape: Shape, wanted: Shape) -> Literal:
+    if proto.elided:
+        return zero_literal(wanted, elided=True)
     if shape.is_array:
-        return Literal(wanted, _read_array(proto, shape), elided=proto.elided)
+        return Literal(wanted, _read_array(proto, shape))
     if not shape.is_tuple:
         if shape.is_token:
             return Literal(wanted, None)
@@ -74,7 +76,7 @@ def _read(proto: Any, shapes: ShapeReader, shape: Shape, wanted: Shape) -> Liter
         except FieldError as error:
             raise error.under(f"tuple_literals[{i}]") from None
         elements.append(literal)
-    return Literal(wanted, tuple(elements), elided=proto.elided)
+    return Literal(wanted, tuple(elements))
 
 
 def _read_array(proto: Any, shape: Shape) -> Array:
@@ -158,11 +160,15 @@ def to_value(literal: Literal) -> Any:
 
 # -- writing -----------------------------------------------------------------------------------
 
+_MOST_ZEROS: Final = 1 << 24
+"""How many elements of a constant without a known value are written as zeros."""
+
 
 def write_literal(literal: Literal, proto: Any, shapes: ShapeWriter) -> None:
     """Write a literal into a LiteralProto; raises FieldError over the limits of protobuf.
 
-    A constant whose value is not known is written as zeros with a mark that only lowtide reads.
+    A constant whose value is not known is written with a mark that only lowtide reads, and as
+    zeros for other readers unless it is very large.
     """
     shapes.write(_stored_shape(literal.shape), proto.shape)
     _write(literal, proto, shapes)
@@ -174,7 +180,7 @@ def _write(literal: Literal, proto: Any, shapes: ShapeWriter) -> None:
     if shape.is_tuple:
         for element in literal.elements:
             write_literal(element, proto.tuple_literals.add(), shapes)
-    elif shape.is_array:
+    elif shape.is_array and not (literal.elided and shape.element_count > _MOST_ZEROS):
         _write_array(literal.array, shape, proto)
 
 

@@ -25,7 +25,7 @@ from lowtide.ir.sharding import (
     TileSharding,
     TupleSharding,
 )
-from lowtide.ir.sharding_normal_form import normalize_sharding
+from lowtide.ir.sharding_normal_form import normalize_named, normalize_sharding
 
 MOST_DEVICES: Final = 2**20
 """More devices than this are taken for damage."""
@@ -257,7 +257,7 @@ def _read_devices(proto: Any, tiles: int) -> IotaDevices | tuple[int, ...]:
         path = "tile_assignment_devices"
         devices = naturals(proto.tile_assignment_devices, path)
         listed = len(devices)
-    if listed != tiles:
+    if listed != tiles and isinstance(devices, tuple):
         raise FieldError(f"the sharding has {tiles} tiles, but {listed} devices", path)
     return devices
 
@@ -280,26 +280,10 @@ def _read_named(proto: Any, payloads: PayloadReader) -> NamedSharding:
     manual = read_axes(proto.manual_axes, mesh, "manual_axes")
     reduction = lookup(_REDUCTIONS, proto.reduction_op, "reduction_op")
     metadata = _read_metadata_list(proto.metadata, payloads)
-    whole = ""
-    if not dimensions and not replicated and mesh.maximal_device is None:
-        whole = _whole(mesh, unreduced, manual)
-    if whole:
-        unreduced = manual = ()
-    return NamedSharding(
-        mesh, tuple(dimensions), replicated, unreduced, manual, reduction, whole, metadata
+    named = NamedSharding(
+        mesh, tuple(dimensions), replicated, unreduced, manual, reduction, "", metadata
     )
-
-
-def _whole(mesh: Mesh, unreduced: tuple[AxisRef, ...], manual: tuple[AxisRef, ...]) -> str:
-    """Return the word for a sharding that treats all axes alike, or nothing."""
-    everything = tuple([AxisRef(name) for name in mesh.axis_names])
-    if not unreduced and not manual:
-        return "replicated"
-    if unreduced == everything and not manual:
-        return "unreduced"
-    if manual == everything and not unreduced:
-        return "manual"
-    return ""
+    return normalize_named(named)
 
 
 # -- writing shardings -------------------------------------------------------------------------

@@ -12,8 +12,10 @@ from lowtide.frontend.hlo_text.instruction_parser import parse_right_side
 from lowtide.frontend.hlo_text.lexer import Kind, Lexer, nearest
 from lowtide.frontend.hlo_text.line_parser import LineParser
 from lowtide.frontend.hlo_text.metadata_parser import parse_stack_frames
+from lowtide.frontend.hlo_text.recovery_table import normalize_recovery_table
 from lowtide.frontend.hlo_text.shape_parser import parse_shape
 from lowtide.ir.computation import Computation
+from lowtide.ir.errors import HloTextError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
@@ -63,6 +65,7 @@ class ModuleParser:
         scheduled = False
         if lexer.at_keyword("HloModule"):
             self.module, scheduled = parse_header(lexer)
+            self._normalize_recovery_table()
             self.module.stack_frames = parse_stack_frames(lexer)
         if lexer.at_end():
             lexer.expect_fail("a computation")
@@ -85,6 +88,16 @@ class ModuleParser:
                 {c: tuple(c.instructions.values()) for c in self.finished if c not in fused}
             )
         return module
+
+    def _normalize_recovery_table(self) -> None:
+        table = self.module.origin_recovery_table
+        if not table:
+            return
+        try:
+            self.module.origin_recovery_table = normalize_recovery_table(table, parse_hlo)
+        except (HloTextError, ValueError) as error:
+            reason = error.message if isinstance(error, HloTextError) else str(error)
+            self.lexer.fail(f"a module in origin_recovery_table is bad: {reason}", 0)
 
     def _parse_single_instruction(self) -> Module:
         lexer = self.lexer

@@ -131,8 +131,11 @@ def iota(drawing: Drawing) -> Op | None:
 
 
 def _starts(drawing: Drawing, rank: int) -> list[Op]:
+    """Return start indices; XLA:CPU takes great unsigned ones for negative."""
     element_type = drawing.choice((E.S32, E.S32, E.S64, E.U32))
-    return [drawing.scalar_index(element_type) for _ in range(rank)]
+    if element_type is E.U32:
+        return [drawing.constant(element_type, ()) for _ in range(rank)]
+    return [drawing.like(array_shape(element_type)) for _ in range(rank)]
 
 
 def dynamic_slice(drawing: Drawing) -> Op | None:

@@ -222,10 +222,6 @@ class Drawing:
         array = np.array(values, np.float32).reshape(sizes)
         return self.builder.constant(array.astype(DTYPES[element_type]), element_type)
 
-    def scalar_index(self, element_type: ElementType = ElementType.S32) -> Op:
-        """Return a scalar to index with, found or new."""
-        return self.like(array_shape(element_type))
-
     def reducer(self, opcode: Opcode, element_type: ElementType) -> SubComputation:
         """Return the computation of a binary operation on scalars, one for the whole module."""
         return self.root.builder.scalar_computation(opcode, element_type)
