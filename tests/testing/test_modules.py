@@ -181,11 +181,12 @@ def oracle():
 def differences(oracle, seed):
     """Return how the evaluator and XLA:CPU disagree on a random module, or None.
 
-    None where XLA:CPU refuses an operation without its optimizations (sinh) or dies (it folds a
-    constant 0 / 0, and divides by 0 when it sorts an empty array); and for select-and-scatter,
-    where it does not always take the first one of equal elements.
+    None where XLA:CPU dies (it folds a constant 0 / 0, and divides by 0 when it sorts an empty
+    array); and for select-and-scatter, where it does not always take the first of equal elements.
     """
-    recipe = Recipe(max_instructions=12, element_types=COMMON_TYPES)
+    # What is rounded differs in the last bit, which a bitcast or comparison makes a large one.
+    families = tuple([x for x in FAMILIES if x != "transcendental"])
+    recipe = Recipe(families, max_instructions=12, element_types=COMMON_TYPES)
     module = random_module(seed, recipe)
     if " select-and-scatter(" in str(module):
         return None

@@ -203,7 +203,7 @@ def _compile(check: Check, names: Mapping[str, str]) -> re.Pattern[str]:
         else:
             raise ValueError(f"{check}: nothing is called {name} yet")
     parts.append(re.escape(check.pattern[position:]))
-    return re.compile("".join(parts))
+    return re.compile("".join(parts), re.MULTILINE)
 
 
 def _not_found(check: Check, text: str, start: int, end: int) -> str:

@@ -48,8 +48,8 @@ def origin_text(proto: Any) -> str:
 
 
 def array_text(proto: Any) -> str:
-    """Return `{"name" {0,1}}`."""
-    index = ",".join(map(str, proto.shape_index))
+    """Return `{"name" {0,1}}`; raises FieldError for an index below 0."""
+    index = ",".join(map(str, naturals(proto.shape_index, "shape_index", 10**18)))
     suffix = f" {{{index}}}" if index else ""
     return f"{{{quote(proto.instruction_name)}{suffix}}}"
 
