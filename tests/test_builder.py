@@ -405,6 +405,9 @@ MISTAKES = {
     "add: operand 1, %p0, belongs to builder 'other', not to 'main'": lambda b, x: (
         x + Builder("other").parameter(0, F)
     ),
+    "the root %p0 of 'f' belongs to builder 'main'": lambda b, x: b.sub_computation(
+        "f", [F], lambda y: x
+    ),
     "%compare has no value yet": lambda b, x: bool(x.lt(0)),
     "only tuples can be iterated over": lambda b, x: list(x),
     "all-gather: ": lambda b, x: b.all_gather(x, 5, 2),

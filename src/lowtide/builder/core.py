@@ -241,7 +241,12 @@ class BuilderCore:
 
     def _root(self, root: Op | None) -> Op:
         if root is not None:
-            return self._own(root, Opcode.TUPLE, 0)
+            if root.builder is not self:
+                name = root.instruction.name
+                raise BuildError(
+                    f"the root %{name} of {self.name!r} belongs to builder {root.builder.name!r}"
+                )
+            return root
         if not self._computation.instructions:
             raise BuildError(f"{self.name} has no operation to return")
         last = next(reversed(self._computation.instructions.values()))
