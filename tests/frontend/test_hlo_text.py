@@ -255,7 +255,7 @@ HOSTILE = {
     "long tuple": "ROOT p = (" + "f32[]," * 1_100_000 + " tuple(",
     "repeated field": 'ROOT p = f32[] parameter(0), metadata={op_name="'
     + "a" * 1_000_000 + '"' + " source_line=1" * 10_000 + "}",
-    "surrogate": "ROOT p = f32[] parameter(0), metadata={op_name=\ud800}",
+    "surrogate": 'ROOT p = f32[] parameter(0), metadata={op_name="\ud800"}',
     "null byte": "ROOT p\0 = f32[] parameter(0)",
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from lowtide.ir.annotations import Annotations, ResultAccuracy
 from lowtide.ir.literal import Literal
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.replica_groups import ReplicaGroups
-from lowtide.ir.strings import quote
+from lowtide.ir.strings import dictionary_end, quote
 
 if TYPE_CHECKING:
     from lowtide.ir.instruction import Instruction
@@ -425,7 +425,8 @@ def frontend_attributes_text(attributes: Sequence[tuple[str, str]]) -> str:
 
 def json_or_string(text: str) -> str:
     """Return a dictionary in braces as it is, any other text in quotes."""
-    return text if text.startswith("{") and text.endswith("}") else quote(text)
+    is_dictionary = text.startswith("{") and dictionary_end(text) == len(text)
+    return text if is_dictionary else quote(text)
 
 
 def accuracy_text(accuracy: ResultAccuracy) -> str:

@@ -81,3 +81,24 @@ def _escaped_bytes(match: re.Match[str]) -> bytes:
     if value > 255:
         raise ValueError(f"escape {match[0]} is over a byte")
     return bytes([value])
+
+
+_DICTIONARY_PART: Final = re.compile(r'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
+
+
+def dictionary_end(text: str, start: int = 0) -> int:
+    """Return the offset behind the dictionary in braces at `start`, -1 where it is not closed.
+
+    Braces inside of double quotes do not count.
+    """
+    depth = 0
+    for match in _DICTIONARY_PART.finditer(text, start):
+        if match[0] == "{":
+            depth += 1
+        elif match[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return match.end()
+        elif not match[1]:
+            return -1
+    return -1

@@ -12,7 +12,7 @@ from lowtide.ir.element_type import BY_KEYWORD
 from lowtide.ir.errors import HloTextError
 from lowtide.ir.shape import Shape
 from lowtide.ir.source_text import SourceText
-from lowtide.ir.strings import unescape
+from lowtide.ir.strings import dictionary_end, unescape
 
 
 class Kind(Enum):
@@ -318,22 +318,9 @@ class Lexer:
 
         Braces inside of double quotes do not count.
         """
-        match = _JSON_PART
-        depth = 0
-        position = self.start
-        while True:
-            found = match.search(self.text, position)
-            if found is None:
-                self.fail("the '{' of this dictionary is not closed")
-            position = found.end()
-            if found[0] == "{":
-                depth += 1
-            elif found[0] == "}":
-                depth -= 1
-                if depth == 0:
-                    break
-            elif not found[0].endswith('"') or len(found[0]) == 1:
-                self.fail("the string is not closed", found.start())
+        position = dictionary_end(self.text, self.start)
+        if position < 0:
+            self.fail("the dictionary, or a string in it, is not closed")
         text = self.text[self.start : position]
         self.seek(position)
         return text
@@ -347,9 +334,6 @@ class Lexer:
     def leave(self) -> None:
         """Come back from one level."""
         self.depth -= 1
-
-
-_JSON_PART: Final = re.compile(r'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
 def nearest(value: str, known: Iterable[str]) -> str:

@@ -60,6 +60,7 @@ class ModuleParser:
     def parse(self) -> Module:
         """Take the whole text."""
         lexer = self.lexer
+        _check_characters(lexer)
         if not starts_module(lexer):
             return self._parse_single_instruction()
         scheduled = False
@@ -277,3 +278,13 @@ def _entry_layout(declared: ProgramShape | None, entry: Computation) -> ProgramS
         if declared.result.compatible(result):
             result = declared.result
     return ProgramShape(tuple(parameters), result)
+
+
+def _check_characters(lexer: Lexer) -> None:
+    """Fail at a surrogate, which no text encodes, unless it stands for an undecodable byte."""
+    if lexer.text.isascii():
+        return
+    try:
+        lexer.text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        lexer.fail("this is not a Unicode character", error.start)
