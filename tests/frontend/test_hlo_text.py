@@ -194,6 +194,16 @@ def test_called_computations_and_sugar() -> None:
     assert "custom-call-start(%p)" in str(module)
 
 
+@pytest.mark.parametrize(
+    "config", ['"{"', '"}{"', '"{}"', '"{a}{b}"', '"{\\"}"', '"{a"', '{a="}"}', '{"k": {"l": "{"}}']
+)
+def test_strings_that_look_like_dictionaries_come_back(config: str) -> None:
+    module = parse_hlo(in_entry(f"ROOT p = f32[] parameter(0), backend_config={config}"))
+    again = parse_hlo(str(module))
+    assert str(again) == str(module)
+    assert again.entry.root.annotations == module.entry.root.annotations
+
+
 # -- errors ------------------------------------------------------------------------------------
 
 ERRORS = [
