@@ -7,7 +7,12 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Final
 
-from lowtide.analysis.call_graph import CallRole, call_sites, flattened_sizes
+from lowtide.analysis.call_graph import (
+    CallRole,
+    call_sites,
+    flattened_sizes,
+    flattened_sums,
+)
 from lowtide.analysis.dataflow import Dataflow, ValueKind, dataflow
 from lowtide.analysis.donation import aliases, possible_donations
 from lowtide.analysis.footprint import FootprintBounds, body_aliases
@@ -80,6 +85,7 @@ def explain(module: Module, stage: str = "input") -> MemoryReport:
         ranges,
         Ladder(bound, ranges.live_bytes, packed.arena_bytes),
         packed.temp_bytes,
+        packed.least_arena_bytes,
         _constant_bytes(flows),
         called,
         possible_donations(module, pairs),
@@ -96,11 +102,20 @@ def _checked_dataflow(module: Module) -> Dataflow:
             f"{module.name} runs {steps:,} instructions with each call written out; at most "
             f"{_MOST_STEPS:,} can be planned: call less often, or loop"
         )
+    nbytes = flattened_sums({x: sum(flow.value_bytes) for x, flow in flows.items()})[module.entry]
+    if nbytes > _MOST_BYTES:
+        raise LowtideError(
+            f"the arrays of {module.name} have {nbytes:,} bytes in all; at most {_MOST_BYTES:,} "
+            "can be planned"
+        )
     return flows
 
 
-_MOST_STEPS: Final = 4_000_000
+_MOST_STEPS: Final = 1_000_000
 """Longer programs take gigabytes to write out. Only calls of calls of calls get there."""
+
+_MOST_BYTES: Final = 1 << 60
+"""Sums of sizes, each counted a few times over, have to fit 64 bits with a sign."""
 
 
 def _constant_bytes(flows: Dataflow) -> int:
@@ -119,27 +134,29 @@ def _called_computations(
 ) -> tuple[list[ComputationMemory], int]:
     """The ladder of each called computation by itself, in order of first call from the entry.
 
-    Each one is flattened anew with all that it calls. Where that gets out of hand the list ends;
-    the second result is how many are left out.
+    Each one is flattened anew with all that it calls, which adds up where calls are nested deeply:
+    the second result is how many are left out for that.
     """
     sites: dict[Computation, list[tuple[Instruction, CallRole]]] = {}
     for computation in reversed(flows):
         for caller, role, callee in call_sites(computation):
-            sites.setdefault(callee, []).append((caller, role))
+            if role is not CallRole.CONDITION:
+                sites.setdefault(callee, []).append((caller, role))
     sizes = flattened_sizes(list(flows))
-    steps = _NESTED_STEPS * max(sizes[module.entry], 1000)
+    steps = _NESTED_STEPS * max(module.instruction_count, 1000)
     found: list[ComputationMemory] = []
-    for number, (computation, callers) in enumerate(sites.items()):
+    left_out = 0
+    for computation, callers in sites.items():
+        if sizes[computation] > steps:
+            left_out += 1
+            continue
         steps -= sizes[computation]
-        if steps < 0:
-            return found, len(sites) - number
-        if callers[0][1] is not CallRole.CONDITION:
-            found.append(_called_computation(computation, callers, order, flows, bounds))
-    return found, 0
+        found.append(_called_computation(computation, callers, order, flows, bounds))
+    return found, left_out
 
 
 _NESTED_STEPS: Final = 50
-"""How many times the length of the program the called computations are flattened to, at most."""
+"""How many times the size of the module the called computations are flattened to, at most."""
 
 
 def _called_computation(

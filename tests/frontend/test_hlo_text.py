@@ -221,7 +221,7 @@ ERRORS = [
     (SMALL.replace("HloModule m,", "HloModule m, is_scheduld=true,"), 1, 14, "'is_scheduled'"),
     (SMALL.replace("parameter(0)", "parameter(1)"), 4, 3, "parameter number 0 is missing"),
     ("HloModule m\n", 2, 1, "expected a computation"),
-    ("", 1, 1, "expected an opcode"),
+    ("", 1, 1, "expected a module, a computation, or an instruction"),
     (in_entry('ROOT p = f32[] parameter(0), metadata={op_name="x'), 3, 48, "not closed"),
     (in_entry("ROOT c = s8[] constant(128)"), 3, 24, "out of the range of s8, [-128, 127]"),
     (in_entry("ROOT c = f32[2] constant({1,2,3})"), 3, 31, "expected 2 elements here"),

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.planning.best_fit import ARENA, FREE, PackingProblem, best_fit
+from lowtide.planning.best_fit import (
+    ARENA,
+    FREE,
+    PackingProblem,
+    best_fit,
+    least_arena_bytes,
+)
 
 ALIGNMENT = 64
 
@@ -30,7 +36,9 @@ def problem(items, regions=(), fixed_in_arena=MappingProxyType({})):
 
 def check(items, regions=(), fixed_in_arena=MappingProxyType({})):
     """Place items, check every pair the slow way, return the packing."""
-    packing = best_fit(problem(items, regions, fixed_in_arena), ALIGNMENT)
+    task = problem(items, regions, fixed_in_arena)
+    packing = best_fit(task, ALIGNMENT)
+    assert least_arena_bytes(task, ALIGNMENT) < packing.arena_bytes + ALIGNMENT
     place = list(zip(packing.region.tolist(), packing.offset.tolist(), strict=True))
     for i, (region, offset) in enumerate(place):
         size = items[i][0]

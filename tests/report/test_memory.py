@@ -139,3 +139,50 @@ def test_calls_that_cannot_be_written_out_are_refused():
               "  ROOT c = f32[4] call(P), to_apply=f.39", "}"]  # fmt: skip
     with pytest.raises(LowtideError, match="written out"):
         explain(parse_hlo("\n".join(lines)))
+
+
+def test_deep_calls_have_figures_as_far_as_time_allows():
+    lines = ["HloModule m", "f.0 {", "  p.0 = f32[4] parameter(0)",
+             "  ROOT n.0 = f32[4] negate(p.0)", "}"]  # fmt: skip
+    for i in range(1, 15):
+        lines += [f"f.{i} {{", f"  p.{i} = f32[4] parameter(0)",
+                  f"  m.{i} = f32[4] call(p.{i}), to_apply=f.{i - 1}",
+                  f"  ROOT n.{i} = f32[4] call(m.{i}), to_apply=f.{i - 1}", "}"]  # fmt: skip
+    lines += ["ENTRY main {", "  P = f32[4] parameter(0)",
+              "  ROOT c = f32[4] call(P), to_apply=f.14", "}"]  # fmt: skip
+    report = explain(parse_hlo("\n".join(lines)))
+    names = [x.name for x in report.computations]
+    assert "f.14" not in names
+    assert names[-1] == "f.0"
+    left_out = 15 - len(names)
+    assert f"{left_out} deeply nested computations have no figures of their own" in report.caveats
+
+
+def test_a_condition_that_is_a_body_too_is_listed_as_a_body():
+    text = """HloModule m
+flip {
+  x = pred[] parameter(0)
+  ROOT y = pred[] not(x)
+}
+ENTRY main {
+  p = pred[] parameter(0)
+  ROOT w = pred[] while(p), condition=flip, body=flip
+}
+"""
+    (flip,) = explain(parse_hlo(text)).computations
+    assert (flip.name, flip.role, flip.call_sites) == ("flip", "while body", 1)
+
+
+def test_sizes_are_exact_up_to_where_64_bits_end():
+    text = """HloModule huge
+ENTRY main {
+  p = f32[1048576,1048576,1001] parameter(0)
+  n = f32[1048576,1048576,1001] reverse(p), dimensions={0}
+  ROOT r = f32[1048576,1048576,1001] reverse(n), dimensions={1}
+}
+"""
+    report = explain(parse_hlo(text))
+    check(report)
+    assert report.ladder.live_bytes == 2 * 4 * 1001 * 2**40
+    with pytest.raises(LowtideError, match="in all; at most"):
+        explain(parse_hlo(text.replace("1001", "1048576")))

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.analysis.random_modules import RandomModule
 from tests.support import CORPUS, EXAMPLES
 
 from lowtide.compiler import explain
@@ -107,19 +108,38 @@ def test_what_is_proved():
 
 
 @pytest.mark.parametrize(
-    ("ladder", "text"),
+    ("ladder", "least", "text"),
     [
-        (Ladder(100, 100, 100), "optimal"),
-        (Ladder(100, 100, 128), "optimal"),
-        (Ladder(10_000, 10_000, 10_500), "order optimal, packing +5.0%"),
-        (Ladder(10_000, 11_000, 11_000), "order +10% at most, packing optimal"),
-        (Ladder(100_000, 100_001, 100_001), "order +0.1%, packing optimal"),
-        (Ladder(100, 100_000, 200_000), "order unproven, packing +100% at most"),
-        (Ladder(0, 0, 0), "optimal"),
+        (Ladder(128, 128, 128), 128, "optimal"),
+        (Ladder(100, 100, 128), 128, "optimal"),
+        (Ladder(100, 100, 128), 64, "order optimal, packing +100% at most"),
+        (Ladder(10_000, 10_000, 10_500), 10_000, "order optimal, packing +5.0%"),
+        (Ladder(10_000, 11_000, 11_000), 11_000, "order +10% at most, packing optimal"),
+        (Ladder(100_000, 100_001, 100_001), 100_001, "order +0.1%, packing optimal"),
+        (Ladder(100, 100_000, 200_000), 100_000, "order unproven, packing +100% at most"),
+        (Ladder(0, 0, 0), 0, "optimal"),
     ],
 )
-def test_quality(ladder, text):
-    assert quality(ladder, 2) == text
+def test_quality(ladder, least, text):
+    assert quality(ladder, least) == text
+
+
+def test_offsets_are_optimal_only_where_none_can_be_better():
+    reports = [explain(parse_hlo(RandomModule(seed, 30).text())) for seed in range(54)]
+    best = [x.ladder.arena_bytes == x.least_arena_bytes for x in reports]
+    assert 0 < sum(best) < len(best)
+    for report, is_best in zip(reports, best, strict=True):
+        assert report.ladder.live_bytes <= report.least_arena_bytes <= report.ladder.arena_bytes
+        assert ("packing +" in str(report)) != is_best
+
+
+def test_outputs_all_overwrite_arguments_only_where_all_do():
+    text = STEP.replace("ROOT r = (f32[4000000], f32[4000000]) tuple(n, g)",
+                        "ROOT r = (f32[4000000], f32[3]) tuple(n, s)")  # fmt: skip
+    text = text.replace("  n =", "  s = f32[3] slice(g), slice={[0:3]}\n  n =")
+    assert "all but 12 B overwrite donated arguments" in str(explain(parse_hlo(text)))
+    text = text.replace("(f32[4000000], f32[3]) tuple(n, s)", "(f32[4000000]) tuple(n)")
+    assert "all overwrite donated arguments" in str(explain(parse_hlo(text)))
 
 
 def test_donations_of_one_argument_are_one():

@@ -6,7 +6,7 @@ kernel of their caller: they own no buffers and are no part of the call graph he
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -97,8 +97,15 @@ def flattened_sizes(computations: list[Computation]) -> dict[Computation, int]:
 
     A loop body counts once. `computations` stand callees first.
     """
-    sizes: dict[Computation, int] = {}
-    for computation in computations:
-        callees = [sizes[callee] for callee in _callees(computation)]
-        sizes[computation] = len(computation.instructions) + sum(callees)
-    return sizes
+    return flattened_sums({x: len(x.instructions) for x in computations})
+
+
+def flattened_sums(own: Mapping[Computation, int]) -> dict[Computation, int]:
+    """Return for each computation its own amount and, per call site, those of its callees.
+
+    A loop body counts once. Computations stand callees first.
+    """
+    sums: dict[Computation, int] = {}
+    for computation, amount in own.items():
+        sums[computation] = amount + sum([sums[callee] for callee in _callees(computation)])
+    return sums

@@ -19,7 +19,8 @@ class FootprintBounds:
     """Bytes that computations need beyond their arguments in any order of their instructions.
 
     While an instruction runs, all that it reads and makes is live, save what it may write in place;
-    around a call, what the callee needs; around a loop, also its state. At the end, all outputs.
+    around a call, what the callee needs; around a loop, also its state. At the end, all outputs. An
+    argument that is returned as it is stays live throughout, so it adds nothing to any step.
     """
 
     def __init__(self, flows: Dataflow) -> None:
@@ -45,18 +46,18 @@ class FootprintBounds:
         With `owns_results`, each leaf of the result has storage of its own, as in the entry.
         """
         flow = self.flows[computation]
-        counted = {flow.parameters[alias.parameter] for alias in aliases}
-        alias_bytes = sum([flow.value_bytes[value] for value in counted])
+        given = {flow.parameters[alias.parameter] for alias in aliases}
         if owns_results:
             outputs = sum([flow.value_bytes[value] for value in flow.root])
         else:
-            outputs = sum([_bytes(flow, value, counted) for value in set(flow.root)])
+            outputs = sum([_bytes(flow, value, given) for value in set(flow.root)])
+        alias_bytes = sum([flow.value_bytes[value] for value in given])
         return max(self._within(computation, aliases), outputs - alias_bytes)
 
     def _within(self, computation: Computation, aliases: Sequence[Alias]) -> int:
         """The bound that holds for a callee, whose caller may ignore its results."""
         flow = self.flows[computation]
-        counted = {flow.parameters[alias.parameter] for alias in aliases}
+        counted = {flow.parameters[alias.parameter] for alias in aliases}.difference(flow.root)
         steps = [self._step(flow, node, counted) for node in range(len(flow.nodes))]
         alias_bytes = sum([flow.value_bytes[value] for value in counted])
         return max(0, max(steps, default=0) - alias_bytes)

@@ -19,7 +19,14 @@ from lowtide.ir.buffer import (
     CallSite,
     Slice,
 )
-from lowtide.planning.best_fit import ARENA, FREE, Packing, PackingProblem, best_fit
+from lowtide.planning.best_fit import (
+    ARENA,
+    FREE,
+    Packing,
+    PackingProblem,
+    best_fit,
+    least_arena_bytes,
+)
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -32,13 +39,15 @@ class PackedBuffers:
     """Where the buffers of a program lie: in arguments that outputs overwrite, or in the arena.
 
     `regions` are the buffers of these arguments. Outputs take the first `kept_bytes` of the arena,
-    each rounded up; `temp_bytes` is what lies behind them, not rounded.
+    each rounded up; `temp_bytes` is what lies behind them, not rounded. No offsets make the arena
+    smaller than `least_arena_bytes`.
     """
 
     packing: Packing
     regions: tuple[int, ...]
     kept_bytes: int
     temp_bytes: int
+    least_arena_bytes: int
 
     @property
     def arena_bytes(self) -> int:
@@ -75,7 +84,8 @@ def pack_buffers(ranges: LiveRanges) -> PackedBuffers:
     )
     packing = best_fit(problem, ALIGNMENT)
     temp_bytes = max(0, packing.arena_bytes - kept_bytes)
-    return PackedBuffers(packing, tuple(regions.tolist()), kept_bytes, temp_bytes)
+    least = least_arena_bytes(problem, ALIGNMENT)
+    return PackedBuffers(packing, tuple(regions.tolist()), kept_bytes, temp_bytes, least)
 
 
 def _by_first_write(ranges: LiveRanges, buffers: Int64Array) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,23 @@ class IotaDevices:
         if self.permutation:
             text += f"T({','.join(map(str, self.permutation))})"
         return text
+
+    def simplified(self) -> IotaDevices:
+        """Return the same devices without dimensions of size 1, neighbours that stay joined."""
+        dims = self.reshape_dims
+        axes = [a for a in self.permutation or range(len(dims)) if dims[a] != 1]
+        runs: list[list[int]] = []
+        following = dict(pairwise(sorted(axes)))
+        for axis in axes:
+            if runs and following.get(runs[-1][-1]) == axis:
+                runs[-1].append(axis)
+            else:
+                runs.append([axis])
+        if len(runs) <= 1:
+            return IotaDevices((math.prod(dims),))
+        order = sorted(range(len(runs)), key=lambda i: runs[i][0])
+        sizes = tuple([math.prod([dims[a] for a in runs[i]]) for i in order])
+        return IotaDevices(sizes, tuple([order.index(i) for i in range(len(runs))]))
 
     def as_list(self) -> list[int]:
         """Return the device numbers, row major after the transpose."""

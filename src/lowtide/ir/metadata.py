@@ -35,7 +35,20 @@ class Metadata:
         return replace(self, stack_frame_id=number)
 
     def text(self) -> str:
-        """Return the HLO text between the braces of `metadata={...}`."""
+        """Return the HLO text between the braces of `metadata={...}`.
+
+        As in XLA's print there is none where only line numbers, columns, a profile or the
+        deduplicated name are known.
+        """
+        if not (
+            self.op_type
+            or self.op_name
+            or self.source_file
+            or self.scheduling_name
+            or self.stack_frame_id
+            or self.payload
+        ):
+            return ""
         parts = [f"{key}={quote(value)}" for key, value in self._strings() if value]
         parts += [f"{key}={value}" for key, value in self._integers() if value]
         if self.profile_type:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from lowtide.ir.element_type import BY_KEYWORD
+
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _SUFFIX: Final = re.compile(r"(.+)\.([+-]?\d+)", re.DOTALL)
 _LARGEST: Final = 2**63 - 1
 
 
+TYPE_NAMES: Final = frozenset(BY_KEYWORD) - {"tuple", "buffer"}
+"""Words that HLO text reads as element types, so that nothing can be named so."""
+
+
 def sanitize(name: str) -> str:
-    """Return `name` with each illegal character replaced by `_`; never empty."""
+    """Return `name` made legal: `_` for each other character; never empty, never a type."""
     if not name:
         return "name"
     name = _ILLEGAL.sub("_", name)
@@ -19,7 +25,7 @@ def sanitize(name: str) -> str:
         name = "_" + name[1:]
     if name.startswith("__") and not name.startswith("__xla_"):
         name = "a" + name[1:]
-    return name
+    return f"{name}_" if name in TYPE_NAMES else name
 
 
 class NameUniquer:
@@ -36,7 +42,7 @@ class NameUniquer:
 
     def unique(self, name: str) -> str:
         """Return `name`, or the name with the next free number where it is taken."""
-        if name.startswith("__"):
+        if name.startswith("__") or name in TYPE_NAMES:
             name = sanitize(name)
         stem, number, has_number = name, 0, False
         if "." in name:

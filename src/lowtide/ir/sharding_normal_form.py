@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 
 from lowtide.ir.device_list import IotaDevices
 from lowtide.ir.mesh import AxisRef
@@ -179,21 +178,4 @@ def _sort_groups(
 
 
 def _simplify(devices: IotaDevices | tuple[int, ...]) -> IotaDevices | tuple[int, ...]:
-    """Return an iota without dimensions of size 1, neighbours that stay neighbours joined."""
-    if not isinstance(devices, IotaDevices):
-        return devices
-    dims = devices.reshape_dims
-    axes = [a for a in devices.permutation or range(len(dims)) if dims[a] != 1]
-    runs: list[list[int]] = []
-    kept = sorted(axes)
-    following = dict(pairwise(kept))
-    for axis in axes:
-        if runs and following.get(runs[-1][-1]) == axis:
-            runs[-1].append(axis)
-        else:
-            runs.append([axis])
-    if len(runs) <= 1:
-        return IotaDevices((math.prod(dims),))
-    order = sorted(range(len(runs)), key=lambda i: runs[i][0])
-    sizes = tuple([math.prod([dims[a] for a in runs[i]]) for i in order])
-    return IotaDevices(sizes, tuple([order.index(i) for i in range(len(runs))]))
+    return devices.simplified() if isinstance(devices, IotaDevices) else devices

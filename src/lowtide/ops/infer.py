@@ -54,6 +54,9 @@ def infer_omitted_shape(
         # XLA takes the scale of lhs for rhs here.
         operands = (operands[0], operands[2])
         opcode = Opcode.DOT
+    if opcode is Opcode.REDUCE_WINDOW:
+        # XLA looks at one input and one initial value here.
+        operands = operands[:2]
     return infer_shape(opcode, operands, attributes, called)
 
 

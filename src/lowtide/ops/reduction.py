@@ -107,9 +107,9 @@ def _check_window(window: Window, base: Shape) -> None:
 def _infer_reduce_window(operands: Shapes, attributes: ReduceWindow, called: Called) -> Shape:
     inputs, inits = _split(operands)
     _check_window(attributes.window, inputs[0])
-    types = reducer_types(called[0], inputs, inits)
+    reducer_types(called[0], inputs, inits)
     slid = slide(dimensions_of(inputs[0]), attributes.window)
-    return _accumulated(called[0], [make_array(element_type, slid) for element_type in types])
+    return _accumulated(called[0], [make_array(init.element_type, slid) for init in inits])
 
 
 def _infer_select_and_scatter(operands: Shapes, attributes: ReduceWindow, called: Called) -> Shape:

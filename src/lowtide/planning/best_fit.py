@@ -65,16 +65,25 @@ def best_fit(problem: PackingProblem, alignment: int = 64) -> Packing:
     many items. The smallest arena wins, of equal ones the first.
     """
     profile = _profile(problem, alignment)
-    lowest = int(profile.max(initial=0)) - int(_round_up(problem.region_bytes, alignment).sum())
+    least = least_arena_bytes(problem, alignment)
     best: Packing | None = None
     for order in _orders(problem, profile):
         packing = _Placer(problem, alignment).place(order)
         if best is None or packing.arena_bytes < best.arena_bytes:
             best = packing
-        if best.arena_bytes <= lowest:
+        if best.arena_bytes <= least:
             break
     assert best is not None
     return best
+
+
+def least_arena_bytes(problem: PackingProblem, alignment: int = 64) -> int:
+    """Return an arena, a multiple of `alignment`, which no offsets can do without.
+
+    It is the most that is live at once, each item rounded up, less the regions, rounded up.
+    """
+    regions = int(_round_up(problem.region_bytes, alignment).sum())
+    return max(0, int(_profile(problem, alignment).max(initial=0)) - regions)
 
 
 _TRIES: Final = 60_000

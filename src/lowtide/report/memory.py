@@ -168,7 +168,8 @@ class MemoryReport:
     """All that is known about the memory of a module in one order; sizes in bytes.
 
     `total_bytes` is arguments, outputs that overwrite none, constants and temporaries.
-    `temp_bytes` includes `scratch_bytes`. `seconds` are wall times by stage.
+    `temp_bytes` includes `scratch_bytes`. In this order, no offsets make the arena smaller than
+    `least_arena_bytes`. `seconds` are wall times by stage.
     """
 
     module: str
@@ -180,6 +181,7 @@ class MemoryReport:
     constant_bytes: int
     temp_bytes: int
     scratch_bytes: int
+    least_arena_bytes: int
     ladder: Ladder
     peak: Peak
     computations: tuple[ComputationMemory, ...]
@@ -228,6 +230,7 @@ def memory_report(
     ranges: LiveRanges,
     ladder: Ladder,
     temp_bytes: int,
+    least_arena_bytes: int,
     constant_bytes: int,
     computations: Sequence[ComputationMemory],
     donations: Sequence[Donation],
@@ -246,6 +249,7 @@ def memory_report(
         constant_bytes=constant_bytes,
         temp_bytes=temp_bytes,
         scratch_bytes=0,
+        least_arena_bytes=least_arena_bytes,
         ladder=ladder,
         peak=_peak(ranges),
         computations=tuple(computations),

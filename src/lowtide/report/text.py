@@ -20,8 +20,6 @@ _ROWS_AROUND: Final = 3
 _NOTE_LINES: Final = 3
 _BAR_WIDTH: Final = 38
 _LEAST_BAR: Final = 8
-_ALIGNMENT: Final = 64
-"""Buffers begin at multiples of this many bytes; what that costs is no fault of the packing."""
 _LOOPS: Final = "In loop bodies"
 _NOT_COUNTED: Final = "Not counted: Python, scratch memory of kernels."
 
@@ -109,8 +107,11 @@ class _Screen:
             return ""
         if not report.alias_bytes:
             return "none overwrites an argument"
-        if not self.unit.is_visible(report.output_bytes - report.alias_bytes):
+        others = report.output_bytes - report.alias_bytes
+        if not others:
             return "all overwrite donated arguments"
+        if not self.unit.is_visible(others):
+            return f"all but {unit_for(others).text(others)} overwrite donated arguments"
         return f"{self.unit.text(report.alias_bytes)} overwrite donated arguments"
 
     # -- the ladder ------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ class _Screen:
             f"  bound {number(ladder.bound_bytes)}  {first}  live {number(ladder.live_bytes)}"
             f"  {second}  arena {number(ladder.arena_bytes)} {self.unit.name}"
         )
-        judgement = quality(ladder, len(self.report.peak.buffers))
+        judgement = quality(ladder, self.report.least_arena_bytes)
         role = "good" if judgement == "optimal" else "warn"
         lines = [f"{figures}     {self.paint(role, judgement)}"]
         if len(figures) + 5 + len(judgement) > self.width:
@@ -231,15 +232,12 @@ def _proof(ladder: Ladder, unit: Unit) -> str:
     return f"no order of this program needs less than {unit.number(ladder.bound_bytes)}"
 
 
-def quality(ladder: Ladder, peak_buffers: int) -> str:
+def quality(ladder: Ladder, least_arena_bytes: int) -> str:
     """Return how good the order and the offsets are, e.g. `order optimal, packing +0.1%`.
 
-    An arena that is larger than what is live by no more than the alignment of the buffers at the
-    peak counts as optimal.
+    No offsets need less than `least_arena_bytes`: what is live, each buffer rounded up.
     """
-    packing = _above(ladder.arena_bytes, ladder.live_bytes)
-    if ladder.arena_bytes - ladder.live_bytes < _ALIGNMENT * peak_buffers:
-        packing = "optimal"
+    packing = _above(ladder.arena_bytes, least_arena_bytes)
     order = _above(ladder.live_bytes, ladder.bound_bytes)
     if order == packing == "optimal":
         return "optimal"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -25,6 +24,7 @@ from lowtide.ir.attributes import (
     WindowDimension,
 )
 from lowtide.ir.shape import Shape
+from lowtide.ir.strings import quote
 
 _LARGEST: Final = 2**31 - 1
 
@@ -97,15 +97,22 @@ def one_braced_integer(lexer: Lexer) -> int:
     return values[0]
 
 
+def first_braced_integer(lexer: Lexer) -> int:
+    """Take `{1}`, or the first of several integers in braces, which is all that XLA reads."""
+    start = lexer.start
+    values = lexer.integers("{}")
+    if not values:
+        lexer.fail("expected a dimension in braces, found none", start)
+    return values[0]
+
+
 def braced_booleans(lexer: Lexer) -> tuple[bool, ...]:
     """Take `{true,false}`, or a bare boolean."""
     if not lexer.eat("{"):
         return (lexer.boolean(),)
     values = []
-    while not lexer.at("}"):
+    for _ in lexer.elements("}"):
         values.append(lexer.boolean())
-        if not lexer.eat(","):
-            break
     lexer.expect("}")
     return tuple(values)
 
@@ -171,11 +178,12 @@ def window(lexer: Lexer) -> Window:
         key_start = lexer.start
         key = lexer.attribute_name()
         lexer.choice(key, _WINDOW_DEFAULTS, "part of a window", key_start)
+        if key in fields or (key == "pad" and pads):
+            lexer.fail(f"the window has {key}= twice", key_start)
         if key == "pad":
             pads = _window_padding(lexer)
         else:
             fields[key] = _sizes(lexer)
-        lexer.eat(",")
     lexer.expect("}", "at the end of the window")
     sizes = fields.get("size", [])
     rank = len(sizes)
@@ -274,13 +282,11 @@ def precisions(lexer: Lexer) -> tuple[Precision, ...]:
     """Take `{default,highest}`."""
     lexer.expect("{")
     values = []
-    while not lexer.at("}"):
+    for _ in lexer.elements("}"):
         start = lexer.start
         value = lexer.identifier("a precision: default, high or highest")
         lexer.choice(value.lower(), list(Precision), "precision", start)
         values.append(Precision(value.lower()))
-        if not lexer.eat(","):
-            break
     lexer.expect("}")
     return tuple(values)
 
@@ -297,10 +303,8 @@ def shapes(lexer: Lexer) -> tuple[Shape, ...]:
     """Take `{f32[2]{0}, (f32[])}`."""
     lexer.expect("{")
     values = []
-    while not lexer.at("}"):
+    for _ in lexer.elements("}"):
         values.append(parse_shape(lexer))
-        if not lexer.eat(","):
-            break
     lexer.expect("}")
     return tuple(values)
 
@@ -314,9 +318,8 @@ def aliasing(lexer: Lexer) -> tuple[Aliasing, ...]:
         lexer.expect(":", "at the end of the output index")
         lexer.expect("(")
         operand = lexer.integer("an operand number")
-        operand_index: tuple[int, ...] = ()
-        if lexer.eat(","):
-            operand_index = parse_shape_index(lexer)
+        lexer.expect(",", "behind the operand number")
+        operand_index = parse_shape_index(lexer)
         lexer.expect(")")
         entries.append(Aliasing(output_index, operand, operand_index))
         if not lexer.eat(","):
@@ -343,7 +346,7 @@ def frontend_attributes(lexer: Lexer) -> tuple[tuple[str, str], ...]:
     """Take `{key="value",other={"json":1}}`; the result is sorted by key."""
     lexer.expect("{")
     values: dict[str, str] = {}
-    while not lexer.at("}"):
+    for _ in lexer.elements("}"):
         start = lexer.start
         if lexer.kind is Kind.STRING:
             key = lexer.string()
@@ -353,34 +356,30 @@ def frontend_attributes(lexer: Lexer) -> tuple[tuple[str, str], ...]:
         if key in values:
             lexer.fail(f"the key {key!r} stands twice", start)
         values[key] = lexer.json_dictionary() if lexer.at("{") else lexer.string()
-        if not lexer.eat(","):
-            break
     lexer.expect("}")
     return tuple(sorted(values.items()))
 
 
-def statistics(lexer: Lexer) -> Statistics:
-    """Take `{visualizing_index=1,name=2.5}`."""
-    start = lexer.start
+def statistics(lexer: Lexer) -> Statistics | None:
+    """Take `{visualizing_index=1,name=2.5}`; None where there is not a single statistic.
+
+    As in XLA the first number is the index, whatever its name, and may point nowhere.
+    """
     lexer.expect("{")
-    index = -1
+    index: int | None = None
     values = []
-    while not lexer.at("}"):
+    for _ in lexer.elements("}"):
         key = lexer.attribute_name()
-        if key == "visualizing_index" and index < 0:
+        if index is None:
             index = lexer.integer()
         else:
             values.append((key, lexer.number()))
-        if not lexer.eat(","):
-            break
     lexer.expect("}")
-    if not 0 <= index < max(len(values), 1):
-        lexer.fail("expected visualizing_index=, the number of one of the statistics", start)
-    return Statistics(index, tuple(values))
+    return Statistics(index or 0, tuple(values)) if values else None
 
 
-def result_accuracy(lexer: Lexer) -> ResultAccuracy:
-    """Take `{mode=highest}` or `{tolerance={atol=0,rtol=1e-3,ulps=2}}`."""
+def result_accuracy(lexer: Lexer) -> ResultAccuracy | None:
+    """Take `{mode=highest}` or `{tolerance={atol=0,rtol=1e-3,ulps=2}}`; None for the default."""
     lexer.expect("{")
     start = lexer.start
     key = lexer.attribute_name("mode= or tolerance=")
@@ -389,7 +388,7 @@ def result_accuracy(lexer: Lexer) -> ResultAccuracy:
         mode = lexer.identifier("default or highest").lower()
         lexer.choice(mode, ("default", "highest"), "mode", start)
         lexer.expect("}")
-        return ResultAccuracy(mode)
+        return None if mode == "default" else ResultAccuracy(mode)
     if key != "tolerance":
         lexer.fail(f"expected mode= or tolerance=, found {key!r}", start)
     accuracy = _tolerance(lexer)
@@ -400,15 +399,13 @@ def result_accuracy(lexer: Lexer) -> ResultAccuracy:
 def _tolerance(lexer: Lexer) -> ResultAccuracy:
     lexer.expect("{")
     fields: dict[str, float] = {}
-    while not lexer.at("}"):
+    for _ in lexer.elements("}"):
         start = lexer.start
         key = lexer.attribute_name()
         lexer.choice(key, ("atol", "rtol", "ulps"), "tolerance", start)
         fields[key] = lexer.number()
         if fields[key] < 0:
             lexer.fail("a tolerance is 0 or more", start)
-        if not lexer.eat(","):
-            break
     lexer.expect("}")
     return ResultAccuracy(
         "", fields.get("atol", 0.0), fields.get("rtol", 0.0), int(fields.get("ulps", 0))
@@ -421,27 +418,52 @@ def backend_config(lexer: Lexer) -> str:
 
 
 def origin(lexer: Lexer) -> str:
-    """Take `{...}` and return the raw text between the braces."""
-    if not lexer.at("{"):
-        lexer.expect_fail("'{' at the start of the origin")
-    text = lexer.json_dictionary()[1:-1]
-    parts = [part for part in _ORIGIN_PART.findall(text) if part.strip()]
-    out = ""
-    for part in parts:
-        index = part[0] == "{" and len(part) > 1
-        out += (" " if index else "") + ("".join(part.split()) if index else part)
-        out += " " if part == "," else ""
-    return out
+    """Take `{...}` and return the text between the braces in its normal form.
+
+    It is `[synthetic_call]`, or a tree of tuples with an array `{"name" {index}}` at each leaf.
+    """
+    lexer.expect("{", "at the start of the origin")
+    if lexer.eat("["):
+        start = lexer.start
+        word = lexer.identifier("synthetic_call")
+        lexer.choice(word, ("synthetic_call",), "origin", start)
+        lexer.expect("]")
+        text = f"[{word}]"
+    elif lexer.at("}"):
+        text = "()"
+    else:
+        text = _origin_tree(lexer)
+    lexer.expect("}", "at the end of the origin")
+    return text
 
 
-_ORIGIN_PART: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|\{[\d,\s]+\}|[(){},]|[^\s(){},"]+')
+def _origin_tree(lexer: Lexer) -> str:
+    lexer.enter()
+    if lexer.eat("("):
+        parts = []
+        while not lexer.at(")"):
+            parts.append(_origin_tree(lexer))
+            if not lexer.eat(","):
+                break
+        lexer.expect(")", "at the end of the elements")
+        text = f"({', '.join(parts)})"
+    else:
+        lexer.expect("{", "or '(' in the origin")
+        text = quote(lexer.string()) if lexer.kind is Kind.STRING else ""
+        if text and lexer.at("{"):
+            index = parse_shape_index(lexer)
+            text += f" {{{','.join(map(str, index))}}}" if index else ""
+        lexer.expect("}", "at the end of an original array")
+        text = f"{{{text}}}"
+    lexer.leave()
+    return text
 
 
 def domain(lexer: Lexer) -> Domain:
     """Take `{kind="sharding", entry={...}, exit={...}}`."""
     lexer.expect("{")
     fields: dict[str, object] = {}
-    while not lexer.at("}"):
+    for _ in lexer.elements("}"):
         start = lexer.start
         key = lexer.attribute_name()
         lexer.choice(key, ("kind", "entry", "exit"), "part of a domain", start)
@@ -449,9 +471,10 @@ def domain(lexer: Lexer) -> Domain:
             fields[key] = lexer.string()
         else:
             fields[key] = parse_sharding(lexer)
-        if not lexer.eat(","):
-            break
     lexer.expect("}")
-    if fields.get("kind") != "sharding":
+    missing = [key for key in ("kind", "entry", "exit") if key not in fields]
+    if missing:
+        lexer.fail(f"a domain needs {missing[0]}=")
+    if fields["kind"] != "sharding":
         lexer.fail('expected kind="sharding"')
     return Domain(**fields)  # type: ignore[arg-type]

@@ -112,6 +112,38 @@ def _check_compare(lexer: Lexer, instruction: Instruction, start: int) -> None:
         lexer.fail(f"compare of {element_type.value} cannot have type={order}", start)
 
 
+def _check_starts(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    """The start indices of a dynamic slice: one scalar per dimension, or all in one array."""
+    first = 1 if instruction.opcode is Opcode.DYNAMIC_SLICE else 2
+    operands = instruction.operands
+    starts = operands[first:]
+    if len(operands) > first and (
+        len(starts) == operands[0].shape.rank or (len(starts) == 1 and starts[0].shape.rank == 1)
+    ):
+        return
+    wanted = f"{first} operands and a start index for each dimension"
+    lexer.fail(f"{instruction.opcode.value} takes {wanted}, found {len(operands)}", start)
+
+
+def _check_scatter(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    if len(instruction.operands) % 2 == 0:
+        count = len(instruction.operands)
+        lexer.fail(f"scatter takes an odd number of operands, found {count}", start)
+
+
+def _check_global_ids(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    record = instruction.attributes_as(ir.Collective)
+    if record.use_global_device_ids and record.channel_id is None:
+        lexer.fail("use_global_device_ids=true needs a channel_id=", start)
+
+
+def _check_permute(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    record = instruction.attributes_as(ir.CollectivePermute)
+    if record.slice_sizes and len(instruction.operands) != 4:
+        count = len(instruction.operands)
+        lexer.fail(f"with slice_sizes= there are 4 operands, found {count}", start)
+
+
 _CHECKS: Final[dict[Opcode, Check]] = {
     Opcode.RESHAPE: _check_reshape,
     Opcode.TUPLE: _check_tuple,
@@ -122,6 +154,14 @@ _CHECKS: Final[dict[Opcode, Check]] = {
     Opcode.DYNAMIC_RESHAPE: _check_dynamic_reshape,
     Opcode.SEND_DONE: _check_channel,
     Opcode.RECV_DONE: _check_channel,
+    Opcode.DYNAMIC_SLICE: _check_starts,
+    Opcode.DYNAMIC_UPDATE_SLICE: _check_starts,
+    Opcode.SCATTER: _check_scatter,
+    Opcode.ALL_REDUCE: _check_global_ids,
+    Opcode.ALL_REDUCE_START: _check_global_ids,
+    Opcode.REDUCE_SCATTER: _check_global_ids,
+    Opcode.COLLECTIVE_PERMUTE: _check_permute,
+    Opcode.COLLECTIVE_PERMUTE_START: _check_permute,
 }
 
 

@@ -12,7 +12,7 @@ from lowtide.frontend.hlo_text.lexer import MAX_LIST, Kind, Lexer, nearest
 from lowtide.frontend.hlo_text.literal_parser import parse_literal
 from lowtide.frontend.hlo_text.metadata_parser import parse_metadata
 from lowtide.frontend.hlo_text.shape_parser import parse_shape
-from lowtide.frontend.hlo_text.syntax import COMPUTATION_LISTS, GENERIC, SYNTAX, OpSyntax
+from lowtide.frontend.hlo_text.syntax import COMPUTATION_LISTS, SYNTAX, OpSyntax
 from lowtide.ir.annotations import Annotations
 from lowtide.ir.computation import Computation
 from lowtide.ir.element_type import ElementType
@@ -122,7 +122,7 @@ def parse_right_side(
     called = parsed.called(syntax)
     if shape is None:
         shape = infer(lexer, start, opcode, shapes, attributes, called)
-    elif isinstance(attributes, ir.Channel):
+    elif isinstance(attributes, ir.Channel | ir.Outfeed):
         shape = _transfer_shape(opcode, shape, shapes)
     instruction = computation.append(
         name or parser.nested_name(computation, opcode), opcode, shape, operands, attributes, called
@@ -161,8 +161,7 @@ def finish(
     instruction.position = position
     annotations = parsed.annotations()
     if annotations is not None:
-        annotations = _fit_sharding(annotations, instruction.shape)
-        instruction.set_annotations(annotations)
+        instruction.set_annotations(_fit_sharding(annotations, instruction.shape))
     if parsed.metadata is not None:
         instruction.set_metadata(parsed.metadata)
     for predecessor in parsed.predecessors:
@@ -182,7 +181,9 @@ def _fit_sharding(annotations: Annotations, shape: Shape) -> Annotations:
 
 
 def _transfer_shape(opcode: Opcode, shape: Shape, operands: Sequence[Shape]) -> Shape:
-    """Return the shape of a send or receive: XLA fixes its form, whatever the text says."""
+    """Return the shape of a transfer: XLA fixes its form, whatever the text says."""
+    if opcode is Opcode.OUTFEED:
+        return TOKEN
     context = array_shape(ElementType.U32)
     if opcode is Opcode.SEND and operands:
         return tuple_shape([operands[0], context, TOKEN])
@@ -227,6 +228,9 @@ def _check_required(
             wanted = [{"branch_computations"}]
     elif opcode is Opcode.CUSTOM_CALL:
         wanted = [set(), {"to_apply"}, {"called_computations"}]
+        if len(given) == 2:
+            parsed.computations.pop("to_apply")
+            given = {"called_computations"}
     elif opcode in (Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.SORT):
         wanted = [{"to_apply"}]
     if given not in wanted:
@@ -317,11 +321,13 @@ def parse_attributes(
     """Take `, key=value` as often as it comes."""
     lexer = parser.lexer
     syntax = SYNTAX[opcode]
-    tables = [syntax.required, syntax.optional, GENERIC]
+    tables = [syntax.required, syntax.optional]
+    generic = syntax.generic
     computations = set(syntax.computations)
     if wrapped is not None:
         inner = SYNTAX[wrapped]
         tables += [inner.required, inner.optional]
+        generic = inner.generic
         computations |= set(inner.computations)
     parsed = ParsedAttributes()
     while lexer.at(","):
@@ -337,12 +343,12 @@ def parse_attributes(
             parsed.predecessors = _parse_instructions(parser, computation)
         elif key in computations:
             parsed.computations[key] = _parse_computations(parser, key)
-        elif key in GENERIC:
-            parsed.generic[key] = GENERIC[key](lexer)
+        elif key in generic:
+            parsed.generic[key] = generic[key](lexer)
         else:
             take = next((table[key] for table in tables if key in table), None)
             if take is None:
-                known = [k for table in tables for k in table]
+                known = [k for table in (*tables, generic) for k in table]
                 known += [*computations, "metadata", "control-predecessors"]
                 lexer.fail(
                     f"{(wrapped or opcode).value} has no attribute {key!r}"
@@ -357,15 +363,15 @@ def _parse_instructions(parser: ModuleParser, computation: Computation) -> list[
     lexer = parser.lexer
     lexer.expect("{")
     instructions = []
-    while not lexer.at("}"):
+    if lexer.at("}"):
+        lexer.expect_fail("the name of an instruction")
+    for _ in lexer.elements("}"):
         start = lexer.start
         name = lexer.name("the name of an instruction")
         if name not in computation.instructions:
             hint = nearest(name, computation.instructions)
             lexer.fail(f"no instruction {name!r} before this one{hint}", start)
         instructions.append(computation.instructions[name])
-        if not lexer.eat(","):
-            break
     lexer.expect("}")
     return instructions
 
@@ -376,10 +382,8 @@ def _parse_computations(parser: ModuleParser, key: str) -> tuple[Computation, ..
         return (parser.parse_computation_value(),)
     lexer.expect("{")
     computations = []
-    while not lexer.at("}"):
+    for _ in lexer.elements("}"):
         computations.append(parser.parse_computation_value())
-        if not lexer.eat(","):
-            break
     lexer.expect("}")
     return tuple(computations)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Final, NoReturn, final
 
@@ -242,13 +242,20 @@ class Lexer:
         """Take integers separated by commas between two brackets, e.g. `{1,2}` for "{}"."""
         opening, closing = brackets[0], brackets[1]
         self.expect(opening)
-        values = []
-        while not self.at(closing):
-            values.append(self.integer(what))
-            if not self.eat(","):
-                break
+        values = [self.integer(what) for _ in self.elements(closing)]
         self.expect(closing)
         return tuple(values)
+
+    def elements(self, closing: str) -> Iterator[None]:
+        """Yield in front of each element of a list separated by commas.
+
+        Ends at `closing`, which is left for the caller. No comma follows the last element.
+        """
+        if self.at(closing):
+            return
+        yield
+        while self.eat(","):
+            yield
 
     def string(self, what: str = "a string") -> str:
         """Take a string."""

@@ -18,9 +18,9 @@ from lowtide.frontend.hlo_text.metadata_parser import CANONICAL, decode_canonica
 from lowtide.frontend.hlo_text.syntax import SYNTAX
 from lowtide.ir.annotations import Annotations
 from lowtide.ir.computation import Computation
-from lowtide.ir.element_type import BY_KEYWORD
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.lazy_metadata import LazyMetadata
+from lowtide.ir.names import TYPE_NAMES
 from lowtide.ir.opcode import ASYNC, Opcode
 from lowtide.ir.shape import Shape
 
@@ -36,7 +36,6 @@ _LINE: Final = re.compile(
 )
 _CALLS: Final = re.compile(r", (to_apply|condition|body|calls|select|scatter)=%?([A-Za-z_][\w.-]*)")
 _METADATA: Final = ", metadata={"
-_RESERVED: Final = KEYWORDS | set(BY_KEYWORD)
 _TRANSFERS: Final = {Opcode.SEND, Opcode.SEND_DONE, Opcode.RECV, Opcode.RECV_DONE}
 _EXCLUDED: Final = (
     ASYNC | _TRANSFERS | {Opcode.CONDITIONAL, Opcode.MAP, Opcode.OUTFEED, Opcode.DOMAIN}
@@ -102,7 +101,9 @@ class LineParser:
         """Return the instruction of a line of a known form, None for any other line."""
         _, percent, name, shape_text, opcode_text, inside, rest = match.groups()
         known = computation.instructions
-        if name in known or (not percent and name in _RESERVED) or "/*" in rest or "//" in rest:
+        if name in known or (not percent and name in KEYWORDS) or "/*" in rest or "//" in rest:
+            return None
+        if name in TYPE_NAMES or name[:2] == "__":
             return None
         metadata: LazyMetadata | None = None
         start = rest.find(_METADATA)

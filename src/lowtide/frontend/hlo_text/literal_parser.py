@@ -57,12 +57,10 @@ def _parse_tuple(lexer: Lexer, shape: Shape) -> Literal:
     start = lexer.start
     lexer.expect("(", "at the start of a tuple literal")
     elements: list[Literal] = []
-    while not lexer.at(")"):
+    for _ in lexer.elements(")"):
         if len(elements) == len(shape.tuple_shapes):
             lexer.fail(f"expected {len(elements)} elements in the tuple literal, found more")
         elements.append(parse_literal(lexer, shape.tuple_shapes[len(elements)]))
-        if not lexer.eat(","):
-            break
     lexer.expect(")", "at the end of a tuple literal")
     if len(elements) != len(shape.tuple_shapes):
         wanted = len(shape.tuple_shapes)
@@ -85,10 +83,8 @@ def parse_shaped_literal(lexer: Lexer) -> Literal:
     lexer.enter()
     lexer.expect("(")
     elements = []
-    while not lexer.at(")"):
+    for _ in lexer.elements(")"):
         elements.append(parse_shaped_literal(lexer))
-        if not lexer.eat(","):
-            break
     lexer.expect(")", "at the end of a tuple literal")
     lexer.leave()
     return Literal(tuple_shape([x.shape for x in elements]), tuple(elements))

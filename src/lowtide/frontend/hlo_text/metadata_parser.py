@@ -88,7 +88,7 @@ _FIELDS: Final = (
 )
 _SEPARATOR: Final = r"(?: (?=[a-z])|(?=\}))"
 CANONICAL: Final = re.compile(
-    r"(?=[a-z])("
+    r"(?=op_|source_file=|stack_frame_id=)("
     + "".join([f"(?:{key}={form}{_SEPARATOR})?" for key, form in _FIELDS])
     + rf")(?:stack_frame_id=({_NUMBER}))?(?=\}})"
 )

@@ -8,7 +8,7 @@ from typing import final
 import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_text.checks import check_computation, check_instruction
 from lowtide.frontend.hlo_text.header_parser import parse_header, starts_module
-from lowtide.frontend.hlo_text.instruction_parser import parse_right_side
+from lowtide.frontend.hlo_text.instruction_parser import parse_right_side, starts_shape
 from lowtide.frontend.hlo_text.lexer import Kind, Lexer, nearest
 from lowtide.frontend.hlo_text.line_parser import LineParser
 from lowtide.frontend.hlo_text.metadata_parser import parse_stack_frames
@@ -18,6 +18,7 @@ from lowtide.ir.computation import Computation
 from lowtide.ir.errors import HloTextError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
+from lowtide.ir.names import sanitize
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.schedule import Schedule
 from lowtide.ir.shape import ProgramShape, Shape
@@ -51,6 +52,8 @@ class ModuleParser:
         self.computations: dict[str, Computation] = {}
         self.finished: list[Computation] = []
         self.async_starts: set[Computation] = set()
+        self.anonymous: dict[tuple[Computation, str], int] = {}
+        """The number to try next for an instruction without a name."""
         self.invents_operands = False
         self.marked_entry: Computation | None = None
         self.lines = LineParser(self) if fast else None
@@ -82,13 +85,24 @@ class ModuleParser:
         module.entry = entry
         module.adopt(self.finished)
         module.source_text = self.lexer.source
-        module.entry_layout = _entry_layout(module.entry_layout, entry)
+        if module.entry_layout is None:
+            program = entry.program_shape
+            module.entry_layout = ProgramShape(program.parameters, program.result)
+        self._check_aliases()
         if scheduled:
             fused = fused_computations(module)
             module.schedule = Schedule(
                 {c: tuple(c.instructions.values()) for c in self.finished if c not in fused}
             )
         return module
+
+    def _check_aliases(self) -> None:
+        result = self.module.entry.root.shape
+        for alias in self.module.input_output_aliases:
+            try:
+                result.at(alias.output_index)
+            except IndexError as error:
+                self.lexer.fail(f"input_output_alias: {error}", 0)
 
     def _normalize_recovery_table(self) -> None:
         table = self.module.origin_recovery_table
@@ -101,21 +115,23 @@ class ModuleParser:
             self.lexer.fail(f"a module in origin_recovery_table is bad: {reason}", 0)
 
     def _parse_single_instruction(self) -> Module:
+        """Take `[ROOT] [name =] shape opcode(...)`; all that it does not name is called `_`."""
         lexer = self.lexer
         self.invents_operands = True
+        if lexer.at_keyword("ROOT"):
+            lexer.advance()
         start = lexer.start
-        name = None
-        following = Lexer(lexer.text, lexer.source.file, start=lexer.end)
-        if lexer.kind in (Kind.IDENTIFIER, Kind.NAME) and following.at("="):
-            name = lexer.name()
-            lexer.expect("=")
-        computation = self.new_computation("entry_computation")
+        name = "_"
+        if lexer.kind is Kind.NAME or not starts_shape(lexer):
+            name = lexer.name("a module, a computation, or an instruction with the shape of its result")
+            lexer.expect("=", "behind the name of the instruction")
+        computation = self.new_computation("_")
         computation.root = parse_right_side(self, computation, name, start)
         if not lexer.at_end():
             lexer.expect_fail("the end of the text behind a single instruction")
-        self.finish_computation(computation)
-        self.module.name = computation.root.name
-        return self._finish(computation, scheduled=False)
+        self.finished.insert(0, computation)
+        self.module.name = "_"
+        return self._finish(computation, scheduled=True)
 
     def invent_operand(self, computation: Computation, shape: Shape) -> Instruction:
         """Return the parameter that an operand of a single instruction stands for."""
@@ -141,10 +157,13 @@ class ModuleParser:
 
     def nested_name(self, computation: Computation, opcode: Opcode) -> str:
         """Return a free name for an instruction that the text does not name."""
-        name, number = f"{opcode.value}.anon", 0
+        stem = f"{opcode.value}.anon"
+        number = self.anonymous.get((computation, stem), 0)
+        name = f"{stem}.{number}" if number else stem
         while name in computation.instructions:
             number += 1
-            name = f"{opcode.value}.anon.{number}"
+            name = f"{stem}.{number}"
+        self.anonymous[computation, stem] = number
         return name
 
     def check(self, instruction: Instruction, start: int) -> None:
@@ -192,11 +211,9 @@ class ModuleParser:
     def _parse_signature(self) -> Shape:
         lexer = self.lexer
         lexer.expect("(")
-        while not lexer.at(")"):
+        for _ in lexer.elements(")"):
             lexer.name("the name of a parameter")
             parse_shape(lexer)
-            if not lexer.eat(","):
-                break
         lexer.expect(")", "at the end of the parameters")
         lexer.expect("->")
         return parse_shape(lexer)
@@ -242,6 +259,9 @@ class ModuleParser:
         lexer = self.lexer
         position = lexer.start
         name = lexer.name("the name of an instruction, or '}'")
+        legal = sanitize(name)
+        if name != legal:
+            lexer.fail(f"{name!r} cannot name an instruction, but {legal!r} can", position)
         if name in computation.instructions:
             lexer.fail(f"instruction {name!r} is defined twice", position)
         lexer.expect("=", "behind the name of the instruction")
@@ -265,19 +285,6 @@ class ModuleParser:
                 f"no computation {name!r} before this one{nearest(name, self.computations)}", start
             )
         return computation
-
-
-def _entry_layout(declared: ProgramShape | None, entry: Computation) -> ProgramShape:
-    """Return the declared layouts; where they contradict the entry, those of the entry."""
-    found = entry.program_shape
-    parameters, result = list(found.parameters), found.result
-    if declared is not None:
-        if len(declared.parameters) == len(parameters):
-            pairs = zip(declared.parameters, parameters, strict=True)
-            parameters = [want if want.compatible(have) else have for want, have in pairs]
-        if declared.result.compatible(result):
-            result = declared.result
-    return ProgramShape(tuple(parameters), result)
 
 
 def _check_characters(lexer: Lexer) -> None:

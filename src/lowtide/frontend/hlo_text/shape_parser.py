@@ -67,12 +67,10 @@ def _parse_tuple(lexer: Lexer) -> Shape:
     lexer.enter()
     lexer.expect("(")
     elements = []
-    while not lexer.at(")"):
+    for _ in lexer.elements(")"):
         elements.append(parse_shape(lexer))
         if len(elements) > MAX_LIST:
             lexer.fail(f"a tuple has more than {MAX_LIST} elements")
-        if not lexer.eat(","):
-            break
     lexer.expect(")", "at the end of the tuple shape")
     lexer.leave()
     return tuple_shape(elements)
@@ -93,7 +91,7 @@ def _parse_dimensions(lexer: Lexer) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     lexer.expect("[", "after the element type")
     sizes: list[int] = []
     dynamic: list[bool] = []
-    while not lexer.at("]"):
+    for _ in lexer.elements("]"):
         start = lexer.start
         if lexer.eat("?"):
             sizes.append(UNBOUNDED)
@@ -105,8 +103,6 @@ def _parse_dimensions(lexer: Lexer) -> tuple[tuple[int, ...], tuple[bool, ...]]:
                 lexer.fail(f"a dimension has size {size}, expected 0 or more", start)
             sizes.append(size)
             dynamic.append(bounded)
-        if not lexer.eat(","):
-            break
     lexer.expect("]", "at the end of the dimensions")
     product = 1
     for size in sizes:
@@ -159,8 +155,14 @@ def parse_layout(lexer: Lexer) -> Layout:
     order = _integers_until(lexer, (":", "}"))
     fields: dict[str, object] = {}
     if lexer.eat(":"):
+        place = -1
         while not lexer.at("}"):
-            _parse_layout_extra(lexer, fields)
+            start = lexer.start
+            key = _parse_layout_extra(lexer, fields)
+            if _EXTRAS.index(key) <= place:
+                order_text = ", ".join(_EXTRAS)
+                lexer.fail(f"layout properties stand once each in the order {order_text}", start)
+            place = _EXTRAS.index(key)
     lexer.expect("}", "at the end of the layout")
     return Layout(tuple(order), **fields)  # type: ignore[arg-type]
 
@@ -174,14 +176,19 @@ def _integers_until(lexer: Lexer, ends: tuple[str, ...]) -> list[int]:
     return values
 
 
-def _parse_layout_extra(lexer: Lexer, fields: dict[str, object]) -> None:
+_EXTRAS: Final = ("D", "T", "L", "#", "*", "E", "S", "SC", "P", "M")
+"""The properties of a layout in the order in which they stand."""
+
+
+def _parse_layout_extra(lexer: Lexer, fields: dict[str, object]) -> str:
+    """Take one property and return what it begins with."""
     start = lexer.start
     if lexer.eat("#"):
         fields["index_primitive_type"] = _parse_type_in_parentheses(lexer)
-        return
+        return "#"
     if lexer.eat("*"):
         fields["pointer_primitive_type"] = _parse_type_in_parentheses(lexer)
-        return
+        return "*"
     key = lexer.identifier("a layout property such as T(...) or S(...)")
     match key:
         case "D":
@@ -204,6 +211,7 @@ def _parse_layout_extra(lexer: Lexer, fields: dict[str, object]) -> None:
             fields["dynamic_metadata_prefix_bytes"] = _parse_one(lexer)
         case _:
             lexer.fail(f"unknown layout property {key!r}", start)
+    return key
 
 
 def _parse_one(lexer: Lexer) -> int:
@@ -226,7 +234,7 @@ def _parse_type_in_parentheses(lexer: Lexer) -> ElementType:
 def _parse_levels(lexer: Lexer) -> tuple[DimensionLevel, ...]:
     lexer.expect("(")
     levels = []
-    while not lexer.at(")"):
+    for _ in lexer.elements(")"):
         start = lexer.start
         kind = lexer.identifier("a dimension level: D, C, S or H")
         if kind not in ("D", "C", "S", "H"):
@@ -234,8 +242,6 @@ def _parse_levels(lexer: Lexer) -> tuple[DimensionLevel, ...]:
         unique = not lexer.eat("+")
         ordered = not lexer.eat("~")
         levels.append(DimensionLevel(kind, unique, ordered))
-        if not lexer.eat(","):
-            break
     lexer.expect(")")
     return tuple(levels)
 
@@ -244,10 +250,8 @@ def _parse_tiles(lexer: Lexer) -> tuple[tuple[int, ...], ...]:
     tiles = []
     while lexer.eat("("):
         sizes = []
-        while not lexer.at(")"):
+        for _ in lexer.elements(")"):
             sizes.append(COMBINE if lexer.eat("*") else lexer.integer("a tile size"))
-            if not lexer.eat(","):
-                break
         lexer.expect(")", "at the end of the tile")
         tiles.append(tuple(sizes))
     return tuple(tiles)

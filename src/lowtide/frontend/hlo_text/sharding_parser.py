@@ -44,11 +44,12 @@ def parse_sharding(lexer: Lexer) -> Sharding:
 
 
 def _parse_tuple(lexer: Lexer) -> TupleSharding:
-    elements = []
-    while lexer.at("{"):
+    elements: list[Sharding] = []
+    for _ in lexer.elements("}"):
+        start = lexer.start
         elements.append(parse_sharding(lexer))
-        if not lexer.eat(","):
-            break
+        if isinstance(elements[-1], TupleSharding):
+            lexer.fail("the sharding of a tuple lists that of each leaf, without nesting", start)
     return TupleSharding(tuple(elements))
 
 
@@ -128,13 +129,11 @@ def _check_tiles(lexer: Lexer, fields: dict[str, object], start: int) -> None:
 def _parse_subgroups(lexer: Lexer) -> tuple[ShardingKind, ...]:
     lexer.expect("{")
     kinds = []
-    while not lexer.at("}"):
+    for _ in lexer.elements("}"):
         if lexer.kind is not Kind.KEYWORD or lexer.value not in _SUBGROUP_KINDS:
             lexer.expect_fail("replicated, manual or another kind of subgroup")
         kinds.append(_SUBGROUP_KINDS[str(lexer.value)])
         lexer.advance()
-        if not lexer.eat(","):
-            break
     lexer.expect("}")
     return tuple(kinds)
 
@@ -147,7 +146,9 @@ def parse_iota_devices(lexer: Lexer) -> IotaDevices:
     if any(size < 1 for size in reshape_dims) or not reshape_dims:
         lexer.fail("the sizes behind '<=' are 1 or more", start)
     _check_device_count(lexer, math.prod(reshape_dims), start)
-    permutation = _parse_permutation(lexer, len(reshape_dims))
+    permutation: tuple[int, ...] = ()
+    if len(reshape_dims) > 1:
+        permutation = _parse_permutation(lexer, len(reshape_dims))
     if len(reshape_dims) > 1 and not permutation:
         lexer.fail("expected T(...) behind more than one size", lexer.start)
     return IotaDevices(reshape_dims, permutation)
@@ -184,14 +185,12 @@ def parse_mesh(lexer: Lexer) -> Mesh:
         lexer.expect("]")
         return Mesh((), (), None, device)
     names, sizes = [], []
-    while not lexer.at("]"):
+    for _ in lexer.elements("]"):
         names.append(lexer.string("an axis name in quotes"))
         lexer.expect("=")
         sizes.append(lexer.integer("an axis size"))
         if sizes[-1] < 1:
             lexer.fail("the size of a mesh axis is 1 or more", start)
-        if not lexer.eat(","):
-            break
     lexer.expect("]")
     _check_device_count(lexer, math.prod(sizes), start)
     if len(set(names)) != len(names):
@@ -211,16 +210,13 @@ def _parse_device_ids(lexer: Lexer) -> IotaDevices | tuple[int, ...] | None:
     if lexer.at("["):
         reshape_dims = lexer.integers("[]", "a size")
         _check_device_count(lexer, math.prod(reshape_dims), lexer.start)
-        devices: IotaDevices | tuple[int, ...] = IotaDevices(
-            reshape_dims, _parse_permutation(lexer, len(reshape_dims))
-        )
+        permutation = _parse_permutation(lexer, len(reshape_dims))
+        devices = IotaDevices(reshape_dims, permutation).simplified()
         lexer.expect(")")
-        return devices
+        return devices if devices.permutation else None
     values = []
-    while not lexer.at(")"):
+    for _ in lexer.elements(")"):
         values.append(lexer.integer("a device number"))
-        if not lexer.eat(","):
-            break
     lexer.expect(")")
     return tuple(values)
 
@@ -235,13 +231,11 @@ def _parse_axes_and_mark(lexer: Lexer) -> tuple[tuple[AxisRef, ...], bool]:
     lexer.expect("{")
     axes = []
     is_open = False
-    while not lexer.at("}"):
+    for _ in lexer.elements("}"):
         if lexer.eat("?"):
             is_open = True
         else:
             axes.append(_parse_axis(lexer))
-        if not lexer.eat(","):
-            break
     lexer.expect("}")
     return tuple(axes), is_open
 
@@ -281,10 +275,8 @@ def _parse_whole(lexer: Lexer, fields: dict[str, object]) -> None:
 def _parse_dimension_shardings(lexer: Lexer) -> tuple[DimensionSharding, ...]:
     lexer.expect("[")
     dimensions = []
-    while not lexer.at("]"):
+    for _ in lexer.elements("]"):
         dimensions.append(DimensionSharding(*_parse_axes_and_mark(lexer)))
-        if not lexer.eat(","):
-            break
     lexer.expect("]")
     return tuple(dimensions)
 
@@ -334,7 +326,7 @@ def _parse_iota_groups(lexer: Lexer) -> IotaReplicaGroups:
         lexer.fail("expected [groups,devices per group]", start)
     _check_device_count(lexer, sizes[0] * sizes[1], start)
     devices = parse_iota_devices(lexer)
-    return IotaReplicaGroups(sizes[0], sizes[1], devices)
+    return IotaReplicaGroups(sizes[0], sizes[1], devices.simplified())
 
 
 def parse_integer_groups(lexer: Lexer) -> tuple[tuple[int, ...], ...]:

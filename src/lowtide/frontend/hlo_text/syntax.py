@@ -39,6 +39,7 @@ class OpSyntax:
     optional: Mapping[str, ValueParser] = field(default_factory=dict)
     computations: tuple[str, ...] = ()
     infers_shape: bool = True
+    generic: Mapping[str, ValueParser] = field(default_factory=lambda: GENERIC)
 
 
 GENERIC: Final[Mapping[str, ValueParser]] = {
@@ -48,9 +49,11 @@ GENERIC: Final[Mapping[str, ValueParser]] = {
     "parameter_replication": value.braced_booleans,
     "origin": value.origin,
     "backend_config": value.backend_config,
-    "result_accuracy": value.result_accuracy,
 }
 """Attributes that any instruction may have; metadata and control-predecessors come on top."""
+
+RESULT_ACCURACY: Final[Mapping[str, ValueParser]] = {"result_accuracy": value.result_accuracy}
+"""The attribute of the functions whose result may be more or less exact; kept with the generic."""
 
 COMPUTATION_LISTS: Final = frozenset({"branch_computations", "called_computations"})
 """Attributes that hold several called computations in braces."""
@@ -94,6 +97,10 @@ def _broadcast(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
     return ir.Dimensions(values.get("dimensions", ()))
 
 
+def _one_dimension(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
+    return ir.Dimensions((values["dimensions"],))
+
+
 def _map(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
     return ir.Dimensions(tuple(range(operands[0].rank if operands else 0)))
 
@@ -131,13 +138,9 @@ def _ragged_dot(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
 
 
 def _convolution(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
-    dimensions = values["dim_labels"]
-    window = values.get("window")
-    if window is None:
-        window = ir.Window((ir.WindowDimension(1),) * len(dimensions.input_spatial))
     return ir.Convolution(
-        dimensions,
-        window,
+        values["dim_labels"],
+        values.get("window", ir.NO_WINDOW),
         values.get("feature_group_count", 1),
         values.get("batch_group_count", 1),
         _precision(values),
@@ -179,7 +182,7 @@ def _custom_call(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
         feature_group_count=values.get("feature_group_count", 1),
         batch_group_count=values.get("batch_group_count", 1),
         precision=_precision(values),
-        padding_type=values.get("padding_type", ""),
+        padding_type=values.get("padding_type", "").replace("PADDING_INVALID", ""),
         operand_layouts=values.get("operand_layout_constraints"),
         has_side_effect=values.get("custom_call_has_side_effect", False),
         literal=values.get("literal"),
@@ -198,6 +201,11 @@ def _collective(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
         use_global_device_ids=values.get("use_global_device_ids", False),
         has_dynamic_root=values.get("has_dynamic_root", False),
     )
+
+
+def _ragged_all_to_all(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
+    """Dimensions may stand in the text but say nothing."""
+    return _collective({**values, "dimensions": None}, operands)
 
 
 def _permute(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
@@ -241,10 +249,12 @@ def _batch_norm(values: Values, operands: Sequence[Shape]) -> ir.Attributes:
 
 
 _UNARY: Final = OpSyntax(1, _nothing)
+_INEXACT: Final = OpSyntax(1, _nothing, generic={**GENERIC, **RESULT_ACCURACY})
 _BINARY: Final = OpSyntax(2, _nothing)
 _TERNARY: Final = OpSyntax(3, _nothing)
 _VARIADIC: Final = OpSyntax(None, _nothing)
 _DIMENSIONS: Final = {"dimensions": value.braced_integers}
+_FIRST_DIMENSION: Final = {"dimensions": value.first_braced_integer}
 _PRECISION: Final = {"operand_precision": value.precisions, "algorithm": value.dot_algorithm}
 _DOT: Final = {
     "lhs_contracting_dims": value.braced_integers,
@@ -276,21 +286,30 @@ _API_VERSIONS: Final = (
     "API_VERSION_STATUS_RETURNING_UNIFIED",
     "API_VERSION_TYPED_FFI",
 )
+_GROUP_MODES: Final = (
+    "cross_replica",
+    "cross_partition",
+    "cross_replica_and_partition",
+    "flattened_id",
+)
 _PADDING_TYPES: Final = ("PADDING_VALID", "PADDING_SAME", "PADDING_INVALID")
 
 
 def _elementwise() -> dict[Opcode, OpSyntax]:
     unary = (
-        "abs acos acosh asin asinh atanh cbrt ceil copy cosh cosine count-leading-zeros erf "
-        "exponential exponential-minus-one floor imag is-finite log log-plus-one logistic negate "
-        "not popcnt real round-nearest-afz round-nearest-even rsqrt sign sine sinh sqrt tan tanh "
-        "opt-barrier"
+        "abs ceil copy count-leading-zeros floor imag is-finite negate not popcnt real "
+        "round-nearest-afz round-nearest-even sign opt-barrier"
+    )
+    inexact = (
+        "acos acosh asin asinh atanh cbrt cosh cosine erf exponential exponential-minus-one log "
+        "log-plus-one logistic rsqrt sine sinh sqrt tan tanh"
     )
     binary = (
         "add add-dependency and atan2 complex divide maximum minimum mulhi multiply or power "
         "remainder shift-left shift-right-arithmetic shift-right-logical subtract xor"
     )
     table = {Opcode(name): _UNARY for name in unary.split()}
+    table |= {Opcode(name): _INEXACT for name in inexact.split()}
     table |= {Opcode(name): _BINARY for name in binary.split()}
     table |= {Opcode.CLAMP: _TERNARY, Opcode.SELECT: _TERNARY}
     for name in ("bitcast", "bitcast-convert", "convert", "copy-done"):
@@ -341,9 +360,11 @@ def _data_movement() -> dict[Opcode, OpSyntax]:
         Opcode.BROADCAST: OpSyntax(1, _broadcast, {}, _DIMENSIONS),
         Opcode.TRANSPOSE: OpSyntax(1, dimensions, _DIMENSIONS),
         Opcode.REVERSE: OpSyntax(1, dimensions, _DIMENSIONS),
-        Opcode.CONCATENATE: OpSyntax(None, dimensions, _DIMENSIONS),
-        Opcode.GET_DIMENSION_SIZE: OpSyntax(1, dimensions, _DIMENSIONS),
-        Opcode.SET_DIMENSION_SIZE: OpSyntax(2, dimensions, _DIMENSIONS),
+        Opcode.CONCATENATE: OpSyntax(
+            None, _one_dimension, {"dimensions": value.one_braced_integer}
+        ),
+        Opcode.GET_DIMENSION_SIZE: OpSyntax(1, _one_dimension, _FIRST_DIMENSION),
+        Opcode.SET_DIMENSION_SIZE: OpSyntax(2, _one_dimension, _FIRST_DIMENSION),
         Opcode.RESHAPE: OpSyntax(
             1,
             _keywords(ir.Reshape),
@@ -529,8 +550,8 @@ def _structure() -> dict[Opcode, OpSyntax]:
 
 
 def _communication() -> dict[Opcode, OpSyntax]:
-    dimension = {"dimensions": value.one_braced_integer}
-    mode = {"mode": value.string}
+    dimension = {"dimensions": value.first_braced_integer}
+    mode = {"mode": value.choice(_GROUP_MODES, "collective group mode")}
     gather = OpSyntax(None, _collective, dimension, _COLLECTIVE, infers_shape=False)
     reduce = OpSyntax(
         None, _collective, {}, {**_COLLECTIVE, **mode}, ("to_apply",), infers_shape=False
@@ -561,9 +582,19 @@ def _communication() -> dict[Opcode, OpSyntax]:
             infers_shape=False,
         ),
         Opcode.ALL_TO_ALL: OpSyntax(
-            None, _collective, {}, {**_COLLECTIVE, **dimension}, infers_shape=False
+            None,
+            _collective,
+            {},
+            {
+                **groups,
+                "constrain_layout": value.boolean,
+                "dimensions": value.one_braced_integer,
+            },
+            infers_shape=False,
         ),
-        Opcode.RAGGED_ALL_TO_ALL: OpSyntax(None, _collective, {}, groups, infers_shape=False),
+        Opcode.RAGGED_ALL_TO_ALL: OpSyntax(
+            None, _ragged_all_to_all, {}, {**groups, **_DIMENSIONS}, infers_shape=False
+        ),
         Opcode.COLLECTIVE_BROADCAST: OpSyntax(
             None,
             _collective,
