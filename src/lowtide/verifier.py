@@ -19,6 +19,7 @@ from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ProgramShape, Shape, ShapeIndex
 from lowtide.ir.traversal import callees
+from lowtide.ops.checks import agree
 from lowtide.ops.errors import ShapeError
 from lowtide.ops.signature import check_shape, check_signature
 
@@ -416,12 +417,12 @@ def _check_entry_layout(module: Module) -> None:
     for number, (declared, actual) in enumerate(
         zip(layout.parameters, program.parameters, strict=True)
     ):
-        if not declared.compatible(actual):
+        if not agree(declared, actual):
             raise InvalidModuleError(
                 f"entry_computation_layout declares parameter {number} as {declared}, "
                 f"it is {actual}"
             )
-    if not layout.result.compatible(program.result):
+    if not agree(layout.result, program.result):
         raise InvalidModuleError(
             f"entry_computation_layout declares the result as {layout.result}, "
             f"it is {program.result}"

@@ -110,9 +110,7 @@ def braced_booleans(lexer: Lexer) -> tuple[bool, ...]:
     """Take `{true,false}`, or a bare boolean."""
     if not lexer.eat("{"):
         return (lexer.boolean(),)
-    values = []
-    for _ in lexer.elements("}"):
-        values.append(lexer.boolean())
+    values = [lexer.boolean() for _ in lexer.elements("}")]
     lexer.expect("}")
     return tuple(values)
 
@@ -302,9 +300,7 @@ def dot_algorithm(lexer: Lexer) -> DotAlgorithm:
 def shapes(lexer: Lexer) -> tuple[Shape, ...]:
     """Take `{f32[2]{0}, (f32[])}`."""
     lexer.expect("{")
-    values = []
-    for _ in lexer.elements("}"):
-        values.append(parse_shape(lexer))
+    values = [parse_shape(lexer) for _ in lexer.elements("}")]
     lexer.expect("}")
     return tuple(values)
 

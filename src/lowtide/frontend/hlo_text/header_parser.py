@@ -89,9 +89,7 @@ def _parse_donors(lexer: Lexer) -> tuple[BufferDonor, ...]:
 def _parse_entry_layout(lexer: Lexer) -> ProgramShape:
     lexer.expect("{")
     lexer.expect("(")
-    parameters = []
-    for _ in lexer.elements(")"):
-        parameters.append(parse_shape(lexer))
+    parameters = [parse_shape(lexer) for _ in lexer.elements(")")]
     lexer.expect(")")
     lexer.expect("->")
     result = parse_shape(lexer)

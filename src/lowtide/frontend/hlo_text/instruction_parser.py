@@ -381,9 +381,7 @@ def _parse_computations(parser: ModuleParser, key: str) -> tuple[Computation, ..
     if key not in COMPUTATION_LISTS:
         return (parser.parse_computation_value(),)
     lexer.expect("{")
-    computations = []
-    for _ in lexer.elements("}"):
-        computations.append(parser.parse_computation_value())
+    computations = [parser.parse_computation_value() for _ in lexer.elements("}")]
     lexer.expect("}")
     return tuple(computations)
 

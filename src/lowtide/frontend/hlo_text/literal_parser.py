@@ -82,9 +82,7 @@ def parse_shaped_literal(lexer: Lexer) -> Literal:
         return parse_literal(lexer, parse_shape(lexer))
     lexer.enter()
     lexer.expect("(")
-    elements = []
-    for _ in lexer.elements(")"):
-        elements.append(parse_shaped_literal(lexer))
+    elements = [parse_shaped_literal(lexer) for _ in lexer.elements(")")]
     lexer.expect(")", "at the end of a tuple literal")
     lexer.leave()
     return Literal(tuple_shape([x.shape for x in elements]), tuple(elements))

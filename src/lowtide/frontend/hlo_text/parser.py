@@ -123,7 +123,9 @@ class ModuleParser:
         start = lexer.start
         name = "_"
         if lexer.kind is Kind.NAME or not starts_shape(lexer):
-            name = lexer.name("a module, a computation, or an instruction with the shape of its result")
+            name = lexer.name(
+                "a module, a computation, or an instruction with the shape of its result"
+            )
             lexer.expect("=", "behind the name of the instruction")
         computation = self.new_computation("_")
         computation.root = parse_right_side(self, computation, name, start)

@@ -249,9 +249,9 @@ def _parse_levels(lexer: Lexer) -> tuple[DimensionLevel, ...]:
 def _parse_tiles(lexer: Lexer) -> tuple[tuple[int, ...], ...]:
     tiles = []
     while lexer.eat("("):
-        sizes = []
-        for _ in lexer.elements(")"):
-            sizes.append(COMBINE if lexer.eat("*") else lexer.integer("a tile size"))
+        sizes = [
+            COMBINE if lexer.eat("*") else lexer.integer("a tile size") for _ in lexer.elements(")")
+        ]
         lexer.expect(")", "at the end of the tile")
         tiles.append(tuple(sizes))
     return tuple(tiles)

@@ -214,9 +214,7 @@ def _parse_device_ids(lexer: Lexer) -> IotaDevices | tuple[int, ...] | None:
         devices = IotaDevices(reshape_dims, permutation).simplified()
         lexer.expect(")")
         return devices if devices.permutation else None
-    values = []
-    for _ in lexer.elements(")"):
-        values.append(lexer.integer("a device number"))
+    values = [lexer.integer("a device number") for _ in lexer.elements(")")]
     lexer.expect(")")
     return tuple(values)
 
@@ -274,9 +272,7 @@ def _parse_whole(lexer: Lexer, fields: dict[str, object]) -> None:
 
 def _parse_dimension_shardings(lexer: Lexer) -> tuple[DimensionSharding, ...]:
     lexer.expect("[")
-    dimensions = []
-    for _ in lexer.elements("]"):
-        dimensions.append(DimensionSharding(*_parse_axes_and_mark(lexer)))
+    dimensions = [DimensionSharding(*_parse_axes_and_mark(lexer)) for _ in lexer.elements("]")]
     lexer.expect("]")
     return tuple(dimensions)
 
