@@ -242,3 +242,30 @@ def test_a_long_chain_of_calls_is_walked_without_recursion():
               "  ROOT c = f32[4] call(P), to_apply=call2999", "}"]  # fmt: skip
     ranges, _ = ranges_of(parse_hlo("\n".join(lines)))
     assert ranges.live_bytes == 16
+
+
+ASYNC_UPDATE = """HloModule m, is_scheduled=true
+update {
+  a = f32[100] parameter(0)
+  u = f32[10] parameter(1)
+  i = s32[] parameter(2)
+  ROOT d = f32[100] dynamic-update-slice(a, u, i)
+}
+ENTRY main {
+  p = f32[100] parameter(0)
+  u = f32[10] parameter(1)
+  i = s32[] parameter(2)
+  n = f32[100] negate(p)
+  s = ((f32[100], f32[10], s32[]), f32[100], u32[]) async-start(n, u, i), calls=update
+  m = f32[10] slice(READ), slice={[0:10]}
+  d = f32[100] async-done(s)
+  ROOT t = (f32[100], f32[10]) tuple(d, m)
+}
+"""
+
+
+@pytest.mark.parametrize(("read", "live_bytes"), [("p", 444), ("n", 844)])
+def test_an_asynchronous_update_is_in_place_where_its_operand_is_not_read_later(read, live_bytes):
+    """One array, a slice of 40 bytes, and the context of 4."""
+    ranges, _ = ranges_of(parse_hlo(ASYNC_UPDATE.replace("READ", read)))
+    assert ranges.live_bytes == live_bytes

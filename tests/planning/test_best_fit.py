@@ -115,3 +115,11 @@ def test_the_same_problem_gives_the_same_offsets():
 @pytest.mark.parametrize("count", [0, 1])
 def test_few_items(count):
     assert check([(100, [(0, 0)])] * count).arena_bytes == 100 * count
+
+
+def test_a_chain_that_ends_in_a_fixed_item_takes_two_places():
+    """Each item touches the next one; from the front, the last but one would lie where it must not."""  # noqa: E501
+    for length in (6, 7):
+        items = [(64, [(i, i + 1)]) for i in range(length)]
+        packing = check(items, fixed_in_arena={length - 1: 0})
+        assert packing.arena_bytes == 128

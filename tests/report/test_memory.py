@@ -186,3 +186,37 @@ ENTRY main {
     assert report.ladder.live_bytes == 2 * 4 * 1001 * 2**40
     with pytest.raises(LowtideError, match="in all; at most"):
         explain(parse_hlo(text.replace("1001", "1048576")))
+
+
+CAVEATS = {
+    "b = f32[8]{0:S(5)} copy(x)": "in host memory",
+    'b = f32[8] custom-call(x), custom_call_target="annotate_device_placement"': "not offloaded",
+    "b = s4[8] convert(x)": "less than 8 bits",
+    "b = f32[<=8] parameter(1)": "dynamic dimensions",
+}
+
+
+@pytest.mark.parametrize("line", CAVEATS)
+def test_what_the_figures_leave_open_is_said(line):
+    text = f"""HloModule m
+ENTRY main {{
+  x = f32[8] parameter(0)
+  {line}
+  ROOT y = f32[8] negate(x)
+}}
+"""
+    said = " ".join(explain(parse_hlo(text)).caveats)
+    for each, words in CAVEATS.items():
+        assert (words in said) == (each == line)
+
+
+def test_packed_elements_count_their_bits():
+    text = """HloModule m
+ENTRY main {
+  x = s4[1001]{0:E(4)} parameter(0)
+  ROOT y = s4[1001]{0:E(4)} negate(x)
+}
+"""
+    report = explain(parse_hlo(text))
+    assert report.argument_bytes == 501
+    assert not [x for x in report.caveats if "8 bits" in x]

@@ -15,6 +15,7 @@ from lowtide.analysis.call_graph import CONTROL_FLOW, executed_computations, whi
 from lowtide.analysis.forwarding import NEW, LeafCounts, Leaves, forwarded, reads_operands
 from lowtide.analysis.sharing import shared_values
 from lowtide.ir import Computation, Instruction, Opcode, Shape
+from lowtide.ops.in_place import in_place_pairs
 
 HOST_MEMORY = 5
 """The memory space of arrays that live with the host and take no device memory."""
@@ -178,7 +179,24 @@ class _Walk:
         if instruction.opcode is Opcode.CALL:
             return returned
         rest = self.counts.of(instruction.shape) - len(given) - len(returned)
-        return [*given, *returned, *([NEW] * rest)]
+        leaves = [*given, *returned, *([NEW] * rest)]
+        for before, after in self._overwritten(instruction):
+            leaves[before] = leaves[after]
+        return leaves
+
+    def _overwritten(self, instruction: Instruction) -> list[tuple[int, int]]:
+        """Per operand leaf of an async-start that a result leaf replaces: where both stand in it.
+
+        What is left of the operand then is the result, which the async-done waits for.
+        """
+        pairs = []
+        shape, counts = instruction.shape, self.counts
+        for (operand, index), output in in_place_pairs(instruction):
+            before = counts.position(shape, (0, operand, *index))
+            after = counts.position(shape, output)
+            count = counts.of(shape.at(output))
+            pairs += [(before + leaf, after + leaf) for leaf in range(count)]
+        return pairs
 
     def _returned(self, instruction: Instruction, node: int, given: list[int]) -> list[int]:
         """The values that a call returns: operands passed through, and new ones."""

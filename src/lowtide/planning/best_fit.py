@@ -105,15 +105,18 @@ def _orders(problem: PackingProblem, profile: Int64Array) -> Iterator[Int64Array
 
     Sorted by the most bytes live during their lives, then by size, size times duration or duration;
     by size, then duration; by size, then first step. Ties end with the first step and the number.
+    Last, backwards in time, from what lies beside the fixed items at the end: by the most bytes
+    live, then size, and ties by the last step; by the first step only.
     """
     free = np.flatnonzero(problem.fixed_offset == FREE)
     count = len(problem.nbytes)
     size = problem.nbytes
     duration, crowd = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    begin = np.full(count, np.iinfo(np.int64).max)
+    begin, end = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
     np.add.at(duration, problem.item, problem.last - problem.first + 1)
     np.maximum.at(crowd, problem.item, _range_maxima(profile, problem.first, problem.last))
     np.minimum.at(begin, problem.item, problem.first)
+    np.maximum.at(end, problem.item, problem.last)
     area = size.astype(np.float64) * duration
     keys = (
         (begin, -size, -crowd),
@@ -121,6 +124,8 @@ def _orders(problem: PackingProblem, profile: Int64Array) -> Iterator[Int64Array
         (begin, -area, -crowd),
         (begin, -duration, -crowd),
         (-duration, begin, -size),
+        (-end, -size, -crowd),
+        (-begin,),
     )
     for columns in keys[: max(1, _TRIES // max(1, len(free)))]:
         yield free[np.lexsort([key[free] for key in columns])]

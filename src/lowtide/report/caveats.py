@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lowtide.analysis.dataflow import HOST_MEMORY
 from lowtide.analysis.live_range import LiveRanges
-from lowtide.ir import Module, Shape
+from lowtide.ir import Instruction, Module, Shape
+from lowtide.ir.attributes import CustomCall
 
 
 def caveats(module: Module, ranges: LiveRanges, left_out: int = 0) -> tuple[str, ...]:
@@ -32,6 +35,10 @@ def caveats(module: Module, ranges: LiveRanges, left_out: int = 0) -> tuple[str,
     shapes = {instruction.shape for instruction in ranges.flat.instructions}
     if any(_is_on_host(shape) for shape in shapes):
         found.append("arrays in host memory count 0 bytes")
+    if any(_asks_for_host(instruction) for instruction in ranges.flat.instructions):
+        found.append("not offloaded yet: arrays that are to lie with the host count where they are")
+    if any(_is_unpacked(shape) for shape in shapes):
+        found.append("elements of less than 8 bits count one byte each where no layout packs them")
     if any(shape.is_dynamic for shape in shapes):
         found.append("dynamic dimensions count with their upper bounds")
     if left_out:
@@ -49,6 +56,23 @@ def _copies(ranges: LiveRanges) -> str:
         f"{len(copies)} copies ({nbytes:,} bytes) are counted that execution needs: of arguments "
         "and constants that a loop or the result takes over, of values that two places of a loop "
         "state or of the result share, and of new values whose place is still being read"
+    )
+
+
+_PLACEMENTS: Final = frozenset({"annotate_device_placement", "MoveToHost"})
+"""Custom calls that ask for a memory; nothing moves before XLA's host offloading has run."""
+
+
+def _asks_for_host(instruction: Instruction) -> bool:
+    attributes = instruction.attributes
+    return isinstance(attributes, CustomCall) and attributes.target in _PLACEMENTS
+
+
+def _is_unpacked(shape: Shape) -> bool:
+    return any(
+        1 < leaf.element_type.bits < 8
+        and (leaf.layout is None or not leaf.layout.element_size_in_bits)
+        for _, leaf in shape.leaves()
     )
 
 

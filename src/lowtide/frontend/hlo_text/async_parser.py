@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_text.syntax import SYNTAX
-from lowtide.ir.annotations import Annotations
 from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import ASYNC, Opcode
@@ -44,11 +42,6 @@ def wrap_async(
         if called is None:
             lexer.fail("async-start needs the attribute calls=", position)
         callee = called[0]
-        frontend = parsed.generic.get("frontend_attributes")
-        if frontend:
-            # As in XLA these describe the wrapped instruction too.
-            root = callee.root
-            root.set_annotations(replace(root.annotations, frontend_attributes=frontend))
         if callee in parser.async_starts:
             lexer.fail(f"computation {callee.name} is called by two async-start", position)
     else:
@@ -101,15 +94,8 @@ def _generate(
     computation.root = computation.append(
         wrapped.value, wrapped, result, tuple(parameters), syntax.build(values, shapes), called
     )
-    _move_annotations(computation.root, parsed)
     parser.finish_computation(computation)
     return computation
-
-
-def _move_annotations(root: Instruction, parsed: ParsedAttributes) -> None:
-    """Attributes of the sugar belong to the async-start; the wrapped instruction has a copy."""
-    if parsed.generic:
-        root.set_annotations(Annotations(**parsed.generic))
 
 
 def check_async(

@@ -57,13 +57,16 @@ def tri_state(lexer: Lexer) -> bool | None:
     return lexer.boolean()
 
 
-def choice(values: Iterable[str], what: str) -> Callable[[Lexer], str]:
-    """Return a parser that takes one of the given identifiers."""
+def choice(values: Iterable[str], what: str, *, any_case: bool = False) -> Callable[[Lexer], str]:
+    """Return a parser that takes one of the given identifiers, perhaps in capital letters."""
     known = tuple(values)
+    folded = {name.lower(): name for name in known}
 
     def take(lexer: Lexer) -> str:
         start = lexer.start
         value = lexer.identifier(f"{what}, one of {', '.join(known)}")
+        if any_case:
+            value = folded.get(value.lower(), value)
         lexer.choice(value, known, what, start)
         return value
 

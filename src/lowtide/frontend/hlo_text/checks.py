@@ -55,6 +55,8 @@ def _check_element(lexer: Lexer, instruction: Instruction, start: int) -> None:
 def _check_conditional(lexer: Lexer, instruction: Instruction, start: int) -> None:
     if not instruction.operands:
         lexer.fail("conditional needs a predicate or a branch index", start)
+    if not instruction.called_computations:
+        lexer.fail("conditional needs at least one branch", start)
     shape = instruction.operands[0].shape
     if not shape.is_array or shape.dimensions:
         lexer.fail(f"the first operand of conditional must be a scalar, not {shape}", start)
@@ -131,6 +133,12 @@ def _check_scatter(lexer: Lexer, instruction: Instruction, start: int) -> None:
         lexer.fail(f"scatter takes an odd number of operands, found {count}", start)
 
 
+def _check_pairs(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    count = len(instruction.operands)
+    if count % 2 or not count:
+        lexer.fail(f"reduce takes inputs and as many initial values, found {count}", start)
+
+
 def _check_global_ids(lexer: Lexer, instruction: Instruction, start: int) -> None:
     record = instruction.attributes_as(ir.Collective)
     if record.use_global_device_ids and record.channel_id is None:
@@ -156,6 +164,7 @@ _CHECKS: Final[dict[Opcode, Check]] = {
     Opcode.RECV_DONE: _check_channel,
     Opcode.DYNAMIC_SLICE: _check_starts,
     Opcode.DYNAMIC_UPDATE_SLICE: _check_starts,
+    Opcode.REDUCE: _check_pairs,
     Opcode.SCATTER: _check_scatter,
     Opcode.ALL_REDUCE: _check_global_ids,
     Opcode.ALL_REDUCE_START: _check_global_ids,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import lowtide.ir.attributes as ir
@@ -19,7 +20,7 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import Metadata
-from lowtide.ir.opcode import NATIVE_ASYNC_BASES, Opcode
+from lowtide.ir.opcode import ASYNC, NATIVE_ASYNC_BASES, Opcode
 from lowtide.ir.shape import TOKEN, Shape, array_shape, tuple_shape
 from lowtide.ir.sharding import TupleSharding
 from lowtide.ir.sharding_normal_form import normalize_sharding
@@ -122,8 +123,10 @@ def parse_right_side(
     called = parsed.called(syntax)
     if shape is None:
         shape = infer(lexer, start, opcode, shapes, attributes, called)
-    elif isinstance(attributes, ir.Channel | ir.Outfeed):
-        shape = _transfer_shape(opcode, shape, shapes)
+    elif opcode in FIXED_SHAPES:
+        shape = FIXED_SHAPES[opcode](shape, shapes)
+    elif isinstance(attributes, ir.Constant):
+        shape = attributes.literal.shape
     instruction = computation.append(
         name or parser.nested_name(computation, opcode), opcode, shape, operands, attributes, called
     )
@@ -166,6 +169,20 @@ def finish(
         instruction.set_metadata(parsed.metadata)
     for predecessor in parsed.predecessors:
         instruction.add_control_predecessor(predecessor)
+    if instruction.opcode in ASYNC:
+        _describe_wrapped(instruction.called_computations[0].root, parsed)
+
+
+_SHARED: Final = ("frontend_attributes", "statistics", "origin", "backend_config")
+
+
+def _describe_wrapped(root: Instruction, parsed: ParsedAttributes) -> None:
+    """Give the wrapped instruction what describes the last asynchronous one that says it."""
+    shared = {key: parsed.generic[key] for key in _SHARED if parsed.generic.get(key)}
+    if shared:
+        root.set_annotations(replace(root.annotations, **shared))
+    if parsed.metadata is not None:
+        root.set_metadata(parsed.metadata)
 
 
 def _fit_sharding(annotations: Annotations, shape: Shape) -> Annotations:
@@ -180,21 +197,39 @@ def _fit_sharding(annotations: Annotations, shape: Shape) -> Annotations:
     return replace(annotations, sharding=sharding)
 
 
-def _transfer_shape(opcode: Opcode, shape: Shape, operands: Sequence[Shape]) -> Shape:
-    """Return the shape of a transfer: XLA fixes its form, whatever the text says."""
-    if opcode is Opcode.OUTFEED:
-        return TOKEN
-    context = array_shape(ElementType.U32)
-    if opcode is Opcode.SEND and operands:
-        return tuple_shape([operands[0], context, TOKEN])
-    if opcode is Opcode.RECV_DONE and operands and operands[0].is_tuple:
-        return tuple_shape([*operands[0].tuple_shapes[:1], TOKEN])
-    if opcode is Opcode.SEND_DONE:
-        return TOKEN
+def _transfer_shape(shape: Shape, operands: Sequence[Shape], *, context: bool) -> Shape:
+    """Return (data, context if there is one, token), the data as declared."""
     data = shape.tuple_shapes[0] if shape.is_tuple and shape.tuple_shapes else shape
-    if opcode is Opcode.RECV:
-        return tuple_shape([data, context, TOKEN])
-    return tuple_shape([data, TOKEN])
+    return tuple_shape([data, array_shape(ElementType.U32), TOKEN] if context else [data, TOKEN])
+
+
+def _send_shape(shape: Shape, operands: Sequence[Shape]) -> Shape:
+    return _transfer_shape(operands[0], operands, context=True)
+
+
+def _infeed_shape(shape: Shape, operands: Sequence[Shape]) -> Shape:
+    """Return (data, token); a shape without elements comes back, and is an error later."""
+    return _transfer_shape(shape, operands, context=False) if shape.tuple_shapes else shape
+
+
+def _received_shape(shape: Shape, operands: Sequence[Shape]) -> Shape:
+    """Return the shape of a recv-done: the data of the recv and a token."""
+    if operands[0].is_tuple:
+        return tuple_shape([*operands[0].tuple_shapes[:1], TOKEN])
+    return _transfer_shape(shape, operands, context=False)
+
+
+FIXED_SHAPES: Final[dict[Opcode, Callable[[Shape, Sequence[Shape]], Shape]]] = {
+    Opcode.AFTER_ALL: lambda shape, operands: TOKEN,
+    Opcode.ADD_DEPENDENCY: lambda shape, operands: operands[0],
+    Opcode.OUTFEED: lambda shape, operands: TOKEN,
+    Opcode.INFEED: _infeed_shape,
+    Opcode.SEND: _send_shape,
+    Opcode.SEND_DONE: lambda shape, operands: TOKEN,
+    Opcode.RECV: partial(_transfer_shape, context=True),
+    Opcode.RECV_DONE: _received_shape,
+}
+"""Opcodes whose shape has the form that XLA gives it, whatever the text declares."""
 
 
 def check_arity(
@@ -325,6 +360,8 @@ def parse_attributes(
     generic = syntax.generic
     computations = set(syntax.computations)
     if wrapped is not None:
+        computations.clear()
+    if wrapped is not None and opcode is Opcode.ASYNC_START:
         inner = SYNTAX[wrapped]
         tables += [inner.required, inner.optional]
         generic = inner.generic

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_text.checks import check_instruction
+from lowtide.frontend.hlo_text.instruction_parser import FIXED_SHAPES
 from lowtide.frontend.hlo_text.lexer import KEYWORDS
 from lowtide.frontend.hlo_text.literal_parser import parse_literal
 from lowtide.frontend.hlo_text.metadata_parser import CANONICAL, decode_canonical
@@ -36,10 +37,7 @@ _LINE: Final = re.compile(
 )
 _CALLS: Final = re.compile(r", (to_apply|condition|body|calls|select|scatter)=%?([A-Za-z_][\w.-]*)")
 _METADATA: Final = ", metadata={"
-_TRANSFERS: Final = {Opcode.SEND, Opcode.SEND_DONE, Opcode.RECV, Opcode.RECV_DONE}
-_EXCLUDED: Final = (
-    ASYNC | _TRANSFERS | {Opcode.CONDITIONAL, Opcode.MAP, Opcode.OUTFEED, Opcode.DOMAIN}
-)
+_EXCLUDED: Final = ASYNC | set(FIXED_SHAPES) | {Opcode.CONDITIONAL, Opcode.MAP, Opcode.DOMAIN}
 """Opcodes whose shape or attributes depend on more than their text."""
 _SHORT: Final = 64
 
@@ -138,6 +136,8 @@ class LineParser:
         called = self._called(callees) if callees else ()
         if attributes is None or called is None:
             return None
+        if isinstance(attributes, ir.Constant):
+            shape = attributes.literal.shape
         instruction = computation.append(name, form.opcode, shape, operands, attributes, called)
         instruction.position = match.start(2)
         instruction.annotations = form.annotations
@@ -188,6 +188,8 @@ class LineParser:
         if pending.metadata != instruction.metadata.text():
             return
         if tuple([c.name for c in instruction.called_computations]) != pending.callees:
+            return
+        if not instruction.shape.is_dynamic and "<=" in pending.shape_text:
             return
         self._shapes[pending.shape_text] = instruction.shape
         arity = SYNTAX[instruction.opcode].arity

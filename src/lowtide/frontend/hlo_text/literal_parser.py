@@ -13,7 +13,7 @@ from lowtide.frontend.hlo_text.lexer import Lexer
 from lowtide.frontend.hlo_text.shape_parser import parse_shape
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES, Array, Literal, nan_payload_bits, zero_literal
-from lowtide.ir.shape import Shape, tuple_shape
+from lowtide.ir.shape import UNBOUNDED, Shape, array_shape, tuple_shape
 
 _PART: Final = re.compile(
     r"(?:\s+|/\*.*?\*/|//[^\n]*)*"
@@ -26,11 +26,11 @@ _NOT_SHORT: Final = re.compile(r"[.eE]|\d{18}")
 _LARGEST_FILL: Final = 2**28
 """How many elements a constant may have of which the text gives only the first."""
 _ROW: Final = re.compile(
-    r"\s*+-?(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?\d{1,3}+)?+(?:\s*+,\s*+"
-    r"-?(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?\d{1,3}+)?+){15,}+(?=\s*+,?+\s*+\})"
+    r"\s*+-?\d++\.?+\d*+(?:[eE][+-]?\d{1,3}+)?+(?:\s*+,\s*+"
+    r"-?\d++\.?+\d*+(?:[eE][+-]?\d{1,3}+)?+){15,}+(?=\s*+,?+\s*+\})"
 )
 """A row of plain numbers, long enough to be read at once."""
-_NUMBER: Final = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|-?inf")
+_NUMBER: Final = re.compile(r"-?\d+\.?\d*(?:[eE][+-]?\d+)?|-?inf")
 _NAN: Final = re.compile(r"(-?)nan(?:\((0x[0-9a-fA-F]+)\))?")
 _COMPLEX: Final = re.compile(r"\(\s*([^\s,()]+)\s*,\s*([^\s,()]+)\s*\)")
 
@@ -40,7 +40,7 @@ class _BadElementError(ValueError):
 
 
 def parse_literal(lexer: Lexer, shape: Shape) -> Literal:
-    """Take the value of a constant of `shape`."""
+    """Take the value of a constant of `shape`; the literal's own shape has no dynamic dimension."""
     if shape.is_tuple:
         return _parse_tuple(lexer, shape)
     if shape.is_token:
@@ -66,7 +66,7 @@ def _parse_tuple(lexer: Lexer, shape: Shape) -> Literal:
         wanted = len(shape.tuple_shapes)
         lexer.fail(f"expected {wanted} elements in the tuple literal, found {len(elements)}", start)
     lexer.leave()
-    return Literal(shape, tuple(elements))
+    return Literal(tuple_shape([x.shape for x in elements]), tuple(elements))
 
 
 def _parse_elided_tuple(lexer: Lexer, shape: Shape) -> Literal:
@@ -90,6 +90,8 @@ def parse_shaped_literal(lexer: Lexer) -> Literal:
 
 def _parse_array(lexer: Lexer, shape: Shape) -> Literal:
     """Take an array; its parts are read with one regular expression, not as tokens."""
+    if shape.is_dynamic:
+        shape = _static(lexer, shape)
     parts = _Parts(lexer)
     if not shape.dimensions:
         offset, text = parts.take()
@@ -99,12 +101,19 @@ def _parse_array(lexer: Lexer, shape: Shape) -> Literal:
     values = _parse_nested(parts, shape)
     parts.finish()
     if values is None:
-        return zero_literal(shape, elided=True)
+        return zero_literal(shape, elided=shape.element_count > 0)
     if len(values) != shape.element_count:
         if shape.element_count > _LARGEST_FILL:
             lexer.fail(f"a constant of shape {shape} needs all its elements in the text")
         return _first_element(values, shape)
     return Literal(shape, _to_array(values, shape))
+
+
+def _static(lexer: Lexer, shape: Shape) -> Shape:
+    """Return the shape with each dimension fixed at its bound, which it needs to have."""
+    if UNBOUNDED in shape.dimensions:
+        lexer.fail(f"a constant of shape {shape} has no size")
+    return array_shape(shape.element_type, shape.dimensions, shape.layout)
 
 
 def _first_element(values: list[Any], shape: Shape) -> Literal:
@@ -335,7 +344,7 @@ def _to_complex(text: str, element_type: ElementType) -> complex:
     part = ElementType.F32 if element_type is ElementType.C64 else ElementType.F64
     match = _COMPLEX.fullmatch(text)
     if match is None:
-        return complex(float(_to_float(text, part)))
+        raise _BadElementError(f"expected a complex number (re, im), found {text[:40]!r}")
     return complex(float(_to_float(match[1], part)), float(_to_float(match[2], part)))
 
 

@@ -441,8 +441,10 @@ def _contraction_and_reduction() -> dict[Opcode, OpSyntax]:
 
 def _mathematics() -> dict[Opcode, OpSyntax]:
     kinds = value.choice(("FFT", "IFFT", "RFFT", "IRFFT"), "fft type")
-    distributions = value.choice(("rng_uniform", "rng_normal"), "distribution")
-    algorithms = value.choice(("rng_default", "rng_three_fry", "rng_philox"), "algorithm")
+    distributions = value.choice(("rng_uniform", "rng_normal"), "distribution", any_case=True)
+    algorithms = value.choice(
+        ("rng_default", "rng_three_fry", "rng_philox"), "algorithm", any_case=True
+    )
     return {
         Opcode.FFT: OpSyntax(
             1,
@@ -495,8 +497,8 @@ def _structure() -> dict[Opcode, OpSyntax]:
         "padding_type": value.choice(_PADDING_TYPES, "padding type"),
         "operand_layout_constraints": value.shapes,
         "custom_call_has_side_effect": value.boolean,
-        "schedule": value.choice(_SCHEDULES, "custom-call schedule"),
-        "api_version": value.choice(_API_VERSIONS, "custom-call API version"),
+        "schedule": value.choice(_SCHEDULES, "custom-call schedule", any_case=True),
+        "api_version": value.choice(_API_VERSIONS, "custom-call API version", any_case=True),
         "literal": parse_shaped_literal,
     }
     kinds = value.choice(("kLoop", "kInput", "kOutput", "kCustom"), "fusion kind")
