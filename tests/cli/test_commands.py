@@ -318,3 +318,12 @@ def test_ops_lists_all(lowtide):
     document = json.loads(lowtide.out)
     assert [row["opcode"] for row in document["ops"]] == [opcode.value for opcode in Opcode]
     assert "Sharding" in document["custom_call_targets"]
+
+
+def test_opt_writes_json(lowtide, small):
+    import json
+
+    assert lowtide("opt", small, "--json") == 0
+    document = json.loads(lowtide.out)
+    assert document["text"].startswith(f"HloModule {document['module']}")
+    assert document["instructions"] > 0

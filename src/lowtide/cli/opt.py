@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lowtide.cli.arguments import ModuleArgument, StageOption
+from lowtide.cli.arguments import JsonOption, ModuleArgument, StageOption
 
 if TYPE_CHECKING:
     from lowtide.ir import Module
@@ -21,6 +21,7 @@ def opt(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read the text back and check that it says the same.")
     ] = False,
+    json: JsonOption = False,
 ) -> None:
     """Print a module as canonical HLO text.
 
@@ -41,6 +42,10 @@ def opt(
     text = to_text(found.module, COMPLETE)
     if verify:
         _check(found.module, text)
+    if json:
+        count = found.module.instruction_count
+        console.write_json({"module": found.module.name, "instructions": count, "text": text})
+        return
     console.write(text.removesuffix("\n"))
 
 
