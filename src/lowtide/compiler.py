@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
@@ -20,6 +21,7 @@ from lowtide.analysis.live_range import live_ranges
 from lowtide.buffers.assignment import assign_buffers, pack_buffers
 from lowtide.ir import Computation, Instruction, LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
+from lowtide.ir.clone import clone_module
 from lowtide.report.caveats import caveats
 from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, memory_report
 from lowtide.scheduling.module_scheduler import schedule_module
@@ -47,13 +49,25 @@ def schedule(module: Module) -> Schedule:
     return schedule_module(flows, module.entry, aliases(module))
 
 
-def plan(module: Module) -> BufferAssignment:
-    """Return where every value of the module lies; raises LowtideError as `explain` does."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A scheduled module, and where its values lie."""
+
+    module: Module
+    assignment: BufferAssignment
+
+
+def plan(module: Module) -> Plan:
+    """Return a scheduled copy of the module with the copies that it needs, and its buffers.
+
+    Raises LowtideError as `explain` does.
+    """
+    module = clone_module(module)
     flows = _checked_dataflow(module)
     pairs = aliases(module)
-    order = schedule_module(flows, module.entry, pairs)
-    ranges = live_ranges(module.entry, order.sequences, flows, pairs, owns_results=True)
-    return assign_buffers(ranges, pack_buffers(ranges))
+    module.schedule = schedule_module(flows, module.entry, pairs)
+    ranges = live_ranges(module.entry, module.schedule.sequences, flows, pairs, owns_results=True)
+    return Plan(module, assign_buffers(ranges, pack_buffers(ranges)))
 
 
 def explain(module: Module, stage: str = "input") -> MemoryReport:

@@ -10,13 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from lowtide.analysis.flat_schedule import FlatSchedule, Loop, Selection, Values
-from lowtide.ir.buffer import CopyMoment
 
 Segment = tuple[int, int, int, int]
 """A stretch in which a buffer is taken: first and last position, both included, and the values
 that it holds at these two."""
+
+
+class CopyMoment(StrEnum):
+    """When a copy between buffers runs, seen from the call site that it belongs to."""
+
+    LOOP_ENTRY = "loop entry"
+    """Before the loop of which the call site is the body."""
+    ITERATION_END = "iteration end"
+    """After each run of the call site, a loop body."""
+    BRANCH_END = "branch end"
+    """After the run of the call site, a branch."""
+    RETURN = "return"
+    """After the run of the entry."""
 
 
 @dataclass(frozen=True, slots=True)

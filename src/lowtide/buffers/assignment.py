@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.analysis.live_range import LiveRanges
-from lowtide.ir import Instruction, Opcode
+from lowtide.ir import Instruction, Opcode, Shape, ShapeIndex
 from lowtide.ir.buffer import (
     NO_BYTES,
     Allocation,
     AllocationKind,
+    AssignedValue,
     BufferAssignment,
-    BufferCopy,
     CallSite,
     Slice,
 )
@@ -115,7 +116,9 @@ class _Assignment:
         self._arguments()
         self.of_region = [self._region(buffer) for buffer in packed.regions]
         size = packed.kept_bytes + packed.temp_bytes
-        self.arena = self._allocate(AllocationKind.ARENA, size)
+        self.arena = self._allocate(
+            AllocationKind.ARENA, size, maybe_live_out=packed.kept_bytes > 0
+        )
 
     def result(self) -> BufferAssignment:
         flat, colocation = self.ranges.flat, self.ranges.colocation
@@ -128,38 +131,77 @@ class _Assignment:
                 for instruction, leaves in zip(flow.nodes, flow.leaves, strict=True)
             }
             sites.append(CallSite(site.computation, site.caller, site.parent, table))
-        copies = [
-            BufferCopy(copy.moment, copy.site, slices[copy.source], slices[copy.target])
-            for copy in colocation.copies
-        ]
         return BufferAssignment(
             tuple(self.allocations),
             tuple(sites),
-            tuple(zip(flat.site_of, flat.instructions, strict=True)),
-            tuple(copies),
             tuple([slices[value] for value in colocation.results]),
             self.packed.kept_bytes,
+            tuple(self._rows(slices)),
         )
+
+    def _rows(self, slices: Sequence[Slice]) -> Iterator[AssignedValue]:
+        """The values that have bytes; read-only ones have a buffer each."""
+        values, buffer_of = self.values, self.ranges.colocation.buffer_of
+        end = self.ranges.flat.length - 1
+        indices: dict[Shape, list[ShapeIndex]] = {}
+        unshared = len(self.ranges.nbytes)
+        for value, place in enumerate(slices):
+            if place is NO_BYTES:
+                continue
+            maker = values.maker[value]
+            if maker.shape not in indices:
+                indices[maker.shape] = [index for index, _ in maker.shape.leaves()]
+            buffer = buffer_of[value]
+            yield AssignedValue(
+                value,
+                values.site[value],
+                maker,
+                indices[maker.shape][values.leaf[value]],
+                place,
+                unshared + value if buffer < 0 else buffer,
+                maker.opcode in _PHIS,
+                (min(values.first[value], end), min(values.last[value], end)),
+            )
 
     def _allocate(
         self,
         kind: AllocationKind,
         nbytes: int,
-        parameter: int = -1,
-        output: int = -1,
+        parameter: tuple[int, ShapeIndex] | None = None,
+        output: ShapeIndex | None = None,
         constant: Instruction | None = None,
+        *,
+        maybe_live_out: bool = False,
     ) -> int:
         index = len(self.allocations)
-        self.allocations.append(Allocation(index, kind, nbytes, parameter, output, constant))
+        allocation = Allocation(
+            index,
+            kind,
+            nbytes,
+            parameter=parameter,
+            output=output,
+            constant=constant,
+            maybe_live_out=maybe_live_out,
+        )
+        self.allocations.append(allocation)
         return index
 
     def _arguments(self) -> None:
-        output_of = {alias.parameter: alias.output for alias in self.ranges.aliases}
-        for leaf, value in enumerate(self.ranges.flat.parameters):
-            nbytes = self.values.nbytes[value]
-            self.of_parameter[value] = self._allocate(
-                AllocationKind.ARGUMENT, nbytes, leaf, output_of.get(leaf, -1)
-            )
+        root = self.ranges.flat.sites[0].computation
+        outputs = [index for index, _ in root.root.shape.leaves()]
+        output_of = {alias.parameter: outputs[alias.output] for alias in self.ranges.aliases}
+        leaf = 0
+        for number, parameter in enumerate(root.parameters):
+            for index, _ in parameter.shape.leaves():
+                value = self.ranges.flat.parameters[leaf]
+                self.of_parameter[value] = self._allocate(
+                    AllocationKind.ARGUMENT,
+                    self.values.nbytes[value],
+                    (number, index),
+                    output_of.get(leaf),
+                    maybe_live_out=leaf in output_of,
+                )
+                leaf += 1
 
     def _region(self, buffer: int) -> int:
         """The allocation of the argument whose storage a buffer is."""
@@ -186,3 +228,6 @@ class _Assignment:
             index = self._allocate(AllocationKind.CONSTANT, nbytes, constant=instruction)
             self.of_constant[instruction] = index
         return self.of_constant[instruction]
+
+
+_PHIS = frozenset({Opcode.WHILE, Opcode.CONDITIONAL})

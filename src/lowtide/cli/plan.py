@@ -47,15 +47,16 @@ def plan(
     found = load(module)
     with progress(f"planning {found.module.name}"):
         report = compiler.explain(found.module)
-        assignment = compiler.plan(found.module)
-    document = _document(report, found.module, assignment)
+        planned = compiler.plan(found.module)
+    assignment = planned.assignment
+    document = _document(report, planned.module, assignment)
     if output is not None:
         console.write_text_file(output, console.json_text(document))
     if json:
         console.write_json(document)
         return
     display = display_for(sys.stdout)
-    lines = _screen(report, found.module, assignment, limit, display.width, color=display.color)
+    lines = _screen(report, planned.module, assignment, limit, display.width, color=display.color)
     console.write("\n".join(lines))
 
 
@@ -94,7 +95,7 @@ def _values(
                 continue
             maker = flow.nodes[node]
             place = site.slices[maker][leaf]
-            if place.allocation < 0:
+            if place is None or place.allocation < 0:
                 continue
             allocation = assignment.allocations[place.allocation]
             if allocation.kind is not AllocationKind.CONSTANT:
@@ -145,10 +146,11 @@ def _allocation(allocation: Allocation) -> dict[str, object]:
         "kind": allocation.kind.value,
         "bytes": allocation.nbytes,
     }
-    if allocation.parameter >= 0:
-        entry["parameter"] = allocation.parameter
-    if allocation.output >= 0:
-        entry["output"] = allocation.output
+    if allocation.parameter is not None:
+        number, index = allocation.parameter
+        entry["parameter"] = {"number": number, "index": list(index)}
+    if allocation.output is not None:
+        entry["output"] = list(allocation.output)
     if allocation.constant is not None:
         entry["constant"] = allocation.constant.name
     return entry

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lowtide.ir.computation import Computation
     from lowtide.ir.instruction import Instruction
+    from lowtide.ir.shape import ShapeIndex
 
 
 class AllocationKind(StrEnum):
@@ -19,31 +20,43 @@ class AllocationKind(StrEnum):
     """The caller; overwritten only where `Allocation.output` says by what."""
     CONSTANT = "constant"
     """The executable; never written."""
+    OUTPUT = "output"
+    """Each call, for the caller to keep. Temporaries may lie in it before the output is written."""
     ARENA = "arena"
-    """Each call: outputs first, for the caller to keep, behind them what may be released at the
-    end. Temporaries lie anywhere in it, also where outputs are not written yet."""
+    """Each call. Its first `BufferAssignment.kept_bytes` bytes, if any, are outputs for the caller
+    to keep, what lies behind them may be released at the end. Temporaries lie anywhere in it, also
+    where outputs are not written yet."""
+    THREAD_LOCAL = "thread-local"
+    """Whoever runs a reducer, a comparator or another computation applied per element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """One contiguous stretch of memory of `nbytes` bytes.
+    """One contiguous stretch of memory of `nbytes` bytes in the memory space `colour`.
 
-    `parameter` and `output` are, of an argument, the numbers of the leaves of the parameters and of
-    the result which it holds, depth first, -1 for none. `constant` is the instruction whose value
-    it holds.
+    Of an argument, `parameter` is the number of the parameter and the index of its element, and
+    `output` the index of the element of the result which overwrites it, None for none. `constant`
+    is the instruction whose value it holds. `is_tuple` says that it holds a table of the addresses
+    of a tuple's elements. `maybe_live_out` says that an output lies in it.
     """
 
     index: int
     kind: AllocationKind
     nbytes: int
-    parameter: int = -1
-    output: int = -1
+    colour: int = 0
+    parameter: tuple[int, ShapeIndex] | None = None
+    output: ShapeIndex | None = None
     constant: Instruction | None = None
+    is_tuple: bool = False
+    maybe_live_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`nbytes` bytes of the allocation of index `allocation`, from `offset` on."""
+    """`nbytes` bytes of the allocation of index `allocation`, from `offset` on.
+
+    Offsets are multiples of the largest power of two, at most 64, that divides `nbytes`.
+    """
 
     allocation: int
     offset: int
@@ -60,59 +73,90 @@ class CallSite:
 
     `caller` is the calling instruction and `parent` the number of the call site that it runs in;
     None and -1 for the entry, which is call site 0. `slices` says for each instruction of the
-    computation where the leaves of its result lie, depth first.
+    computation where the leaves of its result lie, depth first. An instruction that is missing
+    there, or a leaf that is None, passes on a value of its operands or of the caller. `tables` are
+    the slices of tables of addresses, for plans that have those, by instruction and index of the
+    tuple.
     """
 
     computation: Computation
     caller: Instruction | None
     parent: int
-    slices: Mapping[Instruction, tuple[Slice, ...]]
-
-
-class CopyMoment(StrEnum):
-    """When a copy between buffers runs, seen from the call site that it belongs to."""
-
-    LOOP_ENTRY = "loop entry"
-    """Before the loop of which the call site is the body."""
-    ITERATION_END = "iteration end"
-    """After each run of the call site, a loop body."""
-    BRANCH_END = "branch end"
-    """After the run of the call site, a branch."""
-    RETURN = "return"
-    """After the run of the entry."""
+    slices: Mapping[Instruction, tuple[Slice | None, ...]]
+    tables: Mapping[tuple[Instruction, ShapeIndex], Slice] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class BufferCopy:
-    """`source` is copied to `target`; copies of one moment and call site run in their order."""
+class AssignedValue:
+    """A value that has memory: made by `instruction` at element `index`, in call site `site`.
 
-    moment: CopyMoment
-    call_site: int
-    source: Slice
-    target: Slice
+    Values with equal `buffer` are meant to replace one another in one place (the state of a loop,
+    an operand and the result written over it). A phi stands for one of several values: the state
+    of a loop, the result of a conditional. `live` are the positions of the definition and the last
+    use in the flattened schedule, both included; None where the plan does not say.
+    """
+
+    number: int
+    site: int
+    instruction: Instruction
+    index: ShapeIndex
+    place: Slice
+    buffer: int
+    is_phi: bool = False
+    live: tuple[int, int] | None = None
+
+
+class HeapEventKind(StrEnum):
+    """What happens to a value while the heap of a program is simulated."""
+
+    ALLOCATE = "alloc"
+    FREE = "free"
+    SHARE = "share"
+    """The value takes over the place of another one, which ends there."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeapEvent:
+    """One step of a heap simulation; `shares_with` is the value whose place is taken over."""
+
+    kind: HeapEventKind
+    value: int
+    computation: str
+    instruction: str
+    shares_with: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeapTrace:
+    """What was simulated to lay out one allocation, of one computation or the whole module."""
+
+    allocation: int
+    whole_module: bool
+    events: tuple[HeapEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BufferAssignment:
-    """Where the values of a module lie.
+    """Where the values of a scheduled module lie.
 
-    The code of a computation is one; where its values lie is a table per call site. `steps` is the
-    flattened schedule: the number of a call site and an instruction of its computation. `outputs`
-    are the slices of the leaves of the result. The outputs that overwrite no argument take the
-    first `kept_bytes` of the arena.
+    The code of a computation is one; where its values lie is a table per call site. `outputs` are
+    the slices of the leaves of the result. Of the arena, the first `kept_bytes` are the outputs
+    that overwrite no argument. `peak_values` are, per index of an allocation, the numbers of the
+    values that lie in it when it is fullest. Values, traces and peaks may be left out.
     """
 
     allocations: tuple[Allocation, ...]
     call_sites: tuple[CallSite, ...]
-    steps: tuple[tuple[int, Instruction], ...]
-    copies: tuple[BufferCopy, ...]
     outputs: tuple[Slice, ...]
-    kept_bytes: int
+    kept_bytes: int = 0
+    values: tuple[AssignedValue, ...] = ()
+    heap_traces: tuple[HeapTrace, ...] = ()
+    peak_values: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def arena_bytes(self) -> int:
-        """The size of the arena: outputs, each rounded up to the alignment, and temporaries."""
-        return sum([x.nbytes for x in self.allocations if x.kind is AllocationKind.ARENA])
+        """The size of the arena, in each memory space: outputs and temporaries."""
+        return self._bytes(AllocationKind.ARENA)
 
     @property
     def temp_bytes(self) -> int:
@@ -122,4 +166,7 @@ class BufferAssignment:
     @property
     def constant_bytes(self) -> int:
         """The size of all constants."""
-        return sum([x.nbytes for x in self.allocations if x.kind is AllocationKind.CONSTANT])
+        return self._bytes(AllocationKind.CONSTANT)
+
+    def _bytes(self, kind: AllocationKind) -> int:
+        return sum([x.nbytes for x in self.allocations if x.kind is kind])

@@ -24,3 +24,16 @@ class Schedule:
     def sequence(self, computation: Computation) -> tuple[Instruction, ...]:
         """Return the order of one computation; raises KeyError where it is not scheduled."""
         return self.sequences[computation]
+
+
+@dataclass(frozen=True, slots=True)
+class PartialOrder:
+    """What has to end before an instruction of the entry begins; all else may run at once.
+
+    `predecessors` has, for each instruction of the computation, those that it waits for directly:
+    at least its operands and control predecessors. Called computations run in sequence, each within
+    the instruction that calls it.
+    """
+
+    computation: Computation
+    predecessors: Mapping[Instruction, tuple[Instruction, ...]]
