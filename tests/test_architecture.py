@@ -21,6 +21,8 @@ LAYERS: dict[str, set[str]] = {
     "frontend": {"ir", "ops", "builder"},
     "evaluator": {"ir", "ops"},
     "analysis": {"ir", "ops"},
+    "checking": {"ir", "ops"},
+    "transforms": {"ir", "ops", "analysis"},
     "scheduling": {"ir", "ops", "analysis"},
     "buffers": {"ir", "ops", "analysis", "planning"},
     "report": {"ir", "analysis"},

@@ -15,10 +15,11 @@ from lowtide.analysis.call_graph import (
     flattened_sums,
 )
 from lowtide.analysis.dataflow import Dataflow, ValueKind, dataflow
-from lowtide.analysis.donation import aliases, possible_donations
+from lowtide.analysis.donation import Alias, aliases, possible_donations
 from lowtide.analysis.footprint import FootprintBounds, body_aliases
-from lowtide.analysis.live_range import live_ranges
-from lowtide.buffers.assignment import assign_buffers, pack_buffers
+from lowtide.analysis.live_range import LiveRanges, live_ranges
+from lowtide.buffers.assignment import PackedBuffers, assign_buffers, pack_buffers
+from lowtide.buffers.copy_insertion import CopyInsertion, insert_copies
 from lowtide.ir import Computation, Instruction, LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
@@ -51,49 +52,79 @@ def schedule(module: Module) -> Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A scheduled module, and where its values lie."""
+    """A scheduled copy of a module, where its values lie, and the report on that.
+
+    The copy has the copies of values that the module needs, `copies`, with reasons.
+    """
 
     module: Module
+    copies: CopyInsertion
     assignment: BufferAssignment
+    report: MemoryReport
 
 
-def plan(module: Module) -> Plan:
-    """Return a scheduled copy of the module with the copies that it needs, and its buffers.
-
-    Raises LowtideError as `explain` does.
-    """
-    module = clone_module(module)
-    flows = _checked_dataflow(module)
-    pairs = aliases(module)
-    module.schedule = schedule_module(flows, module.entry, pairs)
-    ranges = live_ranges(module.entry, module.schedule.sequences, flows, pairs, owns_results=True)
-    return Plan(module, assign_buffers(ranges, pack_buffers(ranges)))
+def plan(module: Module, stage: str = "input") -> Plan:
+    """Return where every value of the module lies; raises LowtideError as `explain` does."""
+    laid_out = _lay_out(module, stage)
+    with laid_out.clock.stage("assignment"):
+        assignment = assign_buffers(laid_out.ranges, laid_out.packed)
+    return Plan(laid_out.module, laid_out.copies, assignment, _report(laid_out))
 
 
 def explain(module: Module, stage: str = "input") -> MemoryReport:
-    """Return the memory report of a module.
+    """Return the memory report of a module, which is not changed.
 
     A scheduled module keeps its order; another one is scheduled first. At stage "input" nothing is
-    optimized. Raises LowtideError for an unknown stage, and for a program that runs one computation
-    from so many places that it cannot be written out.
+    optimized. Copies that execution needs are inserted. Raises LowtideError for an unknown stage,
+    and for a program that runs one computation from so many places that it cannot be written out.
     """
+    return _report(_lay_out(module, stage))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _LaidOut:
+    """A module on its way: copied, with copies inserted, scheduled and packed."""
+
+    was_scheduled: bool
+    module: Module
+    copies: CopyInsertion
+    flows: Dataflow
+    bounds: FootprintBounds
+    aliases: tuple[Alias, ...]
+    ranges: LiveRanges
+    packed: PackedBuffers
+    clock: _Clock
+
+
+def _lay_out(module: Module, stage: str) -> _LaidOut:
     if stage not in STAGES:
         raise LowtideError(f"no stage {stage!r}; there are: {', '.join(STAGES)}")
     clock = _Clock()
+    was_scheduled = module.is_scheduled
     with clock.stage("dataflow"):
-        flows = _checked_dataflow(module)
+        module = clone_module(module)
+        bounds = FootprintBounds(_checked_dataflow(module))
         pairs = aliases(module)
+    with clock.stage("copies"):
+        copies = insert_copies(module)
+        flows = dataflow(module.entry)
     with clock.stage("schedule"):
-        order = schedule_module(flows, module.entry, pairs)
+        module.schedule = schedule_module(flows, module.entry, pairs)
     with clock.stage("liveness"):
-        ranges = live_ranges(module.entry, order.sequences, flows, pairs, owns_results=True)
+        sequences = module.schedule.sequences
+        ranges = live_ranges(module.entry, sequences, flows, pairs, owns_results=True)
     with clock.stage("packing"):
         packed = pack_buffers(ranges)
+    return _LaidOut(was_scheduled, module, copies, flows, bounds, pairs, ranges, packed, clock)
+
+
+def _report(laid_out: _LaidOut) -> MemoryReport:
+    module, flows, bounds = laid_out.module, laid_out.flows, laid_out.bounds
+    ranges, packed, clock = laid_out.ranges, laid_out.packed, laid_out.clock
     with clock.stage("bound"):
-        bounds = FootprintBounds(flows)
-        bound = bounds.of(module.entry, pairs, owns_results=True)
+        bound = bounds.of(module.entry, laid_out.aliases, owns_results=True)
     with clock.stage("computations"):
-        called, left_out = _called_computations(module, order, flows, bounds)
+        called, left_out = _called_computations(module, flows, bounds)
     return memory_report(
         module,
         ranges,
@@ -102,9 +133,9 @@ def explain(module: Module, stage: str = "input") -> MemoryReport:
         packed.least_arena_bytes,
         _constant_bytes(flows),
         called,
-        possible_donations(module, pairs),
+        possible_donations(module, laid_out.aliases),
         clock.seconds,
-        caveats(module, ranges, left_out),
+        caveats(module, ranges, left_out, was_scheduled=laid_out.was_scheduled),
     )
 
 
@@ -144,7 +175,7 @@ def _constant_bytes(flows: Dataflow) -> int:
 
 
 def _called_computations(
-    module: Module, order: Schedule, flows: Dataflow, bounds: FootprintBounds
+    module: Module, flows: Dataflow, bounds: FootprintBounds
 ) -> tuple[list[ComputationMemory], int]:
     """The ladder of each called computation by itself, in order of first call from the entry.
 
@@ -165,7 +196,7 @@ def _called_computations(
             left_out += 1
             continue
         steps -= sizes[computation]
-        found.append(_called_computation(computation, callers, order, flows, bounds))
+        found.append(_called_computation(computation, callers, module, flows, bounds))
     return found, left_out
 
 
@@ -176,13 +207,14 @@ _NESTED_STEPS: Final = 50
 def _called_computation(
     computation: Computation,
     callers: list[tuple[Instruction, CallRole]],
-    order: Schedule,
+    module: Module,
     flows: Dataflow,
     bounds: FootprintBounds,
 ) -> ComputationMemory:
     caller, role = callers[0]
     pairs = body_aliases(flows[computation]) if role is CallRole.BODY else ()
-    ranges = live_ranges(computation, order.sequences, flows, pairs)
+    assert module.schedule is not None
+    ranges = live_ranges(computation, module.schedule.sequences, flows, pairs)
     arena = pack_buffers(ranges).arena_bytes
     return ComputationMemory(
         computation.name,

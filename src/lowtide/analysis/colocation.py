@@ -1,49 +1,72 @@
 """Which values of the flattened program lie in one buffer.
 
-Values share a buffer where execution wants it (the state of a loop, the results of the branches of
-a conditional, an output and the argument that it overwrites) or where it saves memory (an
-operation that may write over an operand which dies). Two values never share while both are needed;
-where a wish cannot be granted, the value keeps a buffer of its own and is copied at the border.
+Values have to share a buffer where execution wants it: the state of a loop, the results of the
+branches of a conditional, an operand and what is written into it, an output and the argument that
+it overwrites. They may share one where that saves memory: an operation that can write over an
+operand which dies. Two values never share while both are needed; where a wish cannot be granted,
+the program needs a copy, and the refusal says which two values are in each other's way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
-from lowtide.analysis.flat_schedule import FlatSchedule, Loop, Selection, Values
+from lowtide.analysis.flat_schedule import FlatSchedule, Loop
 
 Segment = tuple[int, int, int, int]
 """A stretch in which a buffer is taken: first and last position, both included, and the values
 that it holds at these two."""
 
 
-class CopyMoment(StrEnum):
-    """When a copy between buffers runs, seen from the call site that it belongs to."""
+class WishKind(StrEnum):
+    """Why two values have to lie in one buffer."""
 
-    LOOP_ENTRY = "loop entry"
-    """Before the loop of which the call site is the body."""
-    ITERATION_END = "iteration end"
-    """After each run of the call site, a loop body."""
-    BRANCH_END = "branch end"
-    """After the run of the call site, a branch."""
-    RETURN = "return"
-    """After the run of the entry."""
+    STATE = "loop state"
+    """The element that a loop body returns replaces the one that it was given."""
+    INITIAL = "loop entry"
+    """The initial value becomes the state of the loop."""
+    BRANCH = "branch result"
+    """What a branch returns becomes the result of the conditional."""
+    IN_PLACE = "in place"
+    """An operation writes into an operand."""
+    ALIAS = "aliased output"
+    """The output is written over an argument."""
+    OUTPUT = "output"
+    """The output has storage of its own; here only one value is involved."""
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """At `position`, the value `source` is copied to the buffer of the value `target`.
+class Wish:
+    """`after` is to take the place of `before`.
 
-    `site` is the call site of the loop body, the branch or the entry at whose border that is.
+    `number` is that of the join or of the overwrite in the flattened schedule, or of the output
+    leaf. `part` is, of a join, the position in its list of leaves, and `branch` that of the branch.
     """
 
-    moment: CopyMoment
-    site: int
-    position: int
-    source: int
-    target: int
+    kind: WishKind
+    number: int
+    part: int
+    before: int
+    after: int
+    branch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A wish that cannot be granted.
+
+    `held` is needed up to position `until`, where `taken`, to lie in the same buffer, is there
+    from position `since` on. Where `held` is negative, it is not for a conflict in time: the value
+    may never be overwritten, or its storage belongs to an argument or output already.
+    """
+
+    wish: Wish
+    held: int = -1
+    until: int = -1
+    taken: int = -1
+    since: int = -1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -53,53 +76,82 @@ class Colocation:
     `segments[b]` are the stretches in which buffer `b` is taken, in order. `buffer_of` gives the
     buffer of each value, -1 where it has none (it takes no bytes, or is read-only). `output` and
     `argument` are the numbers of the output and parameter leaves that own the buffer's storage,
-    -1 for neither. `results` is the value that ends up as each output leaf. `copies` stand in the
-    order in which those of one moment and call site have to run.
+    -1 for neither. `refusals` are the wishes that were not granted.
     """
 
-    values: Values
     nbytes: tuple[int, ...]
     segments: tuple[tuple[Segment, ...], ...]
     buffer_of: tuple[int, ...]
     output: tuple[int, ...]
     argument: tuple[int, ...]
-    results: tuple[int, ...]
-    copies: tuple[Copy, ...]
+    refusals: tuple[Refusal, ...]
 
 
 def colocate(
-    flat: FlatSchedule, aliases: Sequence[tuple[int, int]], *, owns_results: bool
+    flat: FlatSchedule,
+    aliases: Sequence[tuple[int, int]],
+    *,
+    owns_results: bool,
+    save_memory: bool = True,
 ) -> Colocation:
     """Return the buffers of a program whose output leaves overwrite parameter leaves.
 
     `aliases` are pairs (output leaf, parameter leaf). With `owns_results`, each output leaf has a
-    buffer of its own. Outputs are live up to the position behind the last one. The targets of
-    copies are further values, numbered behind those of `flat`.
+    buffer of its own. Outputs are live up to the position behind the last one. Without
+    `save_memory`, values share only where they have to.
     """
-    work = _Colocation(flat)
-    for join in flat.joins:
-        if isinstance(join, Loop):
-            work.join_loop(join)
-        else:
-            work.join_selection(join)
-    work.claim_outputs(aliases, owns_results=owns_results)
-    work.order_copies()
-    work.write_in_place()
+    work = Sharing(flat)
+    work.claim(aliases, owns_results=owns_results)
+    work.grant(wishes(flat, aliases))
+    if save_memory:
+        work.write_in_place()
     return work.result()
 
 
-class _Colocation:
+def wishes(flat: FlatSchedule, aliases: Sequence[tuple[int, int]]) -> list[Wish]:
+    """Return what has to share a buffer, the largest values first."""
+    found = [*_of_joins(flat), *_of_overwrites(flat), *_of_aliases(flat, aliases)]
+    nbytes = flat.values.nbytes
+    found = [wish for wish in found if nbytes[wish.after]]
+    return sorted(found, key=lambda wish: -nbytes[wish.after])
+
+
+def _of_joins(flat: FlatSchedule) -> Iterator[Wish]:
+    for number, join in enumerate(flat.joins):
+        if isinstance(join, Loop):
+            for part, values in enumerate(zip(join.initial, join.state, join.updated, strict=True)):
+                initial, state, updated = values
+                yield Wish(WishKind.STATE, number, part, state, updated)
+                yield Wish(WishKind.INITIAL, number, part, initial, state)
+            continue
+        for branch, returned in enumerate(join.returned):
+            for part, (value, final) in enumerate(zip(returned, join.final, strict=True)):
+                yield Wish(WishKind.BRANCH, number, part, value, final, branch)
+
+
+def _of_overwrites(flat: FlatSchedule) -> Iterator[Wish]:
+    for number, overwrite in enumerate(flat.overwrites):
+        yield Wish(WishKind.IN_PLACE, number, 0, overwrite.read, overwrite.made)
+
+
+def _of_aliases(flat: FlatSchedule, aliases: Sequence[tuple[int, int]]) -> Iterator[Wish]:
+    for leaf, parameter in aliases:
+        yield Wish(WishKind.ALIAS, leaf, 0, flat.parameters[parameter], flat.outputs[leaf])
+
+
+class Sharing:
     """Union-find over values; each class knows its segments and the storage it is bound to."""
 
     def __init__(self, flat: FlatSchedule) -> None:
         self.flat = flat
-        self.values = flat.values.copy()
+        self.values = flat.values
         self.parent = list(range(len(self.values.nbytes)))
         self.segments: dict[int, list[Segment]] = {}
         self.output: dict[int, int] = {}
         self.argument: dict[int, int] = {}
-        self.copies: list[Copy] = []
-        self.results = list(flat.outputs)
+        self.refusals: list[Refusal] = []
+        self.same: set[tuple[int, int]] = set()
+        """Pairs of values that are equal, so that both can be there at once."""
         last, kept = self.values.last, flat.kept
         self.in_place = {
             (read, made)
@@ -107,10 +159,24 @@ class _Colocation:
             if last[read] == position and kept.get(read) != position
         }
         """Pairs (value that dies, value made there) that may touch in one buffer."""
+        self._allow_joins()
+
+    def _allow_joins(self) -> None:
+        last, kept = self.values.last, self.flat.kept
+        for x in self.flat.overwrites:
+            if x.alone and last[x.read] == x.position and kept.get(x.read) != x.position:
+                self.in_place.add((x.read, x.made))
+        for join in self.flat.joins:
+            if isinstance(join, Loop):
+                self.in_place.update(zip(join.updated, join.final, strict=True))
+                self.in_place.update(zip(join.initial, join.state, strict=True))
+                for state, final in zip(join.state, join.final, strict=True):
+                    self._merge(state, final, forced=True)
 
     # -- classes -------------------------------------------------------------------------------
 
     def find(self, value: int) -> int:
+        """Return the value that stands for the class of `value`."""
         parent = self.parent
         while parent[value] != value:
             parent[value] = parent[parent[value]]
@@ -118,94 +184,65 @@ class _Colocation:
         return value
 
     def segments_of(self, root: int) -> list[Segment]:
+        """Return when the buffer of a class is taken; `root` stands for the class."""
         found = self.segments.get(root)
         if found is None:
             found = [(self.values.first[root], self.values.last[root], root, root)]
         return found
 
-    def merge(self, a: int, b: int, *, forced: bool = False) -> bool:
+    def merge(self, a: int, b: int) -> bool:
         """Put two values in one buffer; return False, and do nothing, where they interfere."""
+        return not self.values.nbytes[a] or self._merge(a, b) is None
+
+    def _merge(self, a: int, b: int, *, forced: bool = False) -> tuple[int, int, int, int] | None:
+        """Put two values in one buffer, or return what is in the way, as in `Refusal`."""
         values = self.values
-        if not values.nbytes[a]:
-            return True
         if values.read_only[a] or values.read_only[b]:
-            return False
+            return _NOT_IN_TIME
         a, b = self.find(a), self.find(b)
         if a == b:
-            return True
+            return None
         if self._bound(a) and self._bound(b):
-            return False
-        joined = self._join(self.segments_of(a), self.segments_of(b), forced)
-        if joined is None:
-            return False
+            return _NOT_IN_TIME
+        segments, conflict = self._join(self.segments_of(a), self.segments_of(b), forced)
+        if conflict is not None:
+            return conflict
         self.parent[b] = a
         self.segments.pop(b, None)
-        self.segments[a] = joined
+        self.segments[a] = segments
         for storage in (self.output, self.argument):
             if b in storage:
                 storage[a] = storage.pop(b)
-        return True
+        return None
 
     def _bound(self, root: int) -> bool:
         return root in self.output or root in self.argument
 
-    def _join(self, a: list[Segment], b: list[Segment], forced: bool) -> list[Segment] | None:
-        """The segments of both, those that touch made one; None where they overlap otherwise."""
+    def _join(
+        self, a: list[Segment], b: list[Segment], forced: bool
+    ) -> tuple[list[Segment], tuple[int, int, int, int] | None]:
+        """The segments of both, those that touch made one, and what stands against it."""
         joined: list[Segment] = []
         for segment in sorted(a + b):
             if not joined or joined[-1][1] < segment[0]:
                 joined.append(segment)
                 continue
             before = joined[-1]
-            touches = before[1] == segment[0] and (before[3], segment[2]) in self.in_place
-            if not touches and not forced:
-                return None
+            pair = before[3], segment[2]
+            touches = before[1] == segment[0] and pair in self.in_place
+            if not touches and not forced and pair not in self.same:
+                return [], (before[3], before[1], segment[2], segment[0])
             end = segment if segment[1] >= before[1] else before
             joined[-1] = (before[0], end[1], before[2], end[3])
-        return joined
+        return joined, None
 
     # -- what execution wants ------------------------------------------------------------------
 
-    def join_loop(self, loop: Loop) -> None:
-        for state, updated, final in zip(loop.state, loop.updated, loop.final, strict=True):
-            self.in_place.add((updated, final))
-            self.merge(state, final, forced=True)
-            if not self.merge(state, updated):
-                self._copy(CopyMoment.ITERATION_END, loop.site, loop.end, updated, final)
-        for initial, state in zip(loop.initial, loop.state, strict=True):
-            self.in_place.add((initial, state))
-            if not self.merge(initial, state):
-                self._copy(CopyMoment.LOOP_ENTRY, loop.site, loop.start, initial, state)
-
-    def _temporary(self, position: int, like: int) -> int:
-        values = self.values
-        made = values.add(
-            values.maker[like], values.leaf[like], values.nbytes[like], position, values.site[like]
-        )
-        self.parent.append(made)
-        return made
-
-    def _copy(self, moment: CopyMoment, site: int, position: int, source: int, target: int) -> None:
-        if self.values.nbytes[target]:
-            self.copies.append(Copy(moment, site, position, source, target))
-
-    def join_selection(self, join: Selection) -> None:
-        for site, end, returned in zip(join.sites, join.ends, join.returned, strict=True):
-            for value, final in zip(returned, join.final, strict=True):
-                if self.merge(value, final):
-                    continue
-                arrived = self._temporary(end, final)
-                self.merge(final, arrived, forced=True)
-                self._copy(CopyMoment.BRANCH_END, site, end, value, arrived)
-
-    def claim_outputs(self, aliases: Sequence[tuple[int, int]], *, owns_results: bool) -> None:
+    def claim(self, aliases: Sequence[tuple[int, int]], *, owns_results: bool) -> None:
+        """Bind argument and output leaves to the values that have to lie in their storage."""
         flat = self.flat
         for _, parameter in aliases:
             self.argument[self.find(flat.parameters[parameter])] = parameter
-        for leaf, parameter in aliases:
-            argument, value = flat.parameters[parameter], flat.outputs[leaf]
-            if not self.merge(argument, value):
-                self._return_copy(leaf, value, argument)
         aliased = {leaf for leaf, _ in aliases}
         for leaf, value in enumerate(flat.outputs):
             if leaf in aliased:
@@ -213,69 +250,26 @@ class _Colocation:
             root = self.find(value)
             if not self.values.read_only[value] and not self._bound(root):
                 self.output[root] = leaf
-            elif owns_results:
-                self.output[self._return_copy(leaf, value, -1)] = leaf
+            elif owns_results and self.values.nbytes[value]:
+                self.refusals.append(Refusal(Wish(WishKind.OUTPUT, leaf, 0, value, value)))
 
-    def _return_copy(self, leaf: int, value: int, argument: int) -> int:
-        made = self._temporary(self.flat.length, value)
-        if argument >= 0:
-            self.merge(argument, made, forced=True)
-        self._copy(CopyMoment.RETURN, 0, self.flat.length, value, made)
-        self.results[leaf] = made
-        return made
-
-    def order_copies(self) -> None:
-        """Sort the copies of each border so that none overwrites what a later one reads.
-
-        Where buffers change places, a temporary takes one of them.
-        """
-        borders: dict[tuple[CopyMoment, int], list[Copy]] = {}
-        for copy in self.copies:
-            borders.setdefault((copy.moment, copy.site), []).append(copy)
-        self.copies = [copy for group in borders.values() for copy in self._ordered(group)]
-
-    def _ordered(self, copies: list[Copy]) -> list[Copy]:
-        writer = {self.find(copy.target): i for i, copy in enumerate(copies)}
-        overwrites = [writer.get(self.find(copy.source), -1) for copy in copies]
-        readers = [0] * len(copies)
-        for blocked in overwrites:
-            if blocked >= 0:
-                readers[blocked] += 1
-        order = [i for i, count in enumerate(readers) if not count]
-        for i in order:
-            blocked = overwrites[i]
-            if blocked >= 0:
-                readers[blocked] -= 1
-                if not readers[blocked]:
-                    order.append(blocked)
-        done = [copies[i] for i in order]
-        left = [i for i, count in enumerate(readers) if count]
-        while left:
-            cycle = [left[0]]
-            while overwrites[cycle[-1]] != cycle[0]:
-                cycle.append(overwrites[cycle[-1]])
-            left = [i for i in left if i not in cycle]
-            done += self._rotate([copies[i] for i in cycle])
-        return done
-
-    def _rotate(self, cycle: list[Copy]) -> list[Copy]:
-        """Copies each of which reads what the next one overwrites, the last one what the first."""
-        first, last = cycle[0], cycle[-1]
-        saved = self._temporary(first.position, last.source)
-        return [
-            replace(first, source=last.source, target=saved),
-            *cycle[:-1],
-            replace(last, source=saved),
-        ]
+    def grant(self, wanted: Sequence[Wish]) -> None:
+        """Merge what has to share a buffer, in this order, and note what cannot."""
+        for wish in wanted:
+            conflict = self._merge(wish.before, wish.after)
+            if conflict is not None:
+                self.refusals.append(Refusal(wish, *conflict))
 
     # -- what saves memory ---------------------------------------------------------------------
 
     def write_in_place(self) -> None:
+        """Let results take the place of operands that die, where nothing is in the way."""
         for read, made, _ in self.flat.shares:
             if (read, made) in self.in_place:
                 self.merge(read, made)
 
     def result(self) -> Colocation:
+        """Return the classes as buffers, numbered by their first values."""
         values = self.values
         number: dict[int, int] = {}
         buffer_of = []
@@ -286,12 +280,13 @@ class _Colocation:
             root = self.find(value)
             buffer_of.append(number.setdefault(root, len(number)))
         return Colocation(
-            values,
             tuple([values.nbytes[root] for root in number]),
             tuple([tuple(self.segments_of(root)) for root in number]),
             tuple(buffer_of),
             tuple([self.output.get(root, -1) for root in number]),
             tuple([self.argument.get(root, -1) for root in number]),
-            tuple(self.results),
-            tuple(self.copies),
+            tuple(self.refusals),
         )
+
+
+_NOT_IN_TIME = (-1, -1, -1, -1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from lowtide.analysis.call_graph import CONTROL_FLOW, executed_computations, while_body
 from lowtide.analysis.forwarding import NEW, LeafCounts, Leaves, forwarded, reads_operands
@@ -32,6 +33,15 @@ class ValueKind(IntEnum):
     """By a computation that the instruction calls: it is made in there."""
 
 
+class Overwrite(NamedTuple):
+    """An operation puts the value `made` in place of `read`, leaf `leaf` of operand `operand`."""
+
+    operand: int
+    leaf: int
+    read: int
+    made: int
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class ComputationDataflow:
     """The values of one computation.
@@ -39,8 +49,9 @@ class ComputationDataflow:
     Nodes are the instructions in order of creation; `number` is their position. Per node: `leaves`,
     the values of its leaves, depth first; `reads`, the values it reads, none of them twice;
     `makes`, the values that appear with it; `shares`, pairs (value read, value made) that may lie
-    in one buffer where the former is not read later. Per value: node, leaf, bytes on the device,
-    kind, whether it may never be written, and memory space.
+    in one buffer where the former is not read later; `overwrites`, those that have to, because the
+    operation writes into its operand. Per value: node, leaf, bytes on the device, kind, whether it
+    may never be written, and memory space.
     `parameters` and `root` are the values of the leaves of all parameters and of the result.
     """
 
@@ -51,6 +62,7 @@ class ComputationDataflow:
     reads: tuple[Leaves, ...]
     makes: tuple[Leaves, ...]
     shares: tuple[tuple[tuple[int, int], ...], ...]
+    overwrites: tuple[tuple[Overwrite, ...], ...]
     value_node: tuple[int, ...]
     value_leaf: tuple[int, ...]
     value_bytes: tuple[int, ...]
@@ -114,6 +126,7 @@ class _Walk:
             tuple([self.reads[x] for x in nodes]),
             tuple([self.makes[x] for x in nodes]),
             tuple([self._shares(x) for x in nodes]),
+            tuple([self._overwrites(x) for x in nodes]),
             tuple(self.value_node),
             tuple(self.value_leaf),
             tuple(self.value_bytes),
@@ -230,6 +243,25 @@ class _Walk:
         operands = [self.leaves[x] for x in instruction.operands]
         pairs = shared_values(instruction, operands, self.leaves[instruction], self.counts)
         return tuple([(x, y) for x, y in pairs if y in made and self._fits(x, y)])
+
+    def _overwrites(self, instruction: Instruction) -> tuple[Overwrite, ...]:
+        made = self.makes[instruction]
+        if not made or instruction.opcode in CONTROL_FLOW:
+            return ()
+        found = []
+        counts = self.counts
+        for (operand, index), output in in_place_pairs(instruction):
+            shape = instruction.operands[operand].shape
+            if shape.at(index) is not instruction.shape.at(output):
+                continue
+            first = counts.position(shape, index)
+            shift = counts.position(instruction.shape, output) - first
+            for leaf in range(first, first + counts.of(shape.at(index))):
+                read = self.leaves[instruction.operands[operand]][leaf]
+                value = self.leaves[instruction][leaf + shift]
+                if value in made and self.value_bytes[value]:
+                    found.append(Overwrite(operand, leaf, read, value))
+        return tuple(found)
 
     def _fits(self, read: int, made: int) -> bool:
         size = self.value_bytes[made]

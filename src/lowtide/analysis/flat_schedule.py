@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from lowtide.analysis.call_graph import CallRole, while_body, while_condition
 from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, ValueKind
@@ -80,10 +80,11 @@ class Loop:
     `initial` is given, `state` is what condition and body read, `updated` what the body returns,
     `final` what the while returns. `start` is the position of the condition's first instruction,
     where the initial value becomes the state; `end` that of the while. `site` is the call site of
-    the body.
+    the body. `leaves` are the numbers of the elements.
     """
 
     site: int
+    leaves: tuple[int, ...]
     start: int
     end: int
     initial: tuple[int, ...]
@@ -97,13 +98,28 @@ class Selection:
     """The results of a conditional that differ by branch; each wants one buffer with `final`.
 
     `returned[b]` are the values of branch `b`, whose call site is `sites[b]` and which ends at
-    position `ends[b]`.
+    position `ends[b]`. `leaves` are the numbers of the elements of the result.
     """
 
+    leaves: tuple[int, ...]
     sites: tuple[int, ...]
     ends: tuple[int, ...]
     returned: tuple[tuple[int, ...], ...]
     final: tuple[int, ...]
+
+
+class FlatOverwrite(NamedTuple):
+    """The operation at `position` writes the value `made` into `read`, a leaf of an operand.
+
+    `alone` says that nothing else which the operation reads is `read`.
+    """
+
+    position: int
+    operand: int
+    leaf: int
+    read: int
+    made: int
+    alone: bool
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -122,6 +138,7 @@ class FlatSchedule:
     site_of: tuple[int, ...]
     values: Values
     shares: tuple[tuple[int, int, int], ...]
+    overwrites: tuple[FlatOverwrite, ...]
     joins: tuple[Loop | Selection, ...]
     kept: Mapping[int, int]
     parameters: tuple[int, ...]
@@ -158,6 +175,7 @@ class _Flattener:
         self.site_of: list[int] = []
         self.values = Values()
         self.shares: list[tuple[int, int, int]] = []
+        self.overwrites: list[FlatOverwrite] = []
         self.joins: list[Loop | Selection] = []
         self.kept: dict[int, int] = {}
 
@@ -183,6 +201,7 @@ class _Flattener:
             tuple(self.site_of),
             self.values,
             tuple(self.shares),
+            tuple(self.overwrites),
             tuple(self.joins),
             self.kept,
             tuple([local[value] for value in flow.parameters]),
@@ -231,6 +250,8 @@ class _Flattener:
                 continue
             for value in flow.makes[node]:
                 local[value] = self._make(flow, value, site, position)
+            if flow.overwrites[node]:
+                self._overwrite(flow, node, local, position)
             shares = flow.shares[node]
             if shares:
                 repeated = _repeated(reads)
@@ -239,6 +260,18 @@ class _Flattener:
                     for read, made in shares
                     if local[read] not in repeated
                 ]
+
+    def _overwrite(
+        self, flow: ComputationDataflow, node: int, local: list[int], position: int
+    ) -> None:
+        operands = flow.nodes[node].operands
+        given = Counter([local[v] for operand in operands for v in flow.leaves_of(operand)])
+        self.overwrites += [
+            FlatOverwrite(
+                position, operand, leaf, local[read], local[made], given[local[read]] == 1
+            )
+            for operand, leaf, read, made in flow.overwrites[node]
+        ]
 
     def _order(self, computation: Computation) -> list[int]:
         order = self.orders.get(computation)
@@ -306,7 +339,9 @@ class _Flattener:
         for value in made:
             local[value] = self._make(flow, value, site, position)
         final = tuple([local[value] for value in made])
-        self.joins.append(Selection(tuple(sites), tuple(ends), tuple(returned), final))
+        self.joins.append(
+            Selection(tuple(leaves), tuple(sites), tuple(ends), tuple(returned), final)
+        )
 
     def _while(self, flow: ComputationDataflow, node: int, site: int) -> _Steps:
         instruction = flow.nodes[node]
@@ -342,6 +377,7 @@ class _Flattener:
         self.joins.append(
             Loop(
                 inner,
+                changed,
                 start,
                 end,
                 tuple([given[leaf] for leaf in changed]),

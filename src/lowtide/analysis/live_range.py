@@ -56,7 +56,7 @@ class LiveRanges:
         Where one value takes the place of another at that position, it is the new one.
         """
         held: dict[int, int] = {}
-        values = self.colocation.values
+        values = self.flat.values
         end = self.flat.length - 1
         for value, buffer in enumerate(self.colocation.buffer_of):
             if buffer < 0:
@@ -80,17 +80,18 @@ def live_ranges(
     """Return when the buffers of the program that starts at `root` are taken.
 
     `sequences` holds the order of `root` and of all that it runs. What leaves the program is taken
-    up to the last position. Copies that execution needs are counted. With `owns_results`, each leaf
-    of the result has storage of its own, as in the entry: an argument or constant that is returned,
-    or a value that is returned twice, is copied.
+    up to the last position. With `owns_results`, each leaf of the result has storage of its own, as
+    in the entry; the program must then have all the copies that it needs.
     """
     writable = frozenset([alias.parameter for alias in aliases])
     flat = flatten(root, sequences, flows, writable)
     pairs = [(alias.output, alias.parameter) for alias in aliases]
     colocation = colocate(flat, pairs, owns_results=owns_results)
+    if colocation.refusals and owns_results:
+        raise AssertionError(f"{root.name}: copies are missing: {colocation.refusals[0]}")
     rows = np.array(_rows(colocation, flat.length), np.int64).reshape(-1, 3)
     nbytes = np.array(colocation.nbytes, np.int64)
-    size = colocation.values.nbytes
+    size = flat.values.nbytes
     return LiveRanges(
         flat,
         colocation,
@@ -100,7 +101,7 @@ def live_ranges(
         rows[:, 1],
         rows[:, 2],
         memory_profile(flat.length, nbytes[rows[:, 0]], rows[:, 1], rows[:, 2]),
-        sum([size[value] for value in colocation.results]),
+        sum([size[value] for value in flat.outputs]),
         sum([size[flat.parameters[alias.parameter]] for alias in aliases]),
     )
 

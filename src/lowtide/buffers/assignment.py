@@ -109,7 +109,7 @@ class _Assignment:
     def __init__(self, ranges: LiveRanges, packed: PackedBuffers) -> None:
         self.ranges = ranges
         self.packed = packed
-        self.values = ranges.colocation.values
+        self.values = ranges.flat.values
         self.allocations: list[Allocation] = []
         self.of_parameter: dict[int, int] = {}
         self.of_constant: dict[Instruction, int] = {}
@@ -121,7 +121,7 @@ class _Assignment:
         )
 
     def result(self) -> BufferAssignment:
-        flat, colocation = self.ranges.flat, self.ranges.colocation
+        flat = self.ranges.flat
         slices = [self._slice(value) for value in range(len(self.values.nbytes))]
         sites = []
         for site in flat.sites:
@@ -134,7 +134,7 @@ class _Assignment:
         return BufferAssignment(
             tuple(self.allocations),
             tuple(sites),
-            tuple([slices[value] for value in colocation.results]),
+            tuple([slices[value] for value in flat.outputs]),
             self.packed.kept_bytes,
             tuple(self._rows(slices)),
         )

@@ -10,18 +10,20 @@ from lowtide.ir import Instruction, Module, Shape
 from lowtide.ir.attributes import CustomCall
 
 
-def caveats(module: Module, ranges: LiveRanges, left_out: int = 0) -> tuple[str, ...]:
+def caveats(
+    module: Module, ranges: LiveRanges, left_out: int = 0, *, was_scheduled: bool
+) -> tuple[str, ...]:
     """Return what to keep in mind when reading the figures of a module.
 
     `left_out` is the number of called computations without figures of their own.
     """
     found = []
-    if not module.is_scheduled:
+    if not was_scheduled:
         found.append(
             "not optimized yet: every broadcast, iota and elementwise result counts as a buffer; "
             "fusion would remove most of them"
         )
-    if module.num_partitions > 1 and not module.is_scheduled:
+    if module.num_partitions > 1 and not was_scheduled:
         found.append(
             "not partitioned yet: sizes are those of the arrays as written, which may be whole "
             f"arrays of {module.num_partitions} devices"
@@ -30,8 +32,6 @@ def caveats(module: Module, ranges: LiveRanges, left_out: int = 0) -> tuple[str,
         "reshapes and transposes that the layouts make free share the buffer of their operand; "
         "operations that may write over an operand do so where it is not needed later"
     )
-    if ranges.colocation.copies:
-        found.append(_copies(ranges))
     shapes = {instruction.shape for instruction in ranges.flat.instructions}
     if any(_is_on_host(shape) for shape in shapes):
         found.append("arrays in host memory count 0 bytes")
@@ -46,17 +46,6 @@ def caveats(module: Module, ranges: LiveRanges, left_out: int = 0) -> tuple[str,
     found.append("scratch memory of kernels is not counted")
     found.append("bound_bytes is the largest single step: a lower bound, often far from the best")
     return tuple(found)
-
-
-def _copies(ranges: LiveRanges) -> str:
-    """Where two values want one buffer while both are needed, one is copied."""
-    copies = ranges.colocation.copies
-    nbytes = sum([ranges.colocation.values.nbytes[copy.target] for copy in copies])
-    return (
-        f"{len(copies)} copies ({nbytes:,} bytes) are counted that execution needs: of arguments "
-        "and constants that a loop or the result takes over, of values that two places of a loop "
-        "state or of the result share, and of new values whose place is still being read"
-    )
 
 
 _PLACEMENTS: Final = frozenset({"annotate_device_placement", "MoveToHost"})

@@ -238,7 +238,7 @@ def memory_report(
     caveats: Sequence[str],
 ) -> MemoryReport:
     """Return the report of a module whose entry has the live ranges `ranges`."""
-    values = ranges.colocation.values
+    values = ranges.flat.values
     return MemoryReport(
         module=module.name,
         instructions=module.instruction_count,
@@ -278,7 +278,7 @@ def _peak(ranges: LiveRanges) -> Peak:
 def _peak_buffer(
     ranges: LiveRanges, value: int, elements: dict[Instruction, list[tuple[str, str]]]
 ) -> PeakBuffer:
-    values: Values = ranges.colocation.values
+    values: Values = ranges.flat.values
     maker = values.maker[value]
     if maker not in elements:
         elements[maker] = _elements(maker)
@@ -289,7 +289,7 @@ def _peak_buffer(
     buffer = ranges.colocation.buffer_of[value]
     end = ranges.flat.length - 1
     return PeakBuffer(
-        name=path + index + _copy_mark(ranges, value),
+        name=path + index,
         nbytes=int(ranges.nbytes[buffer]),
         instruction=maker.name,
         opcode=maker.opcode.value,
@@ -299,12 +299,6 @@ def _peak_buffer(
         source=_source(witnesses),
         live=(min(values.first[value], end), min(values.last[value], end)),
     )
-
-
-def _copy_mark(ranges: LiveRanges, value: int) -> str:
-    """What tells the target of a copy from its source, which has the same maker."""
-    number = value - len(ranges.flat.values.nbytes) + 1
-    return f" (copy {number})" if number > 0 else ""
 
 
 def _elements(instruction: Instruction) -> list[tuple[str, str]]:

@@ -1,0 +1,96 @@
+"""What has to run before what, so that one value may take the place of another.
+
+Before a value is overwritten, all that reads it has to be done. The two may be made and read in
+different computations: the constraint then holds between their callers in the computation in which
+they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import final
+
+from lowtide.analysis.dataflow import ComputationDataflow
+from lowtide.analysis.flat_schedule import FlatSchedule
+from lowtide.analysis.topological_order import Edge
+from lowtide.ir import Computation, Instruction, Opcode
+
+Constraint = tuple[Computation, Edge]
+
+
+@final
+class WriteConstraints:
+    """Answers for one flattened program; the order of its instructions does not matter."""
+
+    def __init__(self, flat: FlatSchedule) -> None:
+        self._flat = flat
+        self._readers: dict[Computation, list[list[int]]] = {}
+        self._returned: dict[Computation, frozenset[int]] = {}
+        self._seen_in: list[list[tuple[int, int]]] = [[] for _ in flat.values.nbytes]
+        """Per value the call sites that see it, and its number there."""
+        for number, site in enumerate(flat.sites):
+            for local, value in enumerate(site.values):
+                if value >= 0:
+                    self._seen_in[value].append((number, local))
+
+    def between(self, before: int, after: int) -> list[Constraint] | None:
+        """Return what makes `before` end before `after` is there; None where nothing can.
+
+        All that reads `before`, and what makes it, precedes what makes `after`, save `after`'s own
+        maker. A value that its computation returns is needed up to the end.
+        """
+        sites, values = self._flat.sites, self._flat.values
+        makers = self._chain(values.site[after], values.maker[after])
+        found: list[Constraint] = []
+        for number, local in self._seen_in[before]:
+            flow = sites[number].flow
+            if number in makers and local in self._results(flow):
+                return None
+            for reader in self._touching(flow, local, number, before):
+                edge = self._meeting(number, reader, makers)
+                if edge is not None:
+                    found.append(edge)
+        return found
+
+    def _results(self, flow: ComputationDataflow) -> frozenset[int]:
+        found = self._returned.get(flow.computation)
+        if found is None:
+            found = self._returned[flow.computation] = frozenset(flow.root)
+        return found
+
+    def _chain(self, site: int, instruction: Instruction) -> dict[int, Instruction]:
+        """An instruction and its callers, by call site."""
+        chain = {}
+        caller: Instruction | None = instruction
+        while caller is not None:
+            chain[site] = caller
+            caller, site = self._flat.sites[site].caller, self._flat.sites[site].parent
+        return chain
+
+    def _touching(
+        self, flow: ComputationDataflow, local: int, site: int, value: int
+    ) -> Iterator[Instruction]:
+        """What reads a value in a computation, and what makes it there."""
+        readers = self._readers.get(flow.computation)
+        if readers is None:
+            readers = self._readers[flow.computation] = [[] for _ in flow.value_node]
+            for node, values in enumerate(flow.reads):
+                for read in values:
+                    readers[read].append(node)
+        for node in readers[local]:
+            yield flow.nodes[node]
+        maker = self._flat.values.maker[value]
+        if self._flat.values.site[value] == site and maker.opcode is not Opcode.PARAMETER:
+            yield maker
+
+    def _meeting(
+        self, site: int, reader: Instruction, makers: dict[int, Instruction]
+    ) -> Constraint | None:
+        """The constraint in the computation that both a reader and a maker run in."""
+        while site not in makers:
+            caller = self._flat.sites[site].caller
+            if caller is None:
+                return None
+            reader, site = caller, self._flat.sites[site].parent
+        maker = makers[site]
+        return None if reader is maker else (reader.parent, (reader, maker))

@@ -1,0 +1,223 @@
+"""Copies, where two values want one place at one time; and orders that save copies.
+
+Operations that write in place, loops, conditionals and aliased outputs each ask that two values
+lie in one buffer. Copies that such a wish would need stay virtual until the values are seen to be
+in each other's way, as in the out-of-SSA translation of Boissinot, Darte, Rastello, Dupont de
+Dinechin and Guillon ("Revisiting Out-of-SSA Translation for Correctness, Code Quality, and
+Efficiency", 2009). Without a schedule, readers of a value are first made to run before what
+overwrites it, wherever that closes no cycle; control edges then keep what was relied on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lowtide.analysis.colocation import Refusal, Sharing, WishKind, wishes
+from lowtide.analysis.dataflow import Dataflow, dataflow
+from lowtide.analysis.donation import aliases
+from lowtide.analysis.flat_schedule import FlatSchedule, Loop, flatten
+from lowtide.analysis.topological_order import Edge, TopologicalOrder
+from lowtide.analysis.write_constraints import WriteConstraints
+from lowtide.buffers.copy_reason import CopyReason, reason_for
+from lowtide.buffers.editor import Editor
+from lowtide.buffers.rotation import copy_rotated_state
+from lowtide.ir import Computation, Instruction, Module
+
+
+@dataclass(frozen=True, slots=True)
+class InsertedCopy:
+    """A copy that was put into the module, and why."""
+
+    copy: Instruction
+    reason: CopyReason
+
+
+@dataclass(frozen=True, slots=True)
+class CopyInsertion:
+    """What was put into a module: copies, and pairs of which the first now runs before the second.
+
+    There are no such pairs in a module that had a schedule.
+    """
+
+    copies: tuple[InsertedCopy, ...]
+    control_edges: tuple[Edge, ...]
+
+
+def insert_copies(module: Module) -> CopyInsertion:
+    """Put into a module the copies that its operations in place, loops and outputs need.
+
+    Afterwards all that has to share a buffer can, in the order of the schedule, or where there is
+    none in every order that the control edges allow.
+    """
+    return _Insertion(module).run()
+
+
+class _Insertion:
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.copies: list[InsertedCopy] = []
+
+    def run(self) -> CopyInsertion:
+        flows = dataflow(self.module.entry)
+        schedule = self.module.schedule
+        editor = Editor(self.module)
+        sequences = None if schedule is None else schedule.sequences
+        for copy, reason in copy_rotated_state(flows, sequences, editor):
+            self.copies.append(InsertedCopy(copy, reason))
+        editor.finish()
+        for _ in range(_MOST_ROUNDS):
+            flows = dataflow(self.module.entry)
+            orders, flat = self._ordered(flows)
+            sharing = self._share(flat)
+            if not sharing.refusals:
+                return CopyInsertion(tuple(self.copies), self._pin(orders, flat, sharing))
+            self._copy(flat, sharing.refusals)
+        raise AssertionError(
+            f"{self.module.name}: copies do not settle after {_MOST_ROUNDS} rounds"
+        )
+
+    def _flatten(
+        self, flows: Dataflow, sequences: Mapping[Computation, Sequence[Instruction]]
+    ) -> FlatSchedule:
+        writable = frozenset([alias.parameter for alias in aliases(self.module)])
+        return flatten(self.module.entry, sequences, flows, writable)
+
+    def _share(self, flat: FlatSchedule) -> Sharing:
+        pairs = self._aliases()
+        sharing = Sharing(flat)
+        sharing.claim(pairs, owns_results=True)
+        sharing.grant(wishes(flat, pairs))
+        return sharing
+
+    def _aliases(self) -> list[tuple[int, int]]:
+        return [(alias.output, alias.parameter) for alias in aliases(self.module)]
+
+    # -- orders --------------------------------------------------------------------------------
+
+    def _ordered(
+        self, flows: Dataflow
+    ) -> tuple[dict[Computation, TopologicalOrder] | None, FlatSchedule]:
+        """The program in the order of its schedule, or in one made for writing in place."""
+        if self.module.schedule is not None:
+            return None, self._flatten(flows, self.module.schedule.sequences)
+        orders = {computation: TopologicalOrder(computation) for computation in flows}
+        flat = self._flatten(flows, {x: order.sequence() for x, order in orders.items()})
+        constraints = WriteConstraints(flat)
+        for wish in wishes(flat, self._aliases()):
+            needed = constraints.between(wish.before, wish.after)
+            if needed:
+                _constrain(orders, needed)
+        return orders, self._flatten(flows, {x: order.sequence() for x, order in orders.items()})
+
+    def _pin(
+        self,
+        orders: dict[Computation, TopologicalOrder] | None,
+        flat: FlatSchedule,
+        sharing: Sharing,
+    ) -> tuple[Edge, ...]:
+        """Keep by control edges what the shared buffers rely on."""
+        if orders is None:
+            return ()
+        constraints = WriteConstraints(flat)
+        edges: dict[Edge, None] = {}
+        for before, after in _successions(flat, sharing):
+            for _, edge in constraints.between(before, after) or ():
+                edges[edge] = None
+        fresh = {x: TopologicalOrder(x) for x in orders}
+        pinned = []
+        for first, second in edges:
+            if not fresh[first.parent].reaches(first, second, _SEARCHED):
+                second.add_control_predecessor(first)
+                pinned.append((first, second))
+        return tuple(pinned)
+
+    # -- copies --------------------------------------------------------------------------------
+
+    def _copy(self, flat: FlatSchedule, refusals: Sequence[Refusal]) -> None:
+        roots: dict[Computation, dict[int, Refusal]] = {}
+        operands: dict[tuple[Instruction, int], dict[int, Refusal]] = {}
+        for refusal in refusals:
+            place, leaf = self._place(flat, refusal)
+            if isinstance(place, Computation):
+                roots.setdefault(place, {}).setdefault(leaf, refusal)
+            else:
+                operands.setdefault(place, {}).setdefault(leaf, refusal)
+        editor = Editor(self.module)
+        names = [
+            "{" + ",".join(map(str, x)) + "}" for x, _ in self.module.entry.root.shape.leaves()
+        ]
+        for (user, operand), wanted in operands.items():
+            made = editor.copy_operand_leaves(user, operand, wanted)
+            self._note(flat, names, made, wanted)
+        for computation, wanted in roots.items():
+            made = editor.copy_root_leaves(computation, wanted)
+            self._note(flat, names, made, wanted)
+        editor.finish()
+
+    def _note(
+        self,
+        flat: FlatSchedule,
+        names: Sequence[str],
+        made: Mapping[int, Instruction],
+        wanted: Mapping[int, Refusal],
+    ) -> None:
+        for leaf, copy in made.items():
+            self.copies.append(InsertedCopy(copy, reason_for(flat, wanted[leaf], names)))
+
+    def _place(
+        self, flat: FlatSchedule, refusal: Refusal
+    ) -> tuple[Computation | tuple[Instruction, int], int]:
+        """What to copy: a leaf of what a computation returns, or of an operand."""
+        wish = refusal.wish
+        if wish.kind in (WishKind.ALIAS, WishKind.OUTPUT):
+            return self.module.entry, wish.number
+        if wish.kind is WishKind.IN_PLACE:
+            overwrite = flat.overwrites[wish.number]
+            return (flat.instructions[overwrite.position], overwrite.operand), overwrite.leaf
+        join = flat.joins[wish.number]
+        leaf = join.leaves[wish.part]
+        if not isinstance(join, Loop):
+            return flat.sites[join.sites[wish.branch]].computation, leaf
+        body = flat.sites[join.site]
+        if wish.kind is WishKind.STATE:
+            return body.computation, leaf
+        assert body.caller is not None
+        return (body.caller, 0), leaf
+
+
+_MOST_ROUNDS: Final = 20
+"""Each round copies all that is refused; what was copied once is granted in the next one, and its
+place may be refused to others, so chains of that settle from one end."""
+
+_SEARCHED: Final = 200
+"""How many instructions are looked at to see that a control edge would say nothing new."""
+
+
+def _constrain(
+    orders: Mapping[Computation, TopologicalOrder],
+    needed: Sequence[tuple[Computation, Edge]],
+) -> None:
+    """Add constraints of one wish, all or none of each computation."""
+    edges: dict[Computation, list[Edge]] = {}
+    for computation, edge in needed:
+        edges.setdefault(computation, []).append(edge)
+    for computation, found in edges.items():
+        if not orders[computation].constrain(found):
+            return
+
+
+def _successions(flat: FlatSchedule, sharing: Sharing) -> list[tuple[int, int]]:
+    """Pairs of values that follow one another in one buffer."""
+    members: dict[int, list[int]] = {}
+    values = flat.values
+    for value, nbytes in enumerate(values.nbytes):
+        if nbytes and not values.read_only[value]:
+            members.setdefault(sharing.find(value), []).append(value)
+    pairs = []
+    for found in members.values():
+        found.sort(key=lambda value: (values.first[value], values.last[value]))
+        pairs += list(itertools.pairwise(found))
+    return pairs
