@@ -110,12 +110,35 @@ def _lay_out(module: Module, stage: str) -> _LaidOut:
         flows = dataflow(module.entry)
     with clock.stage("schedule"):
         module.schedule = schedule_module(flows, module.entry, pairs)
-    with clock.stage("liveness"):
-        sequences = module.schedule.sequences
-        ranges = live_ranges(module.entry, sequences, flows, pairs, owns_results=True)
-    with clock.stage("packing"):
-        packed = pack_buffers(ranges)
+    ranges, packed = _pack(module, flows, pairs, clock)
     return _LaidOut(was_scheduled, module, copies, flows, bounds, pairs, ranges, packed, clock)
+
+
+def _pack(
+    module: Module, flows: Dataflow, pairs: tuple[Alias, ...], clock: _Clock
+) -> tuple[LiveRanges, PackedBuffers]:
+    """Live ranges and offsets: those of the smaller arena, if copies may stay where they are or not.
+
+    Where they do, less is live at once, but what lies in one buffer is harder to pack.
+    """
+    assert module.schedule is not None
+    tries = []
+    for share_copies in (True, False):
+        with clock.stage("liveness"):
+            ranges = live_ranges(
+                module.entry,
+                module.schedule.sequences,
+                flows,
+                pairs,
+                owns_results=True,
+                share_copies=share_copies,
+            )
+        with clock.stage("packing"):
+            packed = pack_buffers(ranges)
+        tries.append((ranges, packed))
+        if packed.arena_bytes <= ranges.live_bytes:
+            break
+    return min(tries, key=lambda found: found[1].arena_bytes)
 
 
 def _report(laid_out: _LaidOut) -> MemoryReport:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lowtide.analysis.flat_schedule import FlatSchedule, Loop
+from lowtide.ir import Opcode
 
 Segment = tuple[int, int, int, int]
 """A stretch in which a buffer is taken: first and last position, both included, and the values
@@ -93,18 +94,20 @@ def colocate(
     *,
     owns_results: bool,
     save_memory: bool = True,
+    share_copies: bool = True,
 ) -> Colocation:
     """Return the buffers of a program whose output leaves overwrite parameter leaves.
 
     `aliases` are pairs (output leaf, parameter leaf). With `owns_results`, each output leaf has a
     buffer of its own. Outputs are live up to the position behind the last one. Without
-    `save_memory`, values share only where they have to.
+    `save_memory`, values share only where they have to; without `share_copies`, a copy does not
+    stay where its operand was.
     """
     work = Sharing(flat)
     work.claim(aliases, owns_results=owns_results)
     work.grant(wishes(flat, aliases))
     if save_memory:
-        work.write_in_place()
+        work.write_in_place(share_copies=share_copies)
     return work.result()
 
 
@@ -152,19 +155,15 @@ class Sharing:
         self.refusals: list[Refusal] = []
         self.same: set[tuple[int, int]] = set()
         """Pairs of values that are equal, so that both can be there at once."""
-        last, kept = self.values.last, flat.kept
         self.in_place = {
-            (read, made)
-            for read, made, position in flat.shares
-            if last[read] == position and kept.get(read) != position
+            (read, made) for read, made, position in flat.shares if flat.ends(read, position)
         }
         """Pairs (value that dies, value made there) that may touch in one buffer."""
         self._allow_joins()
 
     def _allow_joins(self) -> None:
-        last, kept = self.values.last, self.flat.kept
         for x in self.flat.overwrites:
-            if x.alone and last[x.read] == x.position and kept.get(x.read) != x.position:
+            if x.alone and self.flat.ends(x.read, x.position):
                 self.in_place.add((x.read, x.made))
         for join in self.flat.joins:
             if isinstance(join, Loop):
@@ -187,7 +186,7 @@ class Sharing:
         """Return when the buffer of a class is taken; `root` stands for the class."""
         found = self.segments.get(root)
         if found is None:
-            found = [(self.values.first[root], self.values.last[root], root, root)]
+            found = [(first, last, root, root) for first, last in self.flat.stretches_of(root)]
         return found
 
     def merge(self, a: int, b: int) -> bool:
@@ -262,10 +261,11 @@ class Sharing:
 
     # -- what saves memory ---------------------------------------------------------------------
 
-    def write_in_place(self) -> None:
+    def write_in_place(self, *, share_copies: bool) -> None:
         """Let results take the place of operands that die, where nothing is in the way."""
-        for read, made, _ in self.flat.shares:
-            if (read, made) in self.in_place:
+        for read, made, position in self.flat.shares:
+            is_copy = self.flat.instructions[position].opcode is Opcode.COPY
+            if (read, made) in self.in_place and (share_copies or not is_copy):
                 self.merge(read, made)
 
     def result(self) -> Colocation:

@@ -8,7 +8,7 @@ those of the body, then the while. A computation stands there once per call site
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -108,6 +108,10 @@ class Selection:
     final: tuple[int, ...]
 
 
+Stretch = tuple[int, int]
+"""The first and the last position of a time, both included."""
+
+
 class FlatOverwrite(NamedTuple):
     """The operation at `position` writes the value `made` into `read`, a leaf of an operand.
 
@@ -129,8 +133,10 @@ class FlatSchedule:
     Per position: the instruction and the number of its call site. `shares` are (value read, value
     made, position): the two may lie in one buffer where the position is the last use of the
     former; none where a callee got the value read as two of its arguments. `joins` stand in the
-    order in which loops and conditionals end. `kept` says at which position a value that ends there
-    is still needed, so that nothing made there replaces it.
+    order in which loops and conditionals end. `kept` are pairs of a value and a position at which
+    it ends but is still needed, so that nothing made there replaces it. `stretches` are those in
+    which a value is needed, both ends included, for values that are not needed all the time: what
+    a branch of a conditional does not read, and nobody later, is not needed there.
     """
 
     sites: tuple[CallSite, ...]
@@ -140,7 +146,8 @@ class FlatSchedule:
     shares: tuple[tuple[int, int, int], ...]
     overwrites: tuple[FlatOverwrite, ...]
     joins: tuple[Loop | Selection, ...]
-    kept: Mapping[int, int]
+    kept: frozenset[tuple[int, int]]
+    stretches: Mapping[int, tuple[Stretch, ...]]
     parameters: tuple[int, ...]
     outputs: tuple[int, ...]
 
@@ -148,6 +155,19 @@ class FlatSchedule:
     def length(self) -> int:
         """The number of positions."""
         return len(self.instructions)
+
+    def stretches_of(self, value: int) -> tuple[Stretch, ...]:
+        """Return the first and last positions of each time in which a value is needed."""
+        found = self.stretches.get(value)
+        return ((self.values.first[value], self.values.last[value]),) if found is None else found
+
+    def ends(self, value: int, position: int) -> bool:
+        """Whether a value may be overwritten at a position which reads it."""
+        if (value, position) in self.kept:
+            return False
+        if value in self.stretches:
+            return any(last == position for _, last in self.stretches[value])
+        return self.values.last[value] == position
 
 
 def flatten(
@@ -177,7 +197,8 @@ class _Flattener:
         self.shares: list[tuple[int, int, int]] = []
         self.overwrites: list[FlatOverwrite] = []
         self.joins: list[Loop | Selection] = []
-        self.kept: dict[int, int] = {}
+        self.kept: set[tuple[int, int]] = set()
+        self.choices: list[_Choice] = []
 
     def run(self, root: Computation, writable: frozenset[int]) -> FlatSchedule:
         flow = self.flows[root]
@@ -203,7 +224,8 @@ class _Flattener:
             tuple(self.shares),
             tuple(self.overwrites),
             tuple(self.joins),
-            self.kept,
+            frozenset(self.kept),
+            _stretches(self.choices, self.values),
             tuple([local[value] for value in flow.parameters]),
             outputs,
         )
@@ -322,11 +344,13 @@ class _Flattener:
         made = flow.makes[node]
         leaves = [flow.leaves[node].index(value) for value in made]
         sites, ends, returned = [], [], []
+        choice = _Choice()
         for branch, operand in zip(
             instruction.called_computations, instruction.operands[1:], strict=True
         ):
             given = [local[value] for value in flow.leaves_of(operand)]
             inner = self._enter(branch, CallRole.BRANCH, instruction, site, given)
+            start = len(self.instructions)
             yield self._computation(inner)
             sites.append(inner)
             ends.append(len(self.instructions) - 1)
@@ -334,7 +358,9 @@ class _Flattener:
             returned.append(tuple([root[leaf] for leaf in leaves]))
             for value in returned[-1]:
                 self.values.last[value] = ends[-1]
-                self.kept[value] = ends[-1]
+                self.kept.add((value, ends[-1]))
+            choice.add(start, ends[-1], given, self.values)
+        self.choices.append(choice)
         position = self._step(instruction, site)
         for value in made:
             local[value] = self._make(flow, value, site, position)
@@ -386,6 +412,55 @@ class _Flattener:
                 tuple([local[flow.leaves[node][leaf]] for leaf in changed]),
             )
         )
+
+
+class _Choice:
+    """The branches of a conditional: first and last position, and the last reads within."""
+
+    def __init__(self) -> None:
+        self.spans: list[Stretch] = []
+        self.reads: dict[int, dict[int, int]] = {}
+        """Per value from outside, the last read in each branch, by its number."""
+
+    def add(self, first: int, last: int, given: Sequence[int], values: Values) -> None:
+        for value in given:
+            reads = self.reads.setdefault(value, {})
+            if values.last[value] >= first:
+                reads[len(self.spans)] = values.last[value]
+        self.spans.append((first, last))
+
+    def unneeded(self, value: int) -> Iterator[Stretch]:
+        """The stretches of the branches in which a value is not read any more."""
+        reads = self.reads[value]
+        for number, (first, last) in enumerate(self.spans):
+            since = reads.get(number, first - 1) + 1
+            if since <= last:
+                yield since, last
+
+
+def _stretches(choices: Sequence[_Choice], values: Values) -> dict[int, tuple[Stretch, ...]]:
+    """The stretches of the values which only branches of a conditional need to the end."""
+    unneeded: dict[int, list[Stretch]] = {}
+    for choice in choices:
+        start, end = choice.spans[0][0], choice.spans[-1][1]
+        for value in choice.reads:
+            if start <= values.last[value] <= end:
+                unneeded.setdefault(value, []).extend(choice.unneeded(value))
+    found = {}
+    for value, gaps in unneeded.items():
+        stretches = []
+        begin, last = values.first[value], values.last[value]
+        for since, until in sorted(gaps):
+            if since > last:
+                break
+            if begin < since:
+                stretches.append((begin, since - 1))
+            begin = max(begin, until + 1)
+        if begin <= last:
+            stretches.append((begin, last))
+        if len(stretches) > 1:
+            found[value] = tuple(stretches)
+    return found
 
 
 _HANDLERS = {

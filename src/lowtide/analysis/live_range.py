@@ -61,8 +61,10 @@ class LiveRanges:
         for value, buffer in enumerate(self.colocation.buffer_of):
             if buffer < 0:
                 continue
-            first, last = min(values.first[value], end), min(values.last[value], end)
-            if not first <= position <= last:
+            if not any(
+                min(first, end) <= position <= min(last, end)
+                for first, last in self.flat.stretches_of(value)
+            ):
                 continue
             if buffer not in held or values.first[held[buffer]] <= values.first[value]:
                 held[buffer] = value
@@ -76,17 +78,19 @@ def live_ranges(
     aliases: Sequence[Alias],
     *,
     owns_results: bool = False,
+    share_copies: bool = True,
 ) -> LiveRanges:
     """Return when the buffers of the program that starts at `root` are taken.
 
     `sequences` holds the order of `root` and of all that it runs. What leaves the program is taken
     up to the last position. With `owns_results`, each leaf of the result has storage of its own, as
-    in the entry; the program must then have all the copies that it needs.
+    in the entry; the program must then have all the copies that it needs. With `share_copies`, the
+    copy of a value that dies stays in its place.
     """
     writable = frozenset([alias.parameter for alias in aliases])
     flat = flatten(root, sequences, flows, writable)
     pairs = [(alias.output, alias.parameter) for alias in aliases]
-    colocation = colocate(flat, pairs, owns_results=owns_results)
+    colocation = colocate(flat, pairs, owns_results=owns_results, share_copies=share_copies)
     if colocation.refusals and owns_results:
         raise AssertionError(f"{root.name}: copies are missing: {colocation.refusals[0]}")
     rows = np.array(_rows(colocation, flat.length), np.int64).reshape(-1, 3)

@@ -24,11 +24,14 @@ def shared_values(
     """Return which values may share one buffer, those preferred first.
 
     A value that the instruction reads in several places shares only with an elementwise result
-    that reads it in one shape.
+    that reads it in one shape. A copy whose operand dies can stay where that is: it then moves
+    nothing.
     """
     if instruction.opcode in _INSIDE:
         return []
     if instruction.opcode is Opcode.WHILE:
+        return list(zip(operands[0], result, strict=True))
+    if instruction.opcode is Opcode.COPY and instruction.shape is instruction.operands[0].shape:
         return list(zip(operands[0], result, strict=True))
     pairs = may_share(instruction)
     if not pairs:

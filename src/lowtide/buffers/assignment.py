@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,22 +25,20 @@ from lowtide.planning.best_fit import (
     Packing,
     PackingProblem,
     best_fit,
+    item_alignments,
     least_arena_bytes,
+    thorough_fit,
 )
 
 Int64Array = npt.NDArray[np.int64]
-
-ALIGNMENT: Final = 64
-"""Offsets are multiples of this many bytes: a cache line, and the widest vector."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PackedBuffers:
     """Where the buffers of a program lie: in arguments that outputs overwrite, or in the arena.
 
-    `regions` are the buffers of these arguments. Outputs take the first `kept_bytes` of the arena,
-    each rounded up; `temp_bytes` is what lies behind them, not rounded. No offsets make the arena
-    smaller than `least_arena_bytes`.
+    `regions` are the buffers of these arguments. Outputs take `kept_bytes` of the arena;
+    `temp_bytes` is the rest. No offsets make the arena smaller than `least_arena_bytes`.
     """
 
     packing: Packing
@@ -52,29 +49,25 @@ class PackedBuffers:
 
     @property
     def arena_bytes(self) -> int:
-        """What a call needs beyond its arguments, rounded up to the alignment."""
-        return self.kept_bytes + _round_up(self.temp_bytes)
+        """What a call needs beyond its arguments."""
+        return self.kept_bytes + self.temp_bytes
 
 
 def pack_buffers(ranges: LiveRanges) -> PackedBuffers:
     """Return offsets for the buffers of a program.
 
     Temporaries lie in the arena, also where outputs are not written yet, or in the storage of a
-    donated argument after its last use. Outputs stand in the order in which they are written, so
-    that the room for those to come is in one piece.
+    donated argument after its last use. Outputs lie at the front of the arena, or where that makes
+    it larger, anywhere.
     """
-    output = np.array(ranges.colocation.output, np.int64)
     argument = np.array(ranges.colocation.argument, np.int64)
+    outputs = np.flatnonzero(np.array(ranges.colocation.output, np.int64) >= 0)
     regions = np.flatnonzero(argument >= 0)
     region_of = np.full(len(ranges.nbytes), ARENA, np.int64)
     region_of[regions] = np.arange(len(regions))
     offset = np.full(len(ranges.nbytes), FREE, np.int64)
     offset[regions] = 0
-    kept_bytes = 0
-    for buffer in _by_first_write(ranges, np.flatnonzero(output >= 0)):
-        offset[buffer] = kept_bytes
-        kept_bytes += _round_up(int(ranges.nbytes[buffer]))
-    problem = PackingProblem(
+    anywhere = PackingProblem(
         ranges.nbytes,
         ranges.buffer,
         ranges.first,
@@ -83,21 +76,32 @@ def pack_buffers(ranges: LiveRanges) -> PackedBuffers:
         offset,
         ranges.nbytes[regions],
     )
-    packing = best_fit(problem, ALIGNMENT)
+    least = least_arena_bytes(anywhere)
+    packing = best_fit(replace(anywhere, fixed_offset=_at_the_front(ranges, outputs, offset)))
+    if packing.arena_bytes > least:
+        packing = min(packing, thorough_fit(anywhere), key=_arena_bytes)
+    kept_bytes = int(ranges.nbytes[outputs].sum())
     temp_bytes = max(0, packing.arena_bytes - kept_bytes)
-    least = least_arena_bytes(problem, ALIGNMENT)
     return PackedBuffers(packing, tuple(regions.tolist()), kept_bytes, temp_bytes, least)
 
 
-def _by_first_write(ranges: LiveRanges, buffers: Int64Array) -> list[int]:
+def _arena_bytes(packing: Packing) -> int:
+    return packing.arena_bytes
+
+
+def _at_the_front(ranges: LiveRanges, outputs: Int64Array, offset: Int64Array) -> Int64Array:
+    """The fixed offsets with the outputs end to end, those of coarse alignment first.
+
+    Else they stand in the order in which they are written, so that the room for those to come is
+    in one piece.
+    """
     begin = np.full(len(ranges.nbytes), ranges.flat.length)
     np.minimum.at(begin, ranges.buffer, ranges.first)
-    order = buffers[np.argsort(begin[buffers], kind="stable")]
-    return [int(buffer) for buffer in order]
-
-
-def _round_up(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+    alignment = item_alignments(ranges.nbytes)
+    order = outputs[np.lexsort((begin[outputs], -alignment[outputs]))]
+    fixed = offset.copy()
+    fixed[order] = np.cumsum(ranges.nbytes[order]) - ranges.nbytes[order]
+    return fixed
 
 
 def assign_buffers(ranges: LiveRanges, packed: PackedBuffers) -> BufferAssignment:
@@ -115,7 +119,7 @@ class _Assignment:
         self.of_constant: dict[Instruction, int] = {}
         self._arguments()
         self.of_region = [self._region(buffer) for buffer in packed.regions]
-        size = packed.kept_bytes + packed.temp_bytes
+        size = packed.arena_bytes
         self.arena = self._allocate(
             AllocationKind.ARENA, size, maybe_live_out=packed.kept_bytes > 0
         )

@@ -24,6 +24,7 @@ from lowtide.analysis.write_constraints import WriteConstraints
 from lowtide.buffers.copy_reason import CopyReason, reason_for
 from lowtide.buffers.editor import Editor
 from lowtide.buffers.rotation import copy_rotated_state
+from lowtide.buffers.write_order import arrange_writes
 from lowtide.ir import Computation, Instruction, Module
 
 
@@ -105,11 +106,7 @@ class _Insertion:
             return None, self._flatten(flows, self.module.schedule.sequences)
         orders = {computation: TopologicalOrder(computation) for computation in flows}
         flat = self._flatten(flows, {x: order.sequence() for x, order in orders.items()})
-        constraints = WriteConstraints(flat)
-        for wish in wishes(flat, self._aliases()):
-            needed = constraints.between(wish.before, wish.after)
-            if needed:
-                _constrain(orders, needed)
+        arrange_writes(flat, wishes(flat, self._aliases()), orders)
         return orders, self._flatten(flows, {x: order.sequence() for x, order in orders.items()})
 
     def _pin(
@@ -194,19 +191,6 @@ place may be refused to others, so chains of that settle from one end."""
 
 _SEARCHED: Final = 200
 """How many instructions are looked at to see that a control edge would say nothing new."""
-
-
-def _constrain(
-    orders: Mapping[Computation, TopologicalOrder],
-    needed: Sequence[tuple[Computation, Edge]],
-) -> None:
-    """Add constraints of one wish, all or none of each computation."""
-    edges: dict[Computation, list[Edge]] = {}
-    for computation, edge in needed:
-        edges.setdefault(computation, []).append(edge)
-    for computation, found in edges.items():
-        if not orders[computation].constrain(found):
-            return
 
 
 def _successions(flat: FlatSchedule, sharing: Sharing) -> list[tuple[int, int]]:

@@ -23,9 +23,8 @@ class AllocationKind(StrEnum):
     OUTPUT = "output"
     """Each call, for the caller to keep. Temporaries may lie in it before the output is written."""
     ARENA = "arena"
-    """Each call. Its first `BufferAssignment.kept_bytes` bytes, if any, are outputs for the caller
-    to keep, what lies behind them may be released at the end. Temporaries lie anywhere in it, also
-    where outputs are not written yet."""
+    """Each call. It holds outputs, for the caller to keep, and temporaries, which lie anywhere in it,
+    also where outputs are not written yet."""
     THREAD_LOCAL = "thread-local"
     """Whoever runs a reducer, a comparator or another computation applied per element."""
 
@@ -140,8 +139,8 @@ class BufferAssignment:
     """Where the values of a scheduled module lie.
 
     The code of a computation is one; where its values lie is a table per call site. `outputs` are
-    the slices of the leaves of the result. Of the arena, the first `kept_bytes` are the outputs
-    that overwrite no argument. `peak_values` are, per index of an allocation, the numbers of the
+    the slices of the leaves of the result. Of the arena, `kept_bytes` are those of the outputs that
+    overwrite no argument; they lie at its front where that makes it no larger. `peak_values` are, per index of an allocation, the numbers of the
     values that lie in it when it is fullest. Values, traces and peaks may be left out.
     """
 
@@ -160,7 +159,7 @@ class BufferAssignment:
 
     @property
     def temp_bytes(self) -> int:
-        """The size of the arena behind the outputs."""
+        """The size of the arena without the outputs."""
         return self.arena_bytes - self.kept_bytes
 
     @property

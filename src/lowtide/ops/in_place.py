@@ -230,7 +230,7 @@ def _fusion_may_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     callee = instruction.called_computations[0]
     if kind == "kOutput":
         return tuple([((number, ()), ()) for number in _addends(callee.root)])
-    if kind not in ("kLoop", "kInput"):
+    if kind not in ("kLoop", "kInput", "kCustom"):
         return ()
     outputs = [(index, shape) for index, shape in instruction.shape.leaves()]
     pairs = []

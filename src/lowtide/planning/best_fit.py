@@ -50,50 +50,109 @@ class PackingProblem:
 class Packing:
     """Per item the region that it lies in, or `ARENA`, and its offset in there, in bytes.
 
-    `arena_bytes` is the largest offset plus size in the arena, not rounded.
+    `arena_bytes` is the largest offset plus size in the arena, not rounded. `order` is that in
+    which the items without a fixed offset were placed.
     """
 
     region: Int64Array
     offset: Int64Array
     arena_bytes: int
+    order: Int64Array
 
 
-def best_fit(problem: PackingProblem, alignment: int = 64) -> Packing:
-    """Return offsets, multiples of `alignment`, such that no two items overlap while both live.
+ALIGNMENT: Final = 64
+"""A cache line, and the widest vector."""
+
+
+def item_alignments(nbytes: Int64Array) -> Int64Array:
+    """Return what the offset of each item is a multiple of.
+
+    It is the largest power of two, at most `ALIGNMENT`, that divides its size, so that items can
+    lie end to end without padding.
+    """
+    return np.gcd(nbytes, ALIGNMENT)
+
+
+def best_fit(problem: PackingProblem) -> Packing:
+    """Return aligned offsets such that no two items overlap while both live.
 
     Several orders are tried until one needs no more than is live at once, fewer where there are
     many items. The smallest arena wins, of equal ones the first.
     """
-    profile = _profile(problem, alignment)
-    least = least_arena_bytes(problem, alignment)
-    best: Packing | None = None
-    for order in _orders(problem, profile):
-        packing = _Placer(problem, alignment).place(order)
-        if best is None or packing.arena_bytes < best.arena_bytes:
-            best = packing
+    return min(_tries(problem), key=_arena_bytes)
+
+
+def thorough_fit(problem: PackingProblem) -> Packing:
+    """Return a packing like `best_fit`, or a smaller one, found by moving the blame.
+
+    What sticks out above the most that is live at once is placed earlier in the next try, as in
+    Joslin and Clements ("Squeaky Wheel Optimization", 1999). The number of tries depends on the
+    number of items only.
+    """
+    least = least_arena_bytes(problem)
+    starts = sorted(_tries(problem), key=_arena_bytes)
+    moves = _MOVES // max(1, len(starts[0].order)) // _STARTS
+    best = starts[0]
+    for start in starts[:_STARTS]:
         if best.arena_bytes <= least:
             break
-    assert best is not None
+        best = min(best, _blaming(problem, start, least, moves), key=_arena_bytes)
     return best
 
 
-def least_arena_bytes(problem: PackingProblem, alignment: int = 64) -> int:
-    """Return an arena, a multiple of `alignment`, which no offsets can do without.
+def _arena_bytes(packing: Packing) -> int:
+    return packing.arena_bytes
 
-    It is the most that is live at once, each item rounded up, less the regions, rounded up.
-    """
-    regions = int(_round_up(problem.region_bytes, alignment).sum())
-    return max(0, int(_profile(problem, alignment).max(initial=0)) - regions)
+
+def _tries(problem: PackingProblem) -> list[Packing]:
+    """The packings of all orders, up to one which is as small as can be."""
+    least = least_arena_bytes(problem)
+    tries: list[Packing] = []
+    for order in _orders(problem, _profile(problem)):
+        tries.append(_Placer(problem).place(order))
+        if tries[-1].arena_bytes <= least:
+            break
+    return tries
+
+
+def _blaming(problem: PackingProblem, start: Packing, least: int, moves: int) -> Packing:
+    free = start.order
+    rank = np.arange(len(free), dtype=np.float64)
+    random = np.random.default_rng(0)
+    best = packing = start
+    for _ in range(moves):
+        if best.arena_bytes <= least:
+            break
+        tops = packing.offset[free] + problem.nbytes[free]
+        blamed = (packing.region[free] == ARENA) & (tops > least)
+        rank[blamed] *= random.random(int(blamed.sum()))
+        places = np.argsort(rank, kind="stable")
+        rank[places] = np.arange(len(free))
+        packing = _Placer(problem).place(free[places])
+        best = min(best, packing, key=_arena_bytes)
+    return best
+
+
+def least_arena_bytes(problem: PackingProblem) -> int:
+    """Return an arena which no offsets can do without: the most live at once, less the regions."""
+    regions = int(problem.region_bytes.sum())
+    return max(0, int(_profile(problem).max(initial=0)) - regions)
 
 
 _TRIES: Final = 60_000
 """The number of items to place, over all orders that are tried."""
 
+_MOVES: Final = 20_000
+"""The number of items to place over all tries to improve a packing."""
 
-def _profile(problem: PackingProblem, alignment: int) -> Int64Array:
-    """The bytes live at each step, each item rounded up."""
+_STARTS: Final = 3
+"""The number of packings to improve."""
+
+
+def _profile(problem: PackingProblem) -> Int64Array:
+    """The bytes live at each step."""
     length = int(problem.last.max(initial=-1)) + 1
-    size = _round_up(problem.nbytes, alignment)[problem.item]
+    size = problem.nbytes[problem.item]
     change = np.zeros(length + 1, np.int64)
     np.add.at(change, problem.first, size)
     np.subtract.at(change, problem.last + 1, size)
@@ -104,7 +163,9 @@ def _orders(problem: PackingProblem, profile: Int64Array) -> Iterator[Int64Array
     """The free items in the orders to try.
 
     Sorted by the most bytes live during their lives, then by size, size times duration or duration;
-    by size, then duration; by size, then first step. Ties end with the first step and the number.
+    by size, then duration; by the distance from the peak, then duration or size; by duration, then
+    size; by size, then first step. Ties end with the
+    first step and the number.
     Last, backwards in time, from what lies beside the fixed items at the end: by the most bytes
     live, then size, and ties by the last step; by the first step only.
     """
@@ -118,11 +179,16 @@ def _orders(problem: PackingProblem, profile: Int64Array) -> Iterator[Int64Array
     np.minimum.at(begin, problem.item, problem.first)
     np.maximum.at(end, problem.item, problem.last)
     area = size.astype(np.float64) * duration
+    peak = int(profile.argmax()) if len(profile) else 0
+    distance = np.maximum(np.maximum(begin - peak, peak - end), 0)
     keys = (
         (begin, -size, -crowd),
         (begin, -duration, -size),
         (begin, -area, -crowd),
         (begin, -duration, -crowd),
+        (-duration, distance),
+        (-size, distance),
+        (-size, -duration),
         (-duration, begin, -size),
         (-end, -size, -crowd),
         (-begin,),
@@ -151,10 +217,10 @@ class _Placer:
     Borders are rows that are always live: from the end of a region to the start of the next one.
     """
 
-    def __init__(self, problem: PackingProblem, alignment: int) -> None:
+    def __init__(self, problem: PackingProblem) -> None:
         self.problem = problem
-        self.alignment = alignment
-        widths = _round_up(problem.region_bytes, alignment)
+        self.alignment = item_alignments(problem.nbytes).tolist()
+        widths = _round_up(problem.region_bytes, ALIGNMENT)
         self.borders = np.concatenate([np.zeros(1, np.int64), np.cumsum(widths)])
         order = np.argsort(problem.item, kind="stable")
         self.first, self.last = problem.first[order], problem.last[order]
@@ -174,7 +240,7 @@ class _Placer:
             self._put(item, int(start[item] + fixed[item]), nbytes[item])
         for item in order.tolist():
             self._put(item, self._gap(item, nbytes[item]), nbytes[item])
-        return self._packing()
+        return self._packing(order)
 
     def _put(self, item: int, address: int, nbytes: int) -> None:
         start, end = self.starts[item], self.starts[item + 1]
@@ -189,7 +255,7 @@ class _Placer:
         low, high = self._neighbours(item)
         order = np.argsort(low, kind="stable")
         behind = np.maximum.accumulate(high[order])
-        begin = _round_up(behind, self.alignment)
+        begin = _round_up(behind, self.alignment[item])
         room = low[order][1:] - begin[:-1]
         room[room < nbytes] = _NO_ROOM
         smallest = int(room.argmin()) if len(room) else 0
@@ -207,14 +273,14 @@ class _Placer:
         chosen = np.flatnonzero(together)
         return rows[2, chosen], rows[3, chosen]
 
-    def _packing(self) -> Packing:
+    def _packing(self, order: Int64Array) -> Packing:
         base = int(self.borders[-1])
         region = np.searchsorted(self.borders, self.address, side="right") - 1
         in_arena = self.address >= base
         region[in_arena] = ARENA
         offset = self.address - self.borders[region]
         tops = (self.address + self.problem.nbytes)[in_arena] - base
-        return Packing(region, offset, int(tops.max(initial=0)))
+        return Packing(region, offset, int(tops.max(initial=0)), order)
 
 
 _NO_ROOM: Final = np.iinfo(np.int64).max
