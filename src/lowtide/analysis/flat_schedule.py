@@ -136,7 +136,8 @@ class FlatSchedule:
     order in which loops and conditionals end. `kept` are pairs of a value and a position at which
     it ends but is still needed, so that nothing made there replaces it. `stretches` are those in
     which a value is needed, both ends included, for values that are not needed all the time: what
-    a branch of a conditional does not read, and nobody later, is not needed there.
+    a branch of a conditional does not read, and nobody later, is not needed there. `last_reads` are
+    pairs of such a value and the position in a branch from which on it is not needed there.
     """
 
     sites: tuple[CallSite, ...]
@@ -148,6 +149,7 @@ class FlatSchedule:
     joins: tuple[Loop | Selection, ...]
     kept: frozenset[tuple[int, int]]
     stretches: Mapping[int, tuple[Stretch, ...]]
+    last_reads: frozenset[tuple[int, int]]
     parameters: tuple[int, ...]
     outputs: tuple[int, ...]
 
@@ -165,9 +167,7 @@ class FlatSchedule:
         """Whether a value may be overwritten at a position which reads it."""
         if (value, position) in self.kept:
             return False
-        if value in self.stretches:
-            return any(last == position for _, last in self.stretches[value])
-        return self.values.last[value] == position
+        return self.values.last[value] == position or (value, position) in self.last_reads
 
 
 def flatten(
@@ -216,6 +216,7 @@ class _Flattener:
         outputs = tuple([local[value] for value in flow.root])
         for value in outputs:
             self.values.last[value] = len(self.instructions)
+        stretches = _stretches(self.choices, self.values)
         return FlatSchedule(
             tuple(self.sites),
             tuple(self.instructions),
@@ -225,7 +226,8 @@ class _Flattener:
             tuple(self.overwrites),
             tuple(self.joins),
             frozenset(self.kept),
-            _stretches(self.choices, self.values),
+            stretches,
+            _last_reads(self.choices, stretches),
             tuple([local[value] for value in flow.parameters]),
             outputs,
         )
@@ -461,6 +463,20 @@ def _stretches(choices: Sequence[_Choice], values: Values) -> dict[int, tuple[St
         if len(stretches) > 1:
             found[value] = tuple(stretches)
     return found
+
+
+def _last_reads(
+    choices: Sequence[_Choice], stretches: Mapping[int, Sequence[Stretch]]
+) -> frozenset[tuple[int, int]]:
+    return frozenset(
+        [
+            (value, position)
+            for choice in choices
+            for value, reads in choice.reads.items()
+            for position in reads.values()
+            if any(last == position for _, last in stretches.get(value, ()))
+        ]
+    )
 
 
 _HANDLERS = {

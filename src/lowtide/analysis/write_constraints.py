@@ -7,7 +7,7 @@ they meet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import final
 
 from lowtide.analysis.dataflow import ComputationDataflow
@@ -74,8 +74,8 @@ class WriteConstraints:
         readers = self._readers.get(flow.computation)
         if readers is None:
             readers = self._readers[flow.computation] = [[] for _ in flow.value_node]
-            for node, values in enumerate(flow.reads):
-                for read in values:
+            for node, instruction in enumerate(flow.nodes):
+                for read in _reads(flow, node, instruction):
                     readers[read].append(node)
         for node in readers[local]:
             yield flow.nodes[node]
@@ -94,3 +94,12 @@ class WriteConstraints:
             reader, site = caller, self._flat.sites[site].parent
         maker = makers[site]
         return None if reader is maker else (reader.parent, (reader, maker))
+
+
+def _reads(flow: ComputationDataflow, node: int, instruction: Instruction) -> Iterable[int]:
+    """What an instruction reads itself, not in what it calls."""
+    if instruction.opcode is Opcode.CONDITIONAL:
+        return flow.leaves_of(instruction.operands[0])
+    if instruction.opcode in (Opcode.CALL, Opcode.ASYNC_START):
+        return ()
+    return flow.reads[node]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from lowtide.analysis.colocation import Wish, WishKind
 from lowtide.analysis.flat_schedule import FlatSchedule, Loop
 from lowtide.analysis.topological_order import Edge, TopologicalOrder
-from lowtide.analysis.write_constraints import WriteConstraints
+from lowtide.analysis.write_constraints import Constraint, WriteConstraints
 from lowtide.ir import Computation
 
 
@@ -24,11 +25,55 @@ def arrange_writes(
         before, after = chains.of(wish.before), chains.of(wish.after)
         if before is after:
             continue
-        needed = constraints.between(before[-1], after[0])
+        joined = _join(constraints, orders, before, after, wish)
+        if joined is None:
+            continue
+        chains.replace(joined)
+        if wish.kind is WishKind.STATE:
+            final = chains.of(chains.final[wish.before])
+            chains.replace([*joined, *[value for value in final if value not in joined]])
+
+
+def _join(
+    constraints: WriteConstraints,
+    orders: Mapping[Computation, TopologicalOrder],
+    before: list[int],
+    after: list[int],
+    wish: Wish,
+) -> list[int] | None:
+    """Both chains as one, with the orders changed accordingly; None where that cannot be."""
+    for joined in _spliced(before, after, wish):
+        needed = _needed(constraints, before, after, joined)
         if needed is not None and _constrain(orders, needed):
-            chains.link(before, after)
-            if wish.kind is WishKind.STATE:
-                chains.link(before, chains.of(chains.final[wish.before]))
+            return joined
+    return None
+
+
+def _spliced(before: list[int], after: list[int], wish: Wish) -> Iterator[list[int]]:
+    """The ways to put one chain as a whole into the other one, or behind it."""
+    if after[0] == wish.after and before[-1] != wish.before:
+        place = before.index(wish.before) + 1
+        yield [*before[:place], *after, *before[place:]]
+    if before[-1] == wish.before and after[0] != wish.after:
+        place = after.index(wish.after)
+        yield [*after[:place], *before, *after[place:]]
+    yield [*before, *after]
+
+
+def _needed(
+    constraints: WriteConstraints, before: list[int], after: list[int], joined: list[int]
+) -> list[Constraint] | None:
+    """The constraints between values that follow one another in the joined chain only."""
+    known = {*pairwise(before), *pairwise(after)}
+    found: list[Constraint] = []
+    for pair in pairwise(joined):
+        if pair in known:
+            continue
+        needed = constraints.between(*pair)
+        if needed is None:
+            return None
+        found += needed
+    return found
 
 
 class _Chains:
@@ -45,15 +90,13 @@ class _Chains:
     def of(self, value: int) -> list[int]:
         return self._chain_of.setdefault(value, [value])
 
-    def link(self, before: list[int], after: list[int]) -> None:
-        if before is not after:
-            before += after
-            for value in after:
-                self._chain_of[value] = before
+    def replace(self, chain: list[int]) -> None:
+        for value in chain:
+            self._chain_of[value] = chain
 
 
 def _constrain(
-    orders: Mapping[Computation, TopologicalOrder], needed: Sequence[tuple[Computation, Edge]]
+    orders: Mapping[Computation, TopologicalOrder], needed: Sequence[Constraint]
 ) -> bool:
     """Add the constraints of one wish; return False where they close a cycle."""
     edges: dict[Computation, list[Edge]] = {}
