@@ -10,15 +10,15 @@ overwrites it, wherever that closes no cycle; control edges then keep what was r
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 from lowtide.analysis.colocation import Refusal, Sharing, WishKind, wishes
 from lowtide.analysis.dataflow import Dataflow, dataflow
 from lowtide.analysis.donation import aliases
-from lowtide.analysis.flat_schedule import FlatSchedule, Loop, flatten
+from lowtide.analysis.flat_schedule import FlatSchedule, Loop, Selection, flatten
 from lowtide.analysis.topological_order import Edge, TopologicalOrder
 from lowtide.analysis.write_constraints import WriteConstraints
 from lowtide.buffers.copy_reason import CopyReason, reason_for
@@ -60,6 +60,7 @@ class _Insertion:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.copies: list[InsertedCopy] = []
+        self.copied: set[Instruction] = set()
 
     def run(self) -> CopyInsertion:
         flows = dataflow(self.module.entry)
@@ -68,6 +69,7 @@ class _Insertion:
         sequences = None if schedule is None else schedule.sequences
         for copy, reason in copy_rotated_state(flows, sequences, editor):
             self.copies.append(InsertedCopy(copy, reason))
+            self.copied.add(copy)
         editor.finish()
         for _ in range(_MOST_ROUNDS):
             flows = dataflow(self.module.entry)
@@ -136,7 +138,7 @@ class _Insertion:
     def _copy(self, flat: FlatSchedule, refusals: Sequence[Refusal]) -> None:
         roots: dict[Computation, dict[int, Refusal]] = {}
         operands: dict[tuple[Instruction, int], dict[int, Refusal]] = {}
-        for refusal in refusals:
+        for refusal in [x for refusal in refusals for x in self._in_the_way(flat, refusal)]:
             place, leaf = self._place(flat, refusal)
             if isinstance(place, Computation):
                 roots.setdefault(place, {}).setdefault(leaf, refusal)
@@ -154,6 +156,21 @@ class _Insertion:
             self._note(flat, names, made, wanted)
         editor.finish()
 
+    def _in_the_way(self, flat: FlatSchedule, refusal: Refusal) -> list[Refusal]:
+        """What to copy: where a branch returns a copy already, what the other branches return."""
+        wish = refusal.wish
+        copied = self.copied
+        if wish.kind is not WishKind.BRANCH or flat.values.maker[wish.before] not in copied:
+            return [refusal]
+        join = flat.joins[wish.number]
+        assert isinstance(join, Selection)
+        others = []
+        for branch, returned in enumerate(join.returned):
+            value = returned[wish.part]
+            if flat.values.maker[value] not in copied:
+                others.append(replace(refusal, wish=replace(wish, before=value, branch=branch)))
+        return others or [refusal]
+
     def _note(
         self,
         flat: FlatSchedule,
@@ -163,6 +180,7 @@ class _Insertion:
     ) -> None:
         for leaf, copy in made.items():
             self.copies.append(InsertedCopy(copy, reason_for(flat, wanted[leaf], names)))
+            self.copied.add(copy)
 
     def _place(
         self, flat: FlatSchedule, refusal: Refusal
@@ -194,14 +212,22 @@ _SEARCHED: Final = 200
 
 
 def _successions(flat: FlatSchedule, sharing: Sharing) -> list[tuple[int, int]]:
-    """Pairs of values that follow one another in one buffer."""
-    members: dict[int, list[int]] = {}
+    """Pairs of values of which the second takes the place of the first.
+
+    A value that only some branches need gives way to one value in each of the others.
+    """
+    stretches: dict[int, list[tuple[int, int, int]]] = {}
     values = flat.values
     for value, nbytes in enumerate(values.nbytes):
         if nbytes and not values.read_only[value]:
-            members.setdefault(sharing.find(value), []).append(value)
-    pairs = []
-    for found in members.values():
-        found.sort(key=lambda value: (values.first[value], values.last[value]))
-        pairs += list(itertools.pairwise(found))
-    return pairs
+            rows = [(first, last, value) for first, last in flat.stretches_of(value)]
+            stretches.setdefault(sharing.find(value), []).extend(rows)
+    pairs: dict[tuple[int, int], None] = {}
+    for found in stretches.values():
+        found.sort()
+        made = [row for row in found if row[0] == values.first[row[2]]]
+        for rows in (found, made):
+            for (_, _, before), (first, _, after) in pairwise(rows):
+                if before != after and first == values.first[after]:
+                    pairs[before, after] = None
+    return list(pairs)
