@@ -238,7 +238,7 @@ def _called_computation(
     pairs = body_aliases(flows[computation]) if role is CallRole.BODY else ()
     assert module.schedule is not None
     ranges = live_ranges(computation, module.schedule.sequences, flows, pairs)
-    arena = pack_buffers(ranges).arena_bytes
+    arena = pack_buffers(ranges, thorough=False).arena_bytes
     return ComputationMemory(
         computation.name,
         role.value,

@@ -1,12 +1,12 @@
 """Bytes live at each step, by sets of names: the slow and obvious way, for programs without loops.
 
-Calls are walked as they run. Written without the analyses, to check them.
+Calls are walked as they run; copies are in the program. Written without the analyses, to check them.
 """
 
 from lowtide.ir import Opcode
 from lowtide.ir.attributes import GetTupleElement
 
-IN_PLACE = {Opcode.NEGATE, Opcode.ADD, Opcode.DYNAMIC_UPDATE_SLICE}
+IN_PLACE = {Opcode.NEGATE, Opcode.ADD, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.COPY}
 
 
 def live_profile(module, sequences):
@@ -84,14 +84,4 @@ class _Walk:
             equal = [x for x in dying if self.size[x] == self.size[made]]
             found.append(total - (self.size[made] if equal else 0))
             live = {value for value in live if last[value] > position}
-        found[-1] += self.copies(result)
         return found
-
-    def copies(self, result):
-        """Bytes of outputs that are arguments, constants, or outputs already."""
-        seen, copied = set(), 0
-        for value in result:
-            if not value[1] or value in seen:
-                copied += self.size[value] if value in self.size else value[0].shape.nbytes
-            seen.add(value)
-        return copied

@@ -1,6 +1,6 @@
 """A machine that runs a plan on symbols: it sees whether any value is overwritten too early.
 
-It knows the plan (`BufferAssignment`), the orders, and the meaning of structural operations; it
+It knows the plan (a scheduled module and its `BufferAssignment`) and the meaning of structural operations; it
 shares no code with the analyses that made the plan. A value is a symbol: a number that stands for
 "this operation on these symbols". Memory maps byte ranges to symbols. Each operand is read from
 memory and compared with what it has to be.
@@ -18,10 +18,10 @@ MAY_PASS_ON = {Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.CUSTOM_CALL, Opcode.COPY
 class MemoryMachine:
     """Runs the entry of a module once; loops go round `trips` times, conditionals take `branch`."""
 
-    def __init__(self, module, sequences, assignment, trips=2, branch=0):
-        self.module = module
-        self.sequences = sequences
-        self.assignment = assignment
+    def __init__(self, plan, trips=2, branch=0):
+        self.module = plan.module
+        self.sequences = plan.module.schedule.sequences
+        self.assignment = assignment = plan.assignment
         self.trips = trips
         self.branch = branch
         self.memory = [[] for _ in assignment.allocations]
@@ -29,24 +29,20 @@ class MemoryMachine:
         self.site_numbers = {}
         for number, site in enumerate(assignment.call_sites):
             self.site_numbers.setdefault((site.parent, site.caller), []).append(number)
-        self.copies = {}
-        for copy in assignment.copies:
-            self.copies.setdefault((copy.moment, copy.call_site), []).append(copy)
         self.reads = 0
 
     def run(self):
         entry = self.module.entry
-        arguments = []
+        arguments = {}
         for allocation in self.assignment.allocations:
             if allocation.kind == "argument":
                 symbol = self.symbol(("argument", allocation.parameter))
-                arguments.append(symbol)
+                arguments[allocation.parameter] = symbol
                 self.write_range(allocation.index, 0, allocation.nbytes, symbol)
             if allocation.kind == "constant":
                 symbol = self.symbol(("constant", allocation.constant))
                 self.write_range(allocation.index, 0, allocation.nbytes, symbol)
-        results = self.computation(entry, 0, self.split(entry, arguments))
-        self.copy("return", 0)
+        results = self.computation(entry, 0, self.split(entry, list(arguments.values())))
         for where, symbol in zip(self.assignment.outputs, results, strict=True):
             self.expect(where, symbol, "the result")
         self.check_read_only(arguments)
@@ -62,7 +58,7 @@ class MemoryMachine:
 
     def check_read_only(self, arguments):
         for allocation in self.assignment.allocations:
-            if allocation.kind == "argument" and allocation.output < 0 and allocation.nbytes:
+            if allocation.kind == "argument" and allocation.output is None and allocation.nbytes:
                 held = self.memory[allocation.index]
                 assert held == [(0, allocation.nbytes, arguments[allocation.parameter])]
 
@@ -93,12 +89,6 @@ class MemoryMachine:
         if where.nbytes:
             self.reads += 1
             assert self.read(where) == symbol, f"{what}: overwritten before it is read"
-
-    def copy(self, moment, site):
-        for copy in self.copies.get((moment, site), ()):
-            symbol = self.read(copy.source)
-            assert symbol is not None
-            self.write(copy.target, symbol)
 
     # -- computations --------------------------------------------------------------------------
 
@@ -145,6 +135,10 @@ class MemoryMachine:
             for where, symbol in zip(slices, symbols, strict=True):
                 self.expect(where, symbol, f"{operand.name} for {instruction.name}")
         self.check_overlap(instruction, sources, target)
+        if instruction.opcode is Opcode.COPY:
+            for where, symbol in zip(target, operands[0], strict=True):
+                self.write(where, symbol)
+            return operands[0]
         key = (instruction, tuple([tuple(symbols) for symbols in operands]))
         results = [self.symbol((*key, leaf)) for leaf in range(len(target))]
         for where, symbol in zip(target, results, strict=True):
@@ -180,11 +174,9 @@ class MemoryMachine:
         numbers = self.site_numbers[site, instruction]
         sites = {self.assignment.call_sites[n].computation: n for n in numbers}
         condition, body = instruction.called_computations
-        self.copy("loop entry", sites[body])
         for _ in range(self.trips):
             self.computation(condition, sites[condition], self.split(condition, state))
             state = self.computation(body, sites[body], self.split(body, state))
-            self.copy("iteration end", sites[body])
         self.computation(condition, sites[condition], self.split(condition, state))
         return state
 
@@ -197,7 +189,6 @@ class MemoryMachine:
         number = self.site_numbers[site, instruction][branch]
         given = self.split(callee, operands[branch + 1])
         result = self.computation(callee, number, given)
-        self.copy("branch end", number)
         return result
 
 
@@ -216,7 +207,7 @@ def is_elementwise(instruction, number):
 
 
 NEVER_IN_PLACE = {
-    Opcode.DOT, Opcode.CONVOLUTION, Opcode.REVERSE, Opcode.TRANSPOSE, Opcode.GATHER, Opcode.COPY,
+    Opcode.DOT, Opcode.CONVOLUTION, Opcode.REVERSE, Opcode.TRANSPOSE, Opcode.GATHER,
     Opcode.REDUCE_WINDOW, Opcode.CONCATENATE, Opcode.SLICE, Opcode.PAD, Opcode.BROADCAST,
     Opcode.IOTA, Opcode.DYNAMIC_SLICE, Opcode.CHOLESKY, Opcode.FFT, Opcode.RESHAPE,
 }  # fmt: skip

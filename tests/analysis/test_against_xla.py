@@ -73,8 +73,7 @@ def test_the_plan_holds_and_is_as_small_as_that_of_xla(name):
     module = parse_hlo(compiled.as_text())
     assert module.is_scheduled
     for branch in range(3):
-        assignment = plan(module)
-        MemoryMachine(module, module.schedule.sequences, assignment, 2, branch).run()
+        MemoryMachine(plan(module), 2, branch).run()
     report, xla = explain(module), compiled.memory_analysis()
     outputs = len(jax.tree.leaves(compiled.out_info))
     assert report.argument_bytes == xla.argument_size_in_bytes

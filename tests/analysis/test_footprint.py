@@ -39,7 +39,7 @@ def test_any_order_needs_the_bound_and_has_a_plan_that_holds(seed):
         for ladder in (report.ladder, *[x.ladder for x in report.computations]):
             assert ladder.bound_bytes <= ladder.live_bytes <= ladder.arena_bytes
         assert report.ladder.bound_bytes == bound
-        MemoryMachine(module, module.schedule.sequences, plan(module)).run()
+        MemoryMachine(plan(module)).run()
 
 
 def test_an_argument_returned_as_it_is_takes_nothing_from_the_bound():

@@ -6,6 +6,7 @@ from tests.support import CORPUS, needs_shared, read_text
 from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.donation import aliases
 from lowtide.analysis.live_range import live_ranges
+from lowtide.buffers.copy_insertion import insert_copies
 from lowtide.compiler import plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.scheduling.module_scheduler import schedule_module
@@ -16,26 +17,28 @@ from .random_modules import RandomModule
 
 
 def ranges_of(module):
+    """The live ranges of a module, with the copies that it needs put in, and these."""
+    inserted = insert_copies(module)
     flows = dataflow(module.entry)
     pairs = aliases(module)
-    order = schedule_module(flows, module.entry, pairs)
-    return live_ranges(module.entry, order.sequences, flows, pairs, owns_results=True), order
+    module.schedule = schedule_module(flows, module.entry, pairs)
+    sequences = module.schedule.sequences
+    return live_ranges(module.entry, sequences, flows, pairs, owns_results=True), inserted.copies
 
 
 @pytest.mark.parametrize("seed", range(80))
 def test_the_profile_is_that_of_a_walk_with_sets(seed):
     module = parse_hlo(RandomModule(seed, 25, control=("call",), aliased=False).text())
-    ranges, order = ranges_of(module)
-    assert ranges.profile.tolist() == live_profile(module, order.sequences)
+    ranges, _ = ranges_of(module)
+    assert ranges.profile.tolist() == live_profile(module, module.schedule.sequences)
 
 
 @pytest.mark.parametrize("seed", range(80))
 def test_no_value_is_overwritten_while_it_is_needed(seed):
     module = parse_hlo(RandomModule(seed, 6 + seed % 20).text())
-    _, order = ranges_of(module)
-    assignment = plan(module)
+    planned = plan(module)
     for trips, branch in ((0, 0), (2, 0), (3, 1)):
-        MemoryMachine(module, order.sequences, assignment, trips, branch).run()
+        MemoryMachine(planned, trips, branch).run()
 
 
 REAL = sorted(CORPUS.glob("*.hlo.txt.xz"), key=lambda path: path.stat().st_size)
@@ -49,8 +52,7 @@ REAL = sorted(CORPUS.glob("*.hlo.txt.xz"), key=lambda path: path.stat().st_size)
 )
 def test_plans_of_real_modules_hold(path):
     module = parse_hlo(read_text(path))
-    _, order = ranges_of(module)
-    machine = MemoryMachine(module, order.sequences, plan(module))
+    machine = MemoryMachine(plan(module))
     machine.run()
     assert machine.reads > 100
 
@@ -119,14 +121,14 @@ CASES = {
         loop(1, "  z = f32[100] sine(x)", "z", ONE_OF_P, FIRST), 405, ["loop entry"] * 2),
     # x is returned as it is: no state, no copy but that of the counter; Q is the result's copy.
     "state passed through": (
-        loop(1, "", "x", ONE_OF_P, FIRST), 400, ["loop entry", "return"]),
+        loop(1, "", "x", ONE_OF_P, FIRST), 400, ["loop entry", "output"]),
     # Two states change places through one more buffer: 3 * 400, and the counter.
     "states change places": (
-        loop(2, "", "y, x", TWO_MADE, BOTH), 1204, [*["iteration end"] * 3, "loop entry"]),
+        loop(2, "", "y, x", TWO_MADE, BOTH), 1204, ["loop entry", *["loop state"] * 3]),
     # y becomes the old x before x is written: no third buffer is needed for that.
     "a state moves on": (
         loop(2, "  z = f32[100] reverse(x), dimensions={0}", "z, x", TWO_MADE, BOTH), 1204,
-        ["iteration end", "iteration end", "loop entry"]),
+        ["loop entry", "loop state", "loop state"]),
     # Both states begin as one value: the second one is a copy.
     "one value for two states": (
         loop(2, "  z = f32[100] sine(x)\n  t = f32[100] sine(y)", "z, t",
@@ -141,37 +143,37 @@ CASES = {
   h = f32[] reshape(g)
   z = f32[100] broadcast(h), dimensions={}""", "z", ONE_OF_P, FIRST),
         408, ["loop entry"] * 2),
-    # The operand of an update is read later, so the update writes elsewhere.
+    # The operand of an update is read later, so the update writes into a copy.
     "update of a value read later": (
         straight(["b = f32[100] sine(P)", "d = f32[100] dynamic-update-slice(b, u, k)",
-                  "ROOT out = f32[100] subtract(d, b)"]), 800, []),
+                  "ROOT out = f32[100] subtract(d, b)"]), 800, ["in place"]),
     "updates one after the other": (
         straight(["b = f32[100] sine(P)", "d = f32[100] dynamic-update-slice(b, u, k)",
                   "ROOT out = f32[100] dynamic-update-slice(d, u, k)"]), 400, []),
     "an argument updated, not donated": (
-        straight(["ROOT d = f32[100] dynamic-update-slice(P, u, k)"]), 400, []),
+        straight(["ROOT d = f32[100] dynamic-update-slice(P, u, k)"]), 400, ["in place"]),
     "an argument updated, donated": (
         straight(["ROOT d = f32[100] dynamic-update-slice(P, u, k)"], ALIASED), 0, []),
-    # The donated argument is read after the result that replaces it is made: a copy at the end.
+    # The reader of the donated argument writes the result over it.
     "a donated argument read too late": (
         straight(["d = f32[100] reverse(P), dimensions={0}", "ROOT r = f32[100] subtract(d, P)"],
                  ALIASED), 400, []),
-    "an argument returned": (straight(["ROOT c = f32[100] bitcast(P)"]), 400, ["return"]),
+    "an argument returned": (straight(["ROOT c = f32[100] bitcast(P)"]), 400, ["output"]),
     "a value returned twice": (
         straight(["b = f32[100] sine(P)", "ROOT r = (f32[100], f32[100]) tuple(b, b)"]), 800,
-        ["return"]),
+        ["output"]),
     "outputs that change places": (
         straight(["ROOT r = (f32[100], f32[100]) tuple(Q, P)"],
                  ", input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }"),
-        400, ["return"] * 3),
+        400, ["aliased output"] * 3),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_by_hand(name):
-    text, live_bytes, moments = CASES[name]
-    ranges, _ = ranges_of(parse_hlo(text))
-    assert [copy.moment for copy in ranges.colocation.copies] == moments
+    text, live_bytes, kinds = CASES[name]
+    ranges, copies = ranges_of(parse_hlo(text))
+    assert sorted([copy.reason.kind for copy in copies]) == kinds
     assert ranges.live_bytes == live_bytes
 
 
@@ -199,8 +201,8 @@ ENTRY main {
 
 
 def test_a_branch_that_returns_its_argument_copies_it():
-    ranges, _ = ranges_of(parse_hlo(CONDITIONAL))
-    assert [copy.moment for copy in ranges.colocation.copies] == ["branch end"]
+    ranges, copies = ranges_of(parse_hlo(CONDITIONAL))
+    assert [copy.reason.kind for copy in copies] == ["branch result"]
     assert ranges.live_bytes == 800
 
 
@@ -227,7 +229,7 @@ ENTRY main {
 def test_positions_are_those_of_the_flattened_schedule():
     ranges, _ = ranges_of(parse_hlo(loop(1, "  z = f32[100] sine(x)", "z", ONE_OF_P, FIRST)))
     names = [instruction.name for instruction in ranges.flat.instructions]
-    assert len(names) == 4 + 7 + 6
+    assert len(names) == 4 + 7 + 6 + 2
     assert names.index("less") < names.index("next") < names.index("w") < names.index("out")
     assert (ranges.last < ranges.flat.length).all()
 

@@ -12,6 +12,7 @@ from tests.support import EXAMPLES
 
 from lowtide.cli.inputs import generated
 from lowtide.evaluator.evaluate import parameter_leaves
+from lowtide.frontend.hlo_proto import read_hlo_proto_plan
 from lowtide.frontend.hlo_proto.literals import write_literal
 from lowtide.frontend.hlo_proto.messages import new_message, serialize
 from lowtide.frontend.hlo_proto.shapes import ShapeWriter
@@ -21,6 +22,7 @@ from lowtide.ir import Opcode
 from lowtide.ir.literal import ELEMENT_TYPES, array_literal
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.ir.shape import array_shape
+from lowtide.report.xla.buffer_assignment import buffer_assignment_text
 
 MEMORY_KEYS = {
     "schema", "module", "instructions", "argument_bytes", "output_bytes", "alias_bytes",
@@ -28,6 +30,10 @@ MEMORY_KEYS = {
     "computations", "seconds", "caveats",
 }  # fmt: skip
 LADDER_KEYS = {"bound_bytes", "live_bytes", "arena_bytes", "optimal"}
+OFFSET_KEYS = {
+    "name", "instruction", "index", "call_site", "call_path", "allocation", "offset", "bytes",
+    "buffer", "live",
+}  # fmt: skip
 BUFFER_KEYS = {"name", "bytes", "instruction", "op_name", "source", "live"}
 
 
@@ -81,14 +87,15 @@ def test_plan_json_and_file(lowtide, tmp_path):
     assert lowtide("plan", EXAMPLES / "lstm.hlo.xz", "--json", "-o", file) == 0
     document = json.loads(lowtide.out)
     written = json.loads(file.read_text())
+    assert parse_hlo(written.pop("scheduled_module")).is_scheduled
     assert {**written, "seconds": 0} == {**document, "seconds": 0}
-    assert set(document) == MEMORY_KEYS | {"allocations", "offsets", "budget"}
+    assert set(document) == MEMORY_KEYS | {"allocations", "offsets", "kept_bytes", "budget"}
     check_memory_document(document)
     sizes = {x["index"]: x["bytes"] for x in document["allocations"]}
     kinds = {x["index"]: x["kind"] for x in document["allocations"]}
     assert set(kinds.values()) <= {"argument", "constant", "arena"}
     for entry in document["offsets"]:
-        assert set(entry) == {"name", "instruction", "allocation", "offset", "bytes"}
+        assert set(entry) == OFFSET_KEYS
         assert (
             0 <= entry["offset"] <= entry["offset"] + entry["bytes"] <= sizes[entry["allocation"]]
         )
@@ -98,6 +105,19 @@ def test_plan_json_and_file(lowtide, tmp_path):
         x["offset"] + x["bytes"] for x in document["offsets"] if kinds[x["allocation"]] == "arena"
     ]
     assert max(arena) <= document["ladder"]["arena_bytes"]
+
+
+def test_plan_files_of_xla(lowtide, tmp_path):
+    """By the ending of its name, a plan is written as protobuf or as XLA's text."""
+    proto, text = tmp_path / "plan.pb", tmp_path / "plan.txt"
+    assert lowtide("plan", EXAMPLES / "lstm.hlo.xz", "-o", proto) == 0
+    module, assignment = read_hlo_proto_plan(proto.read_bytes())
+    assert lowtide("plan", EXAMPLES / "lstm.hlo.xz", "-o", text) == 0
+    assert text.read_text() == buffer_assignment_text(module, assignment)
+    assert lowtide("plan", proto, "--json") == 0
+    document = json.loads(lowtide.out)
+    assert document["temp_bytes"] == assignment.temp_bytes
+    assert len(document["offsets"]) == len(assignment.values)
 
 
 def test_plan_text(lowtide, small, tmp_path):

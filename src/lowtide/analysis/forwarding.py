@@ -1,13 +1,14 @@
-"""Which leaves of a result are the same values as leaves of the operands.
+"""Which parts of a result are the same values as parts of the operands.
 
-A leaf that is not forwarded is a new value, and needs a buffer. Operations that only forward
-read nothing: they cost no time and do not keep their operands alive.
+`passed_on` is the table, by index into the shapes; `forwarded` reads it leaf by leaf. A leaf that
+is not forwarded is a new value, and needs a buffer. Operations that only forward read nothing: they
+cost no time and do not keep their operands alive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from lowtide.ir import Instruction, Opcode, Shape, ShapeIndex
 from lowtide.ir.attributes import CustomCall, Dimensions, GetTupleElement
@@ -53,6 +54,43 @@ class LeafCounts:
         return position
 
 
+class Forward(NamedTuple):
+    """The subshape of the result at `output` is that of operand `operand` at `source`.
+
+    With `tables`, the tables of addresses of its tuples are those of the operand too; without, the
+    operation makes tables of its own for the same elements.
+    """
+
+    output: ShapeIndex
+    operand: int
+    source: ShapeIndex
+    tables: bool = True
+
+
+Forwards = Sequence[Forward]
+
+
+def passed_on(instruction: Instruction) -> Forwards:
+    """Return which parts of the operands are parts of the result, in order of `output`.
+
+    The parts of the result do not overlap. Free reshapes and transposes and annotations pass
+    their operand on. Calls, loops, conditionals and async-start are not answered here: what they
+    return depends on what they run.
+    """
+    rule = _RULES.get(instruction.opcode)
+    return () if rule is None else rule(instruction)
+
+
+def passed_on_in_xla(instruction: Instruction) -> Forwards:
+    """Return what `passed_on` does, as XLA's analyses have it.
+
+    There every reshape, transpose and custom call makes a new value, and an async-update new
+    contexts.
+    """
+    rule = _XLA_RULES.get(instruction.opcode)
+    return () if rule is None else rule(instruction)
+
+
 def forwarded(
     instruction: Instruction, operands: Sequence[Leaves], counts: LeafCounts
 ) -> Sequence[int] | None:
@@ -61,8 +99,21 @@ def forwarded(
     Calls, loops, conditionals and async-start are not answered here: what they return depends on
     what they run.
     """
-    rule = _RULES.get(instruction.opcode)
-    return None if rule is None else rule(instruction, operands, counts)
+    forwards = passed_on(instruction)
+    if not forwards:
+        return None
+    leaves = [NEW] * counts.of(instruction.shape)
+    for output, operand, source, _ in forwards:
+        given = operands[operand]
+        if source:
+            shape = instruction.operands[operand].shape
+            first = counts.position(shape, source)
+            given = given[first : first + counts.of(shape.at(source))]
+        if not output:
+            return given
+        start = counts.position(instruction.shape, output)
+        leaves[start : start + len(given)] = given
+    return leaves
 
 
 def reads_operands(instruction: Instruction, leaves: Sequence[int] | None) -> bool:
@@ -84,91 +135,77 @@ _WAITS: Final = frozenset(
 )
 """Ends of asynchronous operations, which touch their buffers until then."""
 
-_Rule = Callable[[Instruction, Sequence[Leaves], LeafCounts], Sequence[int] | None]
+_Rule = Callable[[Instruction], Forwards]
+
+_WHOLE_OPERAND: Final = (Forward((), 0, ()),)
+_SECOND_ELEMENT: Final = (Forward((), 0, (1,), tables=False),)
 
 
-def _first_operand(_: Instruction, operands: Sequence[Leaves], __: LeafCounts) -> Sequence[int]:
-    return operands[0]
+def _first_operand(_: Instruction) -> Forwards:
+    return _WHOLE_OPERAND
 
 
-def _all_operands(_: Instruction, operands: Sequence[Leaves], __: LeafCounts) -> Sequence[int]:
-    return [value for leaves in operands for value in leaves]
+def _second_element(_: Instruction) -> Forwards:
+    return _SECOND_ELEMENT
 
 
-def _element(
-    instruction: Instruction, operands: Sequence[Leaves], counts: LeafCounts
-) -> Sequence[int]:
-    index = instruction.attributes_as(GetTupleElement).index
-    return _leaves_of_element(instruction.operands[0].shape, index, operands[0], counts)
+def _element(instruction: Instruction) -> Forwards:
+    return (Forward((), 0, (instruction.attributes_as(GetTupleElement).index,)),)
 
 
-def _leaves_of_element(
-    shape: Shape, index: int, leaves: Leaves, counts: LeafCounts
-) -> Sequence[int]:
-    starts = counts.starts(shape)
-    return leaves[starts[index] : starts[index + 1]]
+def _each_operand(instruction: Instruction) -> Forwards:
+    return [Forward((i,), i, ()) for i in range(len(instruction.operands))]
 
 
-def _copy(
-    instruction: Instruction, operands: Sequence[Leaves], _: LeafCounts
-) -> Sequence[int] | None:
-    return operands[0] if instruction.shape.is_tuple else None
+def _copy(instruction: Instruction) -> Forwards:
+    """A copy of a tuple copies the table only."""
+    return [Forward((i,), 0, (i,)) for i in range(len(instruction.shape.tuple_shapes))]
 
 
-def _relabelled(
-    instruction: Instruction, operands: Sequence[Leaves], _: LeafCounts
-) -> Sequence[int] | None:
+def _relabelled(instruction: Instruction) -> Forwards:
     source = instruction.operands[0].shape
     if instruction.opcode is Opcode.TRANSPOSE:
         dimensions = instruction.attributes_as(Dimensions).dimensions
-        return operands[0] if is_bitcast_transpose(source, instruction.shape, dimensions) else None
-    return operands[0] if is_bitcast_reshape(source, instruction.shape) else None
+        free = is_bitcast_transpose(source, instruction.shape, dimensions)
+    else:
+        free = is_bitcast_reshape(source, instruction.shape)
+    return _WHOLE_OPERAND if free else ()
 
 
-def _custom_call(
-    instruction: Instruction, operands: Sequence[Leaves], _: LeafCounts
-) -> Sequence[int] | None:
+def _custom_call(instruction: Instruction) -> Forwards:
+    operands = instruction.operands
     if instruction.attributes_as(CustomCall).target not in ANNOTATIONS or len(operands) != 1:
-        return None
-    same = instruction.shape.compatible(instruction.operands[0].shape)
-    return operands[0] if same else None
+        return ()
+    return _WHOLE_OPERAND if instruction.shape.compatible(operands[0].shape) else ()
 
 
-def _start(
-    instruction: Instruction, operands: Sequence[Leaves], counts: LeafCounts
-) -> Sequence[int]:
+def _start(instruction: Instruction) -> Forwards:
     """The result is (operands, results, contexts ..): the operands stay where they are."""
-    given = [value for leaves in operands for value in leaves]
-    first = counts.of(instruction.shape.tuple_shapes[0]) if instruction.shape.is_tuple else 0
-    return [*given[:first], *([NEW] * (counts.of(instruction.shape) - min(first, len(given))))]
+    if not instruction.shape.is_tuple:
+        return ()
+    operands = instruction.operands
+    if operands[0].shape.is_tuple or not instruction.shape.tuple_shapes[0].is_tuple:
+        return (Forward((0,), 0, ()),)
+    return [Forward((0, i), i, ()) for i in range(len(operands))]
 
 
-def _copy_start(
-    instruction: Instruction, operands: Sequence[Leaves], counts: LeafCounts
-) -> Sequence[int]:
+def _copy_start(_: Instruction) -> Forwards:
     """The result is (target, source, context)."""
-    elements = instruction.shape.tuple_shapes
-    contexts = [NEW] * (counts.of(instruction.shape) - counts.starts(instruction.shape)[2])
-    return [*([NEW] * counts.of(elements[0])), *operands[0], *contexts]
+    return (Forward((1,), 0, ()),)
 
 
-def _second_element(
-    instruction: Instruction, operands: Sequence[Leaves], counts: LeafCounts
-) -> Sequence[int]:
-    return _leaves_of_element(instruction.operands[0].shape, 1, operands[0], counts)
+def _copy_done(_: Instruction) -> Forwards:
+    return (Forward((), 0, (0,)),)
 
 
-def _first_element(
-    instruction: Instruction, operands: Sequence[Leaves], counts: LeafCounts
-) -> Sequence[int]:
-    return _leaves_of_element(instruction.operands[0].shape, 0, operands[0], counts)
+def _recv_done(_: Instruction) -> Forwards:
+    """The result is (data, token)."""
+    return (Forward((0,), 0, (0,)),)
 
 
-def _recv_done(
-    instruction: Instruction, operands: Sequence[Leaves], counts: LeafCounts
-) -> Sequence[int]:
-    data = _first_element(instruction, operands, counts)
-    return [*data, *([NEW] * (counts.of(instruction.shape) - len(data)))]
+def _async_update(instruction: Instruction) -> Forwards:
+    count = min(2, len(instruction.shape.tuple_shapes))
+    return [Forward((i,), 0, (i,), tables=False) for i in range(count)]
 
 
 _RULES: Final[dict[Opcode, _Rule]] = {
@@ -182,7 +219,7 @@ _RULES: Final[dict[Opcode, _Rule]] = {
     Opcode.COLLECTIVE_PERMUTE_DONE: _second_element,
     Opcode.COLLECTIVE_PERMUTE_START: _start,
     Opcode.COPY: _copy,
-    Opcode.COPY_DONE: _first_element,
+    Opcode.COPY_DONE: _copy_done,
     Opcode.COPY_START: _copy_start,
     Opcode.CUSTOM_CALL: _custom_call,
     Opcode.DOMAIN: _first_operand,
@@ -192,7 +229,14 @@ _RULES: Final[dict[Opcode, _Rule]] = {
     Opcode.RESHAPE: _relabelled,
     Opcode.SEND: _start,
     Opcode.TRANSPOSE: _relabelled,
-    Opcode.TUPLE: _all_operands,
+    Opcode.TUPLE: _each_operand,
+}
+
+_MAKING_IN_XLA: Final = frozenset({Opcode.CUSTOM_CALL, Opcode.RESHAPE, Opcode.TRANSPOSE})
+
+_XLA_RULES: Final[dict[Opcode, _Rule]] = {
+    **{opcode: rule for opcode, rule in _RULES.items() if opcode not in _MAKING_IN_XLA},
+    Opcode.ASYNC_UPDATE: _async_update,
 }
 
 

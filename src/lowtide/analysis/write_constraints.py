@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import final
 
 from lowtide.analysis.dataflow import ComputationDataflow
-from lowtide.analysis.flat_schedule import FlatSchedule
+from lowtide.analysis.flat_schedule import FlatSchedule, Loop
 from lowtide.analysis.topological_order import Edge
 from lowtide.ir import Computation, Instruction, Opcode
 
@@ -25,7 +25,7 @@ class WriteConstraints:
     def __init__(self, flat: FlatSchedule) -> None:
         self._flat = flat
         self._readers: dict[Computation, list[list[int]]] = {}
-        self._returned: dict[Computation, frozenset[int]] = {}
+        self._needed_at_end = _needed_at_end(flat)
         self._seen_in: list[list[tuple[int, int]]] = [[] for _ in flat.values.nbytes]
         """Per value the call sites that see it, and its number there."""
         for number, site in enumerate(flat.sites):
@@ -37,25 +37,19 @@ class WriteConstraints:
         """Return what makes `before` end before `after` is there; None where nothing can.
 
         All that reads `before`, and what makes it, precedes what makes `after`, save `after`'s own
-        maker. A value that its computation returns is needed up to the end.
+        maker. A value that a loop body, a branch or the program returns is needed up to its end.
         """
         sites, values = self._flat.sites, self._flat.values
         makers = self._chain(values.site[after], values.maker[after])
         found: list[Constraint] = []
         for number, local in self._seen_in[before]:
             flow = sites[number].flow
-            if number in makers and local in self._results(flow):
+            if number in makers and before in self._needed_at_end.get(number, ()):
                 return None
             for reader in self._touching(flow, local, number, before):
                 edge = self._meeting(number, reader, makers)
                 if edge is not None:
                     found.append(edge)
-        return found
-
-    def _results(self, flow: ComputationDataflow) -> frozenset[int]:
-        found = self._returned.get(flow.computation)
-        if found is None:
-            found = self._returned[flow.computation] = frozenset(flow.root)
         return found
 
     def _chain(self, site: int, instruction: Instruction) -> dict[int, Instruction]:
@@ -94,6 +88,18 @@ class WriteConstraints:
             reader, site = caller, self._flat.sites[site].parent
         maker = makers[site]
         return None if reader is maker else (reader.parent, (reader, maker))
+
+
+def _needed_at_end(flat: FlatSchedule) -> dict[int, frozenset[int]]:
+    """Per call site the values that it hands over when it ends, not just passes on."""
+    found = {0: frozenset(flat.outputs)}
+    for join in flat.joins:
+        if isinstance(join, Loop):
+            found[join.site] = frozenset(join.updated)
+        else:
+            for site, returned in zip(join.sites, join.returned, strict=True):
+                found[site] = frozenset(returned)
+    return found
 
 
 def _reads(flow: ComputationDataflow, node: int, instruction: Instruction) -> Iterable[int]:

@@ -53,12 +53,12 @@ class PackedBuffers:
         return self.kept_bytes + self.temp_bytes
 
 
-def pack_buffers(ranges: LiveRanges) -> PackedBuffers:
+def pack_buffers(ranges: LiveRanges, *, thorough: bool = True) -> PackedBuffers:
     """Return offsets for the buffers of a program.
 
     Temporaries lie in the arena, also where outputs are not written yet, or in the storage of a
     donated argument after its last use. Outputs lie at the front of the arena, or where that makes
-    it larger, anywhere.
+    it larger, anywhere. Without `thorough`, fewer packings are tried.
     """
     argument = np.array(ranges.colocation.argument, np.int64)
     outputs = np.flatnonzero(np.array(ranges.colocation.output, np.int64) >= 0)
@@ -79,7 +79,8 @@ def pack_buffers(ranges: LiveRanges) -> PackedBuffers:
     least = least_arena_bytes(anywhere)
     packing = best_fit(replace(anywhere, fixed_offset=_at_the_front(ranges, outputs, offset)))
     if packing.arena_bytes > least:
-        packing = min(packing, thorough_fit(anywhere), key=_arena_bytes)
+        fit = thorough_fit if thorough else best_fit
+        packing = min(packing, fit(anywhere), key=_arena_bytes)
     kept_bytes = int(ranges.nbytes[outputs].sum())
     temp_bytes = max(0, packing.arena_bytes - kept_bytes)
     return PackedBuffers(packing, tuple(regions.tolist()), kept_bytes, temp_bytes, least)

@@ -138,7 +138,7 @@ class _Insertion:
     def _copy(self, flat: FlatSchedule, refusals: Sequence[Refusal]) -> None:
         roots: dict[Computation, dict[int, Refusal]] = {}
         operands: dict[tuple[Instruction, int], dict[int, Refusal]] = {}
-        for refusal in [x for refusal in refusals for x in self._in_the_way(flat, refusal)]:
+        for refusal in [y for x in refusals for y in self._in_the_way(flat, x)]:
             place, leaf = self._place(flat, refusal)
             if isinstance(place, Computation):
                 roots.setdefault(place, {}).setdefault(leaf, refusal)

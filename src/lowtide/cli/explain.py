@@ -1,4 +1,4 @@
-"""`lowtide explain`: what the peak of a module is made of."""
+"""`lowtide explain`: what the peak of a module is made of, or of a plan that another one made."""
 
 from __future__ import annotations
 
@@ -7,23 +7,58 @@ from typing import Annotated
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, ModuleArgument, StageOption
+from lowtide.cli.arguments import JsonOption, StageOption
 
 
 def explain(
-    module: ModuleArgument,
+    module: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODULE",
+            help="HLO text (.hlo, .txt), protobuf (.pb), either with .xz or .gz, an XLA dump "
+            "directory, or - for standard input. Not needed where --plan has the module in it.",
+            show_default=False,
+        ),
+    ] = None,
     json: JsonOption = False,
     limit: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Rows of the table, instead of what fits."),
     ] = None,
     stage: StageOption = "input",
+    plan: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Take this plan of the module apart: a BufferAssignmentProto or HloProto of XLA, "
+            "or what `lowtide plan -o` wrote.",
+        ),
+    ] = None,
+    no_compile: Annotated[
+        bool,
+        typer.Option(
+            "--no-compile",
+            help="With --plan: only predict what would lower it, also where jax is installed.",
+        ),
+    ] = False,
 ) -> None:
     """Show what the memory peak is made of and what bounds it.
 
-    A scheduled module keeps its order, any other one is scheduled first. All sizes are proved
-    or counted, not measured: nothing is run.
+    A scheduled module keeps its order, any other one is scheduled first. With --plan, the report is
+    on that plan: how far it is from what other plans of the same program need, why, and what would
+    lower it. All sizes are proved or counted, not measured: nothing is run.
     """
+    from lowtide.cli.exit_codes import UsageError
+
+    if plan is not None:
+        _explain_plan(module, plan, json=json, limit=limit, compile_again=not no_compile)
+    elif module is None:
+        raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
+    else:
+        _explain_module(module, stage, json=json, limit=limit)
+
+
+def _explain_module(path: str, stage: str, *, json: bool, limit: int | None) -> None:
     from lowtide import compiler
     from lowtide.cli import console
     from lowtide.cli.modules import load
@@ -31,7 +66,7 @@ def explain(
     from lowtide.options import display_for
     from lowtide.report.text import explain_text
 
-    found = load(module)
+    found = load(path)
     with progress(f"planning {found.module.name}"):
         report = compiler.explain(found.module, stage)
     if json:
@@ -39,3 +74,33 @@ def explain(
         return
     display = display_for(sys.stdout)
     console.write(explain_text(report, width=display.width, color=display.color, limit=limit))
+
+
+def _explain_plan(
+    path: str | None, plan: str, *, json: bool, limit: int | None, compile_again: bool
+) -> None:
+    from lowtide.cli import console
+    from lowtide.cli.modules import load
+    from lowtide.cli.progress import progress
+    from lowtide.client.autopsy import explain_plan
+    from lowtide.client.plan_files import read_plan
+    from lowtide.options import display_for
+    from lowtide.report.autopsy_text import autopsy_text
+    from lowtide.verifier import verify
+
+    given = None if path is None else load(path).module
+    with progress(f"reading {plan}"):
+        found = read_plan(plan, given)
+        verify(found.module)
+    with progress(f"taking apart the plan of {found.module.name}"):
+        report = explain_plan(
+            found.module,
+            found.assignment,
+            made_by_xla_cpu=found.made_by_xla,
+            compile_again=compile_again,
+        )
+    if json:
+        console.write_json(report.to_json())
+        return
+    display = display_for(sys.stdout)
+    console.write(autopsy_text(report, width=display.width, color=display.color, limit=limit))

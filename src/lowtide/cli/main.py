@@ -15,6 +15,7 @@ from lowtide.cli.ops import ops
 from lowtide.cli.opt import opt
 from lowtide.cli.plan import plan
 from lowtide.cli.run import run
+from lowtide.cli.verify import verify
 
 app = typer.Typer(
     name="lowtide",
@@ -23,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _command in (explain, plan, run, opt, ops):
+for _command in (explain, plan, verify, run, opt, ops):
     app.command()(_command)
 
 _USAGE_ERROR: Final[type[BaseException]] = typer.BadParameter.__bases__[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +12,15 @@ import typer
 from lowtide.cli.arguments import JsonOption, ModuleArgument
 
 if TYPE_CHECKING:
-    from lowtide.ir import Instruction, Module
-    from lowtide.ir.buffer import Allocation, BufferAssignment
+    from lowtide.compiler import Plan
+    from lowtide.ir.buffer import AssignedValue, BufferAssignment
     from lowtide.report.drawing import Paint
-    from lowtide.report.memory import MemoryReport
 
 _GRAPHS = (".csv", ".json")
+_OUTPUT_HELP = (
+    "Write the plan and the scheduled module to FILE: as JSON; as protobuf, XLA's HloProto, if it "
+    "ends in .pb; as XLA's text of a buffer assignment if it ends in .txt."
+)
 
 
 def plan(
@@ -25,7 +28,7 @@ def plan(
     json: JsonOption = False,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write the plan to FILE, as JSON."),
+        typer.Option("-o", "--output", metavar="FILE", help=_OUTPUT_HELP),
     ] = None,
     limit: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many of the largest values to list.")
@@ -34,8 +37,8 @@ def plan(
     """Give every value its place in memory.
 
     The plan has one arena for outputs and temporaries; a value that overwrites a donated argument
-    lies in that. With --json or -o it is the document of `explain --json` with `allocations` and
-    the `offsets` of all values.
+    lies in that. With --json it is the document of `explain --json` with `allocations` and the
+    `offsets` of all values; with -o the module that was planned stands in it too.
     """
     from lowtide import compiler
     from lowtide.cli import console
@@ -46,17 +49,14 @@ def plan(
     _refuse_graph(module)
     found = load(module)
     with progress(f"planning {found.module.name}"):
-        report = compiler.explain(found.module)
         planned = compiler.plan(found.module)
-    assignment = planned.assignment
-    document = _document(report, planned.module, assignment)
     if output is not None:
-        console.write_text_file(output, console.json_text(document))
+        console.write_file(output, lambda stream: stream.write(_file(planned, output)))
     if json:
-        console.write_json(document)
+        console.write_json(_document(planned))
         return
     display = display_for(sys.stdout)
-    lines = _screen(report, planned.module, assignment, limit, display.width, color=display.color)
+    lines = _screen(planned, limit, display.width, color=display.color)
     console.write("\n".join(lines))
 
 
@@ -67,131 +67,75 @@ def _refuse_graph(path: str) -> None:
         raise UsageError(f"{path}: not supported yet: CSV and graphs; works: HLO text and protobuf")
 
 
-# -- the values --------------------------------------------------------------------------------
+# -- files -------------------------------------------------------------------------------------
 
 
-def _values(
-    module: Module, assignment: BufferAssignment
-) -> Iterator[tuple[str, Instruction, Allocation, int, int]]:
-    """Yield (name, maker, allocation, offset, bytes) of each value that the program writes.
+def _document(planned: Plan) -> dict[str, object]:
+    from lowtide.report.plan_document import plan_document
 
-    The values of a computation stand once per call site, its callers before it in the name.
-    """
-    from lowtide.analysis.dataflow import ValueKind, dataflow
-    from lowtide.ir.buffer import AllocationKind
-
-    flows = dataflow(module.entry)
-    prefixes: list[str] = []
-    elements = _elements()
-    for site in assignment.call_sites:
-        prefix = ""
-        if site.caller is not None:
-            prefix = f"{prefixes[site.parent]}{site.caller.name}/"
-        prefixes.append(prefix)
-        flow = flows[site.computation]
-        rows = zip(flow.value_node, flow.value_leaf, flow.value_kind, strict=True)
-        for node, leaf, kind in rows:
-            if kind is not ValueKind.MADE:
-                continue
-            maker = flow.nodes[node]
-            place = site.slices[maker][leaf]
-            if place is None or place.allocation < 0:
-                continue
-            allocation = assignment.allocations[place.allocation]
-            if allocation.kind is not AllocationKind.CONSTANT:
-                name = f"{prefix}{maker.name}{elements(maker, leaf)}"
-                yield name, maker, allocation, place.offset, place.nbytes
-
-
-def _elements() -> Callable[[Instruction, int], str]:
-    """Return a function from an instruction and the number of a leaf to its index, `{1,0}`."""
-    known: dict[Instruction, list[str]] = {}
-
-    def element(maker: Instruction, leaf: int) -> str:
-        if not maker.shape.is_tuple:
-            return ""
-        if maker not in known:
-            indices = [index for index, _ in maker.shape.leaves()]
-            known[maker] = ["{" + ",".join(map(str, index)) + "}" for index in indices]
-        return known[maker][leaf]
-
-    return element
-
-
-# -- JSON --------------------------------------------------------------------------------------
-
-
-def _document(
-    report: MemoryReport, module: Module, assignment: BufferAssignment
-) -> dict[str, object]:
-    document = report.to_json()
-    document["allocations"] = [_allocation(x) for x in assignment.allocations]
-    document["offsets"] = [
-        {
-            "name": name,
-            "instruction": maker.name,
-            "allocation": allocation.index,
-            "offset": offset,
-            "bytes": nbytes,
-        }
-        for name, maker, allocation, offset, nbytes in _values(module, assignment)
-    ]
+    document = {**planned.report.to_json(), **plan_document(planned.assignment)}
     document["budget"] = None
     return document
 
 
-def _allocation(allocation: Allocation) -> dict[str, object]:
-    entry: dict[str, object] = {
-        "index": allocation.index,
-        "kind": allocation.kind.value,
-        "bytes": allocation.nbytes,
-    }
-    if allocation.parameter is not None:
-        number, index = allocation.parameter
-        entry["parameter"] = {"number": number, "index": list(index)}
-    if allocation.output is not None:
-        entry["output"] = list(allocation.output)
-    if allocation.constant is not None:
-        entry["constant"] = allocation.constant.name
-    return entry
+def _file(planned: Plan, path: Path) -> bytes:
+    """Return what a file of that name holds."""
+    suffix = path.suffix.lower()
+    if suffix == ".pb":
+        from lowtide.frontend.hlo_proto import write_hlo_proto_plan
+
+        return write_hlo_proto_plan(planned.module, planned.assignment)
+    if suffix == ".txt":
+        from lowtide.report.xla.buffer_assignment import buffer_assignment_text
+
+        return buffer_assignment_text(planned.module, planned.assignment).encode()
+    from lowtide.cli.console import json_text
+    from lowtide.report.plan_document import self_contained
+
+    document = self_contained(_document(planned), planned.module)
+    return f"{json_text(document)}\n".encode()
 
 
 # -- text --------------------------------------------------------------------------------------
 
 
-def _screen(
-    report: MemoryReport,
-    module: Module,
-    assignment: BufferAssignment,
-    limit: int,
-    width: int,
-    *,
-    color: bool,
-) -> list[str]:
+def _screen(planned: Plan, limit: int, width: int, *, color: bool) -> list[str]:
     """The headline of explain, and the table of the largest values in the arena."""
-    from lowtide.ir.buffer import AllocationKind
     from lowtide.report.drawing import Paint
     from lowtide.report.text import headline
 
     paint = Paint(color=color)
-    lines = [*headline(report, width=width, color=color), ""]
-    rows = [x for x in _values(module, assignment) if x[2].kind is AllocationKind.ARENA]
+    lines = [*headline(planned.report, width=width, color=color), ""]
+    rows = list(_arena_values(planned.assignment))
     lines.append(
-        f"The arena holds {len(rows):,} values; its first {assignment.kept_bytes:,} bytes are the "
-        "outputs."
+        f"The arena holds {len(rows):,} values; {planned.assignment.kept_bytes:,} bytes of it are "
+        "the outputs."
     )
-    rows.sort(key=lambda x: (-x[4], x[3], x[0]))
+    rows.sort(key=lambda x: (-x[1].place.nbytes, x[1].place.offset, x[0]))
     return lines + _table(rows[:limit], len(rows), width, paint)
 
 
+def _arena_values(assignment: BufferAssignment) -> Iterator[tuple[str, AssignedValue]]:
+    """Yield the values in the arena with their names."""
+    from lowtide.ir.buffer import AllocationKind
+    from lowtide.report.plan_document import value_names
+
+    for name, value in zip(value_names(assignment), assignment.values, strict=True):
+        if assignment.allocations[value.place.allocation].kind is AllocationKind.ARENA:
+            yield name, value
+
+
 def _table(
-    rows: list[tuple[str, Instruction, Allocation, int, int]], count: int, width: int, paint: Paint
+    rows: list[tuple[str, AssignedValue]], count: int, width: int, paint: Paint
 ) -> list[str]:
     from lowtide.report.drawing import elide_start
 
     if not rows:
         return []
-    cells = [(f"{x[3]:,}", f"{x[4]:,}", _shape(x[1]), x[0]) for x in rows]
+    cells = [
+        (f"{value.place.offset:,}", f"{value.place.nbytes:,}", _shape(value), name)
+        for name, value in rows
+    ]
     header = ("offset", "bytes", "shape", "value")
     widths = [max([len(row[i]) for row in (header, *cells)]) for i in range(3)]
     room = width - sum(widths) - 6
@@ -205,7 +149,7 @@ def _table(
     return lines
 
 
-def _shape(maker: Instruction) -> str:
+def _shape(value: AssignedValue) -> str:
     from lowtide.report.drawing import elide
 
-    return elide(maker.shape.text(layout=False), 30)
+    return elide(value.instruction.shape.at(value.index).text(layout=False), 30)

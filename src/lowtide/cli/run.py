@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from lowtide.cli.outputs import Output
     from lowtide.frontend.files import ModuleInput
     from lowtide.ir import Module
+    from lowtide.ir.buffer import BufferAssignment
 
 _ROWS = 40
 
@@ -36,15 +38,32 @@ def run(
     reference: Annotated[
         bool, typer.Option("--reference", help="Use the reference evaluator, as every run does.")
     ] = False,
+    arena: Annotated[
+        bool, typer.Option("--arena", help="Run inside the memory plan, and compare.")
+    ] = False,
+    sanitize: Annotated[
+        bool,
+        typer.Option(
+            "--sanitize", help="With --arena, which it implies: check each byte that is read."
+        ),
+    ] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The plan for --arena, which it implies: of `lowtide plan -o`, or XLA's own.",
+        ),
+    ] = None,
     repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Run N times.")] = 1,
     json: JsonOption = False,
 ) -> None:
     """Execute a module and show its results.
 
-    Native code comes later: for now every run uses the evaluator in NumPy, which is slow and
-    exact. Parameters that are tuples take one argument per leaf, depth first. Without --inputs,
-    arguments come from the snapshot, or are generated: integers 0 to 3, booleans, and floating
-    point numbers from -1 to 1.
+    Native code comes later: for now every run uses the evaluator in NumPy, slow and exact.
+    Parameters that are tuples take one argument per leaf, depth first. Without --inputs, arguments
+    come from the snapshot, or are generated: integers 0 to 3, booleans, floating point numbers from
+    -1 to 1. With --arena each value lies where the plan puts it, and the results have to be the
+    evaluator's, bit for bit; --sanitize names a value that is overwritten while it is needed.
     """
     from lowtide.cli import console
     from lowtide.cli.modules import load
@@ -55,13 +74,17 @@ def run(
     _note_elided(found.module)
     arguments, origin = _arguments(found, inputs, seed)
     with progress(f"running {found.module.name}"):
-        results, seconds = _execute(found.module, arguments, seed or 0, repeat)
+        if arena or sanitize or plan is not None:
+            runs = _runs_in_arena(found.module, arguments, seed or 0, repeat, plan, sanitize)
+        else:
+            runs = _runs(found.module, arguments, seed or 0, repeat)
+    results = _results(found.module, runs.result)
     if outputs is not None:
         save_npz(outputs, results)
     if json:
-        console.write_json(_document(found.module, origin, results, seconds))
+        console.write_json(_document(found.module, origin, results, runs))
         return
-    console.write(_headline(found.module, origin, len(results), seconds))
+    console.write(_headline(found.module, origin, len(results), runs))
     lines = output_table(results[:_ROWS])
     if len(results) > _ROWS:
         lines.append(f"and {len(results) - _ROWS:,} more; --json or --outputs has all")
@@ -96,11 +119,18 @@ def _arguments(found: ModuleInput, inputs: Path | None, seed: int | None) -> tup
     return generated(leaves, seed), f"seed {seed}" if leaves else "none"
 
 
-def _execute(
-    module: Module, arguments: Any, seed: int, repeat: int
-) -> tuple[list[Output], list[float]]:
-    from lowtide.cli.outputs import Output
-    from lowtide.evaluator import Token, evaluate, value_leaves
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The result, the wall time of each run, and the bytes of the arena, None without one."""
+
+    result: Any
+    seconds: list[float]
+    arena_bytes: int | None = None
+    sanitized: bool = False
+
+
+def _runs(module: Module, arguments: Any, seed: int, repeat: int) -> _Runs:
+    from lowtide.evaluator import evaluate
 
     seconds = []
     result: Any = None
@@ -108,18 +138,73 @@ def _execute(
         start = perf_counter()
         result = evaluate(module, arguments, seed=seed)
         seconds.append(perf_counter() - start)
+    return _Runs(result, seconds)
+
+
+def _runs_in_arena(
+    module: Module, arguments: Any, seed: int, repeat: int, plan: Path | None, sanitize: bool
+) -> _Runs:
+    from lowtide import compiler
+    from lowtide.cli.exit_codes import VerificationError
+    from lowtide.client.arena import run_planned
+    from lowtide.evaluator.in_arena import ArenaError
+
+    if plan is None:
+        planned = compiler.plan(module)
+        module, assignment = planned.module, planned.assignment
+    else:
+        module, assignment = _plan_in(plan, module)
+    try:
+        runs = [
+            run_planned(module, arguments, assignment, sanitize=sanitize, seed=seed)
+            for _ in range(repeat)
+        ]
+    except ArenaError as error:
+        raise VerificationError(str(error)) from None
+    seconds = [run.seconds for run in runs]
+    return _Runs(runs[0].result, seconds, assignment.arena_bytes, sanitize)
+
+
+def _plan_in(plan: Path, module: Module) -> tuple[Module, BufferAssignment]:
+    """The plan in a file, and the scheduled module that it is for.
+
+    That is the one in the file, where it has one: planning adds an order and copies to a module.
+    """
+    from lowtide.client.plan_files import read_plan
+    from lowtide.ir.errors import InputError
+    from lowtide.ir.shape import Shape
+
+    try:
+        found = read_plan(str(plan))
+    except InputError:
+        found = read_plan(str(plan), module)
+    ours = [parameter.shape for parameter in module.entry.parameters]
+    theirs = [parameter.shape for parameter in found.module.entry.parameters]
+    if len(ours) != len(theirs) or not all(map(Shape.compatible, ours, theirs)):
+        raise InputError("is the plan of another module: its parameters differ", file=str(plan))
+    return found.module, found.assignment
+
+
+def _results(module: Module, result: Any) -> list[Output]:
+    from lowtide.cli.outputs import Output
+    from lowtide.evaluator import Token, value_leaves
+
     leaves = module.entry.root.shape.leaves()
     outputs = []
     for (index, shape), value in zip(leaves, value_leaves(result), strict=True):
         if not isinstance(value, Token):
             outputs.append(Output(index, shape, value))
-    return outputs, seconds
+    return outputs
 
 
-def _headline(module: Module, origin: str, count: int, seconds: list[float]) -> str:
+def _headline(module: Module, origin: str, count: int, runs: _Runs) -> str:
+    line = f"{module.name}   {count} output{'' if count == 1 else 's'} in {_time(runs.seconds)}   "
+    if runs.arena_bytes is None:
+        return f"{line}reference evaluator, arguments: {origin}"
+    checked = ", each byte read was checked" if runs.sanitized else ""
     return (
-        f"{module.name}   {count} output{'' if count == 1 else 's'} in {_time(seconds)}   "
-        f"reference evaluator, arguments: {origin}"
+        f"{line}inside an arena of {runs.arena_bytes:,} bytes, arguments: {origin}\n"
+        f"equal to the reference evaluator bit for bit{checked}"
     )
 
 
@@ -129,14 +214,14 @@ def _time(seconds: list[float]) -> str:
     return f"{shown} (best of {len(seconds)})" if len(seconds) > 1 else shown
 
 
-def _document(
-    module: Module, origin: str, results: list[Output], seconds: list[float]
-) -> dict[str, object]:
+def _document(module: Module, origin: str, results: list[Output], runs: _Runs) -> dict[str, object]:
+    arena = {"arena_bytes": runs.arena_bytes, "sanitized": runs.sanitized}
     return {
         "schema": "lowtide.run/1",
         "module": module.name,
-        "engine": "reference",
+        "engine": "reference" if runs.arena_bytes is None else "arena",
         "arguments": origin,
         "outputs": [output.to_json() for output in results],
-        "seconds": seconds,
+        **({} if runs.arena_bytes is None else arena),
+        "seconds": runs.seconds,
     }

@@ -23,8 +23,8 @@ class AllocationKind(StrEnum):
     OUTPUT = "output"
     """Each call, for the caller to keep. Temporaries may lie in it before the output is written."""
     ARENA = "arena"
-    """Each call. It holds outputs, for the caller to keep, and temporaries, which lie anywhere in it,
-    also where outputs are not written yet."""
+    """Each call. It holds outputs, for the caller to keep, and temporaries, which lie anywhere in
+    it, also where outputs are not written yet."""
     THREAD_LOCAL = "thread-local"
     """Whoever runs a reducer, a comparator or another computation applied per element."""
 
@@ -89,6 +89,8 @@ class CallSite:
 class AssignedValue:
     """A value that has memory: made by `instruction` at element `index`, in call site `site`.
 
+    The site is -1 in a computation that is applied per element.
+
     Values with equal `buffer` are meant to replace one another in one place (the state of a loop,
     an operand and the result written over it). A phi stands for one of several values: the state
     of a loop, the result of a conditional. `live` are the positions of the definition and the last
@@ -140,8 +142,9 @@ class BufferAssignment:
 
     The code of a computation is one; where its values lie is a table per call site. `outputs` are
     the slices of the leaves of the result. Of the arena, `kept_bytes` are those of the outputs that
-    overwrite no argument; they lie at its front where that makes it no larger. `peak_values` are, per index of an allocation, the numbers of the
-    values that lie in it when it is fullest. Values, traces and peaks may be left out.
+    overwrite no argument; they lie at its front where that makes it no larger. `peak_values` are,
+    per index of an allocation, the numbers of the values that lie in it when it is fullest. Values,
+    traces and peaks may be left out.
     """
 
     allocations: tuple[Allocation, ...]

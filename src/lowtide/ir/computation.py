@@ -144,6 +144,16 @@ class Computation:
         for number, instruction in enumerate(self.instructions.values()):
             instruction.id = number
 
+    def renumber(self, number: int, ids: Iterable[int]) -> None:
+        """Take the numbers that a file has for the computation and, in order, its instructions.
+
+        `ids` must grow; later instructions get larger ones.
+        """
+        self.id = number
+        for instruction, local in zip(self.instructions.values(), ids, strict=True):
+            instruction.id = local
+            self._next_id = local + 1
+
     def _insert_parameter(self, parameter: Instruction) -> None:
         insort(self.parameters, parameter, key=lambda p: p.attributes_as(Parameter).number)
 

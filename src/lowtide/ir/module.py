@@ -160,6 +160,7 @@ class Module:
             computation.name = self.computation_names.unique(computation.name)
             computation.rename_uniquely()
             self.computations[computation.name] = computation
+            self._next_id = max(self._next_id, computation.id + 1)
 
     def remove_computation(self, computation: Computation) -> None:
         """Remove a computation, which no remaining instruction may call."""

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from lowtide.analysis.donation import Donation
-from lowtide.analysis.flat_schedule import Values
+from lowtide.analysis.flat_schedule import FlatSchedule, Values
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.ir import Instruction, Module, Opcode, SourceLocation
 from lowtide.ir.attributes import Parameter
@@ -264,37 +264,48 @@ def memory_report(
 
 def _peak(ranges: LiveRanges) -> Peak:
     position = ranges.peak_position
+    held = []
+    for value in ranges.values_at(position):
+        buffer = ranges.colocation.buffer_of[value]
+        held.append((value, int(ranges.nbytes[buffer]), _kind(ranges, buffer)))
+    return peak_of(ranges.flat, position, held)
+
+
+def peak_of(flat: FlatSchedule, position: int, held: Sequence[tuple[int, int, str]]) -> Peak:
+    """Return the peak at a position, given (value, bytes, kind) of each buffer taken then."""
     elements: dict[Instruction, list[tuple[str, str]]] = {}
-    buffers = [_peak_buffer(ranges, value, elements) for value in ranges.values_at(position)]
+    buffers = [_peak_buffer(flat, *row, elements) for row in held]
     buffers.sort(key=lambda buffer: (-buffer.nbytes, buffer.live, buffer.name))
-    flat = ranges.flat
     if not flat.length:
         return Peak(0, "", None, tuple(buffers))
     instruction = flat.instructions[position]
-    chain = _callers(ranges, instruction, flat.site_of[position])
+    chain = _callers(flat, instruction, flat.site_of[position])
     return Peak(position, instruction.name, _source(_witnesses(chain)), tuple(buffers))
 
 
 def _peak_buffer(
-    ranges: LiveRanges, value: int, elements: dict[Instruction, list[tuple[str, str]]]
+    flat: FlatSchedule,
+    value: int,
+    nbytes: int,
+    kind: str,
+    elements: dict[Instruction, list[tuple[str, str]]],
 ) -> PeakBuffer:
-    values: Values = ranges.flat.values
+    values: Values = flat.values
     maker = values.maker[value]
     if maker not in elements:
         elements[maker] = _elements(maker)
     index, shape = elements[maker][values.leaf[value]]
-    chain = _callers(ranges, maker, values.site[value])
+    chain = _callers(flat, maker, values.site[value])
     witnesses = chain if maker.opcode is Opcode.PARAMETER else _witnesses(chain)
     path = "/".join([x.name for x in reversed(chain)])
-    buffer = ranges.colocation.buffer_of[value]
-    end = ranges.flat.length - 1
+    end = flat.length - 1
     return PeakBuffer(
         name=path + index,
-        nbytes=int(ranges.nbytes[buffer]),
+        nbytes=nbytes,
         instruction=maker.name,
         opcode=maker.opcode.value,
         shape=shape,
-        kind=_kind(ranges, buffer),
+        kind=kind,
         op_name=_op_name(witnesses),
         source=_source(witnesses),
         live=(min(values.first[value], end), min(values.last[value], end)),
@@ -311,10 +322,10 @@ def _elements(instruction: Instruction) -> list[tuple[str, str]]:
     ]
 
 
-def _callers(ranges: LiveRanges, instruction: Instruction, site: int) -> list[Instruction]:
+def _callers(flat: FlatSchedule, instruction: Instruction, site: int) -> list[Instruction]:
     """An instruction, its caller, the caller's caller, up to the entry."""
     chain = [instruction]
-    sites = ranges.flat.sites
+    sites = flat.sites
     while True:
         caller = sites[site].caller
         if caller is None:

@@ -32,7 +32,7 @@ def explain_text(
     The screen has at most 24 lines, and as many rows of the table of buffers as fit; `limit` asks
     for that many rows, however long the screen becomes.
     """
-    screen = _Screen(report, width, Paint(color=color))
+    screen = Screen(report, width, Paint(color=color))
     head = [*screen.title(), "", *screen.split(), "", *screen.ladder(), ""]
     if limit is not None:
         return "\n".join([*head, *screen.peak(limit), *screen.foot(_NOTE_LINES)])
@@ -46,11 +46,11 @@ def explain_text(
 
 def headline(report: MemoryReport, *, width: int = WIDTH, color: bool = False) -> list[str]:
     """Return the first lines of the screen: what the module needs, and how good that is."""
-    screen = _Screen(report, width, Paint(color=color))
+    screen = Screen(report, width, Paint(color=color))
     return [*screen.title(), "", *screen.ladder()]
 
 
-class _Screen:
+class Screen:
     """The parts of the screen, each as lines."""
 
     def __init__(self, report: MemoryReport, width: int, paint: Paint) -> None:

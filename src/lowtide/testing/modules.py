@@ -14,7 +14,7 @@ from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.module import Module
 from lowtide.ir.shape import Shape
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import ALL_TYPES, FAMILIES, Recipe, draw_module
+from lowtide.testing.generation import ALL_TYPES, FAMILIES, MEMORY, Recipe, draw_module
 
 
 def modules(
@@ -43,6 +43,11 @@ def modules(
         is_scheduled,
     )
     return _modules(recipe)
+
+
+def memory_modules() -> st.SearchStrategy[Module]:
+    """Return a strategy for small modules in which most values want the place of another one."""
+    return _modules(MEMORY)
 
 
 @st.composite

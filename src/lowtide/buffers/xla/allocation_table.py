@@ -121,9 +121,7 @@ class AllocationTable(Generic[V]):
         self.allocations = found[:low]
         return found[low:]
 
-    def _append(
-        self, whole: OpenAllocation[V], part: OpenAllocation[V], alignment: int
-    ) -> None:
+    def _append(self, whole: OpenAllocation[V], part: OpenAllocation[V], alignment: int) -> None:
         base = round_up(whole.nbytes, alignment)
         whole.nbytes = base + part.nbytes
         for value, offset in part.offsets.items():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import TypeVar, final
 
 from lowtide.analysis.hlo_alias import HloAliasAnalysis, HloBuffer
 from lowtide.analysis.hlo_value import HloValue
 from lowtide.buffers.xla.operand_sharing import OperandSharing
+from lowtide.buffers.xla.options import Demand
 from lowtide.ir.buffer import HeapEvent, HeapEventKind
 from lowtide.planning.heap import HeapStep, HeapStepKind
 
@@ -29,14 +30,16 @@ def simulate_heap(
     ranges: Ranges,
     alias: HloAliasAnalysis,
     sharing: OperandSharing,
+    number: Mapping[HloValue, int],
 ) -> HeapRun:
     """Return the events of the values to place.
 
     At each step all values that begin come first, then those that end. Values of one buffer share
     a place. A value whose instruction reads an operand for the last time takes over its place,
-    where both are alone in their buffers and the operation allows it.
+    where both are alone in their buffers and the operation allows it. `number` breaks ties and
+    names values in the events.
     """
-    return _Simulation(list(values), ranges, alias, sharing).run()
+    return _Simulation(list(values), ranges, alias, sharing, number).run()
 
 
 @final
@@ -47,8 +50,10 @@ class _Simulation:
         ranges: Ranges,
         alias: HloAliasAnalysis,
         sharing: OperandSharing,
+        number: Mapping[HloValue, int],
     ) -> None:
         self.ranges = ranges
+        self.number = number
         self.alias = alias
         self.sharing = sharing
         self.steps: list[HeapStep] = []
@@ -56,7 +61,7 @@ class _Simulation:
         self.first_of: dict[HloBuffer, HloValue] = {}
         self.begin: dict[int, list[HloValue]] = {}
         self.end: dict[int, dict[HloValue, None]] = {}
-        for value in sorted(values, key=lambda x: (*ranges[x], x.number)):
+        for value in sorted(values, key=lambda x: (*ranges[x], number[x])):
             first, last = ranges[value]
             self.begin.setdefault(first, []).append(value)
             self.end.setdefault(last, {})[value] = None
@@ -88,7 +93,7 @@ class _Simulation:
     def _operand_to_take_over(
         self, value: HloValue, buffer: HloBuffer, ending: Container[HloValue]
     ) -> HloValue | None:
-        """The first operand's value that ends here, is made by the operand and may be overwritten."""
+        """The first value of an operand that ends here and may be overwritten."""
         if len(buffer.values) > 1:
             return None
         dataflow = self.alias.dataflow
@@ -106,13 +111,13 @@ class _Simulation:
         self, kind: HeapEventKind, value: HloValue, shares_with: HloValue | None = None
     ) -> None:
         nbytes = self.alias.buffer_of(value).nbytes
-        other = -1 if shares_with is None else shares_with.number
-        self.steps.append(HeapStep(HeapStepKind(kind.value), value.number, nbytes, other))
+        other = -1 if shares_with is None else self.number[shares_with]
+        self.steps.append(HeapStep(HeapStepKind(kind.value), self.number[value], nbytes, other))
         instruction = value.instruction
         self.events.append(
             HeapEvent(
                 kind,
-                value.number,
+                self.number[value],
                 instruction.parent.name,
                 instruction.name,
                 None if shares_with is None else other,
@@ -120,19 +125,31 @@ class _Simulation:
         )
 
 
-def values_at_peak(events: Iterable[HeapEvent], values: Mapping[int, HloValue]) -> list[HloValue]:
-    """Return the values in use when most bytes are, the first time, in order of their numbers."""
+V = TypeVar("V", bound=Demand)
+
+
+def values_at_peak(events: Iterable[HeapEvent], values: Mapping[int, V]) -> list[V]:
+    """Return the values in use when most bytes are, the first time, in order of their numbers.
+
+    Values in one place count once at a time.
+    """
+    place: dict[int, int] = {}
+    users: dict[int, int] = {}
     live: dict[int, None] = {}
     peak: list[int] = []
     nbytes = most = 0
     for event in events:
-        size = values[event.value].nbytes
+        number = event.value
         if event.kind is HeapEventKind.FREE:
-            del live[event.value]
-            nbytes -= size
+            del live[number]
+            users[place[number]] -= 1
+            nbytes -= 0 if users[place[number]] else values[number].nbytes
             continue
-        live[event.value] = None
-        nbytes += size
+        live[number] = None
+        shared = event.shares_with
+        place[number] = number if shared is None else place[shared]
+        users[place[number]] = users.get(place[number], 0) + 1
+        nbytes += values[number].nbytes if users[place[number]] == 1 else 0
         if nbytes > most:
             most, peak = nbytes, sorted(live)
     return [values[number] for number in peak]

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from lowtide.ir import Instruction, LowtideError, Shape, ShapeIndex
-from lowtide.planning.heap import HeapAlgorithm, in_runs_of_decreasing_size, lazy_best_fit
+from lowtide.planning.heap import HeapAlgorithm, best_of, in_runs_of_decreasing_size, lazy_best_fit
 from lowtide.planning.heap_best_fit import PlacingOrder, best_fit_heap, choose_best
 from lowtide.planning.heap_fast import fast_merge, fast_split
 
@@ -58,6 +58,9 @@ ALGORITHMS: Final[Mapping[str, Callable[[int], HeapAlgorithm]]] = {
     "fast-merge": fast_merge,
     "fast-split": fast_split,
     "lazy-best-fit": lambda _: lazy_best_fit,
+    "best-of-runs-and-spatial": lambda limit: best_of(
+        [in_runs_of_decreasing_size(lazy_best_fit), best_fit_heap(PlacingOrder.SPATIAL, limit)]
+    ),
     "decreasing-size-runs": lambda _: in_runs_of_decreasing_size(lazy_best_fit),
 }
 """Heap algorithms by name, each made for a limit in bytes, -1 for none."""
@@ -106,6 +109,7 @@ class AssignerOptions:
     `must_not_live_out` holds never lie where outputs do. `memory_limit` bounds, per colour, one
     heap: what does not fit goes to another one. `whole_module` lets loop bodies lie in the heap of
     the module where all computations have a total order; else each computation has its own.
+    `reuse_colocated` lets other buffers of TensorFlow 1.14's assigner lie where colocated sets do.
     """
 
     alignment: Callable[[int], int] = _cache_line
@@ -119,3 +123,4 @@ class AssignerOptions:
     algorithm: str = "best-of-spatial-temporal"
     memory_limit: Mapping[int, int] = field(default_factory=dict)
     whole_module: bool = True
+    reuse_colocated: bool = True

@@ -64,7 +64,9 @@ class ComputationReader:
         computation.root = self.find(proto.root_id, "root_id")
         numbers = list(self._by_id)
         if any(a > b for a, b in pairwise(numbers)):
-            computation.reorder([self._by_id[number] for number in sorted(numbers)])
+            numbers.sort()
+            computation.reorder([self._by_id[number] for number in numbers])
+        computation.renumber(proto.id, numbers)
 
     def find(self, number: int, path: str) -> Instruction:
         """Return the instruction with an id; raises FieldError where none has it so far."""

@@ -40,10 +40,10 @@ _DEEPEST: Final = 4
 def read_hlo_proto(data: bytes, file: str = "") -> Module:
     """Return the module in a HloModuleProto, HloProto, HloModuleProtoWithConfig or HloSnapshot.
 
-    `lowtide.frontend.hlo_proto.wire.kind_of` says how they are told apart. Names are kept; those
-    that HLO text cannot spell are sanitized. Fields of the module that lowtide does not interpret
-    stay in `Module.unknown_fields`; the buffer assignment of a HloProto and the parts of a
-    configuration that say how to compile are left out. As in XLA, callees stand before their
+    `lowtide.frontend.hlo_proto.wire.kind_of` says how they are told apart. Names and ids are kept;
+    names that HLO text cannot spell are sanitized. Fields of the module that lowtide does not
+    interpret stay in `Module.unknown_fields`; the buffer assignment of a HloProto and the parts of
+    a configuration that say how to compile are left out. As in XLA, callees stand before their
     callers and operands before their users.
 
     Raises HloProtoError with the path of the bad field, `UnsupportedOpError` for a literal that

@@ -9,8 +9,12 @@ Some fields are declared looser than XLA does, without a difference on the wire:
     (`ElementwiseLiteral` has their plain types, for a writer which does not pack);
   * `is_stable` and `channel_id` keep apart "absent" and "0", which XLA takes for the same;
   * `HloModuleProto.debug_attributes` is raw.
-`LiteralProto.elided` is our own: it marks a constant which the text showed as `{...}`, and is
-skipped by other readers.
+A few fields, with numbers from 536870100 on, are our own and skipped by other readers:
+  * `LiteralProto.elided` marks a constant which the text showed as `{...}`;
+  * `BufferAllocationProto.kept_bytes` marks an arena of outputs and temporaries: the bytes of the
+    former;
+  * `LogicalBufferProto.call_site`, `live_first` and `live_last` are those of an `AssignedValue`,
+    and `BufferAlias.buffer_id` says which of several values at its location is meant.
 """
 
 from __future__ import annotations
@@ -233,5 +237,45 @@ MESSAGES: Final[dict[str, str]] = {
         "end_line=5:int32 end_column=6:int32"
     ),
     "StackFrame": "file_location_id=1:int32 parent_frame_id=2:int32",
+    # -- buffer assignments --------------------------------------------------------------------
+    "BufferAssignmentProto": (
+        "logical_buffers=1:LogicalBufferProto* buffer_aliases=2:BufferAlias* "
+        "buffer_allocations=3:BufferAllocationProto* heap_simulator_traces=4:HeapSimulatorTrace* "
+        "peak_buffers=5:PeakBuffers*"
+    ),
+    "LogicalBufferProto": (
+        "id=1:int64 size=2:int64 defined_at=3:LogicalBufferLocation color=4:int64 "
+        "call_site=536870102:int64? live_first=536870103:int64? live_last=536870104:int64?"
+    ),
+    "LogicalBufferLocation": (
+        "instruction_name=2:string shape_index=3:int64* instruction_id=4:int64"
+    ),
+    "BufferAlias": (
+        "source_buffer_id=1:int64 location=2:LogicalBufferLocation buffer_id=536870105:int64?"
+    ),
+    "BufferAllocationProto": (
+        "index=1:int64 size=2:int64 is_thread_local=3:bool "
+        "is_entry_computation_parameter=5:bool parameter_number=6:int64 maybe_live_out=7:bool "
+        "color=8:int64 assigned=9:AssignedBuffer* parameter_shape_index=10:int64* is_tuple=11:bool "
+        "is_constant=12:bool is_parameter_aliased_with_output=13:bool kept_bytes=536870101:int64?"
+    ),
+    "AssignedBuffer": "logical_buffer_id=1:int64 offset=2:int64 size=3:int64 element_type=4:int32",
+    "HeapSimulatorTrace": (
+        "events=1:HeapSimulatorEvent* whole_module_simulation=2:bool "
+        "buffer_allocation_index=3:int64"
+    ),
+    "HeapSimulatorEvent": (
+        "kind=1:int32 buffer_id=2:int64 computation_name=3:string instruction_name=4:string "
+        "share_with_canonical_id=5:int64"
+    ),
+    "PeakBuffers": "index=1:int64 logical_buffer_ids=2:int64*",
+    "MemoryUsageReportProto": "memory_space_allocation_entries=1:MemorySpaceAllocations*",
+    "MemorySpaceAllocations": (
+        "total_bytes=1:int64 memory_space_color=2:int64 allocation_entries=3:AllocationUsage*"
+    ),
+    "AllocationUsage": (
+        "index=1:int64 size=2:int64 cumulative_size=3:int64 cumulative_percentage=4:double "
+        "defining_positions=5:string* hlo_text=6:string"
+    ),
 }
 """The fields of every message, by name."""

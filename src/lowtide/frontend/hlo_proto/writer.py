@@ -40,18 +40,29 @@ def write_hlo_proto(module: Module) -> bytes:
     return _encode("HloProto", ("hlo_module",), module)
 
 
+def write_hlo_proto_with_ids(module: Module) -> tuple[bytes, dict[Instruction, int]]:
+    """Return what `write_hlo_proto` returns, and the ids that the instructions have there."""
+    ids: dict[Instruction, int] = {}
+    return _encode("HloProto", ("hlo_module",), module, ids), ids
+
+
 def write_hlo_module_with_config(module: Module) -> bytes:
     """Return a module as a HloModuleProtoWithConfig, which holds everything HLO text says."""
     return _encode("HloModuleProtoWithConfig", ("hlo_module",), module)
 
 
-def _encode(kind: str, path: tuple[str, ...], module: Module) -> bytes:
+def _encode(
+    kind: str,
+    path: tuple[str, ...],
+    module: Module,
+    ids: dict[Instruction, int] | None = None,
+) -> bytes:
     message = new_message(kind)
     proto = message
     for field in path:
         proto = getattr(proto, field)
     try:
-        write_module_message(module, proto)
+        write_module_message(module, proto, ids)
         if kind == "HloModuleProtoWithConfig":
             write_config(module, message.config, ShapeWriter())
         return serialize(message)
@@ -60,8 +71,13 @@ def _encode(kind: str, path: tuple[str, ...], module: Module) -> bytes:
         raise HloProtoError(fault.message, position=fault.path) from None
 
 
-def write_module_message(module: Module, proto: Any) -> None:
-    """Write a module into an empty HloModuleProto; raises FieldError."""
+def write_module_message(
+    module: Module, proto: Any, ids: dict[Instruction, int] | None = None
+) -> None:
+    """Write a module into an empty HloModuleProto; raises FieldError.
+
+    `ids` receives the ids of the instructions.
+    """
     if module.unknown_fields:
         proto.CopyFrom(parse_message("HloModuleProto", module.unknown_fields))
     write_scalar(proto, "name", module.name)
@@ -73,6 +89,8 @@ def write_module_message(module: Module, proto: Any) -> None:
             writer.write(computation, proto.computations.add())
         except FieldError as error:
             raise error.under(f"computations[{i}]") from None
+    if ids is not None:
+        ids.update(writer.instruction_ids)
     proto.entry_computation_name = module.entry.name
     proto.entry_computation_id = writer.ids[module.entry]
     shapes.write_program_shape(entry_layout(module), proto.host_program_shape)

@@ -1,6 +1,26 @@
 """Random valid modules, independent of where the random choices come from."""
 
 from lowtide.testing.generation.module import draw_module, random_module
-from lowtide.testing.generation.recipe import ALL_TYPES, COMMON_TYPES, FAMILIES, Recipe
+from lowtide.testing.generation.recipe import (
+    ALL_TYPES,
+    COMMON_TYPES,
+    FAMILIES,
+    MEMORY,
+    MEMORY_FAMILIES,
+    Recipe,
+    SeededChoices,
+)
+from lowtide.testing.generation.schedules import random_schedule
 
-__all__ = ["ALL_TYPES", "COMMON_TYPES", "FAMILIES", "Recipe", "draw_module", "random_module"]
+__all__ = [
+    "ALL_TYPES",
+    "COMMON_TYPES",
+    "FAMILIES",
+    "MEMORY",
+    "MEMORY_FAMILIES",
+    "Recipe",
+    "SeededChoices",
+    "draw_module",
+    "random_module",
+    "random_schedule",
+]

@@ -14,7 +14,7 @@ from lowtide.ir.attributes import NO_ATTRIBUTES
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
-from lowtide.ir.shape import Shape, array_shape
+from lowtide.ir.shape import Layout, Shape, array_shape
 from lowtide.ops.errors import ShapeError
 from lowtide.ops.infer import infer_shape
 from lowtide.testing.generation.recipe import COMMON_TYPES, Choices, Recipe
@@ -60,6 +60,9 @@ def small_numbers(element_type: ElementType) -> tuple[int, int]:
     return 0, min(3, 2 * half - 1)
 
 
+_COMMON_SHAPES: Final = 3
+
+
 class Drawing:
     """Draws operations into one builder.
 
@@ -84,6 +87,7 @@ class Drawing:
         self.depth: int = 2 if parent is None else parent.depth - 1
         self.root: Drawing = self if parent is None else parent.root
         self.callees: list[tuple[tuple[Shape, ...], SubComputation]] = []
+        self.common: list[Shape] = []
         self.max_rank = 4
         self._parameters = 0
 
@@ -134,6 +138,21 @@ class Drawing:
         """Whether an elementwise operation stays within the types of the recipe, or makes pred."""
         result = result_type(opcode, element_type, count)
         return result is ElementType.PRED or result in self.recipe.element_types
+
+    def common_shape(self) -> Shape:
+        """Return one of the few shapes that values exchange places in, the same in all callees."""
+        common = self.root.common
+        if not common or (len(common) < _COMMON_SHAPES and self.chance(3)):
+            element_type = self.choice(self.recipe.element_types)
+            shape = array_shape(element_type, self.sizes(self.integer(0, 2)))
+            common.append(self.relaid(shape) if self.recipe.layouts else shape)
+        return self.choice(common)
+
+    def relaid(self, shape: Shape) -> Shape:
+        """Return the shape with any order of its dimensions in memory, mostly its own."""
+        if shape.rank < 2 or not self.chance(3):
+            return shape
+        return shape.with_layout(Layout(tuple(self.permutation(shape.rank))))
 
     # -- operands ------------------------------------------------------------------------------
 
@@ -196,24 +215,39 @@ class Drawing:
         if op.element_type is not element_type:
             op = self.add(self.builder.convert(op, element_type))
         if op.dimensions == shape.dimensions:
-            return op
+            return self._laid_out(op, shape)
         if op.rank:
-            return self.add(self.builder.reshape(op, shape.dimensions))
-        return self.add(self.builder.broadcast(op, shape.dimensions, []))
+            return self._laid_out(self.add(self.builder.reshape(op, shape.dimensions)), shape)
+        return self._laid_out(self.add(self.builder.broadcast(op, shape.dimensions, [])), shape)
+
+    def _laid_out(self, op: Op, shape: Shape) -> Op:
+        """Return the value in the layout of `shape`."""
+        if op.shape is shape:
+            return op
+        return self.add(self.builder.emit(Opcode.COPY, [op], shape=shape))
 
     def source(self, shape: Shape) -> Op:
         """Return a new value of a shape: a parameter, a constant, a broadcast or an iota."""
         if shape.is_tuple:
             return self.add(self.builder.tuple([self.like(x) for x in shape.tuple_shapes]))
         if self.parent is None and not self.chance(4):
-            self._parameters += 1
-            return self.add(self.builder.parameter(self._parameters - 1, shape))
+            return self.parameter(shape)
         if shape.rank and shape.element_type is not ElementType.PRED and self.chance(3):
             return self.add(self.builder.iota(shape, self.integer(0, shape.rank - 1)))
         if shape.rank and (shape.element_count > 16 or self.chance(2)):
             scalar = self.constant(shape.element_type, ())
-            return self.add(self.builder.broadcast(scalar, shape.dimensions, []))
-        return self.add(self.constant(shape.element_type, shape.dimensions))
+            return self._laid_out(
+                self.add(self.builder.broadcast(scalar, shape.dimensions, [])), shape
+            )
+        return self._laid_out(self.add(self.constant(shape.element_type, shape.dimensions)), shape)
+
+    def parameter(self, shape: Shape) -> Op:
+        """Return a new argument of the program; its elements can be read too."""
+        self._parameters += 1
+        op = self.add(self.builder.parameter(self._parameters - 1, shape))
+        if shape.is_tuple:
+            self.pool += list(op)
+        return op
 
     def constant(self, element_type: ElementType, sizes: tuple[int, ...]) -> Op:
         """Return a constant of small numbers."""

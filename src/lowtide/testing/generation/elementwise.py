@@ -109,6 +109,17 @@ def scalar_operand(drawing: Drawing) -> Op | None:
     return drawing.builder.binary(opcode, operand, drawing.like(array_shape(operand.element_type)))
 
 
+def changed(drawing: Drawing, operand: Op) -> Op:
+    """Return another array of exactly the shape of `operand`, which reads that one."""
+    is_pred = operand.element_type is E.PRED
+    if drawing.chance(3):
+        opcode = Opcode.NOT if is_pred else Opcode.NEGATE
+        return drawing.builder.emit(opcode, [operand])
+    opcode = drawing.choice((Opcode.XOR, Opcode.OR) if is_pred else BINARY[:3])
+    pair = [operand, drawing.like(operand.shape)]
+    return drawing.builder.emit(opcode, pair[::-1] if drawing.chance(3) else pair)
+
+
 def compare(drawing: Drawing) -> Op | None:
     """Draw a comparison, some of them in total order."""
     operand = drawing.array()

@@ -7,16 +7,25 @@ from functools import partial
 from typing import Final
 
 from lowtide.builder import Builder, Op
-from lowtide.ir.attributes import Parameter
 from lowtide.ir.module import Module
-from lowtide.ir.opcode import Opcode
 from lowtide.ir.schedule import Schedule
 from lowtide.ir.traversal import fused_computations
-from lowtide.testing.generation import calls, contraction, data_movement, elementwise
+from lowtide.testing.generation import (
+    branches,
+    call_sites,
+    calls,
+    contraction,
+    data_movement,
+    elementwise,
+    in_place,
+    loops,
+    outputs,
+)
 from lowtide.testing.generation.drawing import Drawing
 from lowtide.testing.generation.recipe import Choices, Recipe, SeededChoices
 
 Maker = Callable[[Drawing], Op | None]
+CallMaker = Callable[[Drawing, calls.Steps], Op | None]
 
 PLAIN: Final[Mapping[str, tuple[Maker, ...]]] = {
     "elementwise": (
@@ -59,11 +68,30 @@ PLAIN: Final[Mapping[str, tuple[Maker, ...]]] = {
     ),
     "sorting": (contraction.sort,),
     "tuples": (calls.make_tuple, calls.element, calls.barrier),
+    "in place": (
+        in_place.updates,
+        in_place.scatters,
+        in_place.sorted_together,
+        in_place.updating_fusion,
+        in_place.aliased_fusion,
+        in_place.aliased_custom_call,
+        in_place.all_reduce,
+        in_place.triangular_solve,
+    ),
 }
 """What each family draws; families that call computations follow in `_calls`."""
 
 ON_SCALARS: Final = ("elementwise", "transcendental")
 FUSIBLE: Final = (*ON_SCALARS, "conversion", "data movement", "indexing", "reduction")
+
+
+CALLING: Final[Mapping[str, tuple[CallMaker, ...]]] = {
+    "loops": (loops.carried_loop,),
+    "branches": (branches.choice_of_values,),
+    "call sites": (call_sites.chained_calls,),
+    "asynchronous": (call_sites.asynchronous_call, call_sites.asynchronous_copy),
+}
+"""What families draw that need steps for the computations that they call."""
 
 
 def draw_steps(drawing: Drawing, most: int, families: tuple[str, ...] | None = None) -> None:
@@ -90,12 +118,18 @@ def _calls(drawing: Drawing, family: str) -> tuple[Maker, ...]:
         return ()
     if family == "fusion":
         return (partial(calls.fusion, steps=partial(draw_steps, families=FUSIBLE)),)
+    if family in CALLING:
+        return tuple([_with_steps(maker) for maker in CALLING[family]])
     return (
         partial(calls.call, steps=draw_steps),
         partial(calls.while_loop, steps=draw_steps),
         partial(calls.conditional, steps=draw_steps),
         partial(calls.map_scalars, steps=_scalar_steps),
     )
+
+
+def _with_steps(maker: CallMaker) -> Maker:
+    return lambda drawing: maker(drawing, draw_steps)
 
 
 def _scalar_steps(drawing: Drawing, most: int) -> None:
@@ -107,12 +141,14 @@ def _scalar_steps(drawing: Drawing, most: int) -> None:
 def draw_module(choices: Choices, recipe: Recipe) -> Module:
     """Return a valid module drawn by a recipe."""
     drawing = Drawing(Builder("random"), choices, recipe)
+    if recipe.shared_results:
+        outputs.draw_parameters(drawing)
     draw_steps(drawing, recipe.max_instructions)
     if not drawing.pool:
         drawing.array()
-    root = _root(drawing)
+    root = outputs.draw_root(drawing)
     if recipe.aliases:
-        _draw_aliases(drawing, root)
+        outputs.draw_aliases(drawing, root)
     module = drawing.builder.build(root)
     if recipe.control_dependencies:
         _draw_control_dependencies(drawing, module)
@@ -131,32 +167,6 @@ def draw_module(choices: Choices, recipe: Recipe) -> Module:
 def random_module(seed: int, recipe: Recipe | None = None) -> Module:
     """Return a valid module that follows from a seed."""
     return draw_module(SeededChoices(seed), recipe or Recipe())
-
-
-def _root(drawing: Drawing) -> Op:
-    """Return the last value, or a tuple of the values that nothing reads yet and some others."""
-    if drawing.chance(4):
-        return drawing.pool[-1]
-    outputs = [op for op in drawing.pool if not op.instruction.users and not drawing.chance(4)]
-    outputs += [drawing.choice(drawing.pool) for _ in range(drawing.integer(0, 2))]
-    return drawing.builder.tuple(outputs or drawing.pool[-1:])
-
-
-def _draw_aliases(drawing: Drawing, root: Op) -> None:
-    free = {
-        op.instruction.attributes_as(Parameter).number: op
-        for op in drawing.pool
-        if op.instruction.opcode is Opcode.PARAMETER
-    }
-    for index, shape in root.shape.leaves():
-        fitting = [i for i, op in free.items() if op.shape is shape]
-        if fitting and drawing.chance(3):
-            number = drawing.choice(fitting)
-            del free[number]
-            drawing.builder.alias(index, number, must=drawing.chance(4))
-    for number, op in free.items():
-        if op.shape.is_array and drawing.chance(8):
-            drawing.builder.donate(number)
 
 
 def _draw_control_dependencies(drawing: Drawing, module: Module) -> None:

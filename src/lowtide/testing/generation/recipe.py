@@ -21,7 +21,10 @@ FAMILIES: Final = (
     "calls",
     "fusion",
 )
-"""The kinds of operations that can be asked for."""
+"""The kinds of operations that can be asked for; those of most programs."""
+
+MEMORY_FAMILIES: Final = ("loops", "branches", "in place", "call sites", "asynchronous")
+"""Further kinds: those in which values have to lie in one place, or cannot."""
 
 E = ElementType
 COMMON_TYPES: Final = (E.F32, E.S32, E.PRED, E.BF16, E.U8, E.F64, E.S64, E.F16, E.U32, E.C64, E.S8)
@@ -38,6 +41,9 @@ class Recipe:
     computations that it calls. Dimensions have sizes up to `max_size`, 0 among them where
     `empty_arrays` says so. `aliases` lets outputs be written over arguments,
     `control_dependencies` adds some at random, and a scheduled module runs in order of creation.
+    `layouts` gives some arrays another order of dimensions in memory. With `shared_results`,
+    arguments, constants and repeated values leave the program too, and most outputs that fit an
+    argument are written over one, not always their own.
     """
 
     families: tuple[str, ...] = FAMILIES
@@ -48,11 +54,24 @@ class Recipe:
     aliases: bool = True
     control_dependencies: bool = False
     is_scheduled: bool = False
+    layouts: bool = False
+    shared_results: bool = False
 
     def __post_init__(self) -> None:
-        unknown = [family for family in self.families if family not in FAMILIES]
+        known = (*FAMILIES, *MEMORY_FAMILIES)
+        unknown = [family for family in self.families if family not in known]
         if unknown or not self.families or not self.element_types:
-            raise ValueError(f"no family {unknown}; there are: {', '.join(FAMILIES)}")
+            raise ValueError(f"no family {unknown}; there are: {', '.join(known)}")
+
+
+MEMORY: Final = Recipe(
+    (*MEMORY_FAMILIES, "elementwise", "data movement", "indexing", "sorting", "tuples"),
+    max_instructions=10,
+    element_types=(E.F32, E.S32, E.PRED, E.BF16, E.S8, E.F64, E.C64),
+    layouts=True,
+    shared_results=True,
+)
+"""Small modules in which most values want the place of another one."""
 
 
 class Choices(Protocol):

@@ -1,0 +1,32 @@
+"""XLA's two buffer assigners, by name: today's, and that of TensorFlow 1.14."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from lowtide.analysis.ordering import Ordering
+from lowtide.buffers.xla.classic import assign_classic
+from lowtide.buffers.xla.donors import tie_donors
+from lowtide.buffers.xla.modern import assign
+from lowtide.buffers.xla.options import AssignerOptions, BufferOrder, Preset
+from lowtide.ir import Module
+from lowtide.ir.buffer import BufferAssignment
+
+ASSIGNERS: Final[Mapping[str, Callable[[Module, Ordering], BufferAssignment]]] = {
+    "xla": assign,
+    "xla1.14": assign_classic,
+}
+"""Assigners with their default options.
+
+They expect a flat call graph, all copies in place, and donors that are tied to outputs: see
+`transforms.flatten_call_graph`, `buffers.copy_insertion` and `tie_donors`.
+"""
+
+__all__ = [
+    "ASSIGNERS",
+    "AssignerOptions",
+    "BufferOrder",
+    "Preset",
+    "assign",
+    "assign_classic",
+    "tie_donors",
+]

@@ -1,0 +1,79 @@
+"""The elements of shapes that have memory: leaves, and the address tables of tuples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lowtide.ir import Shape, ShapeIndex
+
+HOST_MEMORY: Final = 5
+"""The memory space of arrays that live with the host and take no memory of the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element of a shape. `leaf` counts the leaves, -1 for a tuple; `nbytes` on the device."""
+
+    index: ShapeIndex
+    shape: Shape
+    leaf: int
+    nbytes: int
+
+
+class Elements:
+    """Lists the elements of shapes, depth first, a tuple before what it holds.
+
+    Tuples are elements themselves only with `tables`, for plans that give room to their tables of
+    addresses.
+    """
+
+    def __init__(self, *, tables: bool) -> None:
+        self.tables = tables
+        self._lists: dict[Shape, tuple[Element, ...]] = {}
+        self._starts: dict[Shape, list[int]] = {}
+
+    def of(self, shape: Shape) -> tuple[Element, ...]:
+        """Return the elements of a shape."""
+        found = self._lists.get(shape)
+        if found is None:
+            found = self._lists[shape] = tuple(self._list(shape))
+        return found
+
+    def _list(self, shape: Shape) -> list[Element]:
+        found = []
+        leaves = 0
+        for index, part in shape.subshapes():
+            if not part.is_tuple:
+                found.append(Element(index, part, leaves, _device_bytes(part)))
+                leaves += 1
+            elif self.tables:
+                found.append(Element(index, part, -1, part.nbytes))
+        return found
+
+    def count(self, shape: Shape) -> int:
+        """Return the number of elements."""
+        return self._bounds(shape)[-1] if shape.is_tuple else 1
+
+    def part(self, shape: Shape, index: ShapeIndex) -> slice:
+        """Return where the elements of the subshape at `index` stand among those of `shape`."""
+        start = 0
+        for number in index:
+            start += self._bounds(shape)[number]
+            shape = shape.tuple_shapes[number]
+        return slice(start, start + self.count(shape))
+
+    def _bounds(self, shape: Shape) -> list[int]:
+        """Per element of a tuple the number of elements in front of it, and the total."""
+        bounds = self._starts.get(shape)
+        if bounds is None:
+            bounds = [1 if self.tables else 0]
+            for part in shape.tuple_shapes:
+                bounds.append(bounds[-1] + self.count(part))
+            self._starts[shape] = bounds
+        return bounds
+
+
+def _device_bytes(shape: Shape) -> int:
+    on_host = shape.layout is not None and shape.layout.memory_space == HOST_MEMORY
+    return 0 if on_host else shape.nbytes

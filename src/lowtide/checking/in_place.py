@@ -1,0 +1,117 @@
+"""Operations that write into an operand: by what they are, or because they say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from lowtide.checking.storage_order import same_places
+from lowtide.ir import Instruction, Opcode, ShapeIndex
+from lowtide.ir.attributes import (
+    Aliasing,
+    CollectivePermute,
+    CustomCall,
+    Fusion,
+    GetTupleElement,
+    Parameter,
+)
+
+Pair = tuple[int, ShapeIndex, ShapeIndex]
+"""An operand, the index of its element, the index of the result's element that replaces it."""
+
+
+def in_place_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    """Return which elements of operands an operation turns into elements of its result."""
+    rule = _RULES.get(instruction.opcode)
+    if rule is None:
+        return ()
+    found = []
+    for operand, index, output in dict.fromkeys(rule(instruction)):
+        source = instruction.operands[operand].shape.at(index)
+        if same_places(source, instruction.shape.at(output)):
+            found.append((operand, index, output))
+    return tuple(found)
+
+
+def _only(number: int) -> Callable[[Instruction], Iterable[Pair]]:
+    return lambda instruction: [(number, (), ())]
+
+
+def _first(instruction: Instruction, count: int) -> Iterator[Pair]:
+    """Result i replaces operand i."""
+    for number in range(count):
+        yield number, (), ((number,) if instruction.shape.is_tuple else ())
+
+
+def _scatter(instruction: Instruction) -> Iterable[Pair]:
+    return _first(instruction, len(instruction.operands) // 2)
+
+
+def _all_reduce_start(instruction: Instruction) -> Iterable[Pair]:
+    return _first(instruction, len(instruction.operands))
+
+
+def _permute(instruction: Instruction) -> Iterator[Pair]:
+    if instruction.attributes_as(CollectivePermute).slice_sizes:
+        start = instruction.opcode is Opcode.COLLECTIVE_PERMUTE_START
+        yield 1, (), ((1,) if start else ())
+
+
+def _declared(pairs: Iterable[Aliasing]) -> Iterator[Pair]:
+    for pair in pairs:
+        yield pair.operand, pair.operand_index, pair.output_index
+
+
+def _custom_call(instruction: Instruction) -> Iterator[Pair]:
+    return _declared(instruction.attributes_as(CustomCall).output_to_operand_aliasing)
+
+
+# -- fusions -----------------------------------------------------------------------------------
+
+
+def _fusion(instruction: Instruction) -> Iterator[Pair]:
+    """The declared pairs, and those of operations whose results are results of the fusion."""
+    yield from _declared(instruction.attributes_as(Fusion).output_to_operand_aliasing)
+    root = instruction.called_computations[0].root
+    for output, _ in instruction.shape.leaves():
+        maker, index = _behind(root, output)
+        written = _written(maker, index)
+        while written is not None and written[0].opcode is Opcode.FUSION:
+            written = _written(*written)
+        if written is not None and written[0].opcode is Opcode.PARAMETER:
+            yield written[0].attributes_as(Parameter).number, written[1], output
+
+
+def _written(maker: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex] | None:
+    """What makes the value that an operation within a fusion replaces by its element `index`."""
+    for operand, operand_index, output in in_place_pairs(maker):
+        if output == index:
+            return _behind(maker.operands[operand], operand_index)
+    return None
+
+
+def _behind(instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex]:
+    """What makes an element, seen through operations that only name it."""
+    while True:
+        if instruction.opcode is Opcode.TUPLE and index:
+            instruction, index = instruction.operands[index[0]], index[1:]
+        elif instruction.opcode is Opcode.GET_TUPLE_ELEMENT:
+            index = (instruction.attributes_as(GetTupleElement).index, *index)
+            instruction = instruction.operands[0]
+        elif instruction.opcode is Opcode.BITCAST:
+            instruction = instruction.operands[0]
+        else:
+            return instruction, index
+
+
+_RULES: Final[dict[Opcode, Callable[[Instruction], Iterable[Pair]]]] = {
+    Opcode.ALL_REDUCE_START: _all_reduce_start,
+    Opcode.COLLECTIVE_PERMUTE: _permute,
+    Opcode.COLLECTIVE_PERMUTE_START: _permute,
+    Opcode.CUSTOM_CALL: _custom_call,
+    Opcode.DYNAMIC_UPDATE_SLICE: _only(0),
+    Opcode.FUSION: _fusion,
+    Opcode.RAGGED_ALL_TO_ALL: _only(1),
+    Opcode.SCATTER: _scatter,
+    Opcode.SET_DIMENSION_SIZE: _only(0),
+}

@@ -1,0 +1,119 @@
+"""Packings as CSV, in the format of MiniMalloc: one interval per line, its offset the last column.
+
+The format is that of Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated
+Machine Learning" (2023): `id,lower,upper,size,offset`, intervals without their upper end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lowtide.checking.packing import PackingRow
+from lowtide.ir import InputError
+
+_COLUMNS: Final = ("id", "lower", "upper", "size", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """The intervals of a file and where they lie."""
+
+    records: tuple[PackingRow, ...]
+    offsets: tuple[int, ...]
+
+
+def is_packing_csv(text: str) -> bool:
+    """Whether a text begins like a packing: the first line names columns, one of them `lower`."""
+    header = text.lstrip().split("\n", 1)[0]
+    return "lower" in [name.strip() for name in header.split(",")]
+
+
+def read_packing_csv(text: str, file: str = "") -> Packing:
+    """Return the packing in a text; the columns may stand in any order, spaces are left out.
+
+    Raises InputError with line and column (both from 1) of what is malformed: a missing or unknown
+    column, a line of another length, a number that is none or below 0, an id that occurs twice, an
+    interval that ends before it begins.
+    """
+    lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise InputError("expected a header, found nothing", file=file, position="1:1")
+    names = _header(lines[0], file)
+    records: list[PackingRow] = []
+    offsets: list[int] = []
+    seen: dict[str, int] = {}
+    for number, line in lines[1:]:
+        cells = _Line(file, number, line, names)
+        record = PackingRow(
+            cells.text("id"), cells.number("lower"), cells.number("upper"), cells.number("size")
+        )
+        if record.id in seen:
+            raise cells.error("id", f"id {record.id} is that of line {seen[record.id]} too")
+        if record.upper < record.lower:
+            raise cells.error("upper", f"the interval ends before {record.lower}, where it begins")
+        seen[record.id] = number
+        records.append(record)
+        offsets.append(cells.number("offset"))
+    return Packing(tuple(records), tuple(offsets))
+
+
+def _header(first: tuple[int, str], file: str) -> list[str]:
+    number, line = first
+    names = []
+    for column, cell in _cells(line):
+        name = cell.strip()
+        if name not in _COLUMNS or name in names:
+            problem = "occurs twice" if name in names else "is not known"
+            raise InputError(
+                f"column {name!r} {problem}; expected {', '.join(_COLUMNS)}",
+                file=file,
+                position=f"{number}:{column}",
+            )
+        names.append(name)
+    missing = [name for name in _COLUMNS if name not in names]
+    if missing:
+        raise InputError(
+            f"no column {missing[0]!r}; expected {', '.join(_COLUMNS)}",
+            file=file,
+            position=f"{number}:{len(line) + 1}",
+        )
+    return names
+
+
+def _cells(line: str) -> Iterator[tuple[int, str]]:
+    """Yield (column of the first character, text) of the cells of a line."""
+    column = 1
+    for cell in line.split(","):
+        yield column, cell
+        column += len(cell) + 1
+
+
+class _Line:
+    def __init__(self, file: str, number: int, line: str, names: Sequence[str]) -> None:
+        self._file = file
+        self._number = number
+        cells = list(_cells(line))
+        if len(cells) != len(names):
+            column = cells[len(names)][0] if len(cells) > len(names) else len(line) + 1
+            raise InputError(
+                f"{len(cells)} cells; expected {len(names)}",
+                file=file,
+                position=f"{number}:{column}",
+            )
+        self._cells = dict(zip(names, cells, strict=True))
+
+    def text(self, name: str) -> str:
+        return self._cells[name][1].strip()
+
+    def number(self, name: str) -> int:
+        text = self.text(name)
+        if not (text.isascii() and text.isdigit()):
+            raise self.error(name, f"expected a number from 0 as {name}, found {text!r}")
+        return int(text)
+
+    def error(self, name: str, message: str) -> InputError:
+        column, cell = self._cells[name]
+        column += len(cell) - len(cell.lstrip())
+        return InputError(message, file=self._file, position=f"{self._number}:{column}")

@@ -1,0 +1,249 @@
+"""`lowtide verify`: whether a plan is right, by a checker that shares nothing with the planner."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from lowtide.cli.arguments import JsonOption
+
+if TYPE_CHECKING:
+    from lowtide.checking import Violation
+    from lowtide.ir import InputError, Module
+    from lowtide.ir.buffer import BufferAssignment
+
+_PLAN_HELP: Final = (
+    "A plan of `lowtide plan -o`, XLA's BufferAssignmentProto or HloProto with one, or a packing "
+    "as CSV (id,lower,upper,size,offset); what it is shows in its content. - is standard input."
+)
+_MODULE_HELP: Final = (
+    "The scheduled module of the plan; a BufferAssignmentProto needs it, as protobuf. Without it, "
+    "the module that the plan brings along."
+)
+
+
+def verify(
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help=_PLAN_HELP, show_default=False)],
+    module: Annotated[
+        str | None, typer.Argument(metavar="[MODULE]", help=_MODULE_HELP, show_default=False)
+    ] = None,
+    capacity: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="BYTES", help="How high a packing in CSV may be at most."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many violations to list.")
+    ] = 20,
+    json: JsonOption = False,
+) -> None:
+    """Check that no two values of a plan are in each other's way.
+
+    What each byte holds at each step is worked out anew from the module and its schedule. Exit
+    status 4 says that the plan is wrong, 1 that it is malformed or that of another module.
+    """
+    from lowtide.cli import console
+    from lowtide.cli.exit_codes import VerificationError
+
+    verdict = _check(plan, module, capacity)
+    found = verdict.violations
+    if json:
+        console.write_json(verdict.to_json(limit))
+    elif not found:
+        console.write(
+            f"plan is right: {verdict.values:,} values, {verdict.steps:,} steps, "
+            f"{verdict.nbytes:,} bytes"
+        )
+    else:
+        lines = [str(violation) for violation in found[:limit]]
+        if len(found) > limit:
+            lines.append(f"and {len(found) - limit:,} more; --limit lists more")
+        console.write("\n".join(lines))
+    if found:
+        word = "violation" if len(found) == 1 else "violations"
+        raise VerificationError(f"{plan}: the plan is wrong: {len(found):,} {word}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What was found, and in how much: values, steps, bytes of all allocations."""
+
+    violations: tuple[Violation, ...]
+    values: int
+    steps: int
+    nbytes: int
+
+    def to_json(self, limit: int) -> dict[str, object]:
+        """Return the document of --json."""
+        return {
+            "right": not self.violations,
+            "values": self.values,
+            "steps": self.steps,
+            "bytes": self.nbytes,
+            "violation_count": len(self.violations),
+            "violations": [
+                {
+                    "kind": x.kind.value,
+                    "message": x.message,
+                    "names": list(x.names),
+                    "steps": list(x.steps),
+                    "places": [
+                        {"allocation": y.allocation, "offset": y.offset, "bytes": y.nbytes}
+                        for y in x.places
+                    ],
+                }
+                for x in self.violations[:limit]
+            ],
+        }
+
+
+def _check(plan: str, module: str | None, capacity: int | None) -> _Verdict:
+    from lowtide.checking import inspect_plan
+    from lowtide.checking.packing_csv import is_packing_csv
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.progress import progress
+
+    if plan == "-" and module == "-":
+        raise UsageError("plan and module cannot both come from standard input")
+    data = _read(plan)
+    text = _text(data)
+    if text is not None and is_packing_csv(text):
+        if module is not None:
+            raise UsageError(f"{plan}: a packing needs no module, found {module}")
+        return _check_packing(text, plan, capacity)
+    if capacity is not None:
+        raise UsageError("--capacity is for packings in CSV")
+    found, assignment = _read_plan(data, text, plan, module)
+    with progress(f"checking {plan}"):
+        check = inspect_plan(found, assignment)
+    return _Verdict(check.violations, check.values, check.steps, check.nbytes)
+
+
+def _check_packing(text: str, file: str, capacity: int | None) -> _Verdict:
+    from lowtide.checking.packing import check_packing, height
+    from lowtide.checking.packing_csv import read_packing_csv
+
+    packing = read_packing_csv(text, file)
+    records, offsets = packing.records, packing.offsets
+    first = min([x.lower for x in records], default=0)
+    last = max([x.upper for x in records], default=0)
+    violations = check_packing(records, offsets, capacity)
+    return _Verdict(violations, len(records), last - first, height(records, offsets))
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def _read(path: str) -> bytes:
+    from lowtide.frontend.compressed import read_bytes
+
+    if path == "-":
+        return read_bytes(sys.stdin.buffer, "<stdin>")
+    with Path(path).open("rb") as stream:
+        return read_bytes(stream, path)
+
+
+def _text(data: bytes) -> str | None:
+    """The data as text; None for binary data."""
+    if not _CONTROL.isdisjoint(data[:4096]):
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+_CONTROL: Final = frozenset(range(32)) - frozenset(b"\t\n\v\f\r")
+
+
+def _read_plan(
+    data: bytes, text: str | None, plan: str, module: str | None
+) -> tuple[Module, BufferAssignment]:
+    """Return a plan and its module, which is verified and scheduled."""
+    from lowtide.cli.modules import check
+    from lowtide.cli.progress import progress
+    from lowtide.frontend.files import ModuleInput
+    from lowtide.ir import InputError
+
+    given = None if module is None else _load_scheduled(module)
+    if not data:
+        raise InputError("the input is empty", file=plan)
+    with progress(f"reading {plan}"):
+        if text is None:
+            found, assignment = _read_protobuf(data, plan, given)
+        elif text.lstrip().startswith("{"):
+            found, assignment = _read_json(text, plan, given)
+        else:
+            raise _no_plan(plan)
+        if given is None:
+            check(ModuleInput(found, plan))
+    return found, assignment
+
+
+def _load_scheduled(path: str) -> Module:
+    from lowtide.cli.modules import load
+    from lowtide.ir import InputError
+
+    found = load(path)
+    if not found.module.is_scheduled:
+        raise InputError(
+            "has no schedule (is_scheduled=true), so it is not the module of a plan; the file that "
+            "`lowtide plan MODULE -o PLAN` writes holds that: leave MODULE out",
+            file=found.file,
+        )
+    return found.module
+
+
+def _read_json(text: str, plan: str, given: Module | None) -> tuple[Module, BufferAssignment]:
+    from lowtide.frontend.plan_json import read_plan_json
+
+    return read_plan_json(text, given, plan)
+
+
+def _read_protobuf(data: bytes, plan: str, given: Module | None) -> tuple[Module, BufferAssignment]:
+    from lowtide.frontend.hlo_proto import read_buffer_assignment, read_hlo_proto_plan
+    from lowtide.frontend.hlo_proto.wire import kind_of
+    from lowtide.ir import HloProtoError, InputError
+
+    if kind_of(data) == "HloProto" and given is None:
+        return read_hlo_proto_plan(data, plan)
+    if kind_of(data) == "HloProto":
+        raise InputError("brings its own module along: leave MODULE out", file=plan)
+    if given is None:
+        _refuse_module(data, plan)
+        raise InputError(
+            "this plan names instructions by ids only: give the module proto of the same "
+            "executable as MODULE",
+            file=plan,
+        )
+    try:
+        return given, read_buffer_assignment(data, given, plan)
+    except HloProtoError:
+        _refuse_module(data, plan)
+        raise
+
+
+def _refuse_module(data: bytes, plan: str) -> None:
+    """Raise InputError for a module in place of a plan."""
+    from lowtide.frontend.hlo_proto import read_hlo_proto
+    from lowtide.ir import HloProtoError
+
+    try:
+        module = read_hlo_proto(data, plan)
+    except HloProtoError:
+        return
+    if module.computations:
+        raise _no_plan(plan)
+
+
+def _no_plan(plan: str) -> InputError:
+    from lowtide.ir import InputError
+
+    return InputError(
+        "is no plan; expected what `lowtide plan -o` writes, a BufferAssignmentProto, a HloProto "
+        "with one, or CSV with the columns id,lower,upper,size,offset",
+        file=plan,
+    )

@@ -1,0 +1,1 @@
+"""What stands above all layers and meets the frameworks: programs compiled by JAX."""

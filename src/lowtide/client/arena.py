@@ -1,0 +1,61 @@
+"""Running a module inside its plan, beside the evaluator, whose result it has to have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from lowtide import compiler
+from lowtide.evaluator import Value, evaluate
+from lowtide.evaluator.in_arena import ArenaError, differing_leaves, run_in_arena
+from lowtide.ir import Module
+from lowtide.ir.buffer import BufferAssignment
+from lowtide.ir.schedule import PartialOrder
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaRun:
+    """The result of a run inside a plan, which is that of the evaluator bit for bit.
+
+    `seconds` is the wall time inside the plan.
+    """
+
+    result: Value
+    module: Module
+    assignment: BufferAssignment
+    seconds: float
+
+
+def run_planned(
+    module: Module,
+    arguments: Sequence[Any],
+    assignment: BufferAssignment | None = None,
+    *,
+    order: PartialOrder | None = None,
+    sanitize: bool = False,
+    seed: int = 0,
+) -> ArenaRun:
+    """Return what a module computes inside a plan; without one, inside the plan made here.
+
+    Raises ArenaError where the plan is at fault, also where the result differs in any bit from the
+    evaluator's; else as `compiler.plan` and `evaluate` do.
+    """
+    if assignment is None:
+        planned = compiler.plan(module)
+        module, assignment = planned.module, planned.assignment
+    start = perf_counter()
+    result = run_in_arena(module, assignment, arguments, order=order, sanitize=sanitize, seed=seed)
+    seconds = perf_counter() - start
+    wrong = differing_leaves(module, result, evaluate(module, arguments, seed=seed))
+    if wrong:
+        raise ArenaError(_difference(wrong, sanitize=sanitize))
+    return ArenaRun(result, module, assignment, seconds)
+
+
+def _difference(wrong: list[tuple[int, ...]], *, sanitize: bool) -> str:
+    index = ",".join(map(str, wrong[0]))
+    more = f" and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
+    hint = "" if sanitize else "; sanitize finds the values that lie over one another"
+    return f"output {{{index}}}{more} of the run inside the plan differs from the evaluator's{hint}"

@@ -1,0 +1,1 @@
+"""Reports on a plan in the text formats of XLA's dumps."""

@@ -1,0 +1,55 @@
+"""Plans for programs whose instructions overlap in time, run with their events mixed at random."""
+
+import pytest
+from tests.buffers.test_acceptance import bits, programs, random_cases
+from tests.support import needs_shared
+
+from lowtide import compiler
+from lowtide.analysis.ordering import PredecessorOrdering
+from lowtide.buffers.copy_insertion import insert_copies
+from lowtide.buffers.xla.modern import assign
+from lowtide.evaluator import evaluate
+from lowtide.evaluator.in_arena import run_in_arena
+from lowtide.ir import Schedule
+from lowtide.ir.clone import clone_module
+from lowtide.scheduling.launch_order import partial_orders
+from lowtide.testing.check_pass import seeded_arguments
+from lowtide.transforms.flatten_call_graph import flatten_call_graph
+
+
+def assert_holds_however_mixed(module, arguments, seeds=2):
+    """Plan a module for each order of its launches; run each plan with several interleavings."""
+    expected = bits(evaluate(module, arguments))
+    module = clone_module(module)
+    flatten_call_graph(module)
+    insert_copies(module)
+    module.schedule = compiler.schedule(module)
+    inner = {x: y for x, y in module.schedule.sequences.items() if x is not module.entry}
+    for name, order in partial_orders(module).items():
+        ordering = PredecessorOrdering(module, order, schedule=Schedule(inner))
+        plan = assign(module, ordering)
+        for seed in range(seeds):
+            result = run_in_arena(module, plan, arguments, order=order, sanitize=True, seed=seed)
+            assert bits(result) == expected, f"{name} order, interleaving {seed}"
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_random_modules(first):
+    for seed in range(first, first + 20):
+        module = random_cases(seed)[0]
+        assert_holds_however_mixed(module, seeded_arguments(module, seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(60, 560, 50))
+def test_many_random_modules(first):
+    for seed in range(first, first + 50):
+        module = random_cases(seed)[0]
+        assert_holds_however_mixed(module, seeded_arguments(module, seed), seeds=4)
+
+
+@needs_shared
+@pytest.mark.slow
+def test_programs_in_jax():
+    for program in programs().values():
+        assert_holds_however_mixed(program.module(), program.arguments())
