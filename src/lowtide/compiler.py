@@ -122,7 +122,7 @@ def _pack(
     Where they do, less is live at once, but what lies in one buffer is harder to pack.
     """
     assert module.schedule is not None
-    tries = []
+    best: tuple[LiveRanges, PackedBuffers] | None = None
     for share_copies in (True, False):
         with clock.stage("liveness"):
             ranges = live_ranges(
@@ -134,11 +134,17 @@ def _pack(
                 share_copies=share_copies,
             )
         with clock.stage("packing"):
-            packed = pack_buffers(ranges)
-        tries.append((ranges, packed))
+            packed = pack_buffers(ranges, thorough=False)
+        if best is None or packed.arena_bytes < best[1].arena_bytes:
+            best = ranges, packed
         if packed.arena_bytes <= ranges.live_bytes:
             break
-    return min(tries, key=lambda found: found[1].arena_bytes)
+    assert best is not None
+    ranges, packed = best
+    if packed.arena_bytes > ranges.live_bytes:
+        with clock.stage("packing"):
+            packed = pack_buffers(ranges)
+    return ranges, packed
 
 
 def _report(laid_out: _LaidOut) -> MemoryReport:

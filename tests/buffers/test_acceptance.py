@@ -1,6 +1,7 @@
 """Plans carried out: checked by the verifier, then run inside, equal to the evaluator."""
 
 import importlib.util
+import signal
 from functools import cache
 
 import numpy as np
@@ -60,6 +61,9 @@ def test_many_random_modules(first):
 
 # -- recorded programs -------------------------------------------------------------------------
 
+SECONDS = 10
+"""How long the evaluator may take for a recorded program."""
+
 
 @cache
 def recorded():
@@ -74,14 +78,32 @@ def recorded():
     return execute, sorted(items, key=lambda item: item["seed"]), text
 
 
+def ends_in_time(module, arguments):
+    """Whether the evaluator takes a program at all, and comes to its end: a few loop for good."""
+
+    def stop(signum, frame):
+        raise TimeoutError
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    try:
+        evaluate(module, arguments)
+    except (UnsupportedOpError, TimeoutError):
+        return False
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+    return True
+
+
 def holds(item):
-    """Plan and run a recorded program; returns False where the evaluator does not take it."""
+    """Plan and run a recorded program; returns False where the evaluator does not end."""
     execute, _, text = recorded()
     module = parse_hlo(text[item["id"]])
-    try:
-        assert_holds(module, execute.inputs(item["inputs"], item["seed"], item["low"]))
-    except UnsupportedOpError:
+    arguments = execute.inputs(item["inputs"], item["seed"], item["low"])
+    if not ends_in_time(module, arguments):
         return False
+    assert_holds(module, arguments)
     return True
 
 
@@ -97,8 +119,8 @@ def test_a_sample_of_recorded_programs():
 @pytest.mark.parametrize("part", range(20))
 def test_recorded_programs(part):
     _, items, _ = recorded()
-    for item in items[part::20]:
-        holds(item)
+    chosen = items[part::20]
+    assert sum([holds(item) for item in chosen]) > 0.98 * len(chosen)
 
 
 # -- programs in JAX ---------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def test_each_allocation_has_the_size_and_the_contents_of_xlas(plans, program):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_values_and_buffers_have_xlas_numbers_in_xlas_order(plans, program):
+def test_values_are_numbered_in_xlas_order(plans, program):
     _, theirs, ours = plans[program]
     order = [[(v.instruction.name, v.index, v.is_phi) for v in x.values] for x in (theirs, ours)]
     assert order[0] == order[1]
@@ -75,18 +75,16 @@ def test_the_heap_is_simulated_as_in_xla(plans, program):
     assert found == expected
 
 
-def arrays_at_peak(plan):
-    """The arrays live at the peak of the arena; of equal tables of tuples XLA names any."""
+def bytes_at_peak(plan):
+    """The sizes of the values live at the peak of the arena; XLA may name another such moment."""
     (arena,) = [x.index for x in plan.allocations if x.kind is AllocationKind.ARENA]
-    peak = [x for x in plan.values if x.number in plan.peak_values[arena]]
-    arrays = [x for x in peak if x.instruction.shape.at(x.index).is_array]
-    return {(x.instruction.name, x.index) for x in arrays}, sorted(x.place.nbytes for x in peak)
+    return sorted(x.place.nbytes for x in plan.values if x.number in plan.peak_values[arena])
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_the_same_values_are_live_at_the_peak(plans, program):
+def test_as_much_is_live_at_the_peak(plans, program):
     _, theirs, ours = plans[program]
-    assert arrays_at_peak(ours) == arrays_at_peak(theirs)
+    assert bytes_at_peak(ours) == bytes_at_peak(theirs)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -432,12 +432,10 @@ class _Choice:
         self.spans.append((first, last))
 
     def unneeded(self, value: int) -> Iterator[Stretch]:
-        """The stretches of the branches in which a value is not read any more."""
+        """The stretches of the branches in which a value is not read any more, perhaps empty."""
         reads = self.reads[value]
         for number, (first, last) in enumerate(self.spans):
-            since = reads.get(number, first - 1) + 1
-            if since <= last:
-                yield since, last
+            yield reads.get(number, first - 1) + 1, last
 
 
 def _stretches(choices: Sequence[_Choice], values: Values) -> dict[int, tuple[Stretch, ...]]:

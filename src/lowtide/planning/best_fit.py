@@ -142,7 +142,7 @@ def least_arena_bytes(problem: PackingProblem) -> int:
 _TRIES: Final = 60_000
 """The number of items to place, over all orders that are tried."""
 
-_MOVES: Final = 20_000
+_MOVES: Final = 15_000
 """The number of items to place over all tries to improve a packing."""
 
 _STARTS: Final = 3

@@ -74,6 +74,8 @@ class Machine:
         self.constants: dict[Instruction, Cells] = {}
         self.sharing = Sharing(sites.assignment.allocations)
         self.control_flow = control_flow
+        self.mixes_events = False
+        """Whether something may run between two events of a step."""
         self._cells = 0
 
     # -- cells ---------------------------------------------------------------------------------
@@ -313,7 +315,7 @@ class Machine:
 
     def _check_operands(self, frame: Frame, step: Step, operands: Sequence[Cells]) -> None:
         """See that what a step reads is still there when it ends."""
-        if self.watch is None:
+        if self.watch is None or not self.mixes_events:
             return
         for cells in operands:
             for cell in [x.base for x in cells]:

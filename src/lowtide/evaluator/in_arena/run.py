@@ -95,6 +95,7 @@ class _Program:
             run_in_sequence(machine, frame)
         else:
             self._check_order(self.order)
+            machine.mixes_events = True
             run_interleaved(machine, frame, self.order, Random(self.seed))
         result = self._outputs(frame)
         self._check_kept()
