@@ -197,7 +197,7 @@ def an_all_reduce_writes_over_what_is_read_afterwards(b, p):
     return b.all_reduce_done(b.all_reduce_start(value, add)) + value
 
 
-@rule(free=1)
+@rule(free=0, given=1, edges=[("slice", "set-dimension-size")])
 def a_new_dynamic_size_is_set_in_place(b, p, k):
     value = b.sine(p)
     sized = b.set_dimension_size(value, k, 0)

@@ -2,8 +2,10 @@
 
 import pytest
 from tests.buffers.test_acceptance import bits, random_cases
+from tests.support import EXAMPLES, read_text
 
 from lowtide import compiler, parse_hlo
+from lowtide.analysis.gpu_ordering import gpu_ordering
 from lowtide.analysis.ordering import (
     DependencyOrdering,
     PredecessorOrdering,
@@ -26,6 +28,7 @@ from lowtide.ir import LowtideError, Schedule
 from lowtide.ir.buffer import AllocationKind
 from lowtide.ir.clone import clone_module
 from lowtide.scheduling.launch_order import partial_orders
+from lowtide.scheduling.streams import assign_streams
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 
@@ -291,6 +294,26 @@ def test_a_limited_heap_becomes_several():
       ROOT s = f32[1] slice(c), slice={[0:1]}"""
     plan, _ = planned(lines, memory_limit={0: 256})
     assert sorted(len(x.events) for x in plan.heap_traces) == [2, 4]
+
+
+@pytest.mark.parametrize("example", ["lstm", "mlp", "mnist_cnn"])
+@pytest.mark.parametrize("assigner", ASSIGNERS)
+def test_the_less_is_ordered_the_more_memory_is_needed(assigner, example):
+    module = parse_hlo(read_text(EXAMPLES / f"{example}.hlo.xz"))
+    flatten_call_graph(module)
+    insert_copies(module)
+    module.schedule = compiler.schedule(module)
+    streams = assign_streams(module).streams
+    launches = module.schedule.sequence(module.entry)
+    needed = [
+        ASSIGNERS[assigner](module, ordering).temp_bytes
+        for ordering in (
+            SequentialOrdering(module),
+            gpu_ordering(module, launches, streams, module.schedule),
+            DependencyOrdering(module),
+        )
+    ]
+    assert needed == sorted(needed)
 
 
 # -- random modules ----------------------------------------------------------------------------

@@ -196,7 +196,7 @@ class Sharing:
     def _merge(self, a: int, b: int, *, forced: bool = False) -> tuple[int, int, int, int] | None:
         """Put two values in one buffer, or return what is in the way, as in `Refusal`."""
         values = self.values
-        if values.read_only[a] or values.read_only[b]:
+        if values.read_only[a] or values.read_only[b] or values.space[a] != values.space[b]:
             return _NOT_IN_TIME
         a, b = self.find(a), self.find(b)
         if a == b:

@@ -252,20 +252,25 @@ class _Walk:
         counts = self.counts
         for (operand, index), output in in_place_pairs(instruction):
             shape = instruction.operands[operand].shape
-            if shape.at(index) is not instruction.shape.at(output):
+            count = counts.of(shape.at(index))
+            if count != counts.of(instruction.shape.at(output)):
                 continue
             first = counts.position(shape, index)
             shift = counts.position(instruction.shape, output) - first
-            for leaf in range(first, first + counts.of(shape.at(index))):
+            for leaf in range(first, first + count):
                 read = self.leaves[instruction.operands[operand]][leaf]
                 value = self.leaves[instruction][leaf + shift]
-                if value in made and self.value_bytes[value]:
+                if value in made and self._equal_place(read, value):
                     found.append(Overwrite(operand, leaf, read, value))
         return tuple(found)
 
-    def _fits(self, read: int, made: int) -> bool:
+    def _equal_place(self, read: int, made: int) -> bool:
+        """Whether a value has the bytes and the memory space of another one."""
         size = self.value_bytes[made]
-        return 0 < size == self.value_bytes[read] and not self.read_only[read]
+        return 0 < size == self.value_bytes[read] and self.space[made] == self.space[read]
+
+    def _fits(self, read: int, made: int) -> bool:
+        return self._equal_place(read, made) and not self.read_only[read]
 
 
 _KINDS = {Opcode.PARAMETER: ValueKind.PARAMETER, Opcode.CONSTANT: ValueKind.CONSTANT}

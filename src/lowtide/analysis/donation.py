@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.ir import Instruction, Module, Shape, ShapeIndex
+from lowtide.ir.module import BufferDonor, InputOutputAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,43 +39,180 @@ class _Leaf:
     shape: Shape
 
 
-def aliases(module: Module) -> tuple[Alias, ...]:
-    """Return which output leaves of the entry overwrite parameter leaves.
+@dataclass(frozen=True, slots=True)
+class AskedDonation:
+    """An argument leaf that the module offers to be overwritten, and what comes of that.
 
-    First the pairs of the module's alias table; then its donated buffers that no pair names, each
-    for an output of equal bytes, largest first. Pairs of unequal bytes have no effect.
+    `index` is the element of the parameter of number `parameter`. `output` is the element of the
+    result that overwrites it or, where `reason` says why none does, the one that it was to be; None
+    for an offer to any output. `pair` numbers the leaves where the offer has an effect. `is_tied`
+    says that the module names the output, `must` that the caller may not keep the argument.
     """
-    parameters, outputs = _parameter_leaves(module), _output_leaves(module)
-    by_parameter = {(x.instruction, x.index): x for x in parameters}
-    by_output = {x.index: x for x in outputs}
-    entry = module.entry.parameters
-    pairs: dict[int, int] = {}
-    taken: set[int] = set()
-    for alias in module.input_output_aliases:
-        source = by_parameter.get((entry[alias.parameter], alias.parameter_index))
-        target = by_output.get(alias.output_index)
-        if source is None or target is None or source.number in taken:
-            continue
-        if source.shape.nbytes == target.shape.nbytes:
-            pairs[target.number] = source.number
-            taken.add(source.number)
-    donors = [(entry[x.parameter], x.parameter_index) for x in module.buffer_donors]
-    donated = [by_parameter[key] for key in donors if key in by_parameter]
-    free = [x for x in donated if x.number not in taken]
-    _pair_by_size(free, [x for x in outputs if x.number not in pairs], pairs)
-    return tuple([Alias(output, parameter) for output, parameter in sorted(pairs.items())])
+
+    parameter: int
+    instruction: Instruction
+    index: ShapeIndex
+    nbytes: int
+    output: ShapeIndex | None
+    pair: Alias | None
+    reason: str
+    is_tied: bool
+    must: bool = False
 
 
-def _pair_by_size(donors: list[_Leaf], outputs: list[_Leaf], pairs: dict[int, int]) -> None:
-    donors = sorted(donors, key=lambda x: -x.shape.nbytes)
-    outputs = sorted(outputs, key=lambda x: -x.shape.nbytes)
-    i = 0
-    for output in outputs:
-        while i < len(donors) and donors[i].shape.nbytes > output.shape.nbytes:
-            i += 1
-        if i < len(donors) and donors[i].shape.nbytes == output.shape.nbytes > 0:
-            pairs[output.number] = donors[i].number
-            i += 1
+def asked_donations(module: Module) -> tuple[AskedDonation, ...]:
+    """Return what becomes of each entry of the alias table, and then of each donated buffer.
+
+    An entry of the table has an effect where it names arrays of equal bytes in one memory space,
+    neither of which an entry before it took. Donated buffers that the table leaves go to outputs of
+    equal bytes in their memory space, largest first.
+    """
+    return _Asked(module).run()
+
+
+class _Asked:
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.parameters = {(x.instruction, x.index): x for x in _parameter_leaves(module)}
+        self.outputs = {x.index: x for x in _output_leaves(module)}
+        self.named = {(x.parameter, x.parameter_index) for x in module.input_output_aliases}
+        self.output_of: dict[_Leaf, _Leaf] = {}
+        self.parameter_of: dict[_Leaf, _Leaf] = {}
+
+    def run(self) -> tuple[AskedDonation, ...]:
+        tied = [self._tied(alias) for alias in self.module.input_output_aliases]
+        donors = self._donors()
+        self._pair_by_size([leaf for leaf in donors.values() if leaf is not None])
+        return (*tied, *[self._donated(donor, leaf) for donor, leaf in donors.items()])
+
+    def _pair(self, parameter: _Leaf, output: _Leaf) -> None:
+        self.output_of[parameter] = output
+        self.parameter_of[output] = parameter
+
+    def _tied(self, alias: InputOutputAlias) -> AskedDonation:
+        instruction = self.module.entry.parameters[alias.parameter]
+        parameter = self.parameters.get((instruction, alias.parameter_index))
+        output = self.outputs.get(alias.output_index)
+        reason = self._obstacle(parameter, output)
+        pair = None
+        if parameter is not None and output is not None and not reason:
+            self._pair(parameter, output)
+            pair = Alias(output.number, parameter.number)
+        return AskedDonation(
+            alias.parameter,
+            instruction,
+            alias.parameter_index,
+            0 if parameter is None else parameter.shape.nbytes,
+            alias.output_index,
+            pair,
+            reason,
+            is_tied=True,
+            must=alias.must,
+        )
+
+    def _obstacle(self, parameter: _Leaf | None, output: _Leaf | None) -> str:
+        """Why an output cannot overwrite a parameter; empty where it can."""
+        if parameter is None:
+            return "the parameter is a tuple, of which only elements can be overwritten"
+        if output is None:
+            return "the output is a tuple, of which only elements can overwrite arguments"
+        if parameter in self.output_of:
+            return f"output {_braces(self.output_of[parameter].index)} overwrites the argument"
+        if output in self.parameter_of:
+            other = self.parameter_of[output].instruction
+            return f"the output overwrites argument {other.name} already"
+        sizes = parameter.shape.nbytes, output.shape.nbytes
+        if sizes[0] != sizes[1]:
+            return f"the argument has {sizes[0]:,} bytes, the output {sizes[1]:,}"
+        spaces = _memory_space(parameter.shape), _memory_space(output.shape)
+        if spaces[0] != spaces[1]:
+            return f"the argument is in memory space {spaces[0]}, the output in {spaces[1]}"
+        return ""
+
+    # -- donors without an output --------------------------------------------------------------
+
+    def _donors(self) -> dict[BufferDonor, _Leaf | None]:
+        """The offers, each once, with the leaves that may take part."""
+        entry = self.module.entry.parameters
+        found: dict[BufferDonor, _Leaf | None] = {}
+        for donor in self.module.buffer_donors:
+            leaf = self.parameters.get((entry[donor.parameter], donor.parameter_index))
+            found[donor] = None if leaf is None or _unfit(leaf) else leaf
+        return found
+
+    def _pair_by_size(self, donors: Sequence[_Leaf]) -> None:
+        free: dict[tuple[int, int], deque[_Leaf]] = {}
+        for leaf in donors:
+            if leaf not in self.output_of:
+                free.setdefault(_class(leaf.shape), deque()).append(leaf)
+        for output in self.outputs.values():
+            queue = free.get(_class(output.shape))
+            if queue and output not in self.parameter_of:
+                self._pair(queue.popleft(), output)
+
+    def _donated(self, donor: BufferDonor, leaf: _Leaf | None) -> AskedDonation:
+        instruction = self.module.entry.parameters[donor.parameter]
+        shape = instruction.shape.at(donor.parameter_index)
+        output = None if leaf is None else self.output_of.get(leaf)
+        reason = self._no_output(donor, leaf, shape)
+        pair = None
+        if leaf is not None and output is not None and not reason:
+            pair = Alias(output.number, leaf.number)
+        return AskedDonation(
+            donor.parameter,
+            instruction,
+            donor.parameter_index,
+            0 if shape.is_tuple else shape.nbytes,
+            output.index if output is not None and not reason else None,
+            pair,
+            reason,
+            is_tied=False,
+        )
+
+    def _no_output(self, donor: BufferDonor, leaf: _Leaf | None, shape: Shape) -> str:
+        """Why no output overwrites a donor; empty where one does."""
+        if leaf is None:
+            return _unfitness(shape)
+        output = self.output_of.get(leaf)
+        if output is None:
+            return f"no output of {shape.nbytes:,} bytes in its memory space is left"
+        if (donor.parameter, donor.parameter_index) in self.named:
+            return f"output {_braces(output.index)} overwrites the argument"
+        return ""
+
+
+def aliases(module: Module) -> tuple[Alias, ...]:
+    """Return which output leaves of the entry overwrite parameter leaves, by output.
+
+    They are those of `asked_donations` that have an effect.
+    """
+    pairs = [x.pair for x in asked_donations(module) if x.pair is not None]
+    return tuple(sorted(pairs, key=lambda pair: pair.output))
+
+
+def _unfit(leaf: _Leaf) -> bool:
+    return bool(_unfitness(leaf.shape))
+
+
+def _unfitness(shape: Shape) -> str:
+    """Why no output can be found for an array; empty where one might be."""
+    if shape.is_tuple:
+        return "the parameter is a tuple, of which only elements can be overwritten"
+    if not shape.nbytes:
+        return "the argument has no bytes"
+    return "the shape of the argument is dynamic" if shape.is_dynamic else ""
+
+
+def _class(shape: Shape) -> tuple[int, int]:
+    return _memory_space(shape), shape.nbytes
+
+
+def _memory_space(shape: Shape) -> int:
+    return 0 if shape.layout is None else shape.layout.memory_space
+
+
+def _braces(index: ShapeIndex) -> str:
+    return "{" + ",".join(map(str, index)) + "}"
 
 
 def possible_donations(module: Module, present: tuple[Alias, ...]) -> tuple[Donation, ...]:

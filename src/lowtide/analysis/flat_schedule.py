@@ -8,10 +8,16 @@ those of the body, then the while. A computation stands there once per call site
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from lowtide.analysis.branch_stretches import (
+    Choice,
+    Stretch,
+    branch_stretches,
+    last_reads_in_branches,
+)
 from lowtide.analysis.call_graph import CallRole, while_body, while_condition
 from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, ValueKind
 from lowtide.ir import Computation, Instruction, Opcode
@@ -45,8 +51,8 @@ class Values:
 
     `first` and `last` are the positions of the definition and the last use; a value that lives
     out of the program is used at the position behind the last one. `leaf` is the leaf of the
-    maker's result. Read-only values (constants, arguments that no output overwrites) have
-    storage of their own, outside of what is planned.
+    maker's result, `space` the memory space. Read-only values (constants, arguments that no output
+    overwrites) have storage of their own, outside of what is planned.
     """
 
     nbytes: list[int] = field(default_factory=list)
@@ -55,22 +61,23 @@ class Values:
     maker: list[Instruction] = field(default_factory=list)
     leaf: list[int] = field(default_factory=list)
     site: list[int] = field(default_factory=list)
+    space: list[int] = field(default_factory=list)
     read_only: list[bool] = field(default_factory=list)
 
-    def add(self, maker: Instruction, leaf: int, nbytes: int, position: int, site: int) -> int:
-        """Append a value that is live at its definition only, and return its number."""
-        self.nbytes.append(nbytes)
+    def add(self, flow: ComputationDataflow, value: int, position: int, site: int) -> int:
+        """Append a value that is live at its definition only, and return its number.
+
+        `value` is its number in the computation of the call site.
+        """
+        self.nbytes.append(flow.value_bytes[value])
         self.first.append(position)
         self.last.append(position)
-        self.maker.append(maker)
-        self.leaf.append(leaf)
+        self.maker.append(flow.nodes[flow.value_node[value]])
+        self.leaf.append(flow.value_leaf[value])
         self.site.append(site)
-        self.read_only.append(False)
+        self.space.append(flow.value_space[value])
+        self.read_only.append(flow.value_read_only[value])
         return len(self.nbytes) - 1
-
-    def copy(self) -> Values:
-        """Return the same rows in lists of their own."""
-        return Values(*[list(getattr(self, name)) for name in self.__slots__])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -108,10 +115,6 @@ class Selection:
     final: tuple[int, ...]
 
 
-Stretch = tuple[int, int]
-"""The first and the last position of a time, both included."""
-
-
 class FlatOverwrite(NamedTuple):
     """The operation at `position` writes the value `made` into `read`, a leaf of an operand.
 
@@ -138,6 +141,8 @@ class FlatSchedule:
     which a value is needed, both ends included, for values that are not needed all the time: what
     a branch of a conditional does not read, and nobody later, is not needed there. `last_reads` are
     pairs of such a value and the position in a branch from which on it is not needed there.
+    `asynchronous` are, per asynchronous computation, the first position within it, that of the
+    async-start, and that of the async-done up to which it may run.
     """
 
     sites: tuple[CallSite, ...]
@@ -150,6 +155,7 @@ class FlatSchedule:
     kept: frozenset[tuple[int, int]]
     stretches: Mapping[int, tuple[Stretch, ...]]
     last_reads: frozenset[tuple[int, int]]
+    asynchronous: tuple[tuple[int, int, int], ...]
     parameters: tuple[int, ...]
     outputs: tuple[int, ...]
 
@@ -198,7 +204,9 @@ class _Flattener:
         self.overwrites: list[FlatOverwrite] = []
         self.joins: list[Loop | Selection] = []
         self.kept: set[tuple[int, int]] = set()
-        self.choices: list[_Choice] = []
+        self.choices: list[Choice] = []
+        self.started: dict[tuple[int, Instruction], tuple[int, int]] = {}
+        self.asynchronous: list[tuple[int, int, int]] = []
 
     def run(self, root: Computation, writable: frozenset[int]) -> FlatSchedule:
         flow = self.flows[root]
@@ -216,7 +224,7 @@ class _Flattener:
         outputs = tuple([local[value] for value in flow.root])
         for value in outputs:
             self.values.last[value] = len(self.instructions)
-        stretches = _stretches(self.choices, self.values)
+        stretches = branch_stretches(self.choices, self.values.first, self.values.last)
         return FlatSchedule(
             tuple(self.sites),
             tuple(self.instructions),
@@ -227,7 +235,8 @@ class _Flattener:
             tuple(self.joins),
             frozenset(self.kept),
             stretches,
-            _last_reads(self.choices, stretches),
+            last_reads_in_branches(self.choices, stretches),
+            tuple(self.asynchronous),
             tuple([local[value] for value in flow.parameters]),
             outputs,
         )
@@ -241,12 +250,7 @@ class _Flattener:
         return len(self.sites) - 1
 
     def _make(self, flow: ComputationDataflow, value: int, site: int, position: int) -> int:
-        maker = flow.nodes[flow.value_node[value]]
-        made = self.values.add(
-            maker, flow.value_leaf[value], flow.value_bytes[value], position, site
-        )
-        self.values.read_only[made] = flow.value_read_only[value]
-        return made
+        return self.values.add(flow, value, position, site)
 
     def _step(self, instruction: Instruction, site: int) -> int:
         self.instructions.append(instruction)
@@ -272,6 +276,8 @@ class _Flattener:
                 last[value] = position
             if instruction.opcode is Opcode.PARAMETER:
                 continue
+            if instruction.opcode is Opcode.ASYNC_DONE:
+                self._finish(instruction, site, position)
             for value in flow.makes[node]:
                 local[value] = self._make(flow, value, site, position)
             if flow.overwrites[node]:
@@ -327,9 +333,12 @@ class _Flattener:
         callee = instruction.called_computations[0]
         is_call = instruction.opcode is Opcode.CALL
         role = CallRole.CALL if is_call else CallRole.ASYNC
+        begin = len(self.instructions)
         inner = self._enter(callee, role, instruction, site, given)
         yield self._computation(inner)
         position = self._step(instruction, site)
+        if not is_call:
+            self.started[site, instruction] = begin, position
         returned = [self.sites[inner].values[v] for v in self.flows[callee].root]
         shift = 0 if is_call else len(given)
         for leaf, value in enumerate(flow.leaves[node][shift : shift + len(returned)]):
@@ -337,6 +346,14 @@ class _Flattener:
         for value in flow.makes[node]:
             if flow.value_kind[value] is not ValueKind.RETURNED:
                 local[value] = self._make(flow, value, site, position)
+
+    def _finish(self, instruction: Instruction, site: int, position: int) -> None:
+        """An async-done: what the computation used may be in use until here."""
+        start = instruction
+        while start.operands and (site, start) not in self.started:
+            start = start.operands[0]
+        if (site, start) in self.started:
+            self.asynchronous.append((*self.started[site, start], position))
 
     def _conditional(self, flow: ComputationDataflow, node: int, site: int) -> _Steps:
         instruction = flow.nodes[node]
@@ -346,7 +363,7 @@ class _Flattener:
         made = flow.makes[node]
         leaves = [flow.leaves[node].index(value) for value in made]
         sites, ends, returned = [], [], []
-        choice = _Choice()
+        choice = Choice()
         for branch, operand in zip(
             instruction.called_computations, instruction.operands[1:], strict=True
         ):
@@ -361,7 +378,7 @@ class _Flattener:
             for value in returned[-1]:
                 self.values.last[value] = ends[-1]
                 self.kept.add((value, ends[-1]))
-            choice.add(start, ends[-1], given, self.values)
+            choice.add(start, ends[-1], given, self.values.last)
         self.choices.append(choice)
         position = self._step(instruction, site)
         for value in made:
@@ -414,67 +431,6 @@ class _Flattener:
                 tuple([local[flow.leaves[node][leaf]] for leaf in changed]),
             )
         )
-
-
-class _Choice:
-    """The branches of a conditional: first and last position, and the last reads within."""
-
-    def __init__(self) -> None:
-        self.spans: list[Stretch] = []
-        self.reads: dict[int, dict[int, int]] = {}
-        """Per value from outside, the last read in each branch, by its number."""
-
-    def add(self, first: int, last: int, given: Sequence[int], values: Values) -> None:
-        for value in given:
-            reads = self.reads.setdefault(value, {})
-            if values.last[value] >= first:
-                reads[len(self.spans)] = values.last[value]
-        self.spans.append((first, last))
-
-    def unneeded(self, value: int) -> Iterator[Stretch]:
-        """The stretches of the branches in which a value is not read any more, perhaps empty."""
-        reads = self.reads[value]
-        for number, (first, last) in enumerate(self.spans):
-            yield reads.get(number, first - 1) + 1, last
-
-
-def _stretches(choices: Sequence[_Choice], values: Values) -> dict[int, tuple[Stretch, ...]]:
-    """The stretches of the values which only branches of a conditional need to the end."""
-    unneeded: dict[int, list[Stretch]] = {}
-    for choice in choices:
-        start, end = choice.spans[0][0], choice.spans[-1][1]
-        for value in choice.reads:
-            if start <= values.last[value] <= end:
-                unneeded.setdefault(value, []).extend(choice.unneeded(value))
-    found = {}
-    for value, gaps in unneeded.items():
-        stretches = []
-        begin, last = values.first[value], values.last[value]
-        for since, until in sorted(gaps):
-            if since > last:
-                break
-            if begin < since:
-                stretches.append((begin, since - 1))
-            begin = max(begin, until + 1)
-        if begin <= last:
-            stretches.append((begin, last))
-        if len(stretches) > 1:
-            found[value] = tuple(stretches)
-    return found
-
-
-def _last_reads(
-    choices: Sequence[_Choice], stretches: Mapping[int, Sequence[Stretch]]
-) -> frozenset[tuple[int, int]]:
-    return frozenset(
-        [
-            (value, position)
-            for choice in choices
-            for value, reads in choice.reads.items()
-            for position in reads.values()
-            if any(last == position for _, last in stretches.get(value, ()))
-        ]
-    )
 
 
 _HANDLERS = {

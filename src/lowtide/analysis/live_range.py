@@ -55,20 +55,20 @@ class LiveRanges:
 
         Where one value takes the place of another at that position, it is the new one.
         """
-        held: dict[int, int] = {}
+        taken = set(self.buffer[(self.first <= position) & (self.last >= position)].tolist())
+        held: dict[int, tuple[bool, int, int]] = {}
         values = self.flat.values
         end = self.flat.length - 1
         for value, buffer in enumerate(self.colocation.buffer_of):
-            if buffer < 0:
+            if buffer not in taken or min(values.first[value], end) > position:
                 continue
-            if not any(
+            needed = any(
                 min(first, end) <= position <= min(last, end)
                 for first, last in self.flat.stretches_of(value)
-            ):
-                continue
-            if buffer not in held or values.first[held[buffer]] <= values.first[value]:
-                held[buffer] = value
-        return [held[buffer] for buffer in sorted(held)]
+            )
+            found = (needed, values.first[value], value)
+            held[buffer] = max(found, held.get(buffer, found))
+        return [held[buffer][2] for buffer in sorted(held)]
 
 
 def live_ranges(
@@ -93,7 +93,7 @@ def live_ranges(
     colocation = colocate(flat, pairs, owns_results=owns_results, share_copies=share_copies)
     if colocation.refusals and owns_results:
         raise AssertionError(f"{root.name}: copies are missing: {colocation.refusals[0]}")
-    rows = np.array(_rows(colocation, flat.length), np.int64).reshape(-1, 3)
+    rows = np.array(_rows(colocation, flat), np.int64).reshape(-1, 3)
     nbytes = np.array(colocation.nbytes, np.int64)
     size = flat.values.nbytes
     return LiveRanges(
@@ -120,16 +120,24 @@ def memory_profile(
     return np.cumsum(change)[:length]
 
 
-def _rows(colocation: Colocation, length: int) -> list[tuple[int, int, int]]:
-    """(buffer, first, last), with what happens behind the last position moved to it."""
+def _rows(colocation: Colocation, flat: FlatSchedule) -> list[tuple[int, int, int]]:
+    """(buffer, first, last), with what happens behind the last position moved to it.
+
+    What ends within an asynchronous computation is taken until that is done.
+    """
+    end = flat.length - 1
+    until = list(range(flat.length))
+    for first, start, done in flat.asynchronous:
+        for position in range(first, start + 1):
+            until[position] = max(until[position], done)
     rows: list[tuple[int, int, int]] = []
     for buffer, segments in enumerate(colocation.segments):
-        until = -2
+        behind = -2
         for first, last, _, _ in segments:
-            start, end = min(first, length - 1), min(last, length - 1)
-            if start <= until:
-                rows[-1] = (buffer, rows[-1][1], max(end, until))
+            start, stop = min(first, end), until[min(last, end)]
+            if start <= behind:
+                rows[-1] = (buffer, rows[-1][1], max(stop, behind))
             else:
-                rows.append((buffer, start, end))
-            until = max(end, until)
+                rows.append((buffer, start, stop))
+            behind = max(stop, behind)
     return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,22 +35,30 @@ Int64Array = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PackedBuffers:
-    """Where the buffers of a program lie: in arguments that outputs overwrite, or in the arena.
+    """Where the buffers of a program lie: in arguments that outputs overwrite, or in an arena.
 
-    `regions` are the buffers of these arguments. Outputs take `kept_bytes` of the arena;
-    `temp_bytes` is the rest. No offsets make the arena smaller than `least_arena_bytes`.
+    Each memory space has an arena, `arena_sizes` bytes large. Per buffer, `region` is the number of
+    an argument in `regions`, or `ARENA` for that of its memory space, `colour`. Outputs take
+    `kept_bytes` of the arenas. No offsets make them smaller in all than `least_arena_bytes`.
     """
 
-    packing: Packing
+    region: Int64Array
+    offset: Int64Array
+    colour: Int64Array
     regions: tuple[int, ...]
+    arena_sizes: Mapping[int, int]
     kept_bytes: int
-    temp_bytes: int
     least_arena_bytes: int
 
     @property
     def arena_bytes(self) -> int:
-        """What a call needs beyond its arguments."""
-        return self.kept_bytes + self.temp_bytes
+        """What a call needs beyond its arguments, in all memory spaces."""
+        return sum(self.arena_sizes.values())
+
+    @property
+    def temp_bytes(self) -> int:
+        """What a call needs beyond its arguments and outputs."""
+        return self.arena_bytes - self.kept_bytes
 
 
 def pack_buffers(ranges: LiveRanges, *, thorough: bool = True) -> PackedBuffers:
@@ -60,48 +68,96 @@ def pack_buffers(ranges: LiveRanges, *, thorough: bool = True) -> PackedBuffers:
     donated argument after its last use. Outputs lie at the front of the arena, or where that makes
     it larger, anywhere. Without `thorough`, fewer packings are tried.
     """
-    argument = np.array(ranges.colocation.argument, np.int64)
-    outputs = np.flatnonzero(np.array(ranges.colocation.output, np.int64) >= 0)
-    regions = np.flatnonzero(argument >= 0)
-    region_of = np.full(len(ranges.nbytes), ARENA, np.int64)
-    region_of[regions] = np.arange(len(regions))
-    offset = np.full(len(ranges.nbytes), FREE, np.int64)
-    offset[regions] = 0
-    anywhere = PackingProblem(
-        ranges.nbytes,
-        ranges.buffer,
-        ranges.first,
-        ranges.last,
+    regions = np.flatnonzero(np.array(ranges.colocation.argument, np.int64) >= 0)
+    outputs = np.array(ranges.colocation.output, np.int64) >= 0
+    colour = _colours(ranges)
+    region = np.full(len(ranges.nbytes), ARENA, np.int64)
+    offset = np.zeros(len(ranges.nbytes), np.int64)
+    sizes: dict[int, int] = {}
+    least = 0
+    for space in np.unique(colour).tolist():
+        chosen = np.flatnonzero(colour == space)
+        problem = _problem(ranges, chosen, regions)
+        least += least_arena_bytes(problem)
+        front = _at_the_front(ranges, chosen, outputs[chosen], problem)
+        packing = _smallest(problem, front, thorough=thorough)
+        here = regions[np.isin(regions, chosen)]
+        within = packing.region != ARENA
+        region[chosen[within]] = np.searchsorted(regions, here[packing.region[within]])
+        offset[chosen] = packing.offset
+        kept = int(ranges.nbytes[chosen[outputs[chosen]]].sum())
+        sizes[space] = max(packing.arena_bytes, kept)
+    return PackedBuffers(
+        region,
+        offset,
+        colour,
+        tuple(regions.tolist()),
+        sizes or {0: 0},
+        int(ranges.nbytes[outputs].sum()),
+        least,
+    )
+
+
+def _colours(ranges: LiveRanges) -> Int64Array:
+    """The memory space of each buffer."""
+    colour = np.zeros(len(ranges.nbytes), np.int64)
+    for value, buffer in enumerate(ranges.colocation.buffer_of):
+        if buffer >= 0:
+            colour[buffer] = ranges.flat.values.space[value]
+    return colour
+
+
+def _problem(ranges: LiveRanges, chosen: Int64Array, regions: Int64Array) -> PackingProblem:
+    """The buffers `chosen`, numbered from 0, of which those in `regions` are regions."""
+    number = np.full(len(ranges.nbytes), -1, np.int64)
+    number[chosen] = np.arange(len(chosen))
+    here = number[regions[number[regions] >= 0]]
+    region_of = np.full(len(chosen), ARENA, np.int64)
+    region_of[here] = np.arange(len(here))
+    offset = np.full(len(chosen), FREE, np.int64)
+    offset[here] = 0
+    rows = number[ranges.buffer] >= 0
+    return PackingProblem(
+        ranges.nbytes[chosen],
+        number[ranges.buffer[rows]],
+        ranges.first[rows],
+        ranges.last[rows],
         region_of,
         offset,
-        ranges.nbytes[regions],
+        ranges.nbytes[chosen[here]],
     )
-    least = least_arena_bytes(anywhere)
-    packing = best_fit(replace(anywhere, fixed_offset=_at_the_front(ranges, outputs, offset)))
-    if packing.arena_bytes > least:
+
+
+def _smallest(problem: PackingProblem, front: Int64Array, *, thorough: bool) -> Packing:
+    packing = best_fit(replace(problem, fixed_offset=front))
+    if packing.arena_bytes > least_arena_bytes(problem):
         fit = thorough_fit if thorough else best_fit
-        packing = min(packing, fit(anywhere), key=_arena_bytes)
-    kept_bytes = int(ranges.nbytes[outputs].sum())
-    temp_bytes = max(0, packing.arena_bytes - kept_bytes)
-    return PackedBuffers(packing, tuple(regions.tolist()), kept_bytes, temp_bytes, least)
+        packing = min(packing, fit(problem), key=_arena_bytes)
+    return packing
 
 
 def _arena_bytes(packing: Packing) -> int:
     return packing.arena_bytes
 
 
-def _at_the_front(ranges: LiveRanges, outputs: Int64Array, offset: Int64Array) -> Int64Array:
+def _at_the_front(
+    ranges: LiveRanges,
+    chosen: Int64Array,
+    is_output: npt.NDArray[np.bool_],
+    problem: PackingProblem,
+) -> Int64Array:
     """The fixed offsets with the outputs end to end, those of coarse alignment first.
 
     Else they stand in the order in which they are written, so that the room for those to come is
     in one piece.
     """
-    begin = np.full(len(ranges.nbytes), ranges.flat.length)
-    np.minimum.at(begin, ranges.buffer, ranges.first)
-    alignment = item_alignments(ranges.nbytes)
+    begin = np.full(len(chosen), ranges.flat.length)
+    np.minimum.at(begin, problem.item, problem.first)
+    alignment = item_alignments(problem.nbytes)
+    outputs = np.flatnonzero(is_output)
     order = outputs[np.lexsort((begin[outputs], -alignment[outputs]))]
-    fixed = offset.copy()
-    fixed[order] = np.cumsum(ranges.nbytes[order]) - ranges.nbytes[order]
+    fixed = problem.fixed_offset.copy()
+    fixed[order] = np.cumsum(problem.nbytes[order]) - problem.nbytes[order]
     return fixed
 
 
@@ -120,10 +176,12 @@ class _Assignment:
         self.of_constant: dict[Instruction, int] = {}
         self._arguments()
         self.of_region = [self._region(buffer) for buffer in packed.regions]
-        size = packed.arena_bytes
-        self.arena = self._allocate(
-            AllocationKind.ARENA, size, maybe_live_out=packed.kept_bytes > 0
-        )
+        self.arena = {
+            colour: self._allocate(
+                AllocationKind.ARENA, size, colour=colour, maybe_live_out=packed.kept_bytes > 0
+            )
+            for colour, size in packed.arena_sizes.items()
+        }
 
     def result(self) -> BufferAssignment:
         flat = self.ranges.flat
@@ -176,6 +234,7 @@ class _Assignment:
         output: ShapeIndex | None = None,
         constant: Instruction | None = None,
         *,
+        colour: int = 0,
         maybe_live_out: bool = False,
     ) -> int:
         index = len(self.allocations)
@@ -183,6 +242,7 @@ class _Assignment:
             index,
             kind,
             nbytes,
+            colour,
             parameter=parameter,
             output=output,
             constant=constant,
@@ -204,6 +264,7 @@ class _Assignment:
                     self.values.nbytes[value],
                     (number, index),
                     output_of.get(leaf),
+                    colour=self.values.space[value],
                     maybe_live_out=leaf in output_of,
                 )
                 leaf += 1
@@ -217,20 +278,24 @@ class _Assignment:
         nbytes = self.values.nbytes[value]
         buffer = self.ranges.colocation.buffer_of[value]
         if buffer >= 0:
-            region = int(self.packed.packing.region[buffer])
-            allocation = self.arena if region == ARENA else self.of_region[region]
-            return Slice(allocation, int(self.packed.packing.offset[buffer]), nbytes)
+            region, colour = int(self.packed.region[buffer]), int(self.packed.colour[buffer])
+            allocation = self.arena[colour] if region == ARENA else self.of_region[region]
+            return Slice(allocation, int(self.packed.offset[buffer]), nbytes)
         if not nbytes:
             return NO_BYTES
         if value in self.of_parameter:
             return Slice(self.of_parameter[value], 0, nbytes)
-        return Slice(self._constant(self.values.maker[value], nbytes), 0, nbytes)
+        return Slice(self._constant(value, nbytes), 0, nbytes)
 
-    def _constant(self, instruction: Instruction, nbytes: int) -> int:
+    def _constant(self, value: int, nbytes: int) -> int:
+        instruction = self.values.maker[value]
         if instruction.opcode is not Opcode.CONSTANT:
             raise AssertionError(f"{instruction} is read-only but no constant")
         if instruction not in self.of_constant:
-            index = self._allocate(AllocationKind.CONSTANT, nbytes, constant=instruction)
+            colour = self.values.space[value]
+            index = self._allocate(
+                AllocationKind.CONSTANT, nbytes, constant=instruction, colour=colour
+            )
             self.of_constant[instruction] = index
         return self.of_constant[instruction]
 

@@ -91,7 +91,7 @@ def thorough_fit(problem: PackingProblem) -> Packing:
     """
     least = least_arena_bytes(problem)
     starts = sorted(_tries(problem), key=_arena_bytes)
-    moves = _MOVES // max(1, len(starts[0].order)) // _STARTS
+    moves = min(_MOST_MOVES, _PLACED // max(1, len(starts[0].order)) // _STARTS)
     best = starts[0]
     for start in starts[:_STARTS]:
         if best.arena_bytes <= least:
@@ -142,8 +142,11 @@ def least_arena_bytes(problem: PackingProblem) -> int:
 _TRIES: Final = 60_000
 """The number of items to place, over all orders that are tried."""
 
-_MOVES: Final = 15_000
+_PLACED: Final = 15_000
 """The number of items to place over all tries to improve a packing."""
+
+_MOST_MOVES: Final = 150
+"""The number of tries to improve one packing: few items settle at once or never."""
 
 _STARTS: Final = 3
 """The number of packings to improve."""

@@ -124,18 +124,21 @@ class _FreeList:
         for place in range(bisect_left(self.free, (nbytes, 0)), len(self.free)):
             size, offset = self.free[place]
             begin = round_up(offset, self.alignment)
-            if begin + nbytes > offset + size:
+            if begin + nbytes > offset + size or self._is_above(begin + nbytes):
                 continue
             del self.free[place]
             self._add_free(offset, begin - offset)
             self._add_free(begin + nbytes, offset + size - begin - nbytes)
             return begin
         begin = round_up(self.nbytes, self.alignment)
-        if self.limit != UNLIMITED and begin + nbytes > self.limit and self.nbytes:
+        if self.nbytes and self._is_above(begin + nbytes):
             return -1
         self._add_free(self.nbytes, begin - self.nbytes)
         self.nbytes = begin + nbytes
         return begin
+
+    def _is_above(self, end: int) -> bool:
+        return self.limit != UNLIMITED and end > self.limit
 
     def _add_free(self, offset: int, nbytes: int) -> None:
         if not nbytes:

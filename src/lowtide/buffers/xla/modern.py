@@ -10,7 +10,7 @@ one allocation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from lowtide.analysis.computation_kind import ComputationKinds, computation_kinds
 from lowtide.analysis.hlo_alias import HloAliasAnalysis, HloBuffer, hlo_alias_analysis
@@ -52,6 +52,17 @@ def assign(
     names no value.
     """
     return _Assigner(module, ordering, options).run()
+
+
+class _Demand(NamedTuple):
+    """What decides where a buffer may go; `copied` are the operands that it is a copy of."""
+
+    values: tuple[HloValue, ...]
+    nbytes: int
+    colour: int
+    live_out: bool
+    hidden: bool
+    copied: list[HloValue]
 
 
 @final
@@ -212,15 +223,27 @@ class _Assigner:
 
     def _reuse(self, buffer: HloBuffer) -> bool:
         """Put a buffer where an operand lies, or into the newest allocation that takes it."""
-        colour = self._colour(buffer)
+        demand = self._demand(buffer)
         tried = list(self._operand_allocations(buffer))
         for allocation in (*tried, *reversed(self.candidates)):
-            if self._takes(allocation, buffer, colour):
+            if self._takes(allocation, demand):
                 for value in buffer.values:
                     self.table.put(value, allocation)
                     self.interference.add(allocation, value)
                 return True
         return False
+
+    def _demand(self, buffer: HloBuffer) -> _Demand:
+        hidden = self.options.must_not_live_out
+        copies = [x.instruction for x in buffer.values if x.instruction.opcode is Opcode.COPY]
+        return _Demand(
+            buffer.values,
+            buffer.nbytes,
+            self._colour(buffer),
+            buffer.live_out,
+            any(hidden(value.instruction, value.index) for value in buffer.values),
+            [x for copy in copies for x in self.alias.dataflow.defined_by(copy.operands[0])],
+        )
 
     def _operand_allocations(self, buffer: HloBuffer) -> Iterator[OpenAllocation[HloValue]]:
         for value in buffer.values:
@@ -232,30 +255,19 @@ class _Assigner:
                     if allocation is not None:
                         yield allocation
 
-    def _takes(self, allocation: OpenAllocation[HloValue], buffer: HloBuffer, colour: int) -> bool:
-        nbytes, options = buffer.nbytes, self.options
-        if not options.can_use_allocation(colour, allocation.colour):
+    def _takes(self, allocation: OpenAllocation[HloValue], demand: _Demand) -> bool:
+        nbytes = allocation.nbytes
+        if demand.nbytes > nbytes or (demand.live_out and demand.nbytes != nbytes):
             return False
-        if nbytes > allocation.nbytes or not allocation.is_reusable:
+        if not self.options.can_use_allocation(demand.colour, allocation.colour):
             return False
-        if nbytes != allocation.nbytes and buffer.live_out:
+        if not allocation.is_reusable:
             return False
-        if allocation.live_out or any(x.live_out for x in allocation.offsets):
-            hidden = options.must_not_live_out
-            if any(hidden(value.instruction, value.index) for value in buffer.values):
-                return False
-        if self._copies_from(allocation, buffer):
+        if demand.hidden and any(x.live_out for x in allocation.offsets):
             return False
-        return self.interference.allows(allocation, buffer.values)
-
-    def _copies_from(self, allocation: OpenAllocation[HloValue], buffer: HloBuffer) -> bool:
-        """Whether one of the values is a copy of one in the allocation."""
-        return any(
-            operand in allocation.offsets
-            for value in buffer.values
-            if value.instruction.opcode is Opcode.COPY
-            for operand in self.alias.dataflow.defined_by(value.instruction.operands[0])
-        )
+        if any(x in allocation.offsets for x in demand.copied):
+            return False
+        return self.interference.allows(allocation, demand.values)
 
     # -- what was put off, and presets ---------------------------------------------------------
 
