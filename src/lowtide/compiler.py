@@ -163,6 +163,7 @@ def _report(laid_out: _LaidOut) -> MemoryReport:
         _constant_bytes(flows),
         called,
         possible_donations(module, laid_out.aliases),
+        laid_out.copies.copies,
         clock.seconds,
         caveats(module, ranges, left_out, was_scheduled=laid_out.was_scheduled),
     )

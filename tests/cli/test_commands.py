@@ -27,7 +27,7 @@ from lowtide.report.xla.buffer_assignment import buffer_assignment_text
 MEMORY_KEYS = {
     "schema", "module", "instructions", "argument_bytes", "output_bytes", "alias_bytes",
     "constant_bytes", "temp_bytes", "scratch_bytes", "total_bytes", "ladder", "peak",
-    "computations", "seconds", "caveats",
+    "computations", "copies", "loops", "donations_asked", "seconds", "caveats",
 }  # fmt: skip
 LADDER_KEYS = {"bound_bytes", "live_bytes", "arena_bytes", "optimal"}
 OFFSET_KEYS = {

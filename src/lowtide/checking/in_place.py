@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from lowtide.checking.storage_order import same_places
-from lowtide.ir import Instruction, Opcode, ShapeIndex
+from lowtide.ir import Instruction, Opcode, Shape, ShapeIndex
 from lowtide.ir.attributes import (
     Aliasing,
     CollectivePermute,
@@ -27,10 +27,22 @@ def in_place_pairs(instruction: Instruction) -> tuple[Pair, ...]:
         return ()
     found = []
     for operand, index, output in dict.fromkeys(rule(instruction)):
-        source = instruction.operands[operand].shape.at(index)
-        if same_places(source, instruction.shape.at(output)):
+        source, result = instruction.operands[operand].shape.at(index), instruction.shape.at(output)
+        if same_places(source, result) or _only_renames(instruction, source, result):
             found.append((operand, index, output))
     return tuple(found)
+
+
+def _only_renames(instruction: Instruction, source: Shape, result: Shape) -> bool:
+    """Whether a pair of unequal shapes can lie in one place all the same.
+
+    Within a fusion, bitcasts around what is written name the same bytes anew; a custom call has
+    said that it works so.
+    """
+    return instruction.opcode in _RENAMING and source.nbytes == result.nbytes
+
+
+_RENAMING: Final = frozenset({Opcode.CUSTOM_CALL, Opcode.FUSION})
 
 
 def _only(number: int) -> Callable[[Instruction], Iterable[Pair]]:

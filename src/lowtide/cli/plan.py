@@ -12,7 +12,7 @@ import typer
 from lowtide.cli.arguments import JsonOption, ModuleArgument
 
 if TYPE_CHECKING:
-    from lowtide.compiler import Plan
+    from lowtide.client.assigners import AssignedPlan
     from lowtide.ir.buffer import AssignedValue, BufferAssignment
     from lowtide.report.drawing import Paint
 
@@ -30,6 +30,14 @@ def plan(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help=_OUTPUT_HELP),
     ] = None,
+    assigner: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Who gives out the memory: `arena`, or as XLA does it today, `xla`, or did it in "
+            "TensorFlow 1.14, `xla1.14`.",
+        ),
+    ] = "arena",
     limit: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many of the largest values to list.")
     ] = 12,
@@ -37,19 +45,20 @@ def plan(
     """Give every value its place in memory.
 
     The plan has one arena for outputs and temporaries; a value that overwrites a donated argument
-    lies in that. With --json it is the document of `explain --json` with `allocations` and the
+    lies in that. Plans of the other assigners, for the same order and copies, show what that saves;
+    they have an allocation for each output. With --json it is the document of `explain --json` with `allocations` and the
     `offsets` of all values; with -o the module that was planned stands in it too.
     """
-    from lowtide import compiler
     from lowtide.cli import console
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
+    from lowtide.client.assigners import plan_with
     from lowtide.options import display_for
 
     _refuse_graph(module)
     found = load(module)
     with progress(f"planning {found.module.name}"):
-        planned = compiler.plan(found.module)
+        planned = plan_with(found.module, assigner)
     if output is not None:
         console.write_file(output, lambda stream: stream.write(_file(planned, output)))
     if json:
@@ -70,15 +79,16 @@ def _refuse_graph(path: str) -> None:
 # -- files -------------------------------------------------------------------------------------
 
 
-def _document(planned: Plan) -> dict[str, object]:
+def _document(planned: AssignedPlan) -> dict[str, object]:
     from lowtide.report.plan_document import plan_document
 
     document = {**planned.report.to_json(), **plan_document(planned.assignment)}
     document["budget"] = None
+    document["assigner"] = planned.assigner
     return document
 
 
-def _file(planned: Plan, path: Path) -> bytes:
+def _file(planned: AssignedPlan, path: Path) -> bytes:
     """Return what a file of that name holds."""
     suffix = path.suffix.lower()
     if suffix == ".pb":
@@ -99,7 +109,7 @@ def _file(planned: Plan, path: Path) -> bytes:
 # -- text --------------------------------------------------------------------------------------
 
 
-def _screen(planned: Plan, limit: int, width: int, *, color: bool) -> list[str]:
+def _screen(planned: AssignedPlan, limit: int, width: int, *, color: bool) -> list[str]:
     """The headline of explain, and the table of the largest values in the arena."""
     from lowtide.report.drawing import Paint
     from lowtide.report.text import headline
@@ -107,12 +117,24 @@ def _screen(planned: Plan, limit: int, width: int, *, color: bool) -> list[str]:
     paint = Paint(color=color)
     lines = [*headline(planned.report, width=width, color=color), ""]
     rows = list(_arena_values(planned.assignment))
-    lines.append(
-        f"The arena holds {len(rows):,} values; {planned.assignment.kept_bytes:,} bytes of it are "
-        "the outputs."
-    )
+    lines += _arena_lines(planned, len(rows))
     rows.sort(key=lambda x: (-x[1].place.nbytes, x[1].place.offset, x[0]))
     return lines + _table(rows[:limit], len(rows), width, paint)
+
+
+def _arena_lines(planned: AssignedPlan, count: int) -> list[str]:
+    """What is in the arena and what is not, and how that compares with our own plan."""
+    from lowtide.client.assigners import ARENA
+
+    if planned.assigner == ARENA:
+        kept = planned.assignment.kept_bytes
+        return [f"The arena holds {count:,} values; {kept:,} bytes of it are the outputs."]
+    ladder = planned.report.ladder
+    return [
+        f"Temporaries are {count:,} values; outputs have allocations of their own.",
+        f"Beyond the arguments {planned.assigner} takes {ladder.arena_bytes:,} bytes, "
+        f"{ARENA} {planned.own_arena_bytes:,} for the same order.",
+    ]
 
 
 def _arena_values(assignment: BufferAssignment) -> Iterator[tuple[str, AssignedValue]]:

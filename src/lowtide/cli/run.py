@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lowtide.frontend.files import ModuleInput
     from lowtide.ir import Module
     from lowtide.ir.buffer import BufferAssignment
+    from lowtide.ir.schedule import PartialOrder
 
 _ROWS = 40
 
@@ -54,6 +55,14 @@ def run(
             help="The plan for --arena, which it implies: of `lowtide plan -o`, or XLA's own.",
         ),
     ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --arena, which it implies: let instructions overlap in time, at random, as "
+            "far as this order allows: sequential, launch (GPU streams), or dependency.",
+        ),
+    ] = None,
     repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Run N times.")] = 1,
     json: JsonOption = False,
 ) -> None:
@@ -63,7 +72,8 @@ def run(
     Parameters that are tuples take one argument per leaf, depth first. Without --inputs, arguments
     come from the snapshot, or are generated: integers 0 to 3, booleans, floating point numbers from
     -1 to 1. With --arena each value lies where the plan puts it, and the results have to be the
-    evaluator's, bit for bit; --sanitize names a value that is overwritten while it is needed.
+    evaluator's, bit for bit; --sanitize names a value that is overwritten while it is needed. With --order the plan
+    is made for instructions that overlap in time; --seed chooses how they do.
     """
     from lowtide.cli import console
     from lowtide.cli.modules import load
@@ -74,8 +84,9 @@ def run(
     _note_elided(found.module)
     arguments, origin = _arguments(found, inputs, seed)
     with progress(f"running {found.module.name}"):
-        if arena or sanitize or plan is not None:
-            runs = _runs_in_arena(found.module, arguments, seed or 0, repeat, plan, sanitize)
+        if arena or sanitize or plan is not None or order is not None:
+            target = _target(found.module, plan, order)
+            runs = _runs_in_arena(target, arguments, seed or 0, repeat, sanitize=sanitize)
         else:
             runs = _runs(found.module, arguments, seed or 0, repeat)
     results = _results(found.module, runs.result)
@@ -121,12 +132,16 @@ def _arguments(found: ModuleInput, inputs: Path | None, seed: int | None) -> tup
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """The result, the wall time of each run, and the bytes of the arena, None without one."""
+    """The result, the wall time of each run, and the bytes of the arena, None without one.
+
+    `order` names what is fixed of the order of the instructions, where they overlapped.
+    """
 
     result: Any
     seconds: list[float]
     arena_bytes: int | None = None
     sanitized: bool = False
+    order: str | None = None
 
 
 def _runs(module: Module, arguments: Any, seed: int, repeat: int) -> _Runs:
@@ -141,28 +156,58 @@ def _runs(module: Module, arguments: Any, seed: int, repeat: int) -> _Runs:
     return _Runs(result, seconds)
 
 
-def _runs_in_arena(
-    module: Module, arguments: Any, seed: int, repeat: int, plan: Path | None, sanitize: bool
-) -> _Runs:
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A module to run inside a plan, and the order that instructions keep, None for one of all."""
+
+    module: Module
+    assignment: BufferAssignment
+    arena_bytes: int
+    order: PartialOrder | None = None
+    order_name: str | None = None
+
+
+def _target(module: Module, plan: Path | None, order: str | None) -> _Target:
     from lowtide import compiler
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.client.assigners import plan_for_order
+
+    if order is None:
+        if plan is None:
+            planned = compiler.plan(module)
+            module, assignment = planned.module, planned.assignment
+        else:
+            module, assignment = _plan_in(plan, module)
+        return _Target(module, assignment, assignment.arena_bytes)
+    if plan is not None:
+        raise UsageError("--order makes a plan of its own; leave out --plan")
+    made = plan_for_order(module, order)
+    return _Target(made.module, made.assignment, made.needed_bytes, made.order, order)
+
+
+def _runs_in_arena(
+    target: _Target, arguments: Any, seed: int, repeat: int, *, sanitize: bool
+) -> _Runs:
     from lowtide.cli.exit_codes import VerificationError
     from lowtide.client.arena import run_planned
     from lowtide.evaluator.in_arena import ArenaError
 
-    if plan is None:
-        planned = compiler.plan(module)
-        module, assignment = planned.module, planned.assignment
-    else:
-        module, assignment = _plan_in(plan, module)
     try:
         runs = [
-            run_planned(module, arguments, assignment, sanitize=sanitize, seed=seed)
+            run_planned(
+                target.module,
+                arguments,
+                target.assignment,
+                order=target.order,
+                sanitize=sanitize,
+                seed=seed,
+            )
             for _ in range(repeat)
         ]
     except ArenaError as error:
         raise VerificationError(str(error)) from None
     seconds = [run.seconds for run in runs]
-    return _Runs(runs[0].result, seconds, assignment.arena_bytes, sanitize)
+    return _Runs(runs[0].result, seconds, target.arena_bytes, sanitize, target.order_name)
 
 
 def _plan_in(plan: Path, module: Module) -> tuple[Module, BufferAssignment]:
@@ -202,9 +247,10 @@ def _headline(module: Module, origin: str, count: int, runs: _Runs) -> str:
     if runs.arena_bytes is None:
         return f"{line}reference evaluator, arguments: {origin}"
     checked = ", each byte read was checked" if runs.sanitized else ""
+    overlapping = "" if runs.order is None else f", overlapping as {runs.order} allows"
     return (
         f"{line}inside an arena of {runs.arena_bytes:,} bytes, arguments: {origin}\n"
-        f"equal to the reference evaluator bit for bit{checked}"
+        f"equal to the reference evaluator bit for bit{checked}{overlapping}"
     )
 
 
@@ -215,7 +261,11 @@ def _time(seconds: list[float]) -> str:
 
 
 def _document(module: Module, origin: str, results: list[Output], runs: _Runs) -> dict[str, object]:
-    arena = {"arena_bytes": runs.arena_bytes, "sanitized": runs.sanitized}
+    arena = {
+        "arena_bytes": runs.arena_bytes,
+        "sanitized": runs.sanitized,
+        "order": runs.order,
+    }
     return {
         "schema": "lowtide.run/1",
         "module": module.name,

@@ -56,7 +56,7 @@ def explain_plan(
     best = compiler.plan(unordered)
     if best.report.ladder.arena_bytes > same.report.ladder.arena_bytes:
         best = same
-    memory = _memory(module, assignment, profile, flat, same.report, perf_counter() - start)
+    memory = plan_memory(module, assignment, profile, flat, same.report, perf_counter() - start)
     alternatives = _alternatives(memory, same.report, best.report, bare.report)
     if not (made_by_xla_cpu and compile_again and jax_is_installed()):
         compile_with = None
@@ -80,7 +80,7 @@ def explain_plan(
 # -- the figures of the plan -------------------------------------------------------------------
 
 
-def _memory(
+def plan_memory(
     module: Module,
     assignment: BufferAssignment,
     profile: PlanProfile,
@@ -88,7 +88,10 @@ def _memory(
     same: MemoryReport,
     seconds: float,
 ) -> MemoryReport:
-    """The figures of the plan; loops and caveats are those of our own plan in the same order."""
+    """Return the figures of a plan of a scheduled module.
+
+    Loops and caveats are those of `same`, our own plan in the same order.
+    """
     outputs = sum([shape.nbytes for _, shape in module.entry.root.shape.leaves()])
     arena = assignment.temp_bytes + outputs - profile.alias_bytes
     live = min(profile.live_bytes, arena)

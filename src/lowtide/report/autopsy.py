@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lowtide.report.memory import Json, MemoryReport
+from lowtide.report.memory import MemoryReport
+from lowtide.report.schema import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Protocol
 from lowtide.analysis.call_graph import CallRole, call_sites, executed_computations, while_body
 from lowtide.analysis.colocation import WishKind
 from lowtide.ir import Computation, Instruction, Module, Opcode, SourceLocation
-from lowtide.report.json import Json, source_json
+from lowtide.report.schema import Json, source_json
 
 
 class Reason(Protocol):

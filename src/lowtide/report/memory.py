@@ -15,10 +15,11 @@ from lowtide.analysis.flat_schedule import FlatSchedule, Values
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.ir import Instruction, Module, Opcode, SourceLocation
 from lowtide.ir.attributes import Parameter
+from lowtide.report.copies import Inserted, LoopCopies, NeededCopy, loop_copies, needed_copies
+from lowtide.report.donations import DonationOutcome, donation_outcomes
+from lowtide.report.schema import Json, source_json
 
 SCHEMA: Final = "lowtide.memory/1"
-
-Json = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class PeakBuffer:
             "bytes": self.nbytes,
             "instruction": self.instruction,
             "op_name": self.op_name,
-            "source": _source_json(self.source),
+            "source": source_json(self.source),
             "live": list(self.live),
         }
 
@@ -164,12 +165,34 @@ class DonationSaving:
 
 
 @dataclass(frozen=True, slots=True)
+class Execution:
+    """What running the module as planned takes besides memory: copies, largest first.
+
+    `loops` says which loops keep their state in its place, `donations_asked` what became of the
+    donations that the module asks for.
+    """
+
+    copies: tuple[NeededCopy, ...]
+    loops: tuple[LoopCopies, ...]
+    donations_asked: tuple[DonationOutcome, ...]
+
+    def to_json(self) -> Json:
+        """Return the schema's `copies`, `loops` and `donations_asked`."""
+        return {
+            "copies": [x.to_json() for x in self.copies],
+            "loops": [x.to_json() for x in self.loops],
+            "donations_asked": [x.to_json() for x in self.donations_asked],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryReport:
     """All that is known about the memory of a module in one order; sizes in bytes.
 
     `total_bytes` is arguments, outputs that overwrite none, constants and temporaries.
     `temp_bytes` includes `scratch_bytes`. In this order, no offsets make the arena smaller than
-    `least_arena_bytes`. `seconds` are wall times by stage.
+    `least_arena_bytes`. `seconds` are wall times by stage. `execution` is None in the report on a
+    plan that another one made.
     """
 
     module: str
@@ -188,6 +211,7 @@ class MemoryReport:
     donations: tuple[DonationSaving, ...]
     seconds: Mapping[str, float]
     caveats: tuple[str, ...]
+    execution: Execution | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -220,6 +244,7 @@ class MemoryReport:
                 "buffers": [buffer.to_json() for buffer in self.peak.buffers],
             },
             "computations": [x.to_json() for x in self.computations],
+            **({} if self.execution is None else self.execution.to_json()),
             "seconds": dict(self.seconds),
             "caveats": list(self.caveats),
         }
@@ -234,10 +259,14 @@ def memory_report(
     constant_bytes: int,
     computations: Sequence[ComputationMemory],
     donations: Sequence[Donation],
+    inserted: Sequence[Inserted],
     seconds: Mapping[str, float],
     caveats: Sequence[str],
 ) -> MemoryReport:
-    """Return the report of a module whose entry has the live ranges `ranges`."""
+    """Return the report of a module whose entry has the live ranges `ranges`.
+
+    `inserted` are the copies that were put into it.
+    """
     values = ranges.flat.values
     return MemoryReport(
         module=module.name,
@@ -256,7 +285,13 @@ def memory_report(
         donations=donation_savings(donations),
         seconds=seconds,
         caveats=tuple(caveats),
+        execution=_execution(module, inserted),
     )
+
+
+def _execution(module: Module, inserted: Sequence[Inserted]) -> Execution:
+    copies = needed_copies(module, inserted)
+    return Execution(copies, loop_copies(module, copies), donation_outcomes(module, copies))
 
 
 # -- the peak ----------------------------------------------------------------------------------
@@ -367,12 +402,6 @@ def _kind(ranges: LiveRanges, buffer: int) -> str:
     if ranges.colocation.argument[buffer] >= 0:
         return "argument"
     return "output" if ranges.colocation.output[buffer] >= 0 else "temporary"
-
-
-def _source_json(source: SourceLocation | None) -> Json | None:
-    if source is None:
-        return None
-    return {"file": source.file, "line": source.line, "function": source.function}
 
 
 # -- donation ----------------------------------------------------------------------------------

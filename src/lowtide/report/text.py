@@ -6,7 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from lowtide.report.drawing import Paint, bar, elide
+from lowtide.report.copies import NeededCopy
+from lowtide.report.donations import Verdict
+from lowtide.report.drawing import ELLIPSIS, Paint, bar, elide, elide_end
 from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport
 from lowtide.report.peak_table import peak_table, place_text, step_text
 from lowtide.report.units import Unit, unit_for
@@ -17,7 +19,8 @@ WIDTH: Final = 100
 _LEAST_ROWS: Final = 4
 _ROWS_AROUND: Final = 3
 """The lines of the table that are no rows of it: two above, and one for what is smaller."""
-_NOTE_LINES: Final = 3
+_FOOTS: Final = ((3, 2), (2, 2), (1, 2), (0, 2), (0, 1))
+"""How many lines caveats, and each sentence on copies, may have; the first that leaves room."""
 _BAR_WIDTH: Final = 38
 _LEAST_BAR: Final = 8
 _LOOPS: Final = "In loop bodies"
@@ -35,9 +38,9 @@ def explain_text(
     screen = Screen(report, width, Paint(color=color))
     head = [*screen.title(), "", *screen.split(), "", *screen.ladder(), ""]
     if limit is not None:
-        return "\n".join([*head, *screen.peak(limit), *screen.foot(_NOTE_LINES)])
-    for note_lines in range(_NOTE_LINES, -1, -1):
-        foot = screen.foot(note_lines)
+        return "\n".join([*head, *screen.peak(limit), *screen.foot(*_FOOTS[0])])
+    for note_lines, copy_lines in _FOOTS:
+        foot = screen.foot(note_lines, copy_lines)
         rows = max(1, LINES - len(head) - len(foot) - _ROWS_AROUND)
         if rows >= _LEAST_ROWS:
             break
@@ -131,9 +134,11 @@ class Screen:
         lines = [f"{figures}     {self.paint(role, judgement)}"]
         if len(figures) + 5 + len(judgement) > self.width:
             lines = [figures, f"  {self.paint(role, judgement)}"]
-        donation = self._donation()
+        donation, refused = self._donation(), self._refused_donation()
         if donation:
             lines.append(f"  {self.paint('good', donation)}")
+        if refused:
+            lines.append(f"  {self.paint('warn', elide_end(refused, self.width - 2))}")
         return lines
 
     def _donation(self) -> str:
@@ -150,6 +155,20 @@ class Screen:
         if len(names) > 3:
             listed.append(f"{len(names) - 3} more")
         return f"donating {_and(listed)} saves up to {self.unit.text(total)}"
+
+    def _refused_donation(self) -> str:
+        """Which of the arguments that are donated is not overwritten in place, and why."""
+        execution = self.report.execution
+        asked = () if execution is None else execution.donations_asked
+        refused = [x for x in asked if x.verdict is not Verdict.IN_PLACE]
+        if not refused:
+            return ""
+        worst = min(refused, key=lambda x: (x.verdict is Verdict.COPIED, -x.asked.nbytes))
+        others = f" ({len(refused) - 1} more)" if len(refused) > 1 else ""
+        name = elide(worst.name, 20)
+        if worst.verdict is Verdict.COPIED:
+            return f"{name} is overwritten by a copy{others}: {worst.reason}"
+        return f"donating {name} has no effect{others}: {worst.reason}"
 
     # -- the peak --------------------------------------------------------------------------------
 
@@ -175,9 +194,9 @@ class Screen:
 
     # -- the foot --------------------------------------------------------------------------------
 
-    def foot(self, note_lines: int) -> list[str]:
-        """What loops need, what is not counted, and how long it took."""
-        lines = self._loops()
+    def foot(self, note_lines: int, copy_lines: int) -> list[str]:
+        """What loops need, what is copied, what is not counted, and how long it took."""
+        lines = [*self._loops(), *self._loop_copy(copy_lines), *self._other_copies(copy_lines)]
         times = f"{_NOT_COUNTED} {_times(self.report)}"
         last = [times] if len(times) <= self.width else [_NOT_COUNTED, _times(self.report)]
         notes = self._notes(note_lines)
@@ -191,9 +210,51 @@ class Screen:
         unit = unit_for(loops[0].ladder.arena_bytes)
         text = f"{_LOOPS}: {self._loop(loops[0], unit)}"
         if len(loops) == 1:
-            return [f"{text}."]
-        more = f"; {len(loops) - 1} more, at most {unit.text(loops[1].ladder.arena_bytes)}."
-        return [text + more] if len(text + more) <= self.width else [f"{text}.", more[2:]]
+            return self._in_lines(text, *self._in_place("carried in place"))
+        more = f"{len(loops) - 1} more, at most {unit.text(loops[1].ladder.arena_bytes)}"
+        return self._in_lines(text, more, *self._in_place("all carried in place"))
+
+    def _in_place(self, words: str) -> list[str]:
+        """These words, where no copy of what a loop carries is needed."""
+        execution = self.report.execution
+        loops = () if execution is None else execution.loops
+        if not loops or not all(x.in_place for x in loops):
+            return []
+        own = sum([x.own_bytes for x in loops])
+        return [f"{words} but for its own copies of {unit_for(own).text(own)}" if own else words]
+
+    def _in_lines(self, text: str, *parts: str) -> list[str]:
+        """A sentence on one line, or two where it is longer."""
+        sentence = "; ".join([text, *parts])
+        if len(sentence) < self.width or not parts:
+            return [f"{sentence}."]
+        return [f"{text};", f"{'; '.join(parts)}."]
+
+    def _loop_copy(self, most: int) -> list[str]:
+        """The largest copy that a loop makes each iteration, why, and how much the others are."""
+        execution = self.report.execution
+        copies = () if execution is None else execution.copies
+        found = [x for x in copies if x.loops and x.is_large]
+        return self._largest("Copied each iteration", found, most)
+
+    def _other_copies(self, most: int) -> list[str]:
+        """The largest copy outside of loops, why, and how much the others are."""
+        execution = self.report.execution
+        copies = () if execution is None else execution.copies
+        found = [x for x in copies if not x.loops and self.unit.is_visible(x.nbytes)]
+        return self._largest("Copied once", found, most)
+
+    def _largest(self, when: str, copies: Sequence[NeededCopy], most: int) -> list[str]:
+        if not copies:
+            return []
+        unit = unit_for(copies[0].nbytes)
+        what = f"{when}: {unit.text(sum([x.nbytes for x in copies]))}"
+        if len(copies) > 1:
+            what += f" in {len(copies):,} arrays, the largest"
+            what += f" {unit.text(copies[0].nbytes)}"
+        text = f"{what}: {copies[0].reason.text()}."
+        lines = textwrap.wrap(text, self.width, max_lines=most, placeholder=ELLIPSIS)
+        return [elide_end(line, self.width) for line in lines]
 
     def _loop(self, loop: ComputationMemory, unit: Unit) -> str:
         name = elide(loop.caller.name, 20)

@@ -1,0 +1,82 @@
+"""What became of the donations that a module asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lowtide.analysis.colocation import WishKind
+from lowtide.analysis.donation import AskedDonation, asked_donations
+from lowtide.ir import Instruction, Module, Opcode, ShapeIndex
+from lowtide.ir.attributes import GetTupleElement
+from lowtide.report.copies import NeededCopy
+from lowtide.report.schema import Json
+
+
+class Verdict(StrEnum):
+    """What became of a donation."""
+
+    IN_PLACE = "in place"
+    """The output is computed where the argument lies."""
+    COPIED = "copied"
+    """The output ends up there, by a copy."""
+    NO_EFFECT = "no effect"
+    """No output overwrites the argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class DonationOutcome:
+    """What became of one donation that the module asks for, and unless it is in place, why."""
+
+    asked: AskedDonation
+    verdict: Verdict
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """What the program calls the argument."""
+        return self.asked.instruction.metadata.op_name or self.asked.instruction.name
+
+    def to_json(self) -> Json:
+        """Return the entry of the schema's `donations_asked`."""
+        output = self.asked.output
+        return {
+            "parameter": self.asked.parameter,
+            "index": list(self.asked.index),
+            "name": self.name,
+            "bytes": self.asked.nbytes,
+            "output": None if output is None else list(output),
+            "verdict": self.verdict.value,
+            "reason": self.reason,
+        }
+
+
+def donation_outcomes(module: Module, copies: Iterable[NeededCopy]) -> tuple[DonationOutcome, ...]:
+    """Return what became of the module's alias table and donated buffers, in this order.
+
+    `copies` are those that were put into the module.
+    """
+    reasons = {x.copy: x.reason.text() for x in copies if x.reason.kind is WishKind.ALIAS}
+    return tuple([_outcome(module, asked, reasons) for asked in asked_donations(module)])
+
+
+def _outcome(
+    module: Module, asked: AskedDonation, reasons: dict[Instruction, str]
+) -> DonationOutcome:
+    if asked.pair is None or asked.output is None:
+        return DonationOutcome(asked, Verdict.NO_EFFECT, asked.reason)
+    reason = reasons.get(_maker(module.entry.root, asked.output), "")
+    return DonationOutcome(asked, Verdict.COPIED if reason else Verdict.IN_PLACE, reason)
+
+
+def _maker(instruction: Instruction, index: ShapeIndex) -> Instruction:
+    """The instruction that makes an element, seen through tuples and their elements."""
+    while True:
+        if instruction.opcode is Opcode.TUPLE and index:
+            instruction, index = instruction.operands[index[0]], index[1:]
+        elif instruction.opcode is Opcode.GET_TUPLE_ELEMENT:
+            index = (instruction.attributes_as(GetTupleElement).index, *index)
+            instruction = instruction.operands[0]
+        else:
+            return instruction
