@@ -25,7 +25,7 @@ from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.report.caveats import caveats
 from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, memory_report
-from lowtide.scheduling.module_scheduler import schedule_module
+from lowtide.scheduling.module_scheduler import schedule_candidates, schedule_module
 
 STAGES: Final = ("input",)
 """How far a module can be taken before its memory is planned."""
@@ -108,16 +108,32 @@ def _lay_out(module: Module, stage: str) -> _LaidOut:
     with clock.stage("copies"):
         copies = insert_copies(module)
         flows = dataflow(module.entry)
-    with clock.stage("schedule"):
-        module.schedule = schedule_module(flows, module.entry, pairs)
+    module.schedule = _schedule(module, flows, pairs, clock)
     ranges, packed = _pack(module, flows, pairs, clock)
     return _LaidOut(was_scheduled, module, copies, flows, bounds, pairs, ranges, packed, clock)
+
+
+def _schedule(module: Module, flows: Dataflow, pairs: tuple[Alias, ...], clock: _Clock) -> Schedule:
+    """The order in which least is live at once in the program as a whole."""
+    with clock.stage("schedule"):
+        candidates = schedule_candidates(flows, module.entry, pairs)
+    if len(candidates) == 1:
+        return candidates[0]
+    with clock.stage("liveness"):
+        return min(
+            candidates,
+            key=lambda order: (
+                live_ranges(
+                    module.entry, order.sequences, flows, pairs, owns_results=True
+                ).live_bytes
+            ),
+        )
 
 
 def _pack(
     module: Module, flows: Dataflow, pairs: tuple[Alias, ...], clock: _Clock
 ) -> tuple[LiveRanges, PackedBuffers]:
-    """Live ranges and offsets: those of the smaller arena, if copies may stay where they are or not.
+    """Live ranges and offsets of the smaller arena: with copies that stay where they are, or not.
 
     Where they do, less is live at once, but what lies in one buffer is harder to pack.
     """
@@ -134,16 +150,17 @@ def _pack(
                 share_copies=share_copies,
             )
         with clock.stage("packing"):
-            packed = pack_buffers(ranges, thorough=False)
+            packed = pack_buffers(ranges)
         if best is None or packed.arena_bytes < best[1].arena_bytes:
             best = ranges, packed
-        if packed.arena_bytes <= ranges.live_bytes:
+        if packed.arena_bytes <= ranges.live_bytes or not ranges.flat.shares_copies:
             break
     assert best is not None
     ranges, packed = best
     if packed.arena_bytes > ranges.live_bytes:
         with clock.stage("packing"):
-            packed = pack_buffers(ranges)
+            found = pack_buffers(ranges, thorough=True)
+        packed = min(packed, found, key=lambda x: x.arena_bytes)
     return ranges, packed
 
 
@@ -245,7 +262,7 @@ def _called_computation(
     pairs = body_aliases(flows[computation]) if role is CallRole.BODY else ()
     assert module.schedule is not None
     ranges = live_ranges(computation, module.schedule.sequences, flows, pairs)
-    arena = pack_buffers(ranges, thorough=False).arena_bytes
+    arena = pack_buffers(ranges).arena_bytes
     return ComputationMemory(
         computation.name,
         role.value,

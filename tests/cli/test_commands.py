@@ -27,9 +27,12 @@ from lowtide.report.xla.buffer_assignment import buffer_assignment_text
 MEMORY_KEYS = {
     "schema", "module", "instructions", "argument_bytes", "output_bytes", "alias_bytes",
     "constant_bytes", "temp_bytes", "scratch_bytes", "total_bytes", "ladder", "peak",
-    "computations", "copies", "loops", "donations_asked", "seconds", "caveats",
+    "computations", "seconds", "caveats",
 }  # fmt: skip
+EXECUTION_KEYS = {"copies", "loops", "donations_asked"}
+"""What only reports on plans of our own have."""
 LADDER_KEYS = {"bound_bytes", "live_bytes", "arena_bytes", "optimal"}
+PLAN_KEYS = {"allocations", "offsets", "kept_bytes", "budget", "assigner"}
 OFFSET_KEYS = {
     "name", "instruction", "index", "call_site", "call_path", "allocation", "offset", "bytes",
     "buffer", "live",
@@ -63,7 +66,7 @@ def check_memory_document(document: dict) -> None:
 def test_explain_json(lowtide):
     assert lowtide("explain", EXAMPLES / "lstm.hlo.xz", "--json") == 0
     document = json.loads(lowtide.out)
-    assert set(document) == MEMORY_KEYS
+    assert set(document) == MEMORY_KEYS | EXECUTION_KEYS
     check_memory_document(document)
     assert document["computations"]
 
@@ -89,7 +92,7 @@ def test_plan_json_and_file(lowtide, tmp_path):
     written = json.loads(file.read_text())
     assert parse_hlo(written.pop("scheduled_module")).is_scheduled
     assert {**written, "seconds": 0} == {**document, "seconds": 0}
-    assert set(document) == MEMORY_KEYS | {"allocations", "offsets", "kept_bytes", "budget"}
+    assert set(document) == MEMORY_KEYS | EXECUTION_KEYS | PLAN_KEYS
     check_memory_document(document)
     sizes = {x["index"]: x["bytes"] for x in document["allocations"]}
     kinds = {x["index"]: x["kind"] for x in document["allocations"]}

@@ -252,7 +252,7 @@ def test_progress_shows_only_what_takes_long(monkeypatch):
 
 def test_files_appear_complete_or_not_at_all(tmp_path):
     path = tmp_path / "out.json"
-    console.write_text_file(path, "first")
+    console.write_file(path, lambda stream: stream.write(b"first\n"))
 
     def fail(stream):
         stream.write(b"half")
@@ -262,3 +262,23 @@ def test_files_appear_complete_or_not_at_all(tmp_path):
         console.write_file(path, fail)
     assert path.read_text() == "first\n"
     assert os.listdir(tmp_path) == ["out.json"]
+
+
+def test_a_pipe_stays_a_pipe_and_a_link_a_link(tmp_path):
+    pipe, link, target = (tmp_path / name for name in ("pipe", "link", "target"))
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    console.write_file(pipe, lambda stream: stream.write(b"some"))
+    assert os.read(reader, 9) == b"some"
+    os.close(reader)
+    assert pipe.is_fifo()
+    link.symlink_to(target)
+    console.write_file(link, lambda stream: stream.write(b"more"))
+    assert link.is_symlink()
+    assert target.read_bytes() == b"more"
+
+
+def test_what_cannot_be_written_is_named_as_the_user_named_it(lowtide, small, tmp_path):
+    for path in (tmp_path, tmp_path / "none" / "x.json"):
+        assert lowtide("plan", small, "-o", path) == 1
+        assert lowtide.err.startswith(f"error: {path}: ")

@@ -113,9 +113,9 @@ class _Asked:
     def _obstacle(self, parameter: _Leaf | None, output: _Leaf | None) -> str:
         """Why an output cannot overwrite a parameter; empty where it can."""
         if parameter is None:
-            return "the parameter is a tuple, of which only elements can be overwritten"
+            return "the argument is a tuple; only its elements can be overwritten"
         if output is None:
-            return "the output is a tuple, of which only elements can overwrite arguments"
+            return "the output is a tuple; only its elements can overwrite arguments"
         if parameter in self.output_of:
             return f"output {_braces(self.output_of[parameter].index)} overwrites the argument"
         if output in self.parameter_of:
@@ -197,7 +197,7 @@ def _unfit(leaf: _Leaf) -> bool:
 def _unfitness(shape: Shape) -> str:
     """Why no output can be found for an array; empty where one might be."""
     if shape.is_tuple:
-        return "the parameter is a tuple, of which only elements can be overwritten"
+        return "the argument is a tuple; only its elements can be overwritten"
     if not shape.nbytes:
         return "the argument has no bytes"
     return "the shape of the argument is dynamic" if shape.is_dynamic else ""

@@ -164,6 +164,12 @@ class FlatSchedule:
         """The number of positions."""
         return len(self.instructions)
 
+    @property
+    def shares_copies(self) -> bool:
+        """Whether a copy might stay where its operand was."""
+        opcodes = [self.instructions[position].opcode for _, _, position in self.shares]
+        return Opcode.COPY in opcodes
+
     def stretches_of(self, value: int) -> tuple[Stretch, ...]:
         """Return the first and last positions of each time in which a value is needed."""
         found = self.stretches.get(value)

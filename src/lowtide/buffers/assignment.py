@@ -61,12 +61,12 @@ class PackedBuffers:
         return self.arena_bytes - self.kept_bytes
 
 
-def pack_buffers(ranges: LiveRanges, *, thorough: bool = True) -> PackedBuffers:
+def pack_buffers(ranges: LiveRanges, *, thorough: bool = False) -> PackedBuffers:
     """Return offsets for the buffers of a program.
 
     Temporaries lie in the arena, also where outputs are not written yet, or in the storage of a
     donated argument after its last use. Outputs lie at the front of the arena, or where that makes
-    it larger, anywhere. Without `thorough`, fewer packings are tried.
+    it larger, anywhere. With `thorough` they lie anywhere, and more packings are tried.
     """
     regions = np.flatnonzero(np.array(ranges.colocation.argument, np.int64) >= 0)
     outputs = np.array(ranges.colocation.output, np.int64) >= 0
@@ -129,10 +129,11 @@ def _problem(ranges: LiveRanges, chosen: Int64Array, regions: Int64Array) -> Pac
 
 
 def _smallest(problem: PackingProblem, front: Int64Array, *, thorough: bool) -> Packing:
+    if thorough:
+        return thorough_fit(problem)
     packing = best_fit(replace(problem, fixed_offset=front))
     if packing.arena_bytes > least_arena_bytes(problem):
-        fit = thorough_fit if thorough else best_fit
-        packing = min(packing, fit(problem), key=_arena_bytes)
+        packing = min(packing, best_fit(problem), key=_arena_bytes)
     return packing
 
 

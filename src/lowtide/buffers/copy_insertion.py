@@ -11,14 +11,14 @@ overwrites it, wherever that closes no cycle; control edges then keep what was r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from lowtide.analysis.colocation import Refusal, Sharing, WishKind, wishes
+from lowtide.analysis.colocation import Refusal, Sharing, Wish, WishKind, wishes
 from lowtide.analysis.dataflow import Dataflow, dataflow
 from lowtide.analysis.donation import aliases
-from lowtide.analysis.flat_schedule import FlatSchedule, Loop, Selection, flatten
+from lowtide.analysis.flat_schedule import FlatSchedule, Loop, flatten
 from lowtide.analysis.topological_order import Edge, TopologicalOrder
 from lowtide.analysis.write_constraints import WriteConstraints
 from lowtide.buffers.copy_reason import CopyReason, reason_for
@@ -92,8 +92,16 @@ class _Insertion:
         pairs = self._aliases()
         sharing = Sharing(flat)
         sharing.claim(pairs, owns_results=True)
-        sharing.grant(wishes(flat, pairs))
+        sharing.grant(self._wishes(flat))
         return sharing
+
+    def _wishes(self, flat: FlatSchedule) -> list[Wish]:
+        """What has to share a buffer; first what copies were made for, so that these settle it."""
+        maker = flat.values.maker
+        return sorted(
+            wishes(flat, self._aliases()),
+            key=lambda wish: self.copied.isdisjoint((maker[wish.before], maker[wish.after])),
+        )
 
     def _aliases(self) -> list[tuple[int, int]]:
         return [(alias.output, alias.parameter) for alias in aliases(self.module)]
@@ -108,7 +116,7 @@ class _Insertion:
             return None, self._flatten(flows, self.module.schedule.sequences)
         orders = {computation: TopologicalOrder(computation) for computation in flows}
         flat = self._flatten(flows, {x: order.sequence() for x, order in orders.items()})
-        arrange_writes(flat, wishes(flat, self._aliases()), orders)
+        arrange_writes(flat, self._wishes(flat), orders)
         return orders, self._flatten(flows, {x: order.sequence() for x, order in orders.items()})
 
     def _pin(
@@ -136,50 +144,28 @@ class _Insertion:
     # -- copies --------------------------------------------------------------------------------
 
     def _copy(self, flat: FlatSchedule, refusals: Sequence[Refusal]) -> None:
-        roots: dict[Computation, dict[int, Refusal]] = {}
-        operands: dict[tuple[Instruction, int], dict[int, Refusal]] = {}
-        for refusal in [y for x in refusals for y in self._in_the_way(flat, x)]:
-            place, leaf = self._place(flat, refusal)
-            if isinstance(place, Computation):
-                roots.setdefault(place, {}).setdefault(leaf, refusal)
-            else:
-                operands.setdefault(place, {}).setdefault(leaf, refusal)
-        editor = Editor(self.module)
         names = [
             "{" + ",".join(map(str, x)) + "}" for x, _ in self.module.entry.root.shape.leaves()
         ]
+        roots: dict[Computation, dict[int, CopyReason]] = {}
+        operands: dict[tuple[Instruction, int], dict[int, CopyReason]] = {}
+        for refusal in refusals:
+            place, leaf = self._place(flat, refusal)
+            reason = reason_for(flat, refusal, names)
+            if isinstance(place, Computation):
+                roots.setdefault(place, {}).setdefault(leaf, reason)
+            else:
+                operands.setdefault(place, {}).setdefault(leaf, reason)
+        editor = Editor(self.module)
         for (user, operand), wanted in operands.items():
-            made = editor.copy_operand_leaves(user, operand, wanted)
-            self._note(flat, names, made, wanted)
+            self._note(editor.copy_operand_leaves(user, operand, wanted), wanted)
         for computation, wanted in roots.items():
-            made = editor.copy_root_leaves(computation, wanted)
-            self._note(flat, names, made, wanted)
+            self._note(editor.copy_root_leaves(computation, wanted), wanted)
         editor.finish()
 
-    def _in_the_way(self, flat: FlatSchedule, refusal: Refusal) -> list[Refusal]:
-        """What to copy: where a branch returns a copy already, what the other branches return."""
-        wish = refusal.wish
-        copied = self.copied
-        if wish.kind is not WishKind.BRANCH or flat.values.maker[wish.before] not in copied:
-            return [refusal]
-        join = flat.joins[wish.number]
-        assert isinstance(join, Selection)
-        others = []
-        for branch, returned in enumerate(join.returned):
-            value = returned[wish.part]
-            if flat.values.maker[value] not in copied:
-                others.append(replace(refusal, wish=replace(wish, before=value, branch=branch)))
-        return others or [refusal]
-
-    def _note(
-        self,
-        flat: FlatSchedule,
-        names: Sequence[str],
-        made: Mapping[int, Instruction],
-        wanted: Mapping[int, Refusal],
-    ) -> None:
+    def _note(self, made: Mapping[int, Instruction], reasons: Mapping[int, CopyReason]) -> None:
         for leaf, copy in made.items():
-            self.copies.append(InsertedCopy(copy, reason_for(flat, wanted[leaf], names)))
+            self.copies.append(InsertedCopy(copy, reasons[leaf]))
             self.copied.add(copy)
 
     def _place(
@@ -204,8 +190,8 @@ class _Insertion:
 
 
 _MOST_ROUNDS: Final = 20
-"""Each round copies all that is refused; what was copied once is granted in the next one, and its
-place may be refused to others, so chains of that settle from one end."""
+"""Each round copies all that is refused. What was copied is granted first in the next one, and its
+place may then be refused to others."""
 
 _SEARCHED: Final = 200
 """How many instructions are looked at to see that a control edge would say nothing new."""

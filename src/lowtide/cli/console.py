@@ -51,21 +51,33 @@ def _print(text: str, stream: TextIO) -> None:
 
 
 def write_file(path: Path, write_to: Callable[[IO[bytes]], object]) -> None:
-    """Let `write_to` write a file, which appears at `path` complete or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Let `write_to` write a file, which appears at `path` complete or not at all.
+
+    What is there and no file, a pipe or a device, stays what it is and takes the bytes as they
+    come. Behind a symbolic link, the file that it leads to is written.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        with target.open("wb") as stream:
+            write_to(stream)
+        return
+    handle, temporary = _temporary(path, target)
     try:
         with os.fdopen(handle, "wb") as stream:
             write_to(stream)
         os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
         raise
 
 
-def write_text_file(path: Path, text: str) -> None:
-    """Write a text file, which appears at `path` complete or not at all."""
-    write_file(path, lambda stream: stream.write(f"{text}\n".encode()))
+def _temporary(path: Path, target: Path) -> tuple[int, str]:
+    """Return a new file beside the target; errors name the path that the user knows."""
+    try:
+        return tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _umask() -> int:

@@ -45,9 +45,9 @@ def plan(
     """Give every value its place in memory.
 
     The plan has one arena for outputs and temporaries; a value that overwrites a donated argument
-    lies in that. Plans of the other assigners, for the same order and copies, show what that saves;
-    they have an allocation for each output. With --json it is the document of `explain --json` with `allocations` and the
-    `offsets` of all values; with -o the module that was planned stands in it too.
+    lies in that. The other assigners get the same order and copies, and give each output an
+    allocation of its own. With --json it is the document of `explain --json` with `allocations` and
+    the `offsets` of all values; with -o the module that was planned stands in it too.
     """
     from lowtide.cli import console
     from lowtide.cli.modules import load
@@ -131,7 +131,7 @@ def _arena_lines(planned: AssignedPlan, count: int) -> list[str]:
         return [f"The arena holds {count:,} values; {kept:,} bytes of it are the outputs."]
     ladder = planned.report.ladder
     return [
-        f"Temporaries are {count:,} values; outputs have allocations of their own.",
+        f"{count:,} values are temporaries; outputs have allocations of their own.",
         f"Beyond the arguments {planned.assigner} takes {ladder.arena_bytes:,} bytes, "
         f"{ARENA} {planned.own_arena_bytes:,} for the same order.",
     ]

@@ -44,23 +44,21 @@ def run(
     ] = False,
     sanitize: Annotated[
         bool,
-        typer.Option(
-            "--sanitize", help="With --arena, which it implies: check each byte that is read."
-        ),
+        typer.Option("--sanitize", help="Check each byte that is read."),
     ] = False,
     plan: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The plan for --arena, which it implies: of `lowtide plan -o`, or XLA's own.",
+            help="The plan to use: of `lowtide plan -o`, or XLA's own.",
         ),
     ] = None,
     order: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="With --arena, which it implies: let instructions overlap in time, at random, as "
-            "far as this order allows: sequential, launch (GPU streams), or dependency.",
+            help="Let instructions overlap at random, as far as sequential, launch (GPU streams) "
+            "or dependency order allow; planned for that.",
         ),
     ] = None,
     repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Run N times.")] = 1,
@@ -72,8 +70,7 @@ def run(
     Parameters that are tuples take one argument per leaf, depth first. Without --inputs, arguments
     come from the snapshot, or are generated: integers 0 to 3, booleans, floating point numbers from
     -1 to 1. With --arena each value lies where the plan puts it, and the results have to be the
-    evaluator's, bit for bit; --sanitize names a value that is overwritten while it is needed. With --order the plan
-    is made for instructions that overlap in time; --seed chooses how they do.
+    evaluator's, bit for bit. --sanitize, --plan and --order imply --arena.
     """
     from lowtide.cli import console
     from lowtide.cli.modules import load
@@ -162,9 +159,16 @@ class _Target:
 
     module: Module
     assignment: BufferAssignment
-    arena_bytes: int
     order: PartialOrder | None = None
     order_name: str | None = None
+
+    @property
+    def arena_bytes(self) -> int:
+        """What the plan takes beyond arguments, also where outputs lie by themselves."""
+        from lowtide.ir.buffer import AllocationKind
+
+        kinds = (AllocationKind.ARENA, AllocationKind.OUTPUT)
+        return sum([x.nbytes for x in self.assignment.allocations if x.kind in kinds])
 
 
 def _target(module: Module, plan: Path | None, order: str | None) -> _Target:
@@ -178,11 +182,11 @@ def _target(module: Module, plan: Path | None, order: str | None) -> _Target:
             module, assignment = planned.module, planned.assignment
         else:
             module, assignment = _plan_in(plan, module)
-        return _Target(module, assignment, assignment.arena_bytes)
+        return _Target(module, assignment)
     if plan is not None:
         raise UsageError("--order makes a plan of its own; leave out --plan")
     made = plan_for_order(module, order)
-    return _Target(made.module, made.assignment, made.needed_bytes, made.order, order)
+    return _Target(made.module, made.assignment, made.order, order)
 
 
 def _runs_in_arena(

@@ -15,7 +15,7 @@ from lowtide.buffers.copy_insertion import insert_copies
 from lowtide.buffers.xla import ASSIGNERS, assign
 from lowtide.client.autopsy import plan_memory
 from lowtide.ir import LowtideError, Module, Schedule
-from lowtide.ir.buffer import AllocationKind, BufferAssignment
+from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.ir.schedule import PartialOrder
 from lowtide.report.memory import MemoryReport
@@ -83,20 +83,11 @@ def _report(
 
 @dataclass(frozen=True, slots=True)
 class OverlappingPlan:
-    """A plan that holds in every order of the entry's instructions that `order` allows.
-
-    `needed_bytes` is what it takes beyond arguments: outputs that overwrite none and temporaries.
-    """
+    """A plan that holds in every order of the entry's instructions that `order` allows."""
 
     module: Module
     assignment: BufferAssignment
     order: PartialOrder
-
-    @property
-    def needed_bytes(self) -> int:
-        """The sum of the allocations that each call needs."""
-        kinds = (AllocationKind.ARENA, AllocationKind.OUTPUT)
-        return sum([x.nbytes for x in self.assignment.allocations if x.kind in kinds])
 
 
 def plan_for_order(module: Module, order: str) -> OverlappingPlan:

@@ -139,7 +139,7 @@ def least_arena_bytes(problem: PackingProblem) -> int:
     return max(0, int(_profile(problem).max(initial=0)) - regions)
 
 
-_TRIES: Final = 60_000
+_TRIES: Final = 20_000
 """The number of items to place, over all orders that are tried."""
 
 _PLACED: Final = 15_000

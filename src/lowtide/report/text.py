@@ -241,7 +241,7 @@ class Screen:
         """The largest copy outside of loops, why, and how much the others are."""
         execution = self.report.execution
         copies = () if execution is None else execution.copies
-        found = [x for x in copies if not x.loops and self.unit.is_visible(x.nbytes)]
+        found = [x for x in copies if not x.loops and x.is_large and self.unit.is_visible(x.nbytes)]
         return self._largest("Copied once", found, most)
 
     def _largest(self, when: str, copies: Sequence[NeededCopy], most: int) -> list[str]:

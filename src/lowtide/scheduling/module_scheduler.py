@@ -43,6 +43,33 @@ def schedule_module(
     Computations in `flows` stand callees first; what a callee needs counts where it is called. An
     order that the module already has is kept.
     """
+    sequences, graph = _scheduled_callees(flows, root, aliases, scheduler)
+    if root not in sequences:
+        sequences[root] = _sequence(flows[root], scheduler(graph))
+    return Schedule(sequences)
+
+
+def schedule_candidates(
+    flows: Dataflow, root: Computation, aliases: tuple[Alias, ...]
+) -> list[Schedule]:
+    """Return orders which differ in `root` only, that of `schedule_module` first.
+
+    Which one is best depends on where the peaks of callees meet those of `root`: to know, walk the
+    flattened program. An order that the module already has is the only one.
+    """
+    sequences, graph = _scheduled_callees(flows, root, aliases, best_of)
+    if root in sequences:
+        return [Schedule(sequences)]
+    orders = [scheduler(graph) for scheduler in SCHEDULERS.values()]
+    orders.sort(key=lambda order: peak_bytes(graph, order))
+    found = dict.fromkeys([_sequence(flows[root], order) for order in orders])
+    return [Schedule({**sequences, root: sequence}) for sequence in found]
+
+
+def _scheduled_callees(
+    flows: Dataflow, root: Computation, aliases: tuple[Alias, ...], scheduler: Scheduler
+) -> tuple[dict[Computation, tuple[Instruction, ...]], MemoryGraph]:
+    """The orders of all that `root` runs, and all that are given; and the graph of `root`."""
     given = root.module.schedule
     bodies = {
         callee
@@ -53,19 +80,23 @@ def schedule_module(
     peaks: dict[Computation, int] = {}
     sequences: dict[Computation, tuple[Instruction, ...]] = {}
     for computation, flow in flows.items():
-        if computation is root:
-            bound = aliases
-        else:
-            bound = body_aliases(flow) if computation in bodies else ()
-        graph = memory_graph(flow, bound, _inner_peaks(computation, peaks))
         if given is not None and computation in given.sequences:
             sequences[computation] = given.sequences[computation]
+        if computation is root:
+            continue
+        bound = body_aliases(flow) if computation in bodies else ()
+        graph = memory_graph(flow, bound, _inner_peaks(computation, peaks))
+        if computation in sequences:
             order = np.array([flow.number[x] for x in sequences[computation]], np.int64)
         else:
             order = scheduler(graph)
-            sequences[computation] = tuple([flow.nodes[node] for node in order.tolist()])
+            sequences[computation] = _sequence(flow, order)
         peaks[computation] = peak_bytes(graph, order) - _bytes_of(flow, bound)
-    return Schedule(sequences)
+    return sequences, memory_graph(flows[root], aliases, _inner_peaks(root, peaks))
+
+
+def _sequence(flow: ComputationDataflow, order: Int64Array) -> tuple[Instruction, ...]:
+    return tuple([flow.nodes[node] for node in order.tolist()])
 
 
 def _inner_peaks(
