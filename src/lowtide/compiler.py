@@ -20,6 +20,7 @@ from lowtide.analysis.footprint import FootprintBounds, body_aliases
 from lowtide.analysis.live_range import LiveRanges, live_ranges
 from lowtide.buffers.assignment import PackedBuffers, assign_buffers, pack_buffers
 from lowtide.buffers.copy_insertion import CopyInsertion, insert_copies
+from lowtide.buffers.copy_removal import remove_copies
 from lowtide.ir import Computation, Instruction, LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
@@ -109,6 +110,11 @@ def _lay_out(module: Module, stage: str) -> _LaidOut:
         copies = insert_copies(module)
         flows = dataflow(module.entry)
     module.schedule = _schedule(module, flows, pairs, clock)
+    if not was_scheduled:
+        with clock.stage("copies"):
+            removed = remove_copies(module, flows, [x.copy for x in copies.copies])
+            copies = copies.without(removed)
+            flows = dataflow(module.entry) if removed else flows
     ranges, packed = _pack(module, flows, pairs, clock)
     return _LaidOut(was_scheduled, module, copies, flows, bounds, pairs, ranges, packed, clock)
 

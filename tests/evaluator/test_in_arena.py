@@ -239,8 +239,9 @@ def test_equal_bytes_do_not_hide_that_a_value_was_overwritten() -> None:
         run_in_arena(module, assignment, [X], sanitize=True)
 
 
-def test_what_nobody_reads_is_written_too() -> None:
-    text = CHAIN.replace("c = f32[16] add", "dead = f32[16] cosine(x)\n  c = f32[16] add")
+@pytest.mark.parametrize("operation", ["cosine(x)", "copy(x)"])
+def test_what_nobody_reads_is_written_too(operation) -> None:
+    text = CHAIN.replace("c = f32[16] add", f"dead = f32[16] {operation}\n  c = f32[16] add")
     module, assignment = hand_made(text, {**RIGHT, "dead": 0}, 128)
     with pytest.raises(ArenaError, match="%dead was written over %a"):
         run_in_arena(module, assignment, [X], sanitize=True)

@@ -151,7 +151,7 @@ def test_a_programs_own_copies_are_told_apart():
     report = loop("n = f32[4096] copy(a)", "n", "b")
     (found,) = report.to_json()["loops"]
     assert (found["in_place"], found["own_copied_bytes"]) == (True, 16384)
-    assert "carried in place but for its own copies of 16.4 KB." in words(report)
+    assert "carried in place but for own copies of 16.4 KB." in words(report)
 
 
 def test_copies_are_largest_first_and_name_their_source():

@@ -193,6 +193,14 @@ class Sharing:
         """Put two values in one buffer; return False, and do nothing, where they interfere."""
         return not self.values.nbytes[a] or self._merge(a, b) is None
 
+    def merge_equal(self, value: int, copy: int) -> bool:
+        """Put a value and its copy in one buffer, where both are there until the copy changes."""
+        first, last = self.values.first, self.values.last
+        if last[value] >= last[copy] and last[value] != first[copy]:
+            return False
+        self.same.add((value, copy))
+        return self._merge(value, copy) is None
+
     def _merge(self, a: int, b: int, *, forced: bool = False) -> tuple[int, int, int, int] | None:
         """Put two values in one buffer, or return what is in the way, as in `Refusal`."""
         values = self.values

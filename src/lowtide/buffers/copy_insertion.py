@@ -10,7 +10,7 @@ overwrites it, wherever that closes no cycle; control edges then keep what was r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -45,6 +45,11 @@ class CopyInsertion:
 
     copies: tuple[InsertedCopy, ...]
     control_edges: tuple[Edge, ...]
+
+    def without(self, removed: Container[Instruction]) -> CopyInsertion:
+        """Return what is left after some copies were removed."""
+        kept = [inserted for inserted in self.copies if inserted.copy not in removed]
+        return CopyInsertion(tuple(kept), self.control_edges)
 
 
 def insert_copies(module: Module) -> CopyInsertion:

@@ -58,6 +58,11 @@ class Editor:
         index = [index for index, _ in computation.root.shape.leaves()][leaf]
         self._return(computation, {leaf: (index, replacement)})
 
+    def leave_out(self, copy: Instruction) -> None:
+        """Remove a copy: what reads it reads its operand instead."""
+        copy.replace_all_uses_with(copy.operands[0])
+        self._remove(copy)
+
     def finish(self) -> None:
         """Bring the schedule of the module up to date."""
         schedule = self._module.schedule
@@ -168,9 +173,12 @@ class Editor:
             if found.control_predecessors or found.control_successors or found in self._removed:
                 continue
             stack.extend(dict.fromkeys(found.operands))
-            self._removed.add(found)
-            self._before.setdefault(found.parent, {})
-            found.parent.remove(found)
+            self._remove(found)
+
+    def _remove(self, instruction: Instruction) -> None:
+        self._removed.add(instruction)
+        self._before.setdefault(instruction.parent, {})
+        instruction.parent.remove(instruction)
 
 
 _PLUMBING = frozenset({Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT})

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.frontend.compressed import read_bytes
-from lowtide.frontend.hlo_proto import read_buffer_assignment, read_hlo_proto_plan
-from lowtide.frontend.hlo_proto.messages import parse_message
+from lowtide.frontend.hlo_proto import (
+    read_buffer_assignment,
+    read_hlo_proto_plan,
+    read_plan_of_hlo_proto,
+)
 from lowtide.frontend.hlo_proto.wire import kind_of
 from lowtide.frontend.plan_json import read_plan_json
-from lowtide.ir import HloProtoError, InputError, Module
+from lowtide.ir import InputError, Module
 from lowtide.ir.buffer import BufferAssignment
 
 
@@ -64,7 +67,4 @@ def _from_hlo_proto(
 ) -> tuple[Module, BufferAssignment]:
     if module is None:
         return read_hlo_proto_plan(data, path)
-    blob = parse_message("HloProto", data).buffer_assignment
-    if not blob:
-        raise HloProtoError("there is no plan", file=path, position="buffer_assignment")
-    return module, read_buffer_assignment(blob, module, path)
+    return module, read_plan_of_hlo_proto(data, module, path)

@@ -221,7 +221,7 @@ class Screen:
         if not loops or not all(x.in_place for x in loops):
             return []
         own = sum([x.own_bytes for x in loops])
-        return [f"{words} but for its own copies of {unit_for(own).text(own)}" if own else words]
+        return [f"{words} but for own copies of {unit_for(own).text(own)}" if own else words]
 
     def _in_lines(self, text: str, *parts: str) -> list[str]:
         """A sentence on one line, or two where it is longer."""

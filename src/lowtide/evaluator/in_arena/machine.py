@@ -332,14 +332,17 @@ class Machine:
                     cell.base.image = self.memory.read(cell.place).copy()
 
     def _run_without_result(self, frame: Frame, step: Step) -> None:
-        """Poison what a step writes whose result nobody needs."""
+        """Poison what a step writes whose result nobody needs; not what it may only rename."""
         instruction = step.instruction
         if step.passed is not None or instruction.opcode in self.control_flow:
             return
+        places = self.places(frame, step)
         if may_pass(instruction) and keeps_bytes(instruction):
-            return
+            source = self.places(frame, frame.code.steps[step.operands[0]])
+            if None in source or source == places:
+                return
         moment = (frame.run, step)
-        for leaf, place in enumerate(self.places(frame, step)):
+        for leaf, place in enumerate(places):
             if place is not None:
                 self.sharing.check_writable(step, leaf, place)
                 cell = self.new_cell(moment, leaf, place)

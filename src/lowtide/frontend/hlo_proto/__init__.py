@@ -1,13 +1,14 @@
 """HLO as protobuf, wire compatible with XLA in both directions."""
 
-from lowtide.frontend.hlo_proto.buffer_assignment import (
-    read_buffer_assignment,
-    read_hlo_proto_plan,
-)
+from lowtide.frontend.hlo_proto.buffer_assignment import read_buffer_assignment
 from lowtide.frontend.hlo_proto.buffer_assignment_writer import (
     write_buffer_assignment,
     write_hlo_proto_plan,
     write_memory_usage_report,
+)
+from lowtide.frontend.hlo_proto.hlo_proto_plan import (
+    read_hlo_proto_plan,
+    read_plan_of_hlo_proto,
 )
 from lowtide.frontend.hlo_proto.reader import read_hlo_proto, read_snapshot
 from lowtide.frontend.hlo_proto.writer import (
@@ -21,6 +22,7 @@ __all__ = [
     "read_buffer_assignment",
     "read_hlo_proto",
     "read_hlo_proto_plan",
+    "read_plan_of_hlo_proto",
     "read_snapshot",
     "write_buffer_assignment",
     "write_hlo_module_proto",

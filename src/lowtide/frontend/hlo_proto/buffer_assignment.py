@@ -10,8 +10,6 @@ from lowtide.frontend.hlo_proto.buffer_assignment_sites import Position, is_phi,
 from lowtide.frontend.hlo_proto.buffer_assignment_tables import SliceTables
 from lowtide.frontend.hlo_proto.fields import FieldError, lookup, natural
 from lowtide.frontend.hlo_proto.messages import parse_message
-from lowtide.frontend.hlo_proto.reader import read_hlo_proto
-from lowtide.frontend.hlo_proto.wire import kind_of
 from lowtide.ir.buffer import (
     Allocation,
     AllocationKind,
@@ -61,25 +59,6 @@ def read_buffer_assignment(data: bytes, module: Module, file: str = "") -> Buffe
         return _Reader(message, module).read()
     except FieldError as error:
         raise HloProtoError(error.message, file=file, position=error.path) from None
-
-
-def read_hlo_proto_plan(data: bytes, file: str = "") -> tuple[Module, BufferAssignment]:
-    """Return the module of a HloProto and its plan, as in XLA's dumps "after optimizations".
-
-    Raises HloProtoError, also where there is no plan.
-    """
-    kind = kind_of(data)
-    if kind != "HloProto":
-        raise HloProtoError(f"expected a HloProto with a plan, found a {kind}", file=file)
-    module = read_hlo_proto(data, file)
-    blob = parse_message("HloProto", data).buffer_assignment
-    if not blob:
-        raise HloProtoError("there is no plan", file=file, position="buffer_assignment")
-    try:
-        return module, read_buffer_assignment(blob, module)
-    except HloProtoError as error:
-        position = f"buffer_assignment.{error.position}".removesuffix(".")
-        raise HloProtoError(error.message, file=file, position=position) from None
 
 
 def instruction_ids(module: Module) -> dict[int, Instruction]:
