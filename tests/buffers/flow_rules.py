@@ -148,7 +148,7 @@ def a_counter_that_grows_before_the_update_that_it_places_is_copied(b, p, u):
     return loop([b.sine(p), u], lambda i, x, y: [update(x, y, i), y], counts_first=True)[1]
 
 
-@rule(free=1, given=3, xla=5)
+@rule(free=1, given=2, xla=5)
 def the_update_stands_between_the_readers_of_both_its_operands(b, p, u):
     def step(i, x, y):
         updated = update(x, y, i)

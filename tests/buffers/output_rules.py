@@ -95,7 +95,7 @@ def an_argument_that_leaves_over_another_one_is_copied_there(b, p, q):
     return p
 
 
-@rule(free=0, given=2, edges=[("dynamic-slice", "dynamic-update-slice")])
+@rule(free=0, given=1, edges=[("dynamic-slice", "dynamic-update-slice")])
 def a_part_of_a_donated_argument_is_read_before_its_update(b, p, u, k, n):
     b.alias((0,), 0)
     updated = update(p, u, k)
@@ -108,7 +108,7 @@ def a_donated_argument_is_updated_in_place_within_a_loop(b, p, u):
     return loop([p, u], lambda i, x, y: [update(x, y, i), y])[1]
 
 
-@rule(free=3)
+@rule(free=2)
 def a_donated_argument_that_is_read_after_its_loop_is_copied(b, p):
     b.alias((0,), 0)
     final = loop([p], lambda i, x: [x.builder.sine(x)])[1]

@@ -129,6 +129,31 @@ def test_what_is_no_plan(lowtide, module, plan_file) -> None:
     assert "no such file" in lowtide.err
 
 
+def test_bytes_that_changed_are_one_error_in_every_command(lowtide, module) -> None:
+    path = module.with_name("plan.pb")
+    assert lowtide("plan", module, "-o", path) == 0
+    right = path.read_bytes()
+    broken = [right[: len(right) * i // 24] for i in range(24)]
+    for i in range(0, len(right), 5):
+        broken += [right[:i] + bytes([right[i] ^ 1 << i % 8]) + right[i + 1 :]]
+    commands = (("verify",), ("explain", "--no-compile", "--plan"), ("run", module, "--plan"))
+    for data in broken:
+        path.write_bytes(data)
+        for command in commands:
+            status = lowtide(*command, path)
+            assert status in (0, 1, 4)
+            assert lowtide.err.count("error: ") == (status != 0)
+
+
+def test_a_module_in_a_plan_that_breaks_a_rule_is_not_run(lowtide, module, plan_file) -> None:
+    document = json.loads(plan_file.read_text())
+    text = document["scheduled_module"].replace("add(", "dot(")
+    plan_file.write_text(json.dumps({**document, "scheduled_module": text}))
+    for command in (("verify",), ("explain", "--plan"), ("run", module, "--plan")):
+        assert lowtide(*command, plan_file) == 1
+        assert lowtide.err.startswith(f"error: {plan_file}: ")
+
+
 def test_a_plan_of_another_module(lowtide, plan_file) -> None:
     other = plan_file.with_name("other.hlo")
     text = TEXT.replace("HloModule chain", "HloModule chain, is_scheduled=true")

@@ -185,3 +185,27 @@ def test_an_operand_that_is_read_twice_is_not_updated_in_place_by_choice():
    ROOT l = pred[] compare(a, b), direction=LT
  } }""").entry.root
     assert may_share(root) == ()
+
+
+FUSED = {
+    "clamp bound": """f { p = f32[] parameter(0)
+ q = f32[4] parameter(1)
+ n = f32[] negate(p)
+ c = f32[4] clamp(p, q, q)
+ ROOT r = (f32[], f32[4]) tuple(n, c) }
+ENTRY e { x = f32[] parameter(0)
+ y = f32[4] parameter(1)
+ ROOT z = (f32[], f32[4]) fusion(x, y), kind=kLoop, calls=f }""",
+    "width and back": """f { p = u8[4,4] parameter(0)
+ a = f32[4] bitcast-convert(p)
+ n = f32[4] negate(a)
+ ROOT r = u8[4,4] bitcast-convert(n) }
+ENTRY e { x = u8[4,4] parameter(0)
+ ROOT z = u8[4,4] fusion(x), kind=kLoop, calls=f }""",
+}
+
+
+@pytest.mark.parametrize("text", FUSED.values(), ids=FUSED)
+def test_a_fusion_that_reads_more_than_the_element_it_writes_is_not_in_place(text):
+    root = parse_hlo(text).entry.root
+    assert (0, ()) not in [operand for operand, _ in may_share(root)]

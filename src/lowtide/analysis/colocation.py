@@ -267,6 +267,13 @@ class Sharing:
             if conflict is not None:
                 self.refusals.append(Refusal(wish, *conflict))
 
+    def fixed_classes(self) -> frozenset[int]:
+        """Return the classes that lie in storage of arguments or in the state of loops."""
+        states = [
+            state for join in self.flat.joins if isinstance(join, Loop) for state in join.state
+        ]
+        return frozenset([*self.argument, *map(self.find, states)])
+
     # -- what saves memory ---------------------------------------------------------------------
 
     def write_in_place(self, *, share_copies: bool) -> None:

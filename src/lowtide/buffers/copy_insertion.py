@@ -21,8 +21,9 @@ from lowtide.analysis.donation import aliases
 from lowtide.analysis.flat_schedule import FlatSchedule, Loop, flatten
 from lowtide.analysis.topological_order import Edge, TopologicalOrder
 from lowtide.analysis.write_constraints import WriteConstraints
-from lowtide.buffers.copy_reason import CopyReason, reason_for
+from lowtide.buffers.copy_reason import CopyReason, reader_reason, reason_for
 from lowtide.buffers.editor import Editor
+from lowtide.buffers.reader_copies import Reads
 from lowtide.buffers.rotation import copy_rotated_state
 from lowtide.buffers.write_order import arrange_writes
 from lowtide.ir import Computation, Instruction, Module
@@ -66,6 +67,9 @@ class _Insertion:
         self.module = module
         self.copies: list[InsertedCopy] = []
         self.copied: set[Instruction] = set()
+        self.served: set[tuple[Instruction, int]] = set()
+        """Operands whose later readers have a copy."""
+        self.sequences: Mapping[Computation, Sequence[Instruction]] = {}
 
     def run(self) -> CopyInsertion:
         flows = dataflow(self.module.entry)
@@ -82,7 +86,7 @@ class _Insertion:
             sharing = self._share(flat)
             if not sharing.refusals:
                 return CopyInsertion(tuple(self.copies), self._pin(orders, flat, sharing))
-            self._copy(flat, sharing.refusals)
+            self._copy(flows, flat, sharing)
         raise AssertionError(
             f"{self.module.name}: copies do not settle after {_MOST_ROUNDS} rounds"
         )
@@ -91,6 +95,7 @@ class _Insertion:
         self, flows: Dataflow, sequences: Mapping[Computation, Sequence[Instruction]]
     ) -> FlatSchedule:
         writable = frozenset([alias.parameter for alias in aliases(self.module)])
+        self.sequences = sequences
         return flatten(self.module.entry, sequences, flows, writable)
 
     def _share(self, flat: FlatSchedule) -> Sharing:
@@ -148,7 +153,32 @@ class _Insertion:
 
     # -- copies --------------------------------------------------------------------------------
 
-    def _copy(self, flat: FlatSchedule, refusals: Sequence[Refusal]) -> None:
+    def _copy(self, flows: Dataflow, flat: FlatSchedule, sharing: Sharing) -> None:
+        """Make copies for all that is refused; those for later readers first, by themselves."""
+        editor = Editor(self.module)
+        if not self._serve_late_readers(flows, flat, sharing, editor):
+            self._copy_refused(flat, sharing.refusals, editor)
+        editor.finish()
+
+    def _serve_late_readers(
+        self, flows: Dataflow, flat: FlatSchedule, sharing: Sharing, editor: Editor
+    ) -> bool:
+        late = _LateReaders(flows, flat, sharing, self.sequences)
+        found = False
+        for refusal in sharing.refusals:
+            place, leaf = self._place(flat, refusal)
+            if isinstance(place, Computation) or place in self.served:
+                continue
+            made = late.serve(refusal, *place, leaf, editor)
+            if made is not None:
+                found = True
+                self.served.add(place)
+                self._note({0: made.copy}, {0: made.reason})
+        return found
+
+    def _copy_refused(
+        self, flat: FlatSchedule, refusals: Sequence[Refusal], editor: Editor
+    ) -> None:
         names = [
             "{" + ",".join(map(str, x)) + "}" for x, _ in self.module.entry.root.shape.leaves()
         ]
@@ -161,12 +191,10 @@ class _Insertion:
                 roots.setdefault(place, {}).setdefault(leaf, reason)
             else:
                 operands.setdefault(place, {}).setdefault(leaf, reason)
-        editor = Editor(self.module)
         for (user, operand), wanted in operands.items():
             self._note(editor.copy_operand_leaves(user, operand, wanted), wanted)
         for computation, wanted in roots.items():
             self._note(editor.copy_root_leaves(computation, wanted), wanted)
-        editor.finish()
 
     def _note(self, made: Mapping[int, Instruction], reasons: Mapping[int, CopyReason]) -> None:
         for leaf, copy in made.items():
@@ -192,6 +220,44 @@ class _Insertion:
             return body.computation, leaf
         assert body.caller is not None
         return (body.caller, 0), leaf
+
+
+class _LateReaders:
+    """Copies what is overwritten for those who read it later, where the successor must not move."""
+
+    def __init__(
+        self,
+        flows: Dataflow,
+        flat: FlatSchedule,
+        sharing: Sharing,
+        sequences: Mapping[Computation, Sequence[Instruction]],
+    ) -> None:
+        self.flows = flows
+        self.flat = flat
+        self.sharing = sharing
+        self.sequences = sequences
+        self.fixed = sharing.fixed_classes()
+        self.reads: dict[Computation, Reads] = {}
+
+    def serve(
+        self, refusal: Refusal, writer: Instruction, operand: int, leaf: int, editor: Editor
+    ) -> InsertedCopy | None:
+        """Copy a leaf of an operand of `writer` for its later readers, where that can be."""
+        before = refusal.wish.before
+        if refusal.held != before or self.sharing.find(before) not in self.fixed:
+            return None
+        computation = writer.parent
+        flow = self.flows[computation]
+        if writer.operands[operand] not in flow.number:
+            return None
+        if computation not in self.reads:
+            self.reads[computation] = Reads(flow, self.sequences[computation])
+        value = flow.leaves_of(writer.operands[operand])[leaf]
+        made = self.reads[computation].copy_for_readers(value, writer, editor)
+        if made is None:
+            return None
+        copy, reader = made
+        return InsertedCopy(copy, reader_reason(self.flat, refusal, writer, reader))
 
 
 _MOST_ROUNDS: Final = 20

@@ -54,6 +54,16 @@ def reason_for(flat: FlatSchedule, refusal: Refusal, outputs: Sequence[str]) -> 
     )
 
 
+def reader_reason(
+    flat: FlatSchedule, refusal: Refusal, writer: Instruction, reader: Instruction
+) -> CopyReason:
+    """Return the reason for a copy of what `writer` overwrites and `reader` reads later."""
+    held, taken = value_name(flat, refusal.held), value_name(flat, refusal.taken)
+    what = f"{held} is copied before {writer.name} overwrites it"
+    why = f"{reader.name} reads it later"
+    return CopyReason(refusal.wish.kind, what, why, held, reader.name, taken, writer.name)
+
+
 def rotation_reason(loop: Instruction, target: str, source: str) -> CopyReason:
     """Return the reason for a loop that returns one element of its state as another one."""
     what = f"loop carry {target} of {loop.name} is copied each iteration"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -55,6 +56,10 @@ def lowtide(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status; see `lowtide.cli.exit_codes`."""
     arguments = sys.argv[1:] if argv is None else list(argv)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")
+    if sys.stdout is None:
+        return _fail(OSError(errno.EBADF, "standard output is closed"))
     command = typer.main.get_command(app)
     try:
         status = command.main(arguments, prog_name="lowtide", standalone_mode=False)

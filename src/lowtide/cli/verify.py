@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -13,8 +11,7 @@ from lowtide.cli.arguments import JsonOption
 
 if TYPE_CHECKING:
     from lowtide.checking import Violation
-    from lowtide.ir import InputError, Module
-    from lowtide.ir.buffer import BufferAssignment
+    from lowtide.ir import Module
 
 _PLAN_HELP: Final = (
     "A plan of `lowtide plan -o`, XLA's BufferAssignmentProto or HloProto with one, or a packing "
@@ -105,20 +102,22 @@ def _check(plan: str, module: str | None, capacity: int | None) -> _Verdict:
     from lowtide.checking.packing_csv import is_packing_csv
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.progress import progress
+    from lowtide.client.plan_files import plan_from, read_plan_bytes, text_in
 
     if plan == "-" and module == "-":
         raise UsageError("plan and module cannot both come from standard input")
-    data = _read(plan)
-    text = _text(data)
+    data = read_plan_bytes(plan)
+    text = text_in(data)
     if text is not None and is_packing_csv(text):
         if module is not None:
             raise UsageError(f"{plan}: a packing needs no module, found {module}")
         return _check_packing(text, plan, capacity)
     if capacity is not None:
         raise UsageError("--capacity is for packings in CSV")
-    found, assignment = _read_plan(data, text, plan, module)
+    given = None if module is None else _load_scheduled(module)
     with progress(f"checking {plan}"):
-        check = inspect_plan(found, assignment)
+        found = plan_from(data, plan, given)
+        check = inspect_plan(found.module, found.assignment)
     return _Verdict(check.violations, check.values, check.steps, check.nbytes)
 
 
@@ -137,52 +136,6 @@ def _check_packing(text: str, file: str, capacity: int | None) -> _Verdict:
 # -- reading -----------------------------------------------------------------------------------
 
 
-def _read(path: str) -> bytes:
-    from lowtide.frontend.compressed import read_bytes
-
-    if path == "-":
-        return read_bytes(sys.stdin.buffer, "<stdin>")
-    with Path(path).open("rb") as stream:
-        return read_bytes(stream, path)
-
-
-def _text(data: bytes) -> str | None:
-    """The data as text; None for binary data."""
-    if not _CONTROL.isdisjoint(data[:4096]):
-        return None
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return None
-
-
-_CONTROL: Final = frozenset(range(32)) - frozenset(b"\t\n\v\f\r")
-
-
-def _read_plan(
-    data: bytes, text: str | None, plan: str, module: str | None
-) -> tuple[Module, BufferAssignment]:
-    """Return a plan and its module, which is verified and scheduled."""
-    from lowtide.cli.modules import check
-    from lowtide.cli.progress import progress
-    from lowtide.frontend.files import ModuleInput
-    from lowtide.ir import InputError
-
-    given = None if module is None else _load_scheduled(module)
-    if not data:
-        raise InputError("the input is empty", file=plan)
-    with progress(f"reading {plan}"):
-        if text is None:
-            found, assignment = _read_protobuf(data, plan, given)
-        elif text.lstrip().startswith("{"):
-            found, assignment = _read_json(text, plan, given)
-        else:
-            raise _no_plan(plan)
-        if given is None:
-            check(ModuleInput(found, plan))
-    return found, assignment
-
-
 def _load_scheduled(path: str) -> Module:
     from lowtide.cli.modules import load
     from lowtide.ir import InputError
@@ -195,55 +148,3 @@ def _load_scheduled(path: str) -> Module:
             file=found.file,
         )
     return found.module
-
-
-def _read_json(text: str, plan: str, given: Module | None) -> tuple[Module, BufferAssignment]:
-    from lowtide.frontend.plan_json import read_plan_json
-
-    return read_plan_json(text, given, plan)
-
-
-def _read_protobuf(data: bytes, plan: str, given: Module | None) -> tuple[Module, BufferAssignment]:
-    from lowtide.frontend.hlo_proto import read_buffer_assignment, read_hlo_proto_plan
-    from lowtide.frontend.hlo_proto.wire import kind_of
-    from lowtide.ir import HloProtoError, InputError
-
-    if kind_of(data) == "HloProto" and given is None:
-        return read_hlo_proto_plan(data, plan)
-    if kind_of(data) == "HloProto":
-        raise InputError("brings its own module along: leave MODULE out", file=plan)
-    if given is None:
-        _refuse_module(data, plan)
-        raise InputError(
-            "this plan names instructions by ids only: give the module proto of the same "
-            "executable as MODULE",
-            file=plan,
-        )
-    try:
-        return given, read_buffer_assignment(data, given, plan)
-    except HloProtoError:
-        _refuse_module(data, plan)
-        raise
-
-
-def _refuse_module(data: bytes, plan: str) -> None:
-    """Raise InputError for a module in place of a plan."""
-    from lowtide.frontend.hlo_proto import read_hlo_proto
-    from lowtide.ir import HloProtoError
-
-    try:
-        module = read_hlo_proto(data, plan)
-    except HloProtoError:
-        return
-    if module.computations:
-        raise _no_plan(plan)
-
-
-def _no_plan(plan: str) -> InputError:
-    from lowtide.ir import InputError
-
-    return InputError(
-        "is no plan; expected what `lowtide plan -o` writes, a BufferAssignmentProto, a HloProto "
-        "with one, or CSV with the columns id,lower,upper,size,offset",
-        file=plan,
-    )

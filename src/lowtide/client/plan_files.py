@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from lowtide.frontend.compressed import read_bytes
+from lowtide.frontend.files import STDIN
 from lowtide.frontend.hlo_proto import (
     read_buffer_assignment,
+    read_hlo_proto,
     read_hlo_proto_plan,
     read_plan_of_hlo_proto,
 )
 from lowtide.frontend.hlo_proto.wire import kind_of
 from lowtide.frontend.plan_json import read_plan_json
-from lowtide.ir import InputError, Module
+from lowtide.ir import HloProtoError, InputError, InvalidModuleError, Module
 from lowtide.ir.buffer import BufferAssignment
+from lowtide.verifier import verify
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,44 +32,98 @@ class PlanFile:
 
 
 def read_plan(path: str, module: Module | None = None) -> PlanFile:
-    """Return the plan in a file.
+    """Return the plan in a file; "-" is standard input.
 
     The file holds a BufferAssignmentProto, which needs `module`, a HloProto with a plan, or a
     document of `lowtide plan -o`, perhaps compressed. Where a module is given and the file has one
     too, the one given counts. Raises InputError, or HloProtoError with the first field that is
-    malformed or contradicts the module.
+    malformed or contradicts the module, InvalidModuleError for a module in the file.
     """
+    return plan_from(read_plan_bytes(path), path, module)
+
+
+def read_plan_bytes(path: str) -> bytes:
+    """Return what a file holds, decompressed; raises InputError."""
+    if path == STDIN:
+        return read_bytes(sys.stdin.buffer, "<stdin>")
     try:
         with Path(path).open("rb") as stream:
-            data = read_bytes(stream, path)
+            return read_bytes(stream, path)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot be read: {reason}", file=path) from error
-    if not data:
-        raise InputError("expected a plan; the file is empty", file=path)
-    if data.lstrip()[:1] == b"{":
-        return PlanFile(*_from_json(data, path, module), made_by_xla=False)
-    if kind_of(data) == "HloProto":
-        return PlanFile(*_from_hlo_proto(data, path, module), made_by_xla=True)
-    if module is None:
-        raise InputError(
-            "a plan without its module: give the module too, as protobuf of the same executable",
-            file=path,
-        )
-    return PlanFile(module, read_buffer_assignment(data, module, path), made_by_xla=True)
 
 
-def _from_json(data: bytes, path: str, module: Module | None) -> tuple[Module, BufferAssignment]:
+def text_in(data: bytes) -> str | None:
+    """Return data as text; None for what is binary."""
+    if not _CONTROL.isdisjoint(data[:4096]):
+        return None
     try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 text: {error.reason}", file=path) from None
-    return read_plan_json(text, module, path)
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
 
 
-def _from_hlo_proto(
-    data: bytes, path: str, module: Module | None
-) -> tuple[Module, BufferAssignment]:
+_CONTROL: Final = frozenset(range(32)) - frozenset(b"\t\n\v\f\r")
+
+
+def plan_from(data: bytes, file: str, module: Module | None = None) -> PlanFile:
+    """Return the plan in the bytes of a file, as `read_plan` does."""
+    if not data:
+        raise InputError("the input is empty", file=file)
+    text = text_in(data)
+    if text is None:
+        found = PlanFile(*_from_protobuf(data, file, module), made_by_xla=True)
+    elif text.lstrip().startswith("{"):
+        found = PlanFile(*read_plan_json(text, module, file), made_by_xla=False)
+    else:
+        raise _no_plan(file)
     if module is None:
-        return read_hlo_proto_plan(data, path)
-    return module, read_plan_of_hlo_proto(data, module, path)
+        _verify(found.module, file)
+    return found
+
+
+def _verify(module: Module, file: str) -> None:
+    try:
+        verify(module)
+    except InvalidModuleError as error:
+        raise InvalidModuleError(f"{file}: {error}", line=error.line) from None
+
+
+def _from_protobuf(
+    data: bytes, file: str, module: Module | None
+) -> tuple[Module, BufferAssignment]:
+    if kind_of(data) == "HloProto":
+        if module is None:
+            return read_hlo_proto_plan(data, file)
+        return module, read_plan_of_hlo_proto(data, module, file)
+    if module is None:
+        _refuse_module(data, file)
+        raise InputError(
+            "a plan without its module, which names instructions by ids: give the module proto of "
+            "the same executable as MODULE",
+            file=file,
+        )
+    try:
+        return module, read_buffer_assignment(data, module, file)
+    except HloProtoError:
+        _refuse_module(data, file)
+        raise
+
+
+def _refuse_module(data: bytes, file: str) -> None:
+    """Raise InputError for a module in place of a plan."""
+    try:
+        module = read_hlo_proto(data, file)
+    except HloProtoError:
+        return
+    if module.computations:
+        raise _no_plan(file)
+
+
+def _no_plan(file: str) -> InputError:
+    return InputError(
+        "is no plan; expected what `lowtide plan -o` writes, a BufferAssignmentProto, a HloProto "
+        "with one, or CSV with the columns id,lower,upper,size,offset",
+        file=file,
+    )

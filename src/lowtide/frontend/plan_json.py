@@ -49,7 +49,7 @@ def read_plan_json(
         text = reader.get("scheduled_module", str, default="")
         if not text:
             raise InputError("the plan has no scheduled_module: name the module too", file=file)
-        module = parse_hlo(text)
+        module = parse_hlo(text, f"{file}: scheduled_module" if file else "")
     return module, _Reader(reader, module).read()
 
 

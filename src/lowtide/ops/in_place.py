@@ -254,18 +254,27 @@ def _addends(root: Instruction) -> Iterator[int]:
 
 
 def _only_elementwise_uses(parameter: Instruction) -> bool:
-    """Whether all that depends on a fused parameter is elementwise, or a tuple at the root."""
+    """Whether all that depends on a fused parameter is elementwise, or a tuple at the root.
+
+    Elementwise operations that change the dimensions (a bound of clamp, a bitcast-convert to
+    another width) need more of the parameter than the element that is written.
+    """
     seen = {parameter}
     stack = [parameter]
     while stack:
         for user in stack.pop().users:
             if user in seen:
                 continue
-            if user.opcode is not Opcode.TUPLE and not TABLE[user.opcode].elementwise:
+            if user.opcode is not Opcode.TUPLE and not _is_elementwise_on(parameter, user):
                 return False
             seen.add(user)
             stack.append(user)
     return True
+
+
+def _is_elementwise_on(parameter: Instruction, user: Instruction) -> bool:
+    is_elementwise = TABLE[user.opcode].elementwise
+    return is_elementwise and user.shape.dimensions == parameter.shape.dimensions
 
 
 _MAY: Final[dict[Opcode, Callable[[Instruction], tuple[Pair, ...]]]] = {

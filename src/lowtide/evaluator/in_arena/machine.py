@@ -334,7 +334,7 @@ class Machine:
     def _run_without_result(self, frame: Frame, step: Step) -> None:
         """Poison what a step writes whose result nobody needs; not what it may only rename."""
         instruction = step.instruction
-        if step.passed is not None or instruction.opcode in self.control_flow:
+        if instruction.opcode in self.control_flow:
             return
         places = self.places(frame, step)
         if may_pass(instruction) and keeps_bytes(instruction):
@@ -342,8 +342,9 @@ class Machine:
             if None in source or source == places:
                 return
         moment = (frame.run, step)
-        for leaf, place in enumerate(places):
-            if place is not None:
+        sources = step.passed or (None,) * len(places)
+        for leaf, (place, source_leaf) in enumerate(zip(places, sources, strict=True)):
+            if place is not None and source_leaf is None:
                 self.sharing.check_writable(step, leaf, place)
                 cell = self.new_cell(moment, leaf, place)
                 self._poison(cell)
