@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lowtide.analysis.colocation import Refusal, Wish, WishKind
 from lowtide.analysis.flat_schedule import FlatSchedule, Loop
-from lowtide.ir import Instruction, Opcode
+from lowtide.ir import Instruction, Opcode, Shape, ShapeIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,12 @@ def value_name(flat: FlatSchedule, value: int) -> str:
     maker = flat.values.maker[value]
     if not maker.shape.is_tuple:
         return maker.name
-    indices = [index for index, _ in maker.shape.leaves()]
-    return maker.name + _index(indices[flat.values.leaf[value]])
+    return maker.name + _index(_indices(maker.shape)[flat.values.leaf[value]])
+
+
+@lru_cache(maxsize=64)
+def _indices(shape: Shape) -> tuple[ShapeIndex, ...]:
+    return tuple([index for index, _ in shape.leaves()])
 
 
 def _index(index: Sequence[int]) -> str:
@@ -109,7 +114,7 @@ def _what(flat: FlatSchedule, wish: Wish, outputs: Sequence[str]) -> str:
 
 
 def _leaf_index(instruction: Instruction, leaf: int) -> str:
-    return _index([index for index, _ in instruction.shape.leaves()][leaf])
+    return _index(_indices(instruction.shape)[leaf])
 
 
 def _not_in_time(flat: FlatSchedule, wish: Wish) -> str:

@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status; see `lowtide.cli.exit_codes`."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if sys.stdout is None:
         return _fail(OSError(errno.EBADF, "standard output is closed"))
     command = typer.main.get_command(app)

@@ -11,6 +11,7 @@ from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.donation import aliases, possible_donations
 from lowtide.analysis.flat_schedule import FlatSchedule
 from lowtide.analysis.live_range import live_ranges
+from lowtide.checking import ViolationKind, check_plan
 from lowtide.client.compilers import Compiler, RebuiltCompiler, jax_is_installed
 from lowtide.client.loop_states import loop_states
 from lowtide.client.remedies import Planned, donation_remedies, option_remedies
@@ -37,13 +38,14 @@ def explain_plan(
     Options of XLA:CPU are remedies only for plans `made_by_xla_cpu`. With `compile_again`, and
     where jax is installed, what would lower such a plan is compiled to see what it does:
     `compile_with` compiles the program, by default one rebuilt from the module.
-    Raises LowtideError for a module without an order.
+    Raises LowtideError for a module without an order, and where copies are missing.
     """
     if module.schedule is None:
         raise LowtideError(
             f"{module.name} has no schedule, so that a plan of it cannot be followed; give the "
             "scheduled module, or none where the plan holds it"
         )
+    _check_places(module, assignment)
     start = perf_counter()
     flows, pairs = dataflow(module.entry), aliases(module)
     sequences = module.schedule.sequences
@@ -75,6 +77,19 @@ def explain_plan(
         loop_states(module, bare),
     )
     return PlanReport(memory, autopsy)
+
+
+def _check_places(module: Module, assignment: BufferAssignment) -> None:
+    """Raise LowtideError where one place is wanted for values that the plan keeps in several.
+
+    Such a module lacks copies, without which there are no live ranges to speak of.
+    """
+    for violation in check_plan(module, assignment):
+        if violation.kind is ViolationKind.COLOCATION:
+            raise LowtideError(
+                f"the plan is wrong, so that its figures say nothing: {violation}; "
+                "`lowtide verify` lists all that is wrong"
+            )
 
 
 # -- the figures of the plan -------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -73,21 +74,22 @@ def plan_from(data: bytes, file: str, module: Module | None = None) -> PlanFile:
         raise InputError("the input is empty", file=file)
     text = text_in(data)
     if text is None:
-        found = PlanFile(*_from_protobuf(data, file, module), made_by_xla=True)
-    elif text.lstrip().startswith("{"):
-        found = PlanFile(*read_plan_json(text, module, file), made_by_xla=False)
-    else:
-        raise _no_plan(file)
-    if module is None:
-        _verify(found.module, file)
-    return found
+        return PlanFile(*_from_protobuf(data, file, module), made_by_xla=True)
+    if text.lstrip().startswith("{"):
+        return PlanFile(*read_plan_json(text, module, file, _check(file)), made_by_xla=False)
+    raise _no_plan(file)
 
 
-def _verify(module: Module, file: str) -> None:
-    try:
-        verify(module)
-    except InvalidModuleError as error:
-        raise InvalidModuleError(f"{file}: {error}", line=error.line) from None
+def _check(file: str) -> Callable[[Module], None]:
+    """Return what verifies the module in a file."""
+
+    def check(module: Module) -> None:
+        try:
+            verify(module)
+        except InvalidModuleError as error:
+            raise InvalidModuleError(f"{file}: {error}", line=error.line) from None
+
+    return check
 
 
 def _from_protobuf(
@@ -95,7 +97,7 @@ def _from_protobuf(
 ) -> tuple[Module, BufferAssignment]:
     if kind_of(data) == "HloProto":
         if module is None:
-            return read_hlo_proto_plan(data, file)
+            return read_hlo_proto_plan(data, file, _check(file))
         return module, read_plan_of_hlo_proto(data, module, file)
     if module is None:
         _refuse_module(data, file)

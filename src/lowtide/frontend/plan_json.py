@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from lowtide.frontend.hlo_proto.buffer_assignment_sites import Site, is_phi, sites_of
@@ -29,12 +29,16 @@ _NAMES: Final = {
 
 
 def read_plan_json(
-    text: str, module: Module | None = None, file: str = ""
+    text: str,
+    module: Module | None = None,
+    file: str = "",
+    check: Callable[[Module], None] | None = None,
 ) -> tuple[Module, BufferAssignment]:
     """Return a plan and the scheduled module that it is for: `module`, or the one in the text.
 
-    The numbers of values are their positions in the list of offsets. Raises InputError with the
-    place in the document for the first thing that is malformed or contradicts the module,
+    The numbers of values are their positions in the list of offsets. `check` sees a module in the
+    text before the plan is read, and raises where it breaks a rule of HLO. Raises InputError with
+    the place in the document for the first thing that is malformed or contradicts the module,
     HloTextError for a malformed module in it, LowtideError where an output has no place.
     """
     try:
@@ -50,6 +54,8 @@ def read_plan_json(
         if not text:
             raise InputError("the plan has no scheduled_module: name the module too", file=file)
         module = parse_hlo(text, f"{file}: scheduled_module" if file else "")
+        if check is not None:
+            check(module)
     return module, _Reader(reader, module).read()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lowtide.frontend.hlo_proto.buffer_assignment import read_buffer_assignment
 from lowtide.frontend.hlo_proto.fields import FieldError
 from lowtide.frontend.hlo_proto.messages import parse_message
@@ -12,15 +14,21 @@ from lowtide.ir.errors import HloProtoError
 from lowtide.ir.module import Module
 
 
-def read_hlo_proto_plan(data: bytes, file: str = "") -> tuple[Module, BufferAssignment]:
+def read_hlo_proto_plan(
+    data: bytes, file: str = "", check: Callable[[Module], None] | None = None
+) -> tuple[Module, BufferAssignment]:
     """Return the module of a HloProto and its plan, as in XLA's dumps "after optimizations".
 
-    Raises HloProtoError, also where there is no plan.
+    `check` sees the module before the plan is read: it raises what is to be raised for a module
+    that breaks a rule of HLO, and else IndexError may come of it. Raises HloProtoError, also where
+    there is no plan.
     """
     kind = kind_of(data)
     if kind != "HloProto":
         raise HloProtoError(f"expected a HloProto with a plan, found a {kind}", file=file)
     module = read_hlo_proto(data, file)
+    if check is not None:
+        check(module)
     return module, read_plan_of_hlo_proto(data, module, file)
 
 
