@@ -1,6 +1,7 @@
 """Bytes live at each step, by sets of names: the slow and obvious way, for programs without loops.
 
-Calls are walked as they run; copies are in the program. Written without the analyses, to check them.
+Calls are walked as they run; copies are in the program. Written without the analyses, to check
+them.
 """
 
 from lowtide.ir import Opcode

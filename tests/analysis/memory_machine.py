@@ -1,9 +1,9 @@
 """A machine that runs a plan on symbols: it sees whether any value is overwritten too early.
 
-It knows the plan (a scheduled module and its `BufferAssignment`) and the meaning of structural operations; it
-shares no code with the analyses that made the plan. A value is a symbol: a number that stands for
-"this operation on these symbols". Memory maps byte ranges to symbols. Each operand is read from
-memory and compared with what it has to be.
+It knows the plan (a scheduled module and its `BufferAssignment`) and the meaning of structural
+operations; it shares no code with the analyses that made the plan. A value is a symbol: a number
+that stands for "this operation on these symbols". Memory maps byte ranges to symbols. Each operand
+is read from memory and compared with what it has to be.
 """
 
 from lowtide.ir import Opcode

@@ -17,6 +17,7 @@ from lowtide.ir import UnsupportedOpError
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.generation import MEMORY, SeededChoices, random_module, random_schedule
 from lowtide.testing.jax_programs import MEMORY_SCHEDULER, jax_programs
+from lowtide.verifier import verify
 
 
 def bits(value):
@@ -29,6 +30,7 @@ def assert_holds(module, arguments):
     expected = bits(evaluate(module, arguments))
     plan = compiler.plan(module)
     assert str(module) == before
+    verify(plan.module)
     assert [str(violation) for violation in check_plan(plan.module, plan.assignment)] == []
     result = run_in_arena(plan.module, plan.assignment, arguments, sanitize=True)
     assert bits(result) == expected

@@ -10,7 +10,7 @@ import pytest
 from lowtide.analysis.ordering import SequentialOrdering
 from lowtide.buffers.xla import assign
 from lowtide.checking import check_plan
-from lowtide.frontend.hlo_proto.buffer_assignment import read_hlo_proto_plan
+from lowtide.frontend.hlo_proto import read_hlo_proto_plan
 from lowtide.ir.buffer import AllocationKind
 
 pytest.importorskip("jax")

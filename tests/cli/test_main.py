@@ -282,3 +282,10 @@ def test_what_cannot_be_written_is_named_as_the_user_named_it(lowtide, small, tm
     for path in (tmp_path, tmp_path / "none" / "x.json"):
         assert lowtide("plan", small, "-o", path) == 1
         assert lowtide.err.startswith(f"error: {path}: ")
+
+
+def test_a_closed_stdout_is_an_error(lowtide, small, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    status = main_module.main(["explain", str(small)])
+    monkeypatch.undo()
+    assert status == 1

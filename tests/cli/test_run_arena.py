@@ -65,3 +65,13 @@ def test_a_plan_of_another_module(lowtide, tmp_path, small):
     assert f"{plan}: is the plan of another module: its parameters differ" in lowtide.err
     other = edited(module, "sine", "cosine")
     assert lowtide("run", other, "--plan", tmp_path / "none.json") == 1
+
+
+def test_a_plan_of_another_program_with_the_same_parameters(lowtide, tmp_path):
+    given, other, plan = tmp_path / "m.hlo", tmp_path / "other.hlo", tmp_path / "other.json"
+    given.write_text(MODULE)
+    other.write_text(MODULE.replace("add(a, b)", "subtract(a, b)"))
+    assert lowtide("plan", other, "-o", plan) == 0
+    assert lowtide("run", given, "--plan", plan) == 1
+    assert "is the plan of another program" in lowtide.err
+    assert lowtide("run", other, "--plan", plan, "--sanitize") == 0

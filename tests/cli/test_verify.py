@@ -145,6 +145,22 @@ def test_bytes_that_changed_are_one_error_in_every_command(lowtide, module) -> N
             assert lowtide.err.count("error: ") == (status != 0)
 
 
+def test_numbers_beyond_all_measure(lowtide, tmp_path, plan_file) -> None:
+    packing = tmp_path / "x.csv"
+    packing.write_text(f"id,lower,upper,size,offset\na,0,3,5,{'9' * 5000}\n")
+    assert lowtide("verify", packing) == 1
+    assert f"{packing}: 2:9: expected at most 18 digits" in lowtide.err
+    document = json.loads(plan_file.read_text())
+    for number in (10**30, 1 << 63):
+        document["allocations"][-1]["bytes"] = number
+        plan_file.write_text(json.dumps(document))
+        assert lowtide("verify", plan_file) == 1
+        assert "below 2^63" in lowtide.err
+    plan_file.write_text(plan_file.read_text().replace(str(number), "9" * 5000))
+    assert lowtide("verify", plan_file) == 1
+    assert lowtide.err.startswith(f"error: {plan_file}: not a plan: ")
+
+
 def test_a_module_in_a_plan_that_breaks_a_rule_is_not_run(lowtide, module, plan_file) -> None:
     document = json.loads(plan_file.read_text())
     text = document["scheduled_module"].replace("add(", "dot(")

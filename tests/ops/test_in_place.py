@@ -148,7 +148,7 @@ MAY = [
     ),
     ([V], f"{V} call(p0), to_apply=neg", [((0, ()), ())]),
     ([V, V], f"{V} fusion(p0, p1), kind=kLoop, calls=loop", [((0, ()), ())]),
-    ([V, V], f"{V} fusion(p0, p1), kind=kCustom, calls=loop", []),
+    ([V, V], f"{V} fusion(p0, p1), kind=kCustom, calls=loop", [((0, ()), ())]),
     (
         ["f32[8,4]", "f32[4,4]", "f32[8,4]"],
         "f32[8,4] fusion(p0, p1, p2), kind=kOutput, calls=affine",

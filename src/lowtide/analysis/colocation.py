@@ -9,6 +9,7 @@ the program needs a copy, and the refusal says which two values are in each othe
 
 from __future__ import annotations
 
+from bisect import bisect, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -211,7 +212,7 @@ class Sharing:
             return None
         if self._bound(a) and self._bound(b):
             return _NOT_IN_TIME
-        segments, conflict = self._join(self.segments_of(a), self.segments_of(b), forced)
+        segments, conflict = self._united(self.segments_of(a), self.segments_of(b), forced)
         if conflict is not None:
             return conflict
         self.parent[b] = a
@@ -224,6 +225,17 @@ class Sharing:
 
     def _bound(self, root: int) -> bool:
         return root in self.output or root in self.argument
+
+    def _united(
+        self, a: list[Segment], b: list[Segment], forced: bool
+    ) -> tuple[list[Segment], tuple[int, int, int, int] | None]:
+        """As `_join`; where the shorter list falls into gaps of the longer one, put it there."""
+        long, short = (a, b) if len(a) >= len(b) else (b, a)
+        if len(long) < _LONG or any(not _is_gap(long, segment) for segment in short):
+            return self._join(a, b, forced)
+        for segment in short:
+            insort(long, segment)
+        return long, None
 
     def _join(
         self, a: list[Segment], b: list[Segment], forced: bool
@@ -305,3 +317,14 @@ class Sharing:
 
 
 _NOT_IN_TIME = (-1, -1, -1, -1)
+
+_LONG = 16
+"""The number of segments from which on lists are not merged as a whole."""
+
+
+def _is_gap(segments: list[Segment], segment: Segment) -> bool:
+    """Whether a segment neither meets nor touches any of a sorted list."""
+    place = bisect(segments, segment)
+    if place and segments[place - 1][1] >= segment[0]:
+        return False
+    return place == len(segments) or segment[1] < segments[place][0]

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import final
 
-from lowtide.ir import Computation, Instruction, Module, Opcode, Schedule, ShapeIndex, tuple_shape
+from lowtide.ir import (
+    Computation,
+    Instruction,
+    Module,
+    Opcode,
+    Schedule,
+    Shape,
+    ShapeIndex,
+    tuple_shape,
+)
 from lowtide.ir.attributes import GetTupleElement
 
 
@@ -21,6 +30,7 @@ class Editor:
         self._module = module
         self._before: dict[Computation, dict[Instruction | None, list[Instruction]]] = {}
         self._removed: set[Instruction] = set()
+        self._indices: dict[Shape, list[ShapeIndex]] = {}
 
     def copy(self, source: Instruction, before: Instruction | None) -> Instruction:
         """Return a new copy of an array."""
@@ -31,8 +41,7 @@ class Editor:
 
     def copy_leaf(self, source: Instruction, leaf: int, before: Instruction | None) -> Instruction:
         """Return a new copy of one leaf of a value."""
-        index = [index for index, _ in source.shape.leaves()][leaf]
-        return self.copy(self._element(source, index, before), before)
+        return self.copy(self._element(source, self._index(source.shape, leaf), before), before)
 
     def copy_operand_leaves(
         self, user: Instruction, operand: int, leaves: Collection[int]
@@ -53,10 +62,27 @@ class Editor:
         self._return(computation, made)
         return {leaf: copy for leaf, (_, copy) in made.items()}
 
-    def return_instead(self, computation: Computation, leaf: int, replacement: Instruction) -> None:
-        """Make a computation return `replacement` as one leaf of its result."""
-        index = [index for index, _ in computation.root.shape.leaves()][leaf]
-        self._return(computation, {leaf: (index, replacement)})
+    def return_instead(
+        self, computation: Computation, replacements: Mapping[int, Instruction]
+    ) -> None:
+        """Make a computation return other instructions as some leaves of its result.
+
+        One of another shape that lies in memory alike is named anew by a bitcast.
+        """
+        shape = computation.root.shape
+        made = {}
+        for leaf, replacement in replacements.items():
+            index = self._index(shape, leaf)
+            made[leaf] = index, self._as_shape(replacement, shape.at(index))
+        self._return(computation, made)
+
+    def _as_shape(self, instruction: Instruction, shape: Shape) -> Instruction:
+        if instruction.shape is shape:
+            return instruction
+        made = instruction.parent.add(Opcode.BITCAST, shape, (instruction,))
+        made.set_metadata(instruction.raw_metadata)
+        self._place(made, None)
+        return made
 
     def leave_out(self, copy: Instruction) -> None:
         """Remove a copy: what reads it reads its operand instead."""
@@ -89,11 +115,16 @@ class Editor:
     def _copies(
         self, source: Instruction, leaves: Collection[int], before: Instruction | None
     ) -> dict[int, tuple[ShapeIndex, Instruction]]:
-        indices = [index for index, _ in source.shape.leaves()]
-        return {
-            leaf: (indices[leaf], self.copy(self._element(source, indices[leaf], before), before))
-            for leaf in sorted(leaves)
-        }
+        made = {}
+        for leaf in sorted(leaves):
+            index = self._index(source.shape, leaf)
+            made[leaf] = index, self.copy(self._element(source, index, before), before)
+        return made
+
+    def _index(self, shape: Shape, leaf: int) -> ShapeIndex:
+        if shape not in self._indices:
+            self._indices[shape] = [index for index, _ in shape.leaves()]
+        return self._indices[shape][leaf]
 
     def _return(
         self, computation: Computation, made: dict[int, tuple[ShapeIndex, Instruction]]

@@ -48,13 +48,15 @@ def _copy_moved(
     reads = _LastReads(flow, sequence)
     indices = [index for index, _ in body.root.shape.leaves()]
     made: Copies = []
+    replacements: dict[int, Instruction] = {}
     for target in _sources_free(moved):
         source = moved[target]
         copy = editor.copy_leaf(body.parameters[0], source, reads.place(flow.parameters[target]))
         reads.note(flow.parameters[source], flow.parameters[target])
-        editor.return_instead(body, target, copy)
+        replacements[target] = copy
         names = ["{" + ",".join(map(str, indices[x])) + "}" for x in (target, source)]
         made.append((copy, rotation_reason(loop, *names)))
+    editor.return_instead(body, replacements)
     return made
 
 

@@ -14,6 +14,8 @@ from lowtide.checking.packing import PackingRow
 from lowtide.ir import InputError
 
 _COLUMNS: Final = ("id", "lower", "upper", "size", "offset")
+_DIGITS: Final = 18
+"""No memory and no program is larger than what so many digits say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,8 @@ class _Line:
         text = self.text(name)
         if not (text.isascii() and text.isdigit()):
             raise self.error(name, f"expected a number from 0 as {name}, found {text!r}")
+        if len(text) > _DIGITS:
+            raise self.error(name, f"expected at most {_DIGITS} digits as {name}")
         return int(text)
 
     def error(self, name: str, message: str) -> InputError:

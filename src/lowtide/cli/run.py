@@ -155,12 +155,17 @@ def _runs(module: Module, arguments: Any, seed: int, repeat: int) -> _Runs:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A module to run inside a plan, and the order that instructions keep, None for one of all."""
+    """A module to run inside a plan, and the order that instructions keep, None for one of all.
+
+    The plan was in `file`, and is said to be one of `program`.
+    """
 
     module: Module
     assignment: BufferAssignment
     order: PartialOrder | None = None
     order_name: str | None = None
+    program: Module | None = None
+    file: str = ""
 
     @property
     def arena_bytes(self) -> int:
@@ -181,7 +186,8 @@ def _target(module: Module, plan: Path | None, order: str | None) -> _Target:
             planned = compiler.plan(module)
             module, assignment = planned.module, planned.assignment
         else:
-            module, assignment = _plan_in(plan, module)
+            planned_module, assignment = _plan_in(plan, module)
+            return _Target(planned_module, assignment, program=module, file=str(plan))
         return _Target(module, assignment)
     if plan is not None:
         raise UsageError("--order makes a plan of its own; leave out --plan")
@@ -195,6 +201,7 @@ def _runs_in_arena(
     from lowtide.cli.exit_codes import VerificationError
     from lowtide.client.arena import run_planned
     from lowtide.evaluator.in_arena import ArenaError
+    from lowtide.ir.errors import InputError
 
     try:
         runs = [
@@ -205,11 +212,14 @@ def _runs_in_arena(
                 order=target.order,
                 sanitize=sanitize,
                 seed=seed,
+                program=target.program,
             )
             for _ in range(repeat)
         ]
     except ArenaError as error:
         raise VerificationError(str(error)) from None
+    except InputError as error:
+        raise InputError(error.message, file=target.file) from None
     seconds = [run.seconds for run in runs]
     return _Runs(runs[0].result, seconds, target.arena_bytes, sanitize, target.order_name)
 
@@ -219,14 +229,12 @@ def _plan_in(plan: Path, module: Module) -> tuple[Module, BufferAssignment]:
 
     That is the one in the file, where it has one: planning adds an order and copies to a module.
     """
-    from lowtide.client.plan_files import read_plan
+    from lowtide.client.plan_files import needs_module, plan_from, read_plan_bytes
     from lowtide.ir.errors import InputError
     from lowtide.ir.shape import Shape
 
-    try:
-        found = read_plan(str(plan))
-    except InputError:
-        found = read_plan(str(plan), module)
+    data = read_plan_bytes(str(plan))
+    found = plan_from(data, str(plan), module if needs_module(data) else None)
     ours = [parameter.shape for parameter in module.entry.parameters]
     theirs = [parameter.shape for parameter in found.module.entry.parameters]
     if len(ours) != len(theirs) or not all(map(Shape.compatible, ours, theirs)):

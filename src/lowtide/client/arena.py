@@ -10,7 +10,7 @@ from typing import Any
 from lowtide import compiler
 from lowtide.evaluator import Value, evaluate
 from lowtide.evaluator.in_arena import ArenaError, differing_leaves, run_in_arena
-from lowtide.ir import Module
+from lowtide.ir import InputError, Module
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.schedule import PartialOrder
 
@@ -36,11 +36,13 @@ def run_planned(
     order: PartialOrder | None = None,
     sanitize: bool = False,
     seed: int = 0,
+    program: Module | None = None,
 ) -> ArenaRun:
     """Return what a module computes inside a plan; without one, inside the plan made here.
 
     Raises ArenaError where the plan is at fault, also where the result differs in any bit from the
-    evaluator's; else as `compiler.plan` and `evaluate` do.
+    evaluator's; InputError where it is not what `program` computes, of which the module is said to
+    be the planned form; else as `compiler.plan` and `evaluate` do.
     """
     if assignment is None:
         planned = compiler.plan(module)
@@ -51,7 +53,20 @@ def run_planned(
     wrong = differing_leaves(module, result, evaluate(module, arguments, seed=seed))
     if wrong:
         raise ArenaError(_difference(wrong, sanitize=sanitize))
+    if program is not None and program is not module:
+        _compare(program, module, result, evaluate(program, arguments, seed=seed))
     return ArenaRun(result, module, assignment, seconds)
+
+
+def _compare(program: Module, module: Module, result: Value, expected: Value) -> None:
+    """Raise InputError where the result of a plan's module is not that of the program."""
+    shapes = module.entry.root.shape, program.entry.root.shape
+    if shapes[0].compatible(shapes[1]) and not differing_leaves(program, result, expected):
+        return
+    raise InputError(
+        f"is the plan of another program: its module {module.name} does not compute what "
+        f"{program.name} does, bit for bit; give the module that the plan was made of"
+    )
 
 
 def _difference(wrong: list[tuple[int, ...]], *, sanitize: bool) -> str:

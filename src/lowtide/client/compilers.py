@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from lowtide.analysis.donation import Donation
@@ -110,9 +111,17 @@ def alias_entries(module: Module, donations: Sequence[Donation]) -> tuple[InputO
     )
 
 
+_CHILD: Final = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from lowtide.client.recompile import main; main()"
+)
+"""What the child runs: this very package, wherever it was imported from."""
+
+
 def _in_child(proto: bytes, options: Sequence[Options]) -> list[Outcome]:
     texts = [json.dumps(dict(x)) for x in options]
-    command = [sys.executable, "-m", "lowtide.client.recompile", *texts]
+    package = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", _CHILD, package, *texts]
     reason = ""
     try:
         run = subprocess.run(

@@ -55,6 +55,11 @@ def read_plan_bytes(path: str) -> bytes:
         raise InputError(f"cannot be read: {reason}", file=path) from error
 
 
+def needs_module(data: bytes) -> bool:
+    """Whether a plan names instructions of a module that is not in the same file."""
+    return bool(data) and text_in(data) is None and kind_of(data) != "HloProto"
+
+
 def text_in(data: bytes) -> str | None:
     """Return data as text; None for what is binary."""
     if not _CONTROL.isdisjoint(data[:4096]):

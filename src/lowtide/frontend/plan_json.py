@@ -46,6 +46,8 @@ def read_plan_json(
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InputError(f"not JSON: {error.msg}", file=file, position=where) from None
+    except ValueError as error:
+        raise InputError(f"not a plan: {error}", file=file) from None
     except RecursionError:
         raise InputError("not a plan: it nests too deeply", file=file) from None
     reader = _Entry(document, "", file)
@@ -79,10 +81,10 @@ class _Entry:
         return value
 
     def natural(self, name: str, default: int | None = None) -> int:
-        """Return a number that is at least 0."""
+        """Return a number from 0 that fits into 64 bits."""
         value = self.get(name, int, default)
-        if value < 0:
-            raise self.error(f"expected a number from 0, found {value}", name)
+        if not 0 <= value < 1 << 63:
+            raise self.error(f"expected a number from 0, below 2^63, found {_shown(value)}", name)
         return value
 
     def index(self, name: str) -> ShapeIndex:
