@@ -335,7 +335,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         r"buffer_aliases\[2\].source_buffer_id: no value has id 77",
     ),
     "unknown peak": (
-        lambda m, _: m.peak_buffers.add(index=9),
+        lambda m, _: (m.ClearField("peak_buffers"), m.peak_buffers.add(index=9)),
         r"peak_buffers\[0\].index: there are 3 allocations, none of index 9",
     ),
     "unknown value in a trace": (
@@ -386,6 +386,7 @@ def test_traces_and_peaks_survive():
     trace.buffer_allocation_index = 2
     trace.events.add(buffer_id=message.logical_buffers[1].id, instruction_name="y")
     trace.events.add(kind=2, buffer_id=2, share_with_canonical_id=1, computation_name="main")
+    message.ClearField("peak_buffers")
     message.peak_buffers.add(index=2, logical_buffer_ids=[1, 2])
     plan = read_buffer_assignment(serialize(message), module)
     assert [x.kind for x in plan.heap_traces[0].events] == [

@@ -201,7 +201,16 @@ class _Assignment:
             tuple([slices[value] for value in flat.outputs]),
             self.packed.kept_bytes,
             tuple(self._rows(slices)),
+            peak_values=self._at_the_peak(slices),
         )
+
+    def _at_the_peak(self, slices: Sequence[Slice]) -> dict[int, tuple[int, ...]]:
+        """Per arena the values that lie in it when most is live in the program."""
+        found: dict[int, list[int]] = {index: [] for index in self.arena.values()}
+        for value in self.ranges.values_at(self.ranges.peak_position):
+            if slices[value].allocation in found:
+                found[slices[value].allocation].append(value)
+        return {index: tuple(values) for index, values in found.items()}
 
     def _rows(self, slices: Sequence[Slice]) -> Iterator[AssignedValue]:
         """The values that have bytes; read-only ones have a buffer each."""
