@@ -7,6 +7,7 @@ from tests.support import needs_shared
 from lowtide import compiler
 from lowtide.analysis.ordering import PredecessorOrdering
 from lowtide.buffers.copy_insertion import insert_copies
+from lowtide.buffers.xla import tie_donors
 from lowtide.buffers.xla.modern import assign
 from lowtide.evaluator import evaluate
 from lowtide.evaluator.in_arena import run_in_arena
@@ -22,6 +23,7 @@ def assert_holds_however_mixed(module, arguments, seeds=2):
     expected = bits(evaluate(module, arguments))
     module = clone_module(module)
     flatten_call_graph(module)
+    tie_donors(module)
     insert_copies(module)
     module.schedule = compiler.schedule(module)
     inner = {x: y for x, y in module.schedule.sequences.items() if x is not module.entry}
