@@ -289,3 +289,13 @@ def test_a_closed_stdout_is_an_error(lowtide, small, monkeypatch):
     status = main_module.main(["explain", str(small)])
     monkeypatch.undo()
     assert status == 1
+
+
+def test_two_arguments_for_one_output_contradict_each_other(lowtide, tmp_path):
+    module = tmp_path / "m.hlo"
+    module.write_text(
+        "HloModule m, input_output_alias={ {}: (0, {}, must-alias), {}: (1, {}, must-alias) }\n"
+        "ENTRY e { x = f32[4] parameter(0) y = f32[4] parameter(1) ROOT z = f32[4] add(x, y) }\n"
+    )
+    assert lowtide("explain", module) == 1
+    assert "output [] and parameter 1: the output is aliased twice" in lowtide.err

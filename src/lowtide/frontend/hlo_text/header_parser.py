@@ -9,7 +9,7 @@ import lowtide.frontend.hlo_text.attribute_parser as value
 from lowtide.frontend.hlo_text.lexer import Kind, Lexer
 from lowtide.frontend.hlo_text.shape_parser import parse_shape, parse_shape_index
 from lowtide.ir.module import BufferDonor, InputOutputAlias, Module
-from lowtide.ir.shape import ProgramShape, ShapeIndex
+from lowtide.ir.shape import ProgramShape
 
 _LARGEST_COUNT: Final = 2**31 - 1
 
@@ -42,7 +42,7 @@ def _count(lexer: Lexer) -> int:
 
 def _parse_aliases(lexer: Lexer) -> tuple[InputOutputAlias, ...]:
     lexer.expect("{")
-    aliases: dict[ShapeIndex, InputOutputAlias] = {}
+    aliases: dict[InputOutputAlias, None] = {}
     while lexer.at("{"):
         output_index = parse_shape_index(lexer)
         lexer.expect(":", "behind the output index")
@@ -57,11 +57,11 @@ def _parse_aliases(lexer: Lexer) -> tuple[InputOutputAlias, ...]:
             lexer.choice(kind, ("may-alias", "must-alias"), "alias kind", start)
             must = kind == "must-alias"
         lexer.expect(")", "at the end of the alias")
-        aliases.setdefault(output_index, InputOutputAlias(output_index, parameter, index, must))
+        aliases[InputOutputAlias(output_index, parameter, index, must)] = None
         if not lexer.eat(","):
             break
     lexer.expect("}", "at the end of input_output_alias")
-    return tuple([aliases[index] for index in sorted(aliases)])
+    return tuple(sorted(aliases, key=lambda alias: alias.output_index))
 
 
 def _parameter(lexer: Lexer) -> int:
