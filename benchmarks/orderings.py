@@ -26,11 +26,12 @@ from lowtide.analysis.ordering import (
     SequentialOrdering,
 )
 from lowtide.buffers.copy_insertion import insert_copies
-from lowtide.buffers.xla import ASSIGNERS, tie_donors
+from lowtide.buffers.xla import ASSIGNERS
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.scheduling.streams import assign_streams
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
+from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
 
 EXAMPLES: Final = Path(__file__).parents[1] / "examples"
 ORDERS: Final = ("sequential", "launch", "dependency")
@@ -64,7 +65,7 @@ def prepared(path: Path) -> Module:
     """Read a module and do what has to be done before its buffers are assigned."""
     module = clone_module(lowtide.read(path))
     flatten_call_graph(module)
-    tie_donors(module)
+    optimize_input_output_alias(module)
     insert_copies(module)
     module.schedule = compiler.schedule(module)
     return module

@@ -7,7 +7,6 @@ from tests.support import needs_shared
 from lowtide import compiler
 from lowtide.analysis.ordering import PredecessorOrdering
 from lowtide.buffers.copy_insertion import insert_copies
-from lowtide.buffers.xla import tie_donors
 from lowtide.buffers.xla.modern import assign
 from lowtide.evaluator import evaluate
 from lowtide.evaluator.in_arena import run_in_arena
@@ -16,6 +15,7 @@ from lowtide.ir.clone import clone_module
 from lowtide.scheduling.launch_order import partial_orders
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
+from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
 
 
 def assert_holds_however_mixed(module, arguments, seeds=2):
@@ -23,7 +23,7 @@ def assert_holds_however_mixed(module, arguments, seeds=2):
     expected = bits(evaluate(module, arguments))
     module = clone_module(module)
     flatten_call_graph(module)
-    tie_donors(module)
+    optimize_input_output_alias(module)
     insert_copies(module)
     module.schedule = compiler.schedule(module)
     inner = {x: y for x, y in module.schedule.sequences.items() if x is not module.entry}

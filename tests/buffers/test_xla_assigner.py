@@ -18,7 +18,6 @@ from lowtide.buffers.xla import (
     BufferOrder,
     Preset,
     assign,
-    tie_donors,
 )
 from lowtide.buffers.xla.options import ALGORITHMS
 from lowtide.checking import check_plan
@@ -31,6 +30,7 @@ from lowtide.scheduling.launch_order import partial_orders
 from lowtide.scheduling.streams import assign_streams
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
+from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
 
 
 def planned(entry, header="", ordering=SequentialOrdering, **options):
@@ -323,7 +323,7 @@ def prepared(seed):
     """A random module ready for assignment, and arguments."""
     module = clone_module(random_cases(seed)[0])
     flatten_call_graph(module)
-    tie_donors(module)
+    optimize_input_output_alias(module)
     insert_copies(module)
     module.schedule = compiler.schedule(module)
     return module, seeded_arguments(module, seed)

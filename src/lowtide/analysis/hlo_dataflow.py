@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from lowtide.analysis.forwarding import Forwards, passed_on, passed_on_in_xla
-from lowtide.analysis.hlo_value import HloValue, Position, index_text
+from lowtide.analysis.hlo_value import HloValue, Position
 from lowtide.analysis.position_graph import PositionGraph, Rule, across_calls
 from lowtide.analysis.reaching_values import ReachingValues, reaching_values
 from lowtide.analysis.value_uses import collect_values, may_use
 from lowtide.ir import Instruction, Module, Opcode, ShapeIndex
+from lowtide.ir.shape import index_text
 
 
 def hlo_dataflow(

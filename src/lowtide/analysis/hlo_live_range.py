@@ -14,8 +14,9 @@ from typing import Final, final
 from lowtide.analysis.call_graph import while_body
 from lowtide.analysis.flat_sequence import FlatSequence, Span, flat_sequence
 from lowtide.analysis.hlo_alias import HloAliasAnalysis, HloBuffer
-from lowtide.analysis.hlo_value import HloValue, Use, index_text
+from lowtide.analysis.hlo_value import HloValue, Use
 from lowtide.ir import Computation, Instruction, Module, Opcode, Schedule
+from lowtide.ir.shape import index_text
 
 _CHAIN: Final = frozenset({Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE})
 _CONTEXTS: Final = 2

@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowtide.ir import Instruction, Shape, ShapeIndex
-
-
-def index_text(index: ShapeIndex) -> str:
-    """Return a shape index as XLA prints it: `{}`, `{1,0}`."""
-    return f"{{{','.join(map(str, index))}}}"
+from lowtide.ir.shape import index_text
 
 
 @dataclass(frozen=True, slots=True)

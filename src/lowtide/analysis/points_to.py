@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
-from lowtide.analysis.hlo_value import Position, index_text
+from lowtide.analysis.hlo_value import Position
 from lowtide.analysis.position_graph import PositionGraph, within_computations
 from lowtide.analysis.reaching_values import ReachingValues, reaching_values
 from lowtide.ir import Instruction, Module, Shape, ShapeIndex
+from lowtide.ir.shape import index_text
 
 
 @dataclass(frozen=True, eq=False, slots=True)

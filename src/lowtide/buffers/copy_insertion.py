@@ -27,6 +27,7 @@ from lowtide.buffers.reader_copies import Reads
 from lowtide.buffers.rotation import copy_rotated_state
 from lowtide.buffers.write_order import arrange_writes
 from lowtide.ir import Computation, Instruction, Module
+from lowtide.ir.shape import index_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +180,7 @@ class _Insertion:
     def _copy_refused(
         self, flat: FlatSchedule, refusals: Sequence[Refusal], editor: Editor
     ) -> None:
-        names = [
-            "{" + ",".join(map(str, x)) + "}" for x, _ in self.module.entry.root.shape.leaves()
-        ]
+        names = [index_text(x) for x, _ in self.module.entry.root.shape.leaves()]
         roots: dict[Computation, dict[int, CopyReason]] = {}
         operands: dict[tuple[Instruction, int], dict[int, CopyReason]] = {}
         for refusal in refusals:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from lowtide.analysis.colocation import Refusal, Wish, WishKind
 from lowtide.analysis.flat_schedule import FlatSchedule, Loop
 from lowtide.ir import Instruction, Opcode, Shape, ShapeIndex
+from lowtide.ir.shape import index_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +77,12 @@ def value_name(flat: FlatSchedule, value: int) -> str:
     maker = flat.values.maker[value]
     if not maker.shape.is_tuple:
         return maker.name
-    return maker.name + _index(_indices(maker.shape)[flat.values.leaf[value]])
+    return maker.name + index_text(_indices(maker.shape)[flat.values.leaf[value]])
 
 
 @lru_cache(maxsize=64)
 def _indices(shape: Shape) -> tuple[ShapeIndex, ...]:
     return tuple([index for index, _ in shape.leaves()])
-
-
-def _index(index: Sequence[int]) -> str:
-    return "{" + ",".join(map(str, index)) + "}"
 
 
 def _instruction_at(flat: FlatSchedule, position: int) -> Instruction | None:
@@ -114,7 +111,7 @@ def _what(flat: FlatSchedule, wish: Wish, outputs: Sequence[str]) -> str:
 
 
 def _leaf_index(instruction: Instruction, leaf: int) -> str:
-    return _index(_indices(instruction.shape)[leaf])
+    return index_text(_indices(instruction.shape)[leaf])
 
 
 def _not_in_time(flat: FlatSchedule, wish: Wish) -> str:

@@ -13,6 +13,7 @@ from lowtide.analysis.dataflow import ComputationDataflow, Dataflow
 from lowtide.buffers.copy_reason import CopyReason, rotation_reason
 from lowtide.buffers.editor import Editor
 from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.ir.shape import index_text
 
 Copies = list[tuple[Instruction, CopyReason]]
 
@@ -54,7 +55,7 @@ def _copy_moved(
         copy = editor.copy_leaf(body.parameters[0], source, reads.place(flow.parameters[target]))
         reads.note(flow.parameters[source], flow.parameters[target])
         replacements[target] = copy
-        names = ["{" + ",".join(map(str, indices[x])) + "}" for x in (target, source)]
+        names = [index_text(indices[x]) for x in (target, source)]
         made.append((copy, rotation_reason(loop, *names)))
     editor.return_instead(body, replacements)
     return made

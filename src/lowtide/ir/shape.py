@@ -17,6 +17,11 @@ UNBOUNDED: Final = -1
 """The size of a dimension without a bound, written `?`."""
 
 
+def index_text(index: ShapeIndex) -> str:
+    """Return a shape index as XLA prints it: `{}`, `{1,0}`."""
+    return f"{{{','.join(map(str, index))}}}"
+
+
 @dataclass(frozen=True, slots=True)
 class DimensionLevel:
     """How a sparse layout stores one dimension: `D`, `C`, `S` or `H`, with `+` and `~` marks."""

@@ -5,7 +5,6 @@ from typing import Final
 
 from lowtide.analysis.ordering import Ordering
 from lowtide.buffers.xla.classic import assign_classic
-from lowtide.buffers.xla.donors import tie_donors
 from lowtide.buffers.xla.modern import assign
 from lowtide.buffers.xla.options import AssignerOptions, BufferOrder, Preset
 from lowtide.ir import Module
@@ -18,7 +17,8 @@ ASSIGNERS: Final[Mapping[str, Callable[[Module, Ordering], BufferAssignment]]] =
 """Assigners with their default options.
 
 They expect a flat call graph, all copies in place, and donors that are tied to outputs: see
-`transforms.flatten_call_graph`, `buffers.copy_insertion` and `tie_donors`.
+`transforms.flatten_call_graph`, `transforms.optimize_input_output_alias` and
+`buffers.copy_insertion`.
 """
 
 __all__ = [
@@ -28,5 +28,4 @@ __all__ = [
     "Preset",
     "assign",
     "assign_classic",
-    "tie_donors",
 ]

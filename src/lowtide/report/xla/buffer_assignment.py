@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lowtide.ir import Module
 from lowtide.ir.buffer import Allocation, AllocationKind, AssignedValue, BufferAssignment
-from lowtide.report.xla.values import index_text, value_text
+from lowtide.ir.shape import index_text
+from lowtide.report.xla.values import value_text
 
 
 def buffer_assignment_text(module: Module, assignment: BufferAssignment) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lowtide.analysis.hlo_live_range import HloLiveRange
-from lowtide.analysis.hlo_value import HloValue, index_text
+from lowtide.analysis.hlo_value import HloValue
+from lowtide.ir.shape import index_text
 
 
 def live_range_text(ranges: HloLiveRange) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir.buffer import Allocation, AssignedValue, BufferAssignment
+from lowtide.ir.shape import index_text
 from lowtide.report.xla.buffer_assignment import values_by_allocation
-from lowtide.report.xla.values import bytes_text, index_text
+from lowtide.report.xla.values import bytes_text
 
 _SPACES: Final = {0: "default", 1: "vmem", 2: "smem", 3: "hbm", 4: "host", 5: "cmem"}
 _HEADER: Final = "  cumulative_size;       size;       offset; used_by_n_values; shapes_list"

@@ -11,7 +11,8 @@ from lowtide.analysis.hlo_value import HloValue, Position, Use
 from lowtide.ir import Instruction, Module, Shape, ShapeIndex
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.printer import to_text
-from lowtide.report.xla.values import bytes_text, index_text, value_text
+from lowtide.ir.shape import index_text
+from lowtide.report.xla.values import bytes_text, value_text
 
 _FRAME: Final = re.compile(r"stack_frame_id=\d+")
 

@@ -6,13 +6,9 @@ from typing import Final
 
 from lowtide.ir import Instruction, ShapeIndex
 from lowtide.ir.buffer import AssignedValue
+from lowtide.ir.shape import index_text
 
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-
-
-def index_text(index: ShapeIndex) -> str:
-    """Return the index of an element: `{1,0}`, `{}` for the whole."""
-    return "{" + ",".join(map(str, index)) + "}"
 
 
 def value_name(instruction: Instruction, index: ShapeIndex) -> str:
