@@ -11,6 +11,7 @@ from lowtide.checking.sites import Site
 from lowtide.checking.violation import PlanMismatchError, ViolationKind
 from lowtide.ir import Instruction, Module, ShapeIndex
 from lowtide.ir.buffer import Allocation, AllocationKind, BufferAssignment, Slice
+from lowtide.ir.shape import index_text
 
 Place = tuple[int, ShapeIndex]
 """A parameter's number and the index of its element."""
@@ -198,7 +199,7 @@ def _check_disjoint(findings: Findings, outputs: Sequence[tuple[Element, Slice]]
     last: tuple[Element, Slice] | None = None
     for element, place in ordered:
         if last is not None and overlap(last[1], place):
-            names = tuple(["{" + ",".join(map(str, x.index)) + "}" for x in (last[0], element)])
+            names = tuple([index_text(x.index) for x in (last[0], element)])
             findings.add(
                 ViolationKind.ALIAS,
                 f"outputs {names[0]} and {names[1]} lie over one another: "

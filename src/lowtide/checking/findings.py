@@ -12,6 +12,7 @@ from lowtide.checking.sites import Site
 from lowtide.checking.violation import Violation, ViolationKind
 from lowtide.ir import Instruction
 from lowtide.ir.buffer import BufferAssignment, Slice
+from lowtide.ir.shape import index_text
 
 
 class Origin(NamedTuple):
@@ -85,7 +86,7 @@ class Findings:
         index = ""
         if instruction.shape.is_tuple:
             path = self.elements.of(instruction.shape)[element].index
-            index = "{" + ",".join(map(str, path)) + "}"
+            index = index_text(path)
         return f"{site.prefix}{instruction.name}{index}"
 
     def origin_name(self, origin: Origin) -> str:

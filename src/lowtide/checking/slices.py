@@ -10,6 +10,7 @@ from lowtide.checking.elements import HOST_MEMORY
 from lowtide.checking.violation import PlanMismatchError, Violation, ViolationKind
 from lowtide.ir import Instruction, Shape, ShapeIndex
 from lowtide.ir.buffer import BufferAssignment, CallSite, Slice
+from lowtide.ir.shape import index_text
 
 ALIGNMENT: Final = 64
 """Offsets are multiples of the largest common divisor of this and the size."""
@@ -122,4 +123,4 @@ def _check_slice(
 def _name(instruction: Instruction, index: ShapeIndex) -> str:
     if not instruction.shape.is_tuple:
         return instruction.name
-    return f"{instruction.name}{{{','.join(map(str, index))}}}"
+    return instruction.name + index_text(index)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.ir import Module, ShapeIndex
+from lowtide.ir import Module
 from lowtide.ir.buffer import Allocation, AssignedValue, BufferAssignment
 from lowtide.ir.printer import COMPLETE, to_text
+from lowtide.ir.shape import index_text
 
 
 def plan_document(assignment: BufferAssignment) -> dict[str, object]:
@@ -49,13 +50,9 @@ def value_names(assignment: BufferAssignment) -> list[str]:
         parts = [*(paths[value.site] if value.site >= 0 else [maker.parent.name]), maker.name]
         if last[value.site, maker, value.index] != value.number:
             parts.append(maker.called_computations[-1].parameters[0].name)
-        suffix = _index(value.index) if maker.shape.is_tuple else ""
+        suffix = index_text(value.index) if maker.shape.is_tuple else ""
         names.append("/".join(parts) + suffix)
     return names
-
-
-def _index(index: ShapeIndex) -> str:
-    return "{" + ",".join(map(str, index)) + "}"
 
 
 def _value(value: AssignedValue, name: str, paths: Sequence[tuple[str, ...]]) -> dict[str, object]:
