@@ -1,0 +1,1 @@
+"""Strategies that let tensors share objects, one idea per file."""

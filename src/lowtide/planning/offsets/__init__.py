@@ -1,0 +1,1 @@
+"""Strategies that give buffers offsets, one idea per file."""

@@ -1,0 +1,123 @@
+"""What planners return: offsets in an arena, or objects that tensors share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from lowtide.planning.problem import ARENA, Int64Array, PackingProblem
+from lowtide.planning.search import StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """A search tree which shows that no packing is `height` bytes high, or lower.
+
+    The tree is that of the canonical search: buffers are placed with offsets that do not decrease,
+    each at its rest height, the lowest that what is placed leaves it. `closed` are its nodes in
+    preorder: the step at which a node has no room left, or `EXPANDED`.
+    """
+
+    height: int
+    closed: tuple[int, ...]
+
+
+EXPANDED = -1
+"""In place of a step: the node has children, in order of rest height, then number."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Packing:
+    """Per buffer the region that it lies in, or `ARENA`, and its offset in there, in bytes.
+
+    `arena_bytes` is the largest offset plus size in the arena, not rounded. `bound` is an arena
+    size that was proved to be needed, 0 where none was: the most bytes live at once are a bound
+    always. `refutation` is the proof of a bound above that, where it is short enough.
+    """
+
+    region: Int64Array
+    offset: Int64Array
+    arena_bytes: int
+    bound: int = 0
+    refutation: Refutation | None = None
+    stopped: StopReason = StopReason.DONE
+
+
+def arena_packing(problem: PackingProblem, offsets: Int64Array | Sequence[int]) -> Packing:
+    """Return the packing with all buffers in the arena at given offsets."""
+    offset = np.asarray(offsets, np.int64).reshape(len(problem))
+    top = int((offset + problem.nbytes).max(initial=0))
+    return Packing(np.full(len(problem), ARENA, np.int64), offset, top)
+
+
+@dataclass(frozen=True, slots=True)
+class CliqueBound:
+    """Tasks at which many tensors live: as many objects are needed, with sizes as given.
+
+    `tasks[k]` is a task at which k + 1 tensors of at least `sizes[k]` bytes are live.
+    """
+
+    tasks: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DualBound:
+    """Prices of tensors at tasks that no set of objects can be cheaper than.
+
+    The format and the argument stand in `objects/exact.py`.
+    """
+
+    prices: tuple[tuple[int, int, Fraction], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsAssignment:
+    """Per tensor the object that it lies in, and the size of each object.
+
+    Sizes are bytes, or extents where the tensors have them. No objects for these tensors are
+    smaller together than `lower_bound` bytes; `evidence` proves it.
+    """
+
+    object_ids: tuple[int, ...]
+    object_sizes: tuple[int | tuple[int, ...], ...]
+    lower_bound: int = 0
+    evidence: CliqueBound | DualBound | None = None
+    stopped: StopReason = StopReason.DONE
+
+    @property
+    def total_size(self) -> int:
+        """The sizes of all objects together: bytes, or elements where sizes are extents."""
+        return sum([int(np.prod(size, dtype=object)) for size in self.object_sizes])
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no objects for these tensors are smaller together."""
+        return self.total_size == self.lower_bound
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OffsetsAssignment:
+    """Where tensors lie: `offsets` in bytes, and the height of the arena, not rounded.
+
+    No offsets for these tensors need less than `lower_bound` bytes.
+    """
+
+    problem: PackingProblem
+    packing: Packing
+    offsets: tuple[int, ...]
+    total_size: int
+    lower_bound: int
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no offsets need less."""
+        return self.total_size == self.lower_bound
+
+    @property
+    def stopped(self) -> StopReason:
+        """Why the search ended."""
+        return self.packing.stopped
