@@ -1,0 +1,5 @@
+"""Hot loops in a small subset of Python, compiled with LLVM on first use."""
+
+from lowtide.planning.native.kernel import Array, FloatArray, Kernel, KernelError, kernel
+
+__all__ = ["Array", "FloatArray", "Kernel", "KernelError", "kernel"]
