@@ -14,6 +14,7 @@ PACKAGE = ROOT / "src" / "lowtide"
 LAYERS: dict[str, set[str]] = {
     "ir": set(),
     "planning": set(),
+    "certificate": {"planning"},
     "options": set(),
     "ops": {"ir"},
     "builder": {"ir", "ops"},
@@ -22,7 +23,8 @@ LAYERS: dict[str, set[str]] = {
     "evaluator": {"ir", "ops"},
     "analysis": {"ir", "ops"},
     "checking": {"ir", "ops"},
-    "transforms": {"ir", "ops", "analysis"},
+    "passes": {"ir", "ops", "builder"},
+    "transforms": {"ir", "ops", "builder", "evaluator", "analysis", "passes"},
     "scheduling": {"ir", "ops", "analysis"},
     "buffers": {"ir", "ops", "analysis", "planning"},
     "report": {"ir", "analysis"},

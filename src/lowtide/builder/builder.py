@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 from lowtide.builder.communication import CommunicationOps
@@ -12,6 +13,8 @@ from lowtide.builder.elementwise import ElementwiseOps
 from lowtide.builder.errors import BuildError
 from lowtide.builder.values import Op
 from lowtide.ir.attributes import MAIN_THREAD
+from lowtide.ir.computation import Computation
+from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import BufferDonor, InputOutputAlias, Module
 from lowtide.ir.shape import ProgramShape, Shape, ShapeIndex
 
@@ -29,10 +32,35 @@ class Builder(ElementwiseOps, DataMovementOps, CommunicationOps, ContractionOps,
     `sub_computation` and `scalar_computation`.
     """
 
-    def __init__(self, name: str = "main", *, execution_thread: str = MAIN_THREAD) -> None:
-        super().__init__(name, execution_thread=execution_thread)
+    def __init__(
+        self,
+        name: str = "main",
+        *,
+        execution_thread: str = MAIN_THREAD,
+        computation: Computation | None = None,
+        added: Callable[[Instruction], None] | None = None,
+    ) -> None:
+        super().__init__(
+            name, execution_thread=execution_thread, computation=computation, added=added
+        )
         self._aliases: list[InputOutputAlias] = []
         self._donors: list[BufferDonor] = []
+
+    @classmethod
+    def inside(
+        cls, computation: Computation, added: Callable[[Instruction], None] | None = None
+    ) -> Builder:
+        """Return a builder that adds operations to a computation which is complete already.
+
+        `value` makes operands of its instructions; `added` is told of each new one.
+        """
+        return cls(computation.name, computation=computation, added=added)
+
+    def value(self, instruction: Instruction) -> Op:
+        """Return an instruction of this builder's computation as an operand."""
+        if instruction.parent is not self._computation:
+            raise BuildError(f"%{instruction.name} is not in computation {self._computation.name}")
+        return Op(self, instruction)
 
     def alias(
         self,

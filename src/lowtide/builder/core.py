@@ -21,6 +21,7 @@ from lowtide.ir.attributes import (
 from lowtide.ir.clone import CloneMap, clone_computation
 from lowtide.ir.computation import Computation
 from lowtide.ir.element_type import BY_KEYWORD, ElementType
+from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import NO_METADATA, Metadata
 from lowtide.ir.module import Module
 from lowtide.ir.names import sanitize
@@ -41,11 +42,21 @@ class BuilderCore:
     Every mistake raises BuildError, which names the line of the caller.
     """
 
-    def __init__(self, name: str = "main", *, execution_thread: str = MAIN_THREAD) -> None:
+    def __init__(
+        self,
+        name: str = "main",
+        *,
+        execution_thread: str = MAIN_THREAD,
+        computation: Computation | None = None,
+        added: Callable[[Instruction], None] | None = None,
+    ) -> None:
         self.name = name
-        self._module = Module(legal_name(name))
-        self._computation = self._module.add_computation(legal_name(name))
-        self._computation.execution_thread = execution_thread
+        if computation is None:
+            computation = Module(legal_name(name)).add_computation(legal_name(name))
+            computation.execution_thread = execution_thread
+        self._module = computation.module
+        self._computation = computation
+        self._added = added
         self._metadata = NO_METADATA
         self._annotations = NO_ANNOTATIONS
         self._imported = CloneMap()
@@ -125,6 +136,8 @@ class BuilderCore:
             instruction.set_metadata(self._metadata)
         if self._annotations is not NO_ANNOTATIONS:
             instruction.set_annotations(self._annotations)
+        if self._added is not None:
+            self._added(instruction)
         return Op(cast("Builder", self), instruction)
 
     def _own(self, value: Value, opcode: Opcode, number: int) -> Op:

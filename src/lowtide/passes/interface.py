@@ -1,0 +1,78 @@
+"""What a pass is: a function over a module, with a name, options and an example."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from lowtide.ir import LowtideError, Module
+
+OptionValue: TypeAlias = bool | int | float | str
+
+
+class PassError(LowtideError):
+    """A pass or an option that is not known, or a value that the option does not take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A rewrite of a module.
+
+    `function` changes the module in place and returns how many changes it made, or whether it made
+    any; its keyword-only parameters are the options of the pass. `before` and `after` are HLO text
+    that shows what it does; the tests run them.
+    """
+
+    name: str
+    function: Callable[..., int]
+    sentence: str
+    before: str
+    after: str
+    options: tuple[tuple[str, OptionValue], ...] = ()
+
+    def run(self, module: Module) -> int:
+        """Change the module; return the number of changes, 0 if it is as it was."""
+        return int(self.function(module, **dict(self.options)))
+
+    @property
+    def defaults(self) -> Mapping[str, OptionValue]:
+        """The options with their default values."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+    def with_options(self, **values: OptionValue) -> Pass:
+        """Return the same pass with other values of options.
+
+        Raises PassError for an unknown option and for a value of another type than the default.
+        """
+        defaults = self.defaults
+        for name, value in values.items():
+            if name not in defaults:
+                known = ", ".join(defaults) or "none"
+                raise PassError(f"pass {self.name} has no option {name!r}; there are: {known}")
+            kind = type(defaults[name])
+            if type(value) is not kind:
+                raise PassError(
+                    f"option {name} of pass {self.name} takes a {_KINDS[kind]}, found {value!r}"
+                )
+        return replace(self, options=tuple({**dict(self.options), **values}.items()))
+
+    def __str__(self) -> str:
+        """Return the pass as `name{k=v,...}`, which `parse_passes` reads."""
+        if not self.options:
+            return self.name
+        return f"{self.name}{{{','.join([f'{k}={_text(v)}' for k, v in self.options])}}}"
+
+
+_KINDS: Final[dict[type, str]] = {
+    bool: "truth value",
+    int: "whole number",
+    float: "number",
+    str: "word",
+}
+
+
+def _text(value: OptionValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

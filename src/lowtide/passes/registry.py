@@ -1,0 +1,96 @@
+"""Passes by name, and lists of passes as one writes them on a command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import walk_packages
+from typing import Final
+
+from lowtide.passes.interface import OptionValue, Pass, PassError
+
+_PACKAGES: Final = ("lowtide.transforms",)
+"""Where passes are looked for: each module with a tuple `PASSES` adds those in it."""
+
+_GROUP: Final = "lowtide.passes"
+"""The group of entry points by which other packages add passes."""
+
+
+@cache
+def passes() -> Mapping[str, Pass]:
+    """Return all passes by name, in alphabetical order.
+
+    Raises PassError where two have one name, or an entry point is no pass.
+    """
+    found: dict[str, Pass] = {}
+    for step in _all():
+        if step.name in found:
+            raise PassError(f"two passes have the name {step.name}")
+        found[step.name] = step
+    return dict(sorted(found.items()))
+
+
+def _all() -> Iterator[Pass]:
+    for package in _PACKAGES:
+        root = import_module(package)
+        for info in walk_packages(root.__path__, f"{package}."):
+            yield from getattr(import_module(info.name), "PASSES", ())
+    for point in sorted(entry_points(group=_GROUP)):
+        step = point.load()
+        if not isinstance(step, Pass):
+            raise PassError(f"entry point {point.name} of {_GROUP} is no pass")
+        yield step
+
+
+def parse_passes(text: str) -> tuple[Pass, ...]:
+    """Return the passes of a list like `a,b{k=v,l=w}`; raises PassError for what is not known."""
+    found = []
+    position = 0
+    while position < len(text):
+        match = _ITEM.match(text, position)
+        if match is None:
+            raise PassError(
+                f"expected `name` or `name{{option=value,...}}` at column {position + 1} of "
+                f"{text!r}"
+            )
+        found.append(_configured(match["name"], match["options"]))
+        position = match.end()
+    return tuple(found)
+
+
+_ITEM: Final = re.compile(r"\s*(?P<name>[\w.-]+)\s*(?:\{(?P<options>[^{}]*)\})?\s*(?:,|$)")
+
+
+def _configured(name: str, options: str | None) -> Pass:
+    known = passes()
+    if name not in known:
+        close = get_close_matches(name, known, 1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise PassError(f"unknown pass {name!r}; {hint}`lowtide passes` lists all")
+    step = known[name]
+    values = {}
+    for item in (options or "").split(","):
+        if not item.strip():
+            continue
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise PassError(f"option {item.strip()!r} of pass {name}: expected option=value")
+        values[key.strip()] = _value(step, key.strip(), value.strip())
+    return step.with_options(**values)
+
+
+def _value(step: Pass, key: str, text: str) -> OptionValue:
+    """The value of an option, read as its default is written."""
+    default = step.defaults.get(key)
+    if isinstance(default, bool):
+        return {"true": True, "false": False}.get(text, text)
+    if isinstance(default, int | float):
+        try:
+            return type(default)(text)
+        except ValueError:
+            return text
+    return text

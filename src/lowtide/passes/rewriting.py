@@ -1,0 +1,176 @@
+"""Rewriting by rules: a worklist of instructions, and for each opcode the rules that may apply."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias, final
+
+from lowtide.builder import Builder
+from lowtide.builder.values import Op
+from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir.traversal import post_order
+from lowtide.ops.effects import has_side_effect
+
+Apply: TypeAlias = "Callable[[Instruction, Rewriter], Instruction | Op | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rewrite of one instruction.
+
+    `apply` gets an instruction of one of `opcodes` and the rewriter that makes new ones. It returns
+    what computes the same value, the instruction itself where it changed that in place, or None
+    where the rule does not fit. A rule that is not `exact` may change the last bits of numbers.
+    """
+
+    name: str
+    opcodes: tuple[Opcode, ...]
+    apply: Apply
+    exact: bool = True
+
+
+def rule(*opcodes: Opcode, exact: bool = True) -> Callable[[Apply], Rule]:
+    """Return a decorator that makes a rule for some opcodes; its name is that of the function."""
+
+    def decorate(apply: Apply) -> Rule:
+        return Rule(apply.__name__.replace("_", "-"), opcodes, apply, exact)
+
+    return decorate
+
+
+def rewrite(
+    module: Module, rules: Iterable[Rule], computations: Sequence[Computation] | None = None
+) -> Counter[str]:
+    """Apply rules to a module until none fits; return how often each one did, by its name.
+
+    Instructions that nobody reads are removed on the way, under the name `DEAD`. `computations` are
+    those to look at, by default all of the module. Each instruction is looked at once and again
+    where an operand or a user of it changes, so the work is linear where rules settle. Raises
+    RuntimeError naming the rule that fired last where they do not.
+    """
+    table: dict[Opcode, list[Rule]] = {}
+    for each in rules:
+        for opcode in each.opcodes:
+            table.setdefault(opcode, []).append(each)
+    fired: Counter[str] = Counter()
+    for computation in computations or list(module.computations.values()):
+        Rewriter(computation, table, fired).run()
+    return fired
+
+
+DEAD: Final = "dead"
+"""In place of the name of a rule: an instruction was removed which nobody read."""
+
+_MOST_PER_INSTRUCTION: Final = 200
+"""How many rewrites there may be for each instruction of a computation before we call it a loop."""
+
+
+@final
+class Rewriter:
+    """The worklist of one computation, and the making of instructions in it."""
+
+    def __init__(
+        self, computation: Computation, table: Mapping[Opcode, Sequence[Rule]], fired: Counter[str]
+    ) -> None:
+        self.computation = computation
+        self._table = table
+        self._fired = fired
+        self._waiting: deque[Instruction] = deque()
+        self._is_waiting: set[Instruction] = set()
+        self._current: Instruction | None = None
+        self.build = Builder.inside(computation, self._added)
+        """Makes new instructions in the computation, with the metadata of the one at hand."""
+
+    # -- for rules -----------------------------------------------------------------------------
+
+    def __call__(self, instruction: Instruction) -> Op:
+        """Return an instruction as an operand of `build`, with the operators of Python."""
+        return self.build.value(instruction)
+
+    def _added(self, instruction: Instruction) -> None:
+        if self._current is not None:
+            instruction.set_metadata(self._current.raw_metadata)
+        self.enqueue(instruction)
+
+    def enqueue(self, instruction: Instruction) -> None:
+        """Look at an instruction again."""
+        if instruction not in self._is_waiting:
+            self._is_waiting.add(instruction)
+            self._waiting.append(instruction)
+
+    # -- the driver ----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Apply rules until none fits."""
+        for instruction in post_order(self.computation):
+            self.enqueue(instruction)
+        left = _MOST_PER_INSTRUCTION * max(100, len(self._waiting))
+        while self._waiting:
+            instruction = self._waiting.popleft()
+            self._is_waiting.discard(instruction)
+            if self.computation.instructions.get(instruction.name) is not instruction:
+                continue
+            if self._remove_dead(instruction):
+                continue
+            left -= self._apply(instruction)
+            if left < 0:
+                raise RuntimeError(
+                    f"rules do not settle in {self.computation.name}; the commonest: "
+                    f"{self._fired.most_common(3)}"
+                )
+
+    def _apply(self, instruction: Instruction) -> bool:
+        """Apply the first rule that fits; return whether one did."""
+        if instruction.control_predecessors or instruction.control_successors:
+            return False
+        self._current = instruction
+        for candidate in self._table.get(instruction.opcode, ()):
+            made = candidate.apply(instruction, self)
+            if made is None:
+                continue
+            self._fired[candidate.name] += 1
+            replacement = made.instruction if isinstance(made, Op) else made
+            self._replace(instruction, replacement, candidate)
+            return True
+        return False
+
+    def _replace(self, old: Instruction, new: Instruction, by: Rule) -> None:
+        if new.shape is not old.shape:
+            raise RuntimeError(
+                f"rule {by.name} made {new.shape} of {old.shape} for {old.name} in "
+                f"{self.computation.name}"
+            )
+        for user in old.users:
+            self.enqueue(user)
+        self.enqueue(new)
+        if new is old:
+            return
+        if old.annotations.sharding is not None and new.annotations.sharding is None:
+            new.set_annotations(old.annotations)
+        old.replace_all_uses_with(new)
+        self._remove_dead(old)
+
+    def _remove_dead(self, instruction: Instruction) -> bool:
+        """Remove an instruction that nobody needs; look at its operands again."""
+        if not is_dead(instruction):
+            return False
+        operands = instruction.operands
+        self.computation.remove(instruction)
+        self._fired[DEAD] += 1
+        for operand in operands:
+            self.enqueue(operand)
+        return True
+
+
+def is_dead(instruction: Instruction) -> bool:
+    """Whether nobody needs an instruction: neither a user, nor the result, nor the world."""
+    return not (
+        instruction.users
+        or instruction.is_root
+        or instruction.opcode is Opcode.PARAMETER
+        or instruction.control_predecessors
+        or instruction.control_successors
+        or has_side_effect(instruction)
+    )
