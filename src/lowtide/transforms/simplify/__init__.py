@@ -1,0 +1,1 @@
+"""Algebraic simplification: rules by family, one file each with a tuple `RULES`."""
