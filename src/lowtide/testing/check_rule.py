@@ -87,6 +87,6 @@ def bits(array: Array) -> bytes:
     """Return the bytes of an array, every NaN spelled alike."""
     if array.dtype.kind in "biu":
         return array.tobytes()
-    unlike = array != array
+    unlike: Array = np.not_equal(array, array)
     numbers: Array = np.where(unlike, np.zeros((), array.dtype), array)
     return numbers.tobytes() + unlike.tobytes()
