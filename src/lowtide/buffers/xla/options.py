@@ -8,9 +8,17 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from lowtide.ir import Instruction, LowtideError, Shape, ShapeIndex
-from lowtide.planning.heap import HeapAlgorithm, best_of, in_runs_of_decreasing_size, lazy_best_fit
-from lowtide.planning.heap_best_fit import PlacingOrder, best_fit_heap, choose_best
-from lowtide.planning.heap_fast import fast_merge, fast_split
+from lowtide.planning.heap import (
+    HeapAlgorithm,
+    PlacingOrder,
+    best_fit_heap,
+    best_of,
+    choose_best,
+    fast_merge,
+    fast_split,
+    in_runs_of_decreasing_size,
+    lazy_best_fit,
+)
 
 
 class Demand(Protocol):

@@ -1,13 +1,11 @@
-"""Heap algorithms: XLA's own expectations, and what holds of every layout."""
+"""Heap algorithms: what holds of every layout, and single rules."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support import CONFORMANCE, needs_shared
 
 from lowtide.planning.heap import (
     HeapAlgorithm,
@@ -15,22 +13,21 @@ from lowtide.planning.heap import (
     HeapStep,
     HeapStepKind,
     Interval,
+    Placement,
+    PlacingOrder,
+    best_fit_heap,
+    choose_best,
+    fast,
+    fast_merge,
+    fast_split,
     in_runs_of_decreasing_size,
     intervals,
     lazy_best_fit,
     most_live_bytes,
+    packing_search,
 )
-from lowtide.planning.heap_best_fit import (
-    UNLIMITED,
-    GapPlacer,
-    PlacingOrder,
-    best_fit_heap,
-    choose_best,
-)
-from lowtide.planning.heap_fast import fast_merge, fast_split
 
 KINDS = {"A": HeapStepKind.ALLOCATE, "F": HeapStepKind.FREE, "S": HeapStepKind.SHARE}
-STRATEGIES = {"kFastMerge": fast_merge, "kFastSplit": fast_split}
 
 ALGORITHMS: dict[str, HeapAlgorithm] = {
     "lazy": lazy_best_fit,
@@ -38,13 +35,9 @@ ALGORITHMS: dict[str, HeapAlgorithm] = {
     "best of": choose_best(),
     "fast merge": fast_merge(),
     "fast split": fast_split(),
+    "lowest": best_fit_heap(placement=Placement.LOWEST),
+    "search": packing_search(),
 } | {order.value: best_fit_heap(order) for order in PlacingOrder}
-
-
-def _cases(kind: str) -> list[dict[str, Any]]:
-    cases: dict[str, Any] = json.loads((CONFORMANCE / "planner_cases.json").read_text())
-    found: list[dict[str, Any]] = cases["xla_heap"][kind]
-    return found
 
 
 def _steps(events: list[list[Any]]) -> list[HeapStep]:
@@ -60,39 +53,6 @@ def _named(layout: HeapLayout) -> tuple[dict[str, int], dict[str, int], list[lis
     chunks = [(chr(x), chunk) for heap in layout.heaps for x, chunk in heap.chunks.items()]
     heaps = [sorted(map(chr, heap.chunks)) for heap in layout.heaps]
     return {x: c.offset for x, c in chunks}, {x: c.nbytes for x, c in chunks}, heaps
-
-
-@needs_shared
-def test_most_live_bytes_as_upstream_expects() -> None:
-    for case in _cases("no_fragmentation"):
-        assert most_live_bytes(_steps(case["events"])) == case["heap_size"]
-
-
-@needs_shared
-@pytest.mark.parametrize("kind", ["global_decreasing", "constrained"])
-def test_best_fit_as_upstream_expects(kind: str) -> None:
-    for case in _cases(kind):
-        params = case["params"]
-        algorithm = STRATEGIES.get(params.get("strategy", ""))
-        limit = params.get("limit", UNLIMITED)
-        chosen = algorithm(limit) if algorithm else best_fit_heap(PlacingOrder.SPATIAL, limit)
-        layout = chosen(_steps(case["events"]), params.get("align", 1))
-        assert layout.nbytes == case["heap_size"], case["name"]
-        assert len(layout.heaps) == case.get("num_heaps", len(layout.heaps)), case["name"]
-        if "offsets" in case:
-            expected = case["offsets"], case["sizes"], case["heaps"]
-            assert _named(layout) == expected, case["name"]
-
-
-@needs_shared
-def test_preferred_offset_as_upstream_expects() -> None:
-    cases = _cases("chunk_candidate")
-    placer = GapPlacer(1, len(cases))
-    for number, case in enumerate(cases):
-        interval = [Interval(number, case["size"], case["start"], case["end"], number)]
-        offset = placer.find(interval, case["preferred"])
-        placer.put(interval, offset)
-        assert (offset, placer.nbytes) == (case["offset"], case["heap"]), case["buf"]
 
 
 @st.composite
@@ -143,6 +103,19 @@ def test_layouts_are_disjoint_aligned_and_no_smaller_than_what_is_live(
     assert layout.nbytes >= most_live_bytes(steps)
 
 
+@settings(max_examples=40, deadline=None)
+@given(steps=_events(), alignment=st.sampled_from([1, 24]), limit=st.sampled_from([-1, 300]))
+def test_fast_split_with_few_large_buffers(
+    steps: list[HeapStep], alignment: int, limit: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fast, "LARGEST", 2)
+        layout = fast_split(limit)(steps, alignment)
+    assert not list(_overlapping(layout, intervals(steps)))
+    placed = [x for heap in layout.heaps for x in heap.chunks]
+    assert sorted(placed) == sorted(x.buffer for x in intervals(steps))
+
+
 @settings(max_examples=30, deadline=None)
 @given(steps=_events())
 def test_a_limit_holds_for_each_heap_with_several_buffers(steps: list[HeapStep]) -> None:
@@ -166,6 +139,20 @@ def test_runs_come_largest_first() -> None:
     events = [["A", "a", 10], ["A", "b", 20], ["F", "a", 10], ["F", "b", 20]]
     layout = in_runs_of_decreasing_size(lazy_best_fit)(_steps(events), 1)
     assert _named(layout)[0] == {"b": 0, "a": 20}
+
+
+def test_fast_merge_takes_the_free_end_of_the_heap_and_pads_what_it_takes() -> None:
+    events = [["A", "a", 10], ["A", "b", 10], ["F", "b", 10], ["A", "c", 30], ["F", "a", 10]]
+    events += [["F", "c", 30]]
+    assert _named(fast_merge()(_steps(events), 1))[0] == {"a": 0, "b": 10, "c": 10}
+    assert _named(fast_merge()(_steps(events), 16))[0] == {"a": 0, "b": 16, "c": 16}
+
+
+def test_fast_merge_tries_no_second_chunk_where_the_first_is_above_the_limit() -> None:
+    events = [["A", "a", 20], ["A", "b", 5], ["A", "c", 9], ["F", "a", 20], ["A", "d", 9]]
+    events += [["F", x, n] for x, n in (("b", 5), ("c", 9), ("d", 9))]
+    layout = fast_merge(34)(_steps(events), 1)
+    assert _named(layout)[0] == {"a": 0, "b": 20, "c": 25, "d": 0}
 
 
 def test_fast_split_places_the_rest_above_what_is_large_or_shared() -> None:
