@@ -13,7 +13,7 @@ from typing import Final
 
 from lowtide.passes.interface import OptionValue, Pass, PassError
 
-_PACKAGES: Final = ("lowtide.transforms",)
+_PACKAGES: Final = ("lowtide.transforms", "lowtide.fusion")
 """Where passes are looked for: each module with a tuple `PASSES` adds those in it."""
 
 _GROUP: Final = "lowtide.passes"

@@ -1,0 +1,1 @@
+"""From instructions to kernels: which of them run as one."""

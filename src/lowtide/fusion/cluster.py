@@ -1,0 +1,68 @@
+"""A set of instructions that run as one kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from lowtide.fusion.access import Access
+from lowtide.ir import Instruction
+
+
+class Kind(StrEnum):
+    """The shapes of kernel, each of which code generation has a template for."""
+
+    LOOP = "loop"
+    """Each member is computed at the points of one space; the roots have its dimensions."""
+    REDUCTION = "reduction"
+    """Reductions of one space along the same dimensions, then a loop over the kept ones."""
+    ROWS = "rows"
+    """Reductions along the last dimensions, and loops that read the results along each row."""
+    CONTRACTION = "contraction"
+    """One dot or convolution: loops that make its operands, then a loop over its result."""
+    UPDATE = "update"
+    """A dynamic-update-slice or scatter in place; loops make what is written."""
+
+
+class Read(NamedTuple):
+    """How a cluster reads a value from outside.
+
+    `access` is relative to the space of the cluster; `nbytes` is how much is read at least.
+    A `target` is overwritten in place, an `inner` value is an operand of the contraction.
+    """
+
+    access: Access
+    nbytes: int
+    target: bool = False
+    inner: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Cluster:
+    """Instructions of one computation that run as one; their values stay in registers or caches.
+
+    A member of several clusters is computed in each of them. `root` is the value that others read;
+    `space` the dimensions over which the members are computed, `kept` those that reductions keep,
+    `root_access` the dimensions of the space which index the root. `seconds` is the arithmetic of
+    all members, once each.
+    """
+
+    kind: Kind
+    root: Instruction
+    space: tuple[int, ...]
+    kept: tuple[int, ...]
+    root_access: Access
+    members: dict[Instruction, None]
+    inputs: dict[Instruction, Read] = field(default_factory=dict)
+    seconds: float = 0.0
+    hero: Instruction | None = None
+    packable: bool = False
+    """Whether it is simple enough to be computed while an operand of a contraction is packed."""
+    position: int = 0
+    version: int = 0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it reads nothing: constants, iotas and what is made of them."""
+        return not self.inputs

@@ -1,0 +1,301 @@
+"""Which instructions may run as one: the list of kernels that code generation has to emit.
+
+An instruction alone is a cluster of one of the kinds of `cluster.py`, or opaque. Two clusters may
+become one where the second reads the first in a way that `joined` has a line for; nothing else is
+ever fused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from lowtide.fusion.access import Access, access_of, identity
+from lowtide.fusion.cluster import Cluster, Kind, Read
+from lowtide.fusion.cost_model import CACHE_BYTES, PER_ELEMENT, compute_seconds
+from lowtide.ir import Instruction, Opcode, Shape
+from lowtide.ir.attributes import Dimensions
+from lowtide.ops.table import TABLE
+
+MOST_MEMBERS: Final = 200
+"""Instructions in one kernel: registers spill and compile time grows beyond."""
+
+MOST_INPUTS: Final = 48
+"""Arrays that one kernel reads: there are no more streams that a core can prefetch."""
+
+MOST_JOINED: Final = 8
+"""Operands of a concatenate that is computed where it is read: each is a branch."""
+
+MOST_ROW_BYTES: Final = CACHE_BYTES // 2
+"""Bytes of a row that is read several times and has to stay in the cache."""
+
+INDEXING: Final = frozenset(
+    {
+        Opcode.BITCAST,
+        Opcode.BROADCAST,
+        Opcode.CONCATENATE,
+        Opcode.DYNAMIC_SLICE,
+        Opcode.GATHER,
+        Opcode.IOTA,
+        Opcode.PAD,
+        Opcode.RESHAPE,
+        Opcode.REVERSE,
+        Opcode.SLICE,
+        Opcode.TRANSPOSE,
+    }
+)
+"""Operations of loops that compute nothing but where to read."""
+
+_PACKABLE: Final = frozenset(
+    {
+        Opcode.BITCAST,
+        Opcode.BROADCAST,
+        Opcode.CONSTANT,
+        Opcode.DYNAMIC_SLICE,
+        Opcode.IOTA,
+        Opcode.SLICE,
+        Opcode.TRANSPOSE,
+    }
+)
+"""Indexing that can be done while an operand of a contraction is packed."""
+
+_NOT_IN_LOOPS: Final = frozenset({Opcode.COPY, Opcode.MAP, Opcode.STOCHASTIC_CONVERT})
+
+
+def seed(instruction: Instruction, position: int) -> Cluster | None:
+    """Return the cluster of an instruction alone, None where it is opaque."""
+    if instruction.control_predecessors or instruction.control_successors:
+        return None
+    if not all(_is_plain(x.shape) for x in (instruction, *instruction.operands)):
+        return None
+    opcode = instruction.opcode
+    if opcode is Opcode.REDUCE:
+        return _reduction(instruction, position)
+    if opcode in (Opcode.DOT, Opcode.CONVOLUTION):
+        return _contraction(instruction, position)
+    if opcode in (Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER):
+        return _update(instruction, position)
+    if _is_loop(instruction):
+        return _loop(instruction, position)
+    return None
+
+
+def _is_plain(shape: Shape) -> bool:
+    """Whether it is an array in row-major order whose sizes are known."""
+    if not shape.is_array or any(shape.dynamic):
+        return False
+    layout = shape.layout
+    return layout is None or layout.minor_to_major == tuple(range(shape.rank - 1, -1, -1))
+
+
+def _is_loop(instruction: Instruction) -> bool:
+    opcode = instruction.opcode
+    if opcode is Opcode.CONSTANT:
+        return not instruction.shape.rank
+    if opcode is Opcode.BITCAST and (
+        instruction.shape.element_type is not instruction.operands[0].shape.element_type
+    ):
+        return False
+    if opcode in INDEXING:
+        return True
+    return TABLE[opcode].elementwise and opcode not in _NOT_IN_LOOPS
+
+
+def _loop(instruction: Instruction, position: int) -> Cluster:
+    space = instruction.shape.dimensions
+    reads: dict[Instruction, Read] = {}
+    for number, operand in enumerate(instruction.operands):
+        access = access_of(instruction, number)
+        nbytes = operand.shape.nbytes
+        if instruction.opcode in _PARTIAL and number == 0:
+            nbytes = min(nbytes, instruction.shape.nbytes)
+        add_read(reads, operand, Read(access, nbytes))
+    return Cluster(
+        Kind.LOOP,
+        instruction,
+        space,
+        identity(space),
+        identity(space),
+        {instruction: None},
+        reads,
+        compute_seconds(instruction),
+        packable=_is_packable(instruction),
+        position=position,
+    )
+
+
+_PARTIAL: Final = frozenset({Opcode.DYNAMIC_SLICE, Opcode.SLICE, Opcode.GATHER})
+"""Operations that read no more of operand 0 than they return."""
+
+
+def _is_packable(instruction: Instruction) -> bool:
+    opcode = instruction.opcode
+    if opcode is Opcode.RESHAPE:
+        return access_of(instruction, 0) is not None
+    if opcode in _PACKABLE:
+        return True
+    if opcode in INDEXING:
+        return False
+    elements = max(1, instruction.shape.element_count)
+    return compute_seconds(instruction) <= elements * PER_ELEMENT
+
+
+def _reduction(reduce: Instruction, position: int) -> Cluster | None:
+    if not reduce.shape.is_array:
+        return None
+    data = reduce.operands[0]
+    space = data.shape.dimensions
+    reduced = reduce.attributes_as(Dimensions).dimensions
+    ones = identity(space)
+    kept = tuple([ones[i] for i in range(len(space)) if i not in reduced])
+    reads = {data: Read(ones, data.shape.nbytes)}
+    add_read(reads, reduce.operands[1], Read((), reduce.operands[1].shape.nbytes))
+    return Cluster(
+        Kind.REDUCTION,
+        reduce,
+        space,
+        kept,
+        kept,
+        {reduce: None},
+        reads,
+        compute_seconds(reduce),
+        hero=reduce,
+        position=position,
+    )
+
+
+def _contraction(hero: Instruction, position: int) -> Cluster:
+    space = hero.shape.dimensions
+    reads: dict[Instruction, Read] = {}
+    for operand in hero.operands:
+        add_read(reads, operand, Read(None, operand.shape.nbytes, inner=True))
+    one = identity(space)
+    return Cluster(
+        Kind.CONTRACTION, hero, space, one, one, {hero: None}, reads, 0.0, hero, False, position
+    )
+
+
+def _update(update: Instruction, position: int) -> Cluster:
+    """What is written is read along it; of the array that is overwritten nothing is read."""
+    written = update.operands[1 if update.opcode is Opcode.DYNAMIC_UPDATE_SLICE else 2]
+    space = written.shape.dimensions
+    one = identity(space)
+    reads: dict[Instruction, Read] = {update.operands[0]: Read(None, 0, target=True)}
+    for operand in update.operands[1:]:
+        access = one if operand is written else () if not operand.shape.rank else None
+        add_read(reads, operand, Read(access, operand.shape.nbytes))
+    return Cluster(
+        Kind.UPDATE, update, space, one, one, {update: None}, reads, 0.0, update, False, position
+    )
+
+
+def add_read(reads: dict[Instruction, Read], operand: Instruction, read: Read) -> None:
+    """Note one more way in which a value is read; two different ones make a general one."""
+    known = reads.get(operand)
+    if known is None:
+        reads[operand] = read
+        return
+    access = known.access if known.access == read.access else None
+    nbytes = max(known.nbytes, read.nbytes)
+    reads[operand] = Read(access, nbytes, known.target or read.target, known.inner or read.inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """The kernel of two clusters: kind and space, and how each one's accesses look from there.
+
+    `producer` and `consumer` are the access of the joint space to the space of either; None where
+    all accesses become general, and `inner` where they are made while an operand is packed.
+    """
+
+    kind: Kind
+    space: tuple[int, ...]
+    kept: tuple[int, ...]
+    root_access: Access
+    producer: Access
+    consumer: Access
+    inner: bool = False
+
+
+def joined(producer: Cluster, consumer: Cluster) -> Joint | None:
+    """Return what kernel a cluster and one that reads it make together, None if there is none."""
+    read = consumer.inputs[producer.root]
+    if read.target or len(producer.members) + len(consumer.members) > MOST_MEMBERS:
+        return None
+    if _too_many_inputs(producer, consumer):
+        return None
+    if producer.kind is Kind.LOOP:
+        return _into_any(producer, consumer, read)
+    if producer.kind is Kind.CONTRACTION:
+        return _behind(producer, consumer, read)
+    if producer.kind in (Kind.REDUCTION, Kind.ROWS):
+        return _in_rows(producer, consumer, read) or _behind(producer, consumer, read)
+    return None
+
+
+def _too_many_inputs(producer: Cluster, consumer: Cluster) -> bool:
+    most = len(producer.inputs) + len(consumer.inputs) - 1
+    if most <= MOST_INPUTS:
+        return False
+    return len(producer.inputs.keys() | consumer.inputs.keys()) - 1 > MOST_INPUTS
+
+
+def _into_any(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
+    """A loop can be computed wherever its values are read, unless that takes too long."""
+    if read.inner and not producer.packable:
+        return None
+    root = producer.root
+    if root.opcode is Opcode.CONCATENATE and len(root.operands) > MOST_JOINED:
+        return None
+    return Joint(
+        consumer.kind,
+        consumer.space,
+        consumer.kept,
+        consumer.root_access,
+        read.access,
+        identity(consumer.space),
+        read.inner,
+    )
+
+
+def _behind(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
+    """A loop over the result of a reduction or contraction, element by element."""
+    result = producer.root.shape.dimensions
+    if consumer.kind is not Kind.LOOP or consumer.space != result:
+        return None
+    if read.access != identity(result):
+        return None
+    return Joint(
+        producer.kind,
+        producer.space,
+        producer.kept,
+        producer.root_access,
+        identity(producer.space),
+        producer.root_access,
+    )
+
+
+def _in_rows(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
+    """What a reduction of each row yields is read along the same row."""
+    if consumer.kind not in (Kind.LOOP, Kind.REDUCTION, Kind.ROWS):
+        return None
+    if consumer.space != producer.space or read.access != producer.root_access:
+        return None
+    if consumer.kind is not Kind.LOOP and consumer.kept != producer.kept:
+        return None
+    if not has_short_rows(producer):
+        return None
+    one = identity(producer.space)
+    return Joint(Kind.ROWS, producer.space, producer.kept, consumer.root_access, one, one)
+
+
+def has_short_rows(cluster: Cluster) -> bool:
+    """Whether its reductions run along the last dimensions, and such a row fits the cache."""
+    space = cluster.space
+    kept = {d for d in cluster.kept if d >= 0}
+    reduced = [i for i, size in enumerate(space) if size != 1 and i not in kept]
+    if not reduced or any(d > reduced[0] for d in kept):
+        return False
+    width = max([x.shape.element_type.bits for x in cluster.inputs], default=32) // 8
+    return prod([space[i] for i in reduced]) * max(1, width) <= MOST_ROW_BYTES

@@ -1,0 +1,96 @@
+"""From clusters to fusion instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lowtide.fusion.cluster import Cluster, Kind
+from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.ir.attributes import Fusion, Parameter
+
+_KINDS: Final[Mapping[Kind, str]] = {
+    Kind.LOOP: "kLoop",
+    Kind.REDUCTION: "kInput",
+    Kind.ROWS: "kInput",
+    Kind.CONTRACTION: "kOutput",
+    Kind.UPDATE: "kLoop",
+}
+
+
+def materialize(
+    computation: Computation,
+    clusters: Sequence[Cluster],
+    order: Mapping[Instruction, int],
+) -> int:
+    """Make one fusion of each cluster of several instructions; return how many.
+
+    `order` numbers the instructions, operands first. Members that nobody else reads are left
+    without users, for dead code elimination.
+    """
+    made = 0
+    replaced: dict[Instruction, Instruction] = {}
+    for cluster in sorted(clusters, key=lambda x: order[x.root]):
+        if not _is_worth_it(cluster):
+            continue
+        fusion = _fuse(computation, cluster, order, replaced)
+        replaced[cluster.root] = fusion
+        cluster.root.replace_all_uses_with(fusion)
+        made += 1
+    return made
+
+
+def _is_worth_it(cluster: Cluster) -> bool:
+    """Whether it computes anything beside one instruction and its scalar constants."""
+    real = [x for x in cluster.members if x.opcode is not Opcode.CONSTANT]
+    return len(real) > 1
+
+
+def _fuse(
+    computation: Computation,
+    cluster: Cluster,
+    order: Mapping[Instruction, int],
+    replaced: Mapping[Instruction, Instruction],
+) -> Instruction:
+    members = sorted(cluster.members, key=order.__getitem__)
+    body = computation.module.add_computation("fused_computation")
+    inside: dict[Instruction, Instruction] = {}
+    outside: list[Instruction] = []
+    for member in members:
+        operands = []
+        for operand in member.operands:
+            if operand not in inside:
+                parameter = Parameter(len(outside))
+                name = f"param_{len(outside)}"
+                inside[operand] = body.add(
+                    Opcode.PARAMETER, operand.shape, (), parameter, name=name
+                )
+                outside.append(replaced.get(operand, operand))
+            operands.append(inside[operand])
+        inside[member] = _copied(member, body, tuple(operands))
+    body.root = inside[cluster.root]
+    root = cluster.root
+    name = f"{root.opcode.value.replace('-', '_')}_fusion"
+    fusion = computation.add(
+        Opcode.FUSION, root.shape, tuple(outside), Fusion(_KINDS[cluster.kind]), (body,), name
+    )
+    fusion.set_metadata(root.raw_metadata)
+    if root.annotations.sharding is not None:
+        fusion.set_annotations(root.annotations)
+    return fusion
+
+
+def _copied(
+    member: Instruction, body: Computation, operands: tuple[Instruction, ...]
+) -> Instruction:
+    copy = body.add(
+        member.opcode,
+        member.shape,
+        operands,
+        member.attributes,
+        member.called_computations,
+        name=member.name,
+    )
+    copy.set_metadata(member.raw_metadata)
+    copy.set_annotations(member.annotations)
+    return copy
