@@ -176,7 +176,10 @@ class _Fuser:
         return saved - times * producer.seconds + _TIE
 
     def _lengthens_lives(self, producer: Cluster) -> bool:
-        """Whether without the value more bytes live until its last reader than with it."""
+        """Whether without the value more bytes live for longer than with it, up to its last reader.
+
+        Compared are bytes times positions, since where the peak will be is not known yet.
+        """
         last = max([reader.position for reader in self.readers[producer.root]])
         if last - producer.position < _FAR:
             return False
@@ -184,15 +187,10 @@ class _Fuser:
         for operand in producer.inputs:
             if operand.opcode in (Opcode.PARAMETER, Opcode.CONSTANT) and self.computation.is_entry:
                 continue
-            ends = max(
-                [
-                    self.opaque.get(operand, 0),
-                    *[x.position for x in self.readers[operand] if x is not producer],
-                ]
-            )
-            if ends < last:
-                longer += operand.shape.nbytes
-        return longer > max(producer.root.shape.nbytes, _SMALL)
+            positions = [x.position for x in self.readers[operand]]
+            ends = max(self.opaque.get(operand, 0), *positions)
+            longer += operand.shape.nbytes * max(0, last - ends)
+        return longer > max(producer.root.shape.nbytes, _SMALL) * (last - producer.position)
 
     # -- merging -------------------------------------------------------------------------------
 
