@@ -1,0 +1,1 @@
+"""Where the dimensions of arrays lie in memory."""
