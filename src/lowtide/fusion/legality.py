@@ -15,7 +15,7 @@ from lowtide.fusion.access import Access, access_of, identity
 from lowtide.fusion.cluster import Cluster, Kind, Read
 from lowtide.fusion.cost_model import CACHE_BYTES, PER_ELEMENT, compute_seconds
 from lowtide.ir import Instruction, Opcode, Shape
-from lowtide.ir.attributes import Dimensions
+from lowtide.ir.attributes import Dimensions, Gather
 from lowtide.ops.table import TABLE
 
 MOST_MEMBERS: Final = 200
@@ -135,10 +135,23 @@ def _is_packable(instruction: Instruction) -> bool:
         return access_of(instruction, 0) is not None
     if opcode in _PACKABLE:
         return True
+    if opcode is Opcode.GATHER:
+        return _takes_whole_rows(instruction)
     if opcode in INDEXING:
         return False
     elements = max(1, instruction.shape.element_count)
     return compute_seconds(instruction) <= elements * PER_ELEMENT
+
+
+def _takes_whole_rows(gather: Instruction) -> bool:
+    """Whether a gather looks up single indices of some dimensions, and takes all of the others."""
+    attributes = gather.attributes_as(Gather)
+    sizes = gather.operands[0].shape.dimensions
+    looked_up = set(attributes.start_index_map)
+    return looked_up <= set(attributes.collapsed_slice_dims) and all(
+        i in looked_up or taken == size
+        for i, (taken, size) in enumerate(zip(attributes.slice_sizes, sizes, strict=True))
+    )
 
 
 def _reduction(reduce: Instruction, position: int) -> Cluster | None:
