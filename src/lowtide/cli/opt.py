@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lowtide.ir import Module
-    from lowtide.passes import Pass
+    from lowtide.passes import Step
 
 
 def opt(
@@ -47,13 +47,13 @@ def opt(
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
-    from lowtide.compiler import STAGES
     from lowtide.ir.printer import COMPLETE, to_text
     from lowtide.passes.registry import parse_passes
+    from lowtide.pipelines import pipeline
 
-    if stage not in STAGES:
-        raise UsageError(f"no stage {stage!r}; there are: {', '.join(STAGES)}")
-    steps = parse_passes(passes)
+    if passes and stage != "input":
+        raise UsageError("--passes and --stage exclude each other")
+    steps = parse_passes(passes) if passes else pipeline(stage)
     found = load(module)
     times = _run(found.module, steps, passes_until, verify=verify)
     text = to_text(found.module, COMPLETE)
@@ -68,7 +68,7 @@ def opt(
 
 
 def _run(
-    module: Module, steps: Sequence[Pass], until: int | None, *, verify: bool
+    module: Module, steps: Sequence[Step], until: int | None, *, verify: bool
 ) -> list[dict[str, object]]:
     """Run passes over a module, and return a row of figures for each."""
     from lowtide.cli.exit_codes import VerificationError

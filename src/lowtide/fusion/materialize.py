@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from lowtide.fusion.cluster import Cluster, Kind
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Fusion, Parameter
+from lowtide.ops.in_place import ROWS
 
 _KINDS: Final[Mapping[Kind, str]] = {
     Kind.LOOP: "kLoop",
@@ -75,8 +77,8 @@ def _fuse(
         Opcode.FUSION, root.shape, tuple(outside), Fusion(_KINDS[cluster.kind]), (body,), name
     )
     fusion.set_metadata(root.raw_metadata)
-    if root.annotations.sharding is not None:
-        fusion.set_annotations(root.annotations)
+    config = ROWS if cluster.kind is Kind.ROWS else ""
+    fusion.set_annotations(replace(root.annotations, backend_config=config))
     return fusion
 
 

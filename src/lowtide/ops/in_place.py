@@ -7,6 +7,8 @@ where the operand is still wanted; `may_share` tells what an assigner may save.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+from math import prod
 from typing import Final
 
 from lowtide.ir.attributes import (
@@ -14,6 +16,7 @@ from lowtide.ir.attributes import (
     Async,
     CollectivePermute,
     CustomCall,
+    Dimensions,
     Fusion,
     GetTupleElement,
     Parameter,
@@ -137,6 +140,16 @@ _MUST: Final[dict[Opcode, Callable[[Instruction], tuple[Pair, ...]]]] = {
 # -- what may share ----------------------------------------------------------------------------
 
 
+ROWS: Final = '{"kernel":"rows"}'
+"""The backend configuration of a fusion that works row by row: it reads all of a row of each
+operand before it writes a row of a result, the reductions running along the last dimensions."""
+
+
+def works_in_rows(fusion: Instruction) -> bool:
+    """Whether a fusion is known to read whole rows before it writes them."""
+    return fusion.annotations.backend_config == ROWS
+
+
 def may_share(instruction: Instruction) -> tuple[Pair, ...]:
     """Return the pairs in which the result may take over the operand's buffer.
 
@@ -237,7 +250,10 @@ def _fusion_may_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     for number, parameter in enumerate(callee.parameters):
         shape = parameter.shape
         matching = [index for index, output in outputs if output.compatible(shape)]
-        if matching and _only_elementwise_uses(parameter):
+        if matching and (
+            _only_elementwise_uses(parameter)
+            or (works_in_rows(instruction) and _only_row_uses(parameter))
+        ):
             pairs.extend([((number, ()), index) for index in matching])
     return tuple(pairs)
 
@@ -275,6 +291,49 @@ def _only_elementwise_uses(parameter: Instruction) -> bool:
 def _is_elementwise_on(parameter: Instruction, user: Instruction) -> bool:
     is_elementwise = TABLE[user.opcode].elementwise
     return is_elementwise and user.shape.dimensions == parameter.shape.dimensions
+
+
+def _only_row_uses(parameter: Instruction) -> bool:
+    """Whether each row of all that depends on a fused parameter needs only the same row of it.
+
+    A row is what the reductions of the fusion run along, the last dimensions. In row-major order,
+    element i of a value with n elements in each row then belongs to row i / n.
+    """
+    rows = 0
+    seen = {parameter}
+    stack = [parameter]
+    while stack:
+        value = stack.pop()
+        for user in value.users:
+            if user.opcode is Opcode.REDUCE:
+                if not _runs_along_rows(user, value) or rows not in (0, user.shape.element_count):
+                    return False
+                rows = user.shape.element_count
+            elif user.opcode is not Opcode.TUPLE and not _keeps_rows(value, user):
+                return False
+            if user not in seen:
+                seen.add(user)
+                stack.append(user)
+    return rows > 0 and not any(x.shape.is_array and x.shape.element_count % rows for x in seen)
+
+
+def _runs_along_rows(reduce: Instruction, value: Instruction) -> bool:
+    if not reduce.shape.is_array or reduce.operands[0] is not value or reduce.operands[1] is value:
+        return False
+    reduced = sorted(reduce.attributes_as(Dimensions).dimensions)
+    return reduced == list(range(value.shape.rank))[-len(reduced) :]
+
+
+def _keeps_rows(value: Instruction, user: Instruction) -> bool:
+    """Whether row i of a user needs row i of a value only."""
+    if user.opcode is Opcode.RESHAPE:
+        return True
+    if user.opcode is not Opcode.BROADCAST:
+        return _is_elementwise_on(value, user)
+    at = user.attributes_as(Dimensions).dimensions
+    outer = max(at, default=-1) + 1
+    ascending = all(a < b for a, b in pairwise(at))
+    return ascending and prod(user.shape.dimensions[:outer]) == value.shape.element_count
 
 
 _MAY: Final[dict[Opcode, Callable[[Instruction], tuple[Pair, ...]]]] = {
