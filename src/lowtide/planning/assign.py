@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
+from lowtide.planning.objects.task_profile import nbytes_of
 from lowtide.planning.plans import ObjectsAssignment, OffsetsAssignment
 from lowtide.planning.problem import (
     ARENA,
+    MOST_BYTES,
     PackingProblem,
     TensorUsageRecord,
     max_live,
@@ -40,6 +44,7 @@ def assign_objects(
     known = object_strategies()
     if strategy not in known:
         raise nearest(strategy, list(known), "strategy for objects")
+    records = [_record(record) for record in records]
     chosen = known[strategy]
     dimensions = {_dimensions(number, record) for number, record in enumerate(records)}
     if len(dimensions) > 1:
@@ -49,11 +54,21 @@ def assign_objects(
             f"{strategy} takes sizes with {sorted(chosen.dimensions)} extents, found "
             f"{sorted(dimensions)}"
         )
+    if dimensions == {1} and sum([nbytes_of(record) for record in records]) >= MOST_BYTES:
+        raise ValueError(f"all tensors together have to be smaller than {MOST_BYTES:,} bytes")
     if reallocation_graph is not None and not chosen.reallocation:
         raise ValueError(f"{strategy} knows no reallocation graph; greedy_in_order does")
     if not chosen.any_order:
         _check_order(strategy, records)
-    return chosen.share(records, ObjectOptions(reallocation_graph, search or SearchOptions()))
+    options = ObjectOptions(reallocation_graph, search or SearchOptions())
+    shared = chosen.share(records, options)
+    return replace(shared, records=tuple(records), reallocation_graph=reallocation_graph)
+
+
+def _record(record: Sequence[Any]) -> TensorUsageRecord:
+    """A record of a plain (size, first task, last task), in which extents may be a list."""
+    size, first_task, last_task = record
+    return TensorUsageRecord(tuple(size) if isinstance(size, list) else size, first_task, last_task)
 
 
 def _dimensions(number: int, record: TensorUsageRecord) -> int:
@@ -92,7 +107,8 @@ def assign_offsets(
     in which a tensor is not live. Raises ValueError for an unknown strategy, malformed records, and
     what the strategy does not take.
     """
-    problem = packing_problem(records, alignment, fixed=fixed, gaps=gaps)
+    rows = [_record(record) for record in records]
+    problem = packing_problem(rows, alignment, fixed=fixed, gaps=gaps)
     return place(problem, strategy, search)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from lowtide.planning.problem import ARENA, Int64Array, PackingProblem
+from lowtide.planning.problem import ARENA, Int64Array, PackingProblem, TensorUsageRecord
 from lowtide.planning.search import StopReason
 
 
@@ -18,11 +18,15 @@ class Refutation:
 
     The tree is that of the canonical search: buffers are placed with offsets that do not decrease,
     each at its rest height, the lowest that what is placed leaves it. `closed` are its nodes in
-    preorder: the step at which a node has no room left, or `EXPANDED`.
+    preorder: the step at which a node has no room left, or `EXPANDED`, or -2 less a step, which
+    says that what follows is about the buffers that hang together with those live then.
+    `buffers` are the numbers of those that are placed, all where it is empty: what does not fit by
+    itself does not fit with others.
     """
 
     height: int
     closed: tuple[int, ...]
+    buffers: tuple[int, ...] = ()
 
 
 EXPANDED = -1
@@ -66,12 +70,16 @@ class CliqueBound:
 
 @dataclass(frozen=True, slots=True)
 class DualBound:
-    """Prices of tensors at tasks that no set of objects can be cheaper than.
+    """Prices of tensors that no set of objects can be cheaper than, in bytes.
 
-    The format and the argument stand in `objects/exact.py`.
+    The price of tensor `i` is `prices[i] / denominator`. For each size, tensors that are not larger
+    and never live together have prices of at most that size in all; so the tensors of an object
+    have prices of at most its size, and all objects together are as large as all prices. The sum is
+    rounded up to a multiple of the greatest common divisor of all sizes, as objects are.
     """
 
-    prices: tuple[tuple[int, int, Fraction], ...]
+    prices: tuple[int, ...]
+    denominator: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,9 @@ class ObjectsAssignment:
     """Per tensor the object that it lies in, and the size of each object.
 
     Sizes are bytes, or extents where the tensors have them. No objects for these tensors are
-    smaller together than `lower_bound` bytes; `evidence` proves it.
+    smaller together than `lower_bound` bytes; `evidence` proves it, or something less where a
+    search that leaves nothing to check went on from there. `records` and `reallocation_graph` are
+    what was asked for.
     """
 
     object_ids: tuple[int, ...]
@@ -87,6 +97,10 @@ class ObjectsAssignment:
     lower_bound: int = 0
     evidence: CliqueBound | DualBound | None = None
     stopped: StopReason = StopReason.DONE
+    records: tuple[TensorUsageRecord, ...] = field(default=(), repr=False, compare=False)
+    reallocation_graph: Sequence[Sequence[int]] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     @property
     def total_size(self) -> int:
@@ -97,6 +111,15 @@ class ObjectsAssignment:
     def optimal(self) -> bool:
         """Whether no objects for these tensors are smaller together."""
         return self.total_size == self.lower_bound
+
+    def certificate(self) -> dict[str, Any]:
+        """Return the plan with what is proved about it, as a document that can be checked.
+
+        Its bound is what `evidence` proves. Raises ValueError where sizes are extents.
+        """
+        from lowtide.planning.certificates import objects_certificate
+
+        return objects_certificate(self.records, self, self.reallocation_graph)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -121,3 +144,12 @@ class OffsetsAssignment:
     def stopped(self) -> StopReason:
         """Why the search ended."""
         return self.packing.stopped
+
+    def certificate(self) -> dict[str, Any]:
+        """Return the plan with what is proved about it, as a document that can be checked.
+
+        Its bound is below `lower_bound` where the search that proved that is too long for it.
+        """
+        from lowtide.planning.certificates import offsets_certificate
+
+        return offsets_certificate(self.problem, self.packing)

@@ -123,4 +123,5 @@ def nearest(name: str, known: Sequence[str], what: str) -> ValueError:
     """Return the error for a name that is not known: what is meant perhaps, and what there is."""
     close = get_close_matches(name, known, 1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return ValueError(f"unknown {what} {name!r}; {hint}there are: {', '.join(known)}")
+    stems = dict.fromkeys([x.partition("{")[0] + ("{NAME}" if "{" in x else "") for x in known])
+    return ValueError(f"unknown {what} {name!r}; {hint}there are: {', '.join(stems)}")
