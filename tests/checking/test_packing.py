@@ -1,6 +1,7 @@
 """Packings of intervals: against all pairs, and on packings that are right by construction."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from tests.support import SHARED, needs_shared
@@ -14,7 +15,12 @@ from lowtide.ir import InputError
 def overlapping(rows, offsets):
     """All pairs that share a byte at a step."""
     taken = [
-        {(step, y + i) for step in range(x.lower, x.upper) for i in range(x.size)}
+        {
+            (step, y + i)
+            for step in range(x.lower, x.upper)
+            if not any(first <= step < last for first, last in x.gaps)
+            for i in range(x.size)
+        }
         for x, y in zip(rows, offsets, strict=True)
     ]
     return {
@@ -31,7 +37,11 @@ def test_it_finds_overlaps_where_all_pairs_do(seed):
     rows, offsets = [], []
     for i in range(rng.randrange(1, 25)):
         lower = rng.randrange(30)
-        rows.append(PackingRow(str(i), lower, lower + rng.randrange(8), rng.randrange(6)))
+        upper = lower + rng.randrange(8)
+        ends = [rng.randrange(lower, upper + 1) for _ in range(4)]
+        gaps = ((min(ends[:2]), max(ends[:2])), (min(ends[2:]), max(ends[2:])))
+        row = PackingRow(str(i), lower, upper, rng.randrange(6))
+        rows.append(replace(row, gaps=gaps) if rng.random() < 0.5 else row)
         offsets.append(rng.randrange(20 + 40 * (seed % 4)))
     wanted = {frozenset(x) for x in overlapping(rows, offsets)}
     found = {frozenset(x.names) for x in check_packing(rows, offsets)}
@@ -87,7 +97,11 @@ def test_csv_with_columns_in_another_order_and_spaces():
     [
         ("", "1:1", "expected a header"),
         ("id,lower,upper,size\n", "1:20", "no column 'offset'"),
-        ("id,lower,upper,size,offset,gaps\n", "1:28", "column 'gaps' is not known"),
+        ("id,lower,upper,size,offset,goops\n", "1:28", "column 'goops' is not known"),
+        ("id,start,lower,size,offset\n", "1:10", "column 'lower' occurs twice"),
+        ("id,lower,upper,size,offset,gaps\na,2,9,4,0,1-3\n", "2:11", "1 to 3 is not within"),
+        ("id,lower,upper,size,offset,gaps\na,2,9,4,0,3-x\n", "2:11", "such as 7-9, found '3-x'"),
+        ("id,lower,upper,size,offset,alignment\na,2,9,4,0,0\n", "2:11", "alignment from 1"),
         ("id,lower,id,size,offset\n", "1:10", "column 'id' occurs twice"),
         ("id,lower,upper,size,offset\na,0,1,2\n", "2:8", "4 cells; expected 5"),
         ("id,lower,upper,size,offset\na,0,1,2,3,4\n", "2:11", "6 cells; expected 5"),
@@ -101,6 +115,23 @@ def test_errors_in_csv_name_line_and_column(text, place, message):
     with pytest.raises(InputError, match=message) as caught:
         read_packing_csv(text, "x.csv")
     assert str(caught.value).startswith(f"x.csv: {place}: ")
+
+
+def test_csv_with_gaps_alignment_and_what_was_asked_for():
+    text = (
+        "buffer,start,end,size,gaps,alignment,fixed,offset\na,0,9,4,3-5 7-7,4,8,8\nb,0,1,4,,,,3\n"
+    )
+    packing = read_packing_csv(text)
+    assert packing.records == (
+        PackingRow("a", 0, 10, 4, 4, ((3, 6), (7, 8)), 8),
+        PackingRow("b", 0, 2, 4),
+    )
+    assert list(packing.records[0].stretches()) == [(0, 3), (6, 7), (8, 10)]
+    assert check_packing(packing.records, packing.offsets) == ()
+    (wrong,) = check_packing(packing.records, (12, 0))
+    assert str(wrong) == "bounds: a lies at offset 12; it has to lie at 8"
+    (wrong,) = check_packing([replace(packing.records[0], fixed=None)], (6,))
+    assert str(wrong) == "bounds: a lies at offset 6, no multiple of 4"
 
 
 def test_what_looks_like_a_packing():

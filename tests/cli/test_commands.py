@@ -77,8 +77,8 @@ def test_explain_limit(lowtide, small):
     usual = lowtide.out
     assert lowtide("explain", path, "--limit", 2) == 0
     assert len(lowtide.out.splitlines()) < len(usual.splitlines()) <= 24
-    assert lowtide("explain", small, "--stage", "fused") == 1
-    assert "no stage 'fused'; there are: input" in lowtide.err
+    assert lowtide("explain", small, "--stage", "fusd") == 1
+    assert "no stage 'fusd'; there are: input, simplified, layout, fused" in lowtide.err
     assert lowtide("explain", small, "--stage", "input") == 0
 
 
@@ -312,12 +312,6 @@ def test_opt_turns_protobuf_into_text(lowtide, tmp_path):
     assert lowtide("opt", path, "--verify") == 0
     assert lowtide.out == to_text(module, COMPLETE)
 
-
-def test_opt_has_no_passes_yet(lowtide, small):
-    assert lowtide("opt", small, "--passes", "dce,cse{k=v}") == 1
-    assert "no pass 'dce': there are no passes yet" in lowtide.err
-    assert lowtide("opt", small, "--stage", "layout") == 1
-    assert "no stage 'layout'" in lowtide.err
 
 
 def test_opt_verify_fails_with_status_4(lowtide, small, monkeypatch):

@@ -56,8 +56,8 @@ def test_help_of_everything(lowtide):
         (["explain", "x", "--jsn"], "No such option: --jsn"),
         (["explain", "x", "--limit", "0"], "Invalid value for '--limit'"),
         (["explain", "x", "--limit", "a"], "Invalid value for '--limit'"),
-        (["plan", "problem.csv"], "not supported yet: CSV and graphs; works: HLO"),
-        (["plan", "graph.json.xz"], "not supported yet: CSV and graphs; works: HLO"),
+        (["plan", "problem.csv"], "problem.csv: no such file or directory"),
+        (["plan", "graph.json.xz"], "not supported yet: graphs; works: HLO"),
         (["explain", "nope.hlo"], "nope.hlo: no such file or directory"),
     ],
 )

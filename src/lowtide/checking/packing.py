@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lowtide.checking.violation import Violation, ViolationKind
@@ -11,12 +11,29 @@ from lowtide.checking.violation import Violation, ViolationKind
 
 @dataclass(frozen=True, slots=True)
 class PackingRow:
-    """An interval that takes `size` bytes from step `lower` to step `upper`, not included."""
+    """An interval that takes `size` bytes from step `lower` to step `upper`, not included.
+
+    It takes none from the first to the second step, not included, of each of `gaps`. Its offset is
+    a multiple of `alignment`, and where `fixed` is given, that.
+    """
 
     id: str
     lower: int
     upper: int
     size: int
+    alignment: int = 1
+    gaps: tuple[tuple[int, int], ...] = ()
+    fixed: int | None = None
+
+    def stretches(self) -> Iterator[tuple[int, int]]:
+        """Yield where it takes memory, the end not included, without empty stretches."""
+        begin = self.lower
+        for first, last in sorted(self.gaps):
+            if begin < min(first, self.upper):
+                yield begin, min(first, self.upper)
+            begin = max(begin, last)
+        if begin < self.upper:
+            yield begin, self.upper
 
 
 def check_packing(
@@ -47,6 +64,10 @@ def _beyond(record: PackingRow, offset: int, capacity: int | None) -> str:
     end = offset + record.size
     if offset < 0:
         return f"{record.id} lies below 0, at offset {offset:,}"
+    if record.fixed is not None and offset != record.fixed:
+        return f"{record.id} lies at offset {offset:,}; it has to lie at {record.fixed:,}"
+    if offset % record.alignment:
+        return f"{record.id} lies at offset {offset:,}, no multiple of {record.alignment:,}"
     if capacity is not None and end > capacity:
         return f"{record.id} ends at {end:,}, beyond the capacity of {capacity:,} bytes"
     return ""
@@ -54,16 +75,10 @@ def _beyond(record: PackingRow, offset: int, capacity: int | None) -> str:
 
 def _overlaps(records: Sequence[PackingRow], offsets: Sequence[int]) -> list[Violation]:
     """Sweep over time; what is live and lies right stands sorted by offset."""
-    events = []
-    for number, record in enumerate(records):
-        if record.size > 0 and record.lower < record.upper:
-            events.append((record.lower, 1, number))
-            events.append((record.upper, 0, number))
-    events.sort()
     live: list[tuple[int, int]] = []
     wrong: set[int] = set()
     found = []
-    for _, begins, number in events:
+    for step, begins, number in sorted(_events(records)):
         key = (offsets[number], number)
         if begins:
             others = _met(records, offsets, live, number)
@@ -71,10 +86,26 @@ def _overlaps(records: Sequence[PackingRow], offsets: Sequence[int]) -> list[Vio
                 insort(live, key)
                 continue
             wrong.add(number)
-            found += [_overlap(records, offsets, other, number) for other in others]
-        elif number not in wrong:
+            found += [_overlap(records, offsets, other, number, step) for other in others]
+        elif number in wrong:
+            wrong.remove(number)
+        else:
             del live[bisect_left(live, key)]
     return found
+
+
+def _events(records: Sequence[PackingRow]) -> Iterator[tuple[int, int, int]]:
+    """Yield (step, whether it begins there, number) of the beginnings and ends of intervals."""
+    for number, record in enumerate(records):
+        if record.size <= 0:
+            continue
+        if not record.gaps and record.lower < record.upper:
+            yield record.lower, 1, number
+            yield record.upper, 0, number
+            continue
+        for first, last in record.stretches():
+            yield first, 1, number
+            yield last, 0, number
 
 
 def _met(
@@ -93,13 +124,15 @@ def _met(
 
 
 def _overlap(
-    records: Sequence[PackingRow], offsets: Sequence[int], first: int, second: int
+    records: Sequence[PackingRow], offsets: Sequence[int], first: int, second: int, step: int
 ) -> Violation:
     a, b = records[first], records[second]
     places = [f"{x:,} to {x + r.size:,}" for x, r in ((offsets[first], a), (offsets[second], b))]
-    steps = (max(a.lower, b.lower), min(a.upper, b.upper))
-    text = (
-        f"{a.id} at {places[0]} and {b.id} at {places[1]} overlap from step {steps[0]:,} to "
-        f"{steps[1]:,}"
-    )
-    return Violation(ViolationKind.OVERLAP, text, (a.id, b.id), steps)
+    stop = min([_end(a, step), _end(b, step)])
+    text = f"{a.id} at {places[0]} and {b.id} at {places[1]} overlap from step {step:,} to {stop:,}"
+    return Violation(ViolationKind.OVERLAP, text, (a.id, b.id), (step, stop))
+
+
+def _end(record: PackingRow, step: int) -> int:
+    """The end of the stretch in which an interval takes memory at a step."""
+    return next(last for first, last in record.stretches() if first <= step < last)

@@ -1,11 +1,14 @@
-"""Packings as CSV, in the format of MiniMalloc: one interval per line, its offset the last column.
+"""Packings as CSV, in the format of MiniMalloc: one interval per line, and where it lies.
 
 The format is that of Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated
-Machine Learning" (2023): `id,lower,upper,size,offset`, intervals without their upper end.
+Machine Learning" (2023): `id,lower,upper,size,offset`, intervals without their upper end, or with
+it where the column is `end`. There may be columns `alignment`, `gaps`, in which an interval takes
+nothing, and `fixed`, an offset that was asked for.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,8 +17,19 @@ from lowtide.checking.packing import PackingRow
 from lowtide.ir import InputError
 
 _COLUMNS: Final = ("id", "lower", "upper", "size", "offset")
+_OTHER_COLUMNS: Final = ("alignment", "gaps", "fixed")
+_SPELLINGS: Final = {
+    **{name: name for name in (*_COLUMNS, *_OTHER_COLUMNS)},
+    "buffer": "id",
+    "buffer_id": "id",
+    "begin": "lower",
+    "start": "lower",
+    "end": "upper",
+}
 _DIGITS: Final = 18
 """No memory and no program is larger than what so many digits say."""
+
+_GAP: Final = re.compile(rf"([0-9]{{1,{_DIGITS}}})-([0-9]{{1,{_DIGITS}}})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +41,10 @@ class Packing:
 
 
 def is_packing_csv(text: str) -> bool:
-    """Whether a text begins like a packing: the first line names columns, one of them `lower`."""
+    """Whether a text begins like a packing: the first line names columns, one of them a time."""
     header = text.lstrip().split("\n", 1)[0]
-    return "lower" in [name.strip() for name in header.split(",")]
+    known = [_SPELLINGS.get(name.strip()) for name in header.split(",")]
+    return "lower" in known or "upper" in known
 
 
 def read_packing_csv(text: str, file: str = "") -> Packing:
@@ -37,24 +52,36 @@ def read_packing_csv(text: str, file: str = "") -> Packing:
 
     Raises InputError with line and column (both from 1) of what is malformed: a missing or unknown
     column, a line of another length, a number that is none or below 0, an id that occurs twice, an
-    interval that ends before it begins.
+    interval that ends before it begins, a gap that is not in its interval.
     """
     lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
         raise InputError("expected a header, found nothing", file=file, position="1:1")
     names = _header(lines[0], file)
+    beyond = int("end" in [name.strip() for name in lines[0][1].split(",")])
     records: list[PackingRow] = []
     offsets: list[int] = []
     seen: dict[str, int] = {}
     for number, line in lines[1:]:
         cells = _Line(file, number, line, names)
         record = PackingRow(
-            cells.text("id"), cells.number("lower"), cells.number("upper"), cells.number("size")
+            cells.text("id"),
+            cells.number("lower"),
+            cells.number("upper") + beyond,
+            cells.number("size"),
+            cells.number("alignment") if cells.has("alignment") else 1,
+            tuple([(first, last + beyond) for first, last in cells.gaps()]),
+            cells.number("fixed") if cells.has("fixed") else None,
         )
         if record.id in seen:
             raise cells.error("id", f"id {record.id} is that of line {seen[record.id]} too")
         if record.upper < record.lower:
             raise cells.error("upper", f"the interval ends before {record.lower}, where it begins")
+        if record.alignment == 0:
+            raise cells.error("alignment", "expected an alignment from 1")
+        for first, last in record.gaps:
+            if not record.lower <= first <= last <= record.upper:
+                raise cells.error("gaps", f"{first} to {last} is not within the interval")
         seen[record.id] = number
         records.append(record)
         offsets.append(cells.number("offset"))
@@ -65,11 +92,12 @@ def _header(first: tuple[int, str], file: str) -> list[str]:
     number, line = first
     names = []
     for column, cell in _cells(line):
-        name = cell.strip()
-        if name not in _COLUMNS or name in names:
-            problem = "occurs twice" if name in names else "is not known"
+        name = _SPELLINGS.get(cell.strip(), "")
+        if not name or name in names:
+            problem = "occurs twice" if name else "is not known"
             raise InputError(
-                f"column {name!r} {problem}; expected {', '.join(_COLUMNS)}",
+                f"column {cell.strip()!r} {problem}; expected {', '.join(_COLUMNS)}, perhaps "
+                f"{', '.join(_OTHER_COLUMNS)}",
                 file=file,
                 position=f"{number}:{column}",
             )
@@ -106,8 +134,19 @@ class _Line:
             )
         self._cells = dict(zip(names, cells, strict=True))
 
+    def has(self, name: str) -> bool:
+        return name in self._cells and bool(self.text(name))
+
     def text(self, name: str) -> str:
         return self._cells[name][1].strip()
+
+    def gaps(self) -> Iterator[tuple[int, int]]:
+        """Yield the first and the last number of each gap, written `7-9 12-14`."""
+        for gap in self.text("gaps").split() if self.has("gaps") else ():
+            found = _GAP.fullmatch(gap)
+            if found is None:
+                raise self.error("gaps", f"expected gaps such as 7-9, found {gap!r}")
+            yield int(found[1]), int(found[2])
 
     def number(self, name: str) -> int:
         text = self.text(name)

@@ -30,6 +30,10 @@ class ClosedPipeError(Exception):
     """Nobody reads the output any more."""
 
 
+class OverBudgetError(LowtideError):
+    """What was asked for does not fit the memory that is given, as far as is known."""
+
+
 class VerificationError(LowtideError):
     """A result did not pass its check."""
 
@@ -37,6 +41,7 @@ class VerificationError(LowtideError):
 _STATUS: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (UnsupportedOpError, ExitCode.UNSUPPORTED),
     (VerificationError, ExitCode.NOT_VERIFIED),
+    (OverBudgetError, ExitCode.OVER_BUDGET),
     (LowtideError, ExitCode.BAD_INPUT),
     (KeyboardInterrupt, ExitCode.INTERRUPTED),
     (ClosedPipeError, ExitCode.BROKEN_PIPE),

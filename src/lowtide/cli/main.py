@@ -14,7 +14,9 @@ from lowtide import __version__
 from lowtide.cli.explain import explain
 from lowtide.cli.ops import ops
 from lowtide.cli.opt import opt
+from lowtide.cli.passes import passes
 from lowtide.cli.plan import plan
+from lowtide.cli.planners import planners
 from lowtide.cli.run import run
 from lowtide.cli.verify import verify
 
@@ -25,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _command in (explain, plan, verify, run, opt, ops):
+for _command in (explain, plan, verify, run, opt, passes, planners, ops):
     app.command()(_command)
 
 _USAGE_ERROR: Final[type[BaseException]] = typer.BadParameter.__bases__[0]

@@ -38,7 +38,7 @@ def opt(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Print a module as canonical HLO text, after passes if there are any.
+    """Print a module as HLO text, after passes or up to a stage.
 
     Protobuf becomes text too; constants are printed in full. The module is verified first. Passes
     leave no schedule. With --json the seconds, runs and changes of each pass stand beside the text.

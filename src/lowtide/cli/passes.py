@@ -19,7 +19,7 @@ def passes(
     ] = "",
     json: JsonOption = False,
 ) -> None:
-    """List the passes with their options, or show one with HLO before and after it."""
+    """List the passes, or show one with HLO before and after."""
     from lowtide.cli import console
     from lowtide.options import display_for
     from lowtide.passes.registry import parse_passes

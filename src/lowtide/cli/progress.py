@@ -9,35 +9,57 @@ from threading import Event, Thread
 from time import perf_counter
 from typing import TextIO
 
-from lowtide.options import is_terminal
+from lowtide.options import display_for, is_terminal
 
 _PATIENCE_SECONDS = 1.0
 _TICK_SECONDS = 0.2
+_ROOM_FOR_SECONDS = 12
+
+
+class Line:
+    """What the line says; how far it is may be said while it is shown."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.state = ""
+
+    @property
+    def text(self) -> str:
+        """The line without the seconds."""
+        return f"{self.what}{self.state}"
+
+    def show_search(self, best: int, bound: int) -> None:
+        """Say how far a search is: the bytes of its best plan, and those proved needed."""
+        self.state = f": {best:,} bytes so far, at least {bound:,} needed,"
 
 
 @contextmanager
-def progress(what: str) -> Iterator[None]:
+def progress(what: str) -> Iterator[Line]:
     """Show `what` and the seconds so far on stderr, if that is a terminal, until the end."""
     stream = sys.stderr
+    line = Line(what)
     if not is_terminal(stream):
-        yield
+        yield line
         return
     done = Event()
-    thread = Thread(target=_show, args=(stream, what, done), daemon=True)
+    thread = Thread(target=_show, args=(stream, line, done), daemon=True)
     thread.start()
     try:
-        yield
+        yield line
     finally:
         done.set()
         thread.join()
 
 
-def _show(stream: TextIO, what: str, done: Event) -> None:
+def _show(stream: TextIO, line: Line, done: Event) -> None:
+    from lowtide.report.drawing import elide
+
     start = perf_counter()
+    width = display_for(stream).width - _ROOM_FOR_SECONDS
     if done.wait(_PATIENCE_SECONDS):
         return
     while True:
-        stream.write(f"\r{what} {perf_counter() - start:.0f} s\x1b[K")
+        stream.write(f"\r{elide(line.text, width)} {perf_counter() - start:.0f} s\x1b[K")
         stream.flush()
         if done.wait(_TICK_SECONDS):
             break

@@ -1,4 +1,4 @@
-"""`lowtide verify`: whether a plan is right, by a checker that shares nothing with the planner."""
+"""`lowtide verify`: whether a plan is right, by checkers that share nothing with the planner."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from lowtide.ir import Module
 
 _PLAN_HELP: Final = (
-    "A plan of `lowtide plan -o`, XLA's BufferAssignmentProto or HloProto with one, or a packing "
-    "as CSV (id,lower,upper,size,offset); what it is shows in its content. - is standard input."
+    "A plan of `lowtide plan -o`, XLA's BufferAssignmentProto or HloProto with one, a packing as "
+    "CSV (id,lower,upper,size,offset), or a certificate; what it is shows in its content. - is "
+    "standard input."
 )
 _MODULE_HELP: Final = (
     "The scheduled module of the plan; a BufferAssignmentProto needs it, as protobuf. Without it, "
@@ -40,12 +41,24 @@ def verify(
     """Check that no two values of a plan are in each other's way.
 
     What each byte holds at each step is worked out anew from the module and its schedule. Exit
-    status 4 says that the plan is wrong, 1 that it is malformed or that of another module.
+    status 4 says that the plan is wrong, 1 that it is malformed or that of another module. Of a
+    certificate 0 says that it is valid and its plan optimal, 2 that it is valid but does not prove
+    that, and 4 that it is rejected.
     """
+    from lowtide.certificate import is_certificate
     from lowtide.cli import console
-    from lowtide.cli.exit_codes import VerificationError
+    from lowtide.cli.exit_codes import UsageError, VerificationError
+    from lowtide.client.plan_files import read_plan_bytes
 
-    verdict = _check(plan, module, capacity)
+    if plan == "-" and module == "-":
+        raise UsageError("plan and module cannot both come from standard input")
+    data = read_plan_bytes(plan)
+    if is_certificate(data):
+        if module is not None or capacity is not None:
+            raise UsageError(f"{plan}: a certificate goes without MODULE and --capacity")
+        _verify_certificate(data, plan, json)
+        return
+    verdict = _check(data, plan, module, capacity)
     found = verdict.violations
     if json:
         console.write_json(verdict.to_json(limit))
@@ -97,16 +110,32 @@ class _Verdict:
         }
 
 
-def _check(plan: str, module: str | None, capacity: int | None) -> _Verdict:
+def _verify_certificate(data: bytes, file: str, json: bool) -> None:
+    """Write one of the three answers; raise what ends the command with its exit status."""
+    from lowtide.certificate import NOT_CERTIFIED, REJECTED, check
+    from lowtide.cli import console
+    from lowtide.cli.exit_codes import ExitCode, VerificationError
+    from lowtide.cli.progress import progress
+
+    with progress(f"checking {file}"):
+        verdict = check(data)
+    if json:
+        console.write_json(verdict._asdict())
+    else:
+        console.write(f"{verdict.answer}: {verdict.detail}")
+    if verdict.answer == REJECTED:
+        raise VerificationError(f"{file}: the certificate is rejected")
+    if verdict.answer == NOT_CERTIFIED:
+        raise typer.Exit(ExitCode.OVER_BUDGET)
+
+
+def _check(data: bytes, plan: str, module: str | None, capacity: int | None) -> _Verdict:
     from lowtide.checking import inspect_plan
     from lowtide.checking.packing_csv import is_packing_csv
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.progress import progress
-    from lowtide.client.plan_files import plan_from, read_plan_bytes, text_in
+    from lowtide.client.plan_files import plan_from, text_in
 
-    if plan == "-" and module == "-":
-        raise UsageError("plan and module cannot both come from standard input")
-    data = read_plan_bytes(plan)
     text = text_in(data)
     if text is not None and is_packing_csv(text):
         if module is not None:

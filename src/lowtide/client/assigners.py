@@ -11,6 +11,7 @@ from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.donation import aliases
 from lowtide.analysis.live_range import live_ranges
 from lowtide.analysis.ordering import PredecessorOrdering, SequentialOrdering
+from lowtide.buffers.assignment import DEFAULT_SEARCH
 from lowtide.buffers.copy_insertion import insert_copies
 from lowtide.buffers.xla import ASSIGNERS, assign
 from lowtide.client.autopsy import plan_memory
@@ -18,6 +19,7 @@ from lowtide.ir import LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.ir.schedule import PartialOrder
+from lowtide.planning.search import SearchOptions
 from lowtide.report.memory import MemoryReport
 from lowtide.report.plan_profile import plan_profile
 from lowtide.scheduling.launch_order import partial_orders
@@ -45,16 +47,22 @@ class AssignedPlan:
     own_arena_bytes: int
 
 
-def plan_with(module: Module, assigner: str = ARENA) -> AssignedPlan:
+def plan_with(
+    module: Module,
+    assigner: str = ARENA,
+    packing: str = compiler.DEFAULT_PACKING,
+    search: SearchOptions = DEFAULT_SEARCH,
+) -> AssignedPlan:
     """Return the plan that an assigner makes of a module, which is not changed.
 
-    All assigners get the same copies and the same order. Those of XLA get each call as code of its
+    `packing` is the strategy of our own assigner, limited by `search`; XLA's have theirs. All
+    assigners get the same copies and the same order. Those of XLA get each call as code of its
     own. Raises LowtideError for an unknown assigner, else as `compiler.plan` does.
     """
     if assigner != ARENA and assigner not in ASSIGNERS:
         names = ", ".join([ARENA, *ASSIGNERS])
         raise LowtideError(f"no assigner {assigner!r}; there are: {names}")
-    planned = compiler.plan(module)
+    planned = compiler.plan(module, packing=packing, search=search)
     own_bytes = planned.report.ladder.arena_bytes
     if assigner == ARENA:
         return AssignedPlan(ARENA, planned.module, planned.assignment, planned.report, own_bytes)

@@ -1,0 +1,158 @@
+"""What `lowtide plan` does with a module: where every value of it lies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lowtide.cli.plan_packing import PackingRequest
+    from lowtide.client.assigners import AssignedPlan
+    from lowtide.ir import Module
+    from lowtide.ir.buffer import AssignedValue, BufferAssignment
+    from lowtide.report.drawing import Paint
+
+
+def plan_module(
+    module: Module, assigner: str, packing: str | None, request: PackingRequest
+) -> None:
+    """Plan a module and write the plan.
+
+    Raises LowtideError for an unknown assigner or packing strategy, else as `compiler.plan` does.
+    """
+    from lowtide.cli import console
+    from lowtide.cli.plan_packing import write_pictures
+    from lowtide.cli.progress import progress
+    from lowtide.client.assigners import plan_with
+    from lowtide.client.packing_pictures import plan_picture
+    from lowtide.options import display_for
+
+    with progress(f"planning {module.name}"):
+        if packing is None:
+            planned = plan_with(module, assigner)
+        else:
+            planned = plan_with(module, assigner, packing, request.search())
+            _check(planned)
+    least = planned.report.least_arena_bytes
+    write_pictures(request, lambda: plan_picture(module.name, planned.assignment, least))
+    output = request.output
+    if output is not None:
+        console.write_file(output, lambda stream: stream.write(_file(planned, output)))
+    if request.json:
+        console.write_json(_document(planned))
+        return
+    display = display_for(sys.stdout)
+    console.write("\n".join(_screen(planned, request.limit, display.width, color=display.color)))
+
+
+def _check(planned: AssignedPlan) -> None:
+    """Raise VerificationError for a plan that the verifier, which shares no code, finds wrong."""
+    from lowtide.checking import check_plan
+    from lowtide.cli.exit_codes import VerificationError
+
+    violations = check_plan(planned.module, planned.assignment)
+    if violations:
+        raise VerificationError(f"the plan is wrong, which is a fault of lowtide: {violations[0]}")
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+def _document(planned: AssignedPlan) -> dict[str, object]:
+    from lowtide.report.plan_document import plan_document
+
+    document = {**planned.report.to_json(), **plan_document(planned.assignment)}
+    document["budget"] = None
+    document["assigner"] = planned.assigner
+    return document
+
+
+def _file(planned: AssignedPlan, path: Path) -> bytes:
+    """Return what a file of that name holds."""
+    suffix = path.suffix.lower()
+    if suffix == ".pb":
+        from lowtide.frontend.hlo_proto import write_hlo_proto_plan
+
+        return write_hlo_proto_plan(planned.module, planned.assignment)
+    if suffix == ".txt":
+        from lowtide.report.xla.buffer_assignment import buffer_assignment_text
+
+        return buffer_assignment_text(planned.module, planned.assignment).encode()
+    from lowtide.cli.console import json_text
+    from lowtide.report.plan_document import self_contained
+
+    document = self_contained(_document(planned), planned.module)
+    return f"{json_text(document)}\n".encode()
+
+
+# -- text --------------------------------------------------------------------------------------
+
+
+def _screen(planned: AssignedPlan, limit: int, width: int, *, color: bool) -> list[str]:
+    """The headline of explain, and the table of the largest values in the arena."""
+    from lowtide.report.drawing import Paint
+    from lowtide.report.text import headline
+
+    paint = Paint(color=color)
+    lines = [*headline(planned.report, width=width, color=color), ""]
+    rows = list(_arena_values(planned.assignment))
+    lines += _arena_lines(planned, len(rows))
+    rows.sort(key=lambda x: (-x[1].place.nbytes, x[1].place.offset, x[0]))
+    return lines + _table(rows[:limit], len(rows), width, paint)
+
+
+def _arena_lines(planned: AssignedPlan, count: int) -> list[str]:
+    """What is in the arena and what is not, and how that compares with our own plan."""
+    from lowtide.client.assigners import ARENA
+
+    if planned.assigner == ARENA:
+        kept = planned.assignment.kept_bytes
+        return [f"The arena holds {count:,} values; {kept:,} bytes of it are the outputs."]
+    ladder = planned.report.ladder
+    return [
+        f"{count:,} values are temporaries; outputs have allocations of their own.",
+        f"Beyond the arguments {planned.assigner} takes {ladder.arena_bytes:,} bytes, "
+        f"{ARENA} {planned.own_arena_bytes:,} for the same order.",
+    ]
+
+
+def _arena_values(assignment: BufferAssignment) -> Iterator[tuple[str, AssignedValue]]:
+    """Yield the values in the arena with their names."""
+    from lowtide.ir.buffer import AllocationKind
+    from lowtide.report.plan_document import value_names
+
+    for name, value in zip(value_names(assignment), assignment.values, strict=True):
+        if assignment.allocations[value.place.allocation].kind is AllocationKind.ARENA:
+            yield name, value
+
+
+def _table(
+    rows: list[tuple[str, AssignedValue]], count: int, width: int, paint: Paint
+) -> list[str]:
+    from lowtide.report.drawing import elide_start
+
+    if not rows:
+        return []
+    cells = [
+        (f"{value.place.offset:,}", f"{value.place.nbytes:,}", _shape(value), name)
+        for name, value in rows
+    ]
+    header = ("offset", "bytes", "shape", "value")
+    widths = [max([len(row[i]) for row in (header, *cells)]) for i in range(3)]
+    room = width - sum(widths) - 6
+    lines = []
+    for row in (header, *cells):
+        line = f"{row[0]:>{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  "
+        lines.append(line + elide_start(row[3], room))
+    lines[0] = paint("dim", lines[0])
+    if count > len(rows):
+        lines.append(paint("dim", f"and {count - len(rows):,} more; --json lists all"))
+    return lines
+
+
+def _shape(value: AssignedValue) -> str:
+    from lowtide.report.drawing import elide
+
+    return elide(value.instruction.shape.at(value.index).text(layout=False), 30)
