@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -18,18 +18,26 @@ from lowtide.analysis.dataflow import Dataflow, ValueKind, dataflow
 from lowtide.analysis.donation import Alias, aliases, possible_donations
 from lowtide.analysis.footprint import FootprintBounds, body_aliases
 from lowtide.analysis.live_range import LiveRanges, live_ranges
-from lowtide.buffers.assignment import PackedBuffers, assign_buffers, pack_buffers
+from lowtide.buffers.assignment import (
+    DEFAULT_SEARCH,
+    PackedBuffers,
+    assign_buffers,
+    pack_buffers,
+)
 from lowtide.buffers.copy_insertion import CopyInsertion, insert_copies
 from lowtide.buffers.copy_removal import remove_copies
 from lowtide.ir import Computation, Instruction, LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
+from lowtide.passes import Observer, run_pipeline
+from lowtide.pipelines import check_stage, pipeline
+from lowtide.planning.search import SearchOptions
 from lowtide.report.caveats import caveats
 from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, memory_report
 from lowtide.scheduling.module_scheduler import schedule_candidates, schedule_module
 
-STAGES: Final = ("input",)
-"""How far a module can be taken before its memory is planned."""
+DEFAULT_PACKING: Final = "portfolio"
+"""The strategy that packs buffers where none is named."""
 
 
 class _Clock:
@@ -51,25 +59,48 @@ def schedule(module: Module) -> Schedule:
     return schedule_module(flows, module.entry, aliases(module))
 
 
+def optimize(module: Module, stage: str, observers: Sequence[Observer] = ()) -> int:
+    """Take a module, which is changed, to a stage; return the number of changes.
+
+    A schedule that it has is dropped where passes run. Raises LowtideError for an unknown stage.
+    """
+    steps = pipeline(stage)
+    if steps:
+        module.schedule = None
+    return run_pipeline(module, steps, observers)
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A scheduled copy of a module, where its values lie, and the report on that.
 
-    The copy has the copies of values that the module needs, `copies`, with reasons.
+    The copy has the copies of values that the module needs, `copies`, with reasons. `ranges` are
+    the live ranges that were packed.
     """
 
     module: Module
     copies: CopyInsertion
     assignment: BufferAssignment
     report: MemoryReport
+    ranges: LiveRanges
 
 
-def plan(module: Module, stage: str = "input") -> Plan:
-    """Return where every value of the module lies; raises LowtideError as `explain` does."""
-    laid_out = _lay_out(module, stage)
+def plan(
+    module: Module,
+    stage: str = "input",
+    packing: str = DEFAULT_PACKING,
+    search: SearchOptions = DEFAULT_SEARCH,
+) -> Plan:
+    """Return where every value of the module lies.
+
+    `packing` is the strategy that gives out offsets, limited by `search`. Raises LowtideError as
+    `explain` does, and for a strategy that is not known or does not take what the module has.
+    """
+    laid_out = _lay_out(module, stage, packing, search)
     with laid_out.clock.stage("assignment"):
         assignment = assign_buffers(laid_out.ranges, laid_out.packed)
-    return Plan(laid_out.module, laid_out.copies, assignment, _report(laid_out))
+    report = _report(laid_out)
+    return Plan(laid_out.module, laid_out.copies, assignment, report, laid_out.ranges)
 
 
 def explain(module: Module, stage: str = "input") -> MemoryReport:
@@ -97,13 +128,20 @@ class _LaidOut:
     clock: _Clock
 
 
-def _lay_out(module: Module, stage: str) -> _LaidOut:
-    if stage not in STAGES:
-        raise LowtideError(f"no stage {stage!r}; there are: {', '.join(STAGES)}")
+def _lay_out(
+    module: Module,
+    stage: str,
+    packing: str = DEFAULT_PACKING,
+    search: SearchOptions = DEFAULT_SEARCH,
+) -> _LaidOut:
+    check_stage(stage)
     clock = _Clock()
     was_scheduled = module.is_scheduled
+    module = clone_module(module)
+    if not was_scheduled:
+        with clock.stage("passes"):
+            optimize(module, stage)
     with clock.stage("dataflow"):
-        module = clone_module(module)
         bounds = FootprintBounds(_checked_dataflow(module))
         pairs = aliases(module)
     with clock.stage("copies"):
@@ -116,6 +154,9 @@ def _lay_out(module: Module, stage: str) -> _LaidOut:
             copies = copies.without(removed)
             flows = dataflow(module.entry) if removed else flows
     ranges, packed = _pack(module, flows, pairs, clock)
+    if packing != DEFAULT_PACKING:
+        with clock.stage("packing"):
+            packed = _packed_by(packing, ranges, search)
     return _LaidOut(was_scheduled, module, copies, flows, bounds, pairs, ranges, packed, clock)
 
 
@@ -168,6 +209,13 @@ def _pack(
             found = pack_buffers(ranges, thorough=True)
         packed = min(packed, found, key=lambda x: x.arena_bytes)
     return ranges, packed
+
+
+def _packed_by(packing: str, ranges: LiveRanges, search: SearchOptions) -> PackedBuffers:
+    try:
+        return pack_buffers(ranges, packing=packing, search=search)
+    except ValueError as error:
+        raise LowtideError(f"packing: {error}") from None
 
 
 def _report(laid_out: _LaidOut) -> MemoryReport:

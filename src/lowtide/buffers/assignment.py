@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +20,15 @@ from lowtide.ir.buffer import (
     CallSite,
     Slice,
 )
-from lowtide.planning.best_fit import (
-    ARENA,
-    FREE,
-    Packing,
-    PackingProblem,
-    best_fit,
-    item_alignments,
-    least_arena_bytes,
-    thorough_fit,
-)
+from lowtide.planning.assign import place as packed_by
+from lowtide.planning.offsets.portfolio import portfolio
+from lowtide.planning.plans import Packing
+from lowtide.planning.problem import ARENA, FREE, PackingProblem, max_live
+from lowtide.planning.search import Effort, SearchOptions
 
 Int64Array = npt.NDArray[np.int64]
+
+DEFAULT_SEARCH: Final = SearchOptions()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -61,12 +59,20 @@ class PackedBuffers:
         return self.arena_bytes - self.kept_bytes
 
 
-def pack_buffers(ranges: LiveRanges, *, thorough: bool = False) -> PackedBuffers:
+def pack_buffers(
+    ranges: LiveRanges,
+    *,
+    thorough: bool = False,
+    packing: str | None = None,
+    search: SearchOptions = DEFAULT_SEARCH,
+) -> PackedBuffers:
     """Return offsets for the buffers of a program.
 
     Temporaries lie in the arena, also where outputs are not written yet, or in the storage of a
     donated argument after its last use. Outputs lie at the front of the arena, or where that makes
-    it larger, anywhere. With `thorough` they lie anywhere, and more packings are tried.
+    it larger, anywhere. With `thorough` they lie anywhere, and more packings are tried. A `packing`
+    names one strategy of `planning`, which is limited by `search`; raises ValueError if there is
+    none, or if it does not take what the program has.
     """
     regions = np.flatnonzero(np.array(ranges.colocation.argument, np.int64) >= 0)
     outputs = np.array(ranges.colocation.output, np.int64) >= 0
@@ -78,15 +84,18 @@ def pack_buffers(ranges: LiveRanges, *, thorough: bool = False) -> PackedBuffers
     for space in np.unique(colour).tolist():
         chosen = np.flatnonzero(colour == space)
         problem = _problem(ranges, chosen, regions)
-        least += least_arena_bytes(problem)
+        least += max_live(problem)
         front = _at_the_front(ranges, chosen, outputs[chosen], problem)
-        packing = _smallest(problem, front, thorough=thorough)
+        if packing is None:
+            packed = _smallest(problem, front, thorough=thorough)
+        else:
+            packed = packed_by(problem, packing, search).packing
         here = regions[np.isin(regions, chosen)]
-        within = packing.region != ARENA
-        region[chosen[within]] = np.searchsorted(regions, here[packing.region[within]])
-        offset[chosen] = packing.offset
+        within = packed.region != ARENA
+        region[chosen[within]] = np.searchsorted(regions, here[packed.region[within]])
+        offset[chosen] = packed.offset
         kept = int(ranges.nbytes[chosen[outputs[chosen]]].sum())
-        sizes[space] = max(packing.arena_bytes, kept)
+        sizes[space] = max(packed.arena_bytes, kept)
     return PackedBuffers(
         region,
         offset,
@@ -119,21 +128,50 @@ def _problem(ranges: LiveRanges, chosen: Int64Array, regions: Int64Array) -> Pac
     rows = number[ranges.buffer] >= 0
     return PackingProblem(
         ranges.nbytes[chosen],
+        item_alignments(ranges.nbytes[chosen]),
         number[ranges.buffer[rows]],
         ranges.first[rows],
         ranges.last[rows],
-        region_of,
         offset,
+        region_of,
         ranges.nbytes[chosen[here]],
     )
 
 
+def packing_problems(ranges: LiveRanges) -> list[tuple[int, Int64Array, PackingProblem]]:
+    """Return what `pack_buffers` packs: each memory space, the buffers there, and their problem.
+
+    The problem numbers the buffers from 0; those in donated arguments are fixed in regions.
+    """
+    regions = np.flatnonzero(np.array(ranges.colocation.argument, np.int64) >= 0)
+    colour = _colours(ranges)
+    found = []
+    for space in np.unique(colour).tolist():
+        chosen = np.flatnonzero(colour == space)
+        found.append((space, chosen, _problem(ranges, chosen, regions)))
+    return found
+
+
+ALIGNMENT: Final = 64
+"""A cache line, and the widest vector."""
+
+
+def item_alignments(nbytes: Int64Array) -> Int64Array:
+    """Return what the offset of each buffer is a multiple of.
+
+    It is the largest power of two, at most `ALIGNMENT`, that divides its size, so that buffers can
+    lie end to end without padding.
+    """
+    return np.gcd(nbytes, ALIGNMENT)
+
+
 def _smallest(problem: PackingProblem, front: Int64Array, *, thorough: bool) -> Packing:
     if thorough:
-        return thorough_fit(problem)
-    packing = best_fit(replace(problem, fixed_offset=front))
-    if packing.arena_bytes > least_arena_bytes(problem):
-        packing = min(packing, best_fit(problem), key=_arena_bytes)
+        return portfolio(problem, SearchOptions())
+    quick = SearchOptions(Effort.FAST)
+    packing = portfolio(replace(problem, fixed_offset=front), quick)
+    if packing.arena_bytes > max_live(problem):
+        packing = min(packing, portfolio(problem, quick), key=_arena_bytes)
     return packing
 
 
@@ -154,7 +192,7 @@ def _at_the_front(
     """
     begin = np.full(len(chosen), ranges.flat.length)
     np.minimum.at(begin, problem.item, problem.first)
-    alignment = item_alignments(problem.nbytes)
+    alignment = problem.alignment
     outputs = np.flatnonzero(is_output)
     order = outputs[np.lexsort((begin[outputs], -alignment[outputs]))]
     fixed = problem.fixed_offset.copy()
