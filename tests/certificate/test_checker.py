@@ -1,0 +1,263 @@
+"""The three answers, on certificates of the planners and on small problems solved by trial."""
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from tests.certificate.cases import (
+    answer,
+    compact,
+    in_regions,
+    priced,
+    random_problem,
+    refuted,
+    shared,
+    signed,
+    stacked,
+    tree_of,
+    unproved,
+)
+from tests.certificate.truth import is_optimal, least_height
+
+from lowtide.certificate import NOT_CERTIFIED, OPTIMAL, REJECTED, certify, check, write_certificate
+from lowtide.planning import (
+    assign_objects,
+    assign_offsets,
+    object_strategies,
+    offset_strategies,
+    place,
+)
+from lowtide.planning.certificates import certificate_text, offsets_certificate
+from lowtide.planning.offsets.first_fit import STRATEGIES
+from lowtide.planning.plans import ObjectsAssignment, OffsetsAssignment, Refutation, arena_packing
+from lowtide.planning.problem import TensorUsageRecord, max_live, packing_problem
+from lowtide.planning.search import SearchOptions
+
+FIRST_FIT = STRATEGIES[0].place
+
+
+@pytest.mark.parametrize("make", [stacked, in_regions, refuted, shared, priced])
+def test_an_optimal_plan(make) -> None:
+    document = make()
+    verdict = answer(document)
+    assert verdict.answer == OPTIMAL
+    assert is_optimal(document)
+    assert verdict.size == verdict.bound == document["bound"]
+
+
+@pytest.mark.parametrize("make", [stacked, in_regions, refuted, shared, priced])
+def test_a_plan_without_its_evidence(make) -> None:
+    verdict = answer(signed({**make(), "evidence": None, "bound": 0}))
+    assert verdict.answer == NOT_CERTIFIED
+    assert verdict.bound == 0 < verdict.size
+
+
+def test_a_bound_below_the_plan_is_named() -> None:
+    records = [TensorUsageRecord(4, 0, 1), TensorUsageRecord(4, 1, 2)]
+    document = offsets_certificate(
+        packing_problem(records), arena_packing(packing_problem(records), [0, 8])
+    )
+    verdict = answer(document)
+    assert (verdict.answer, verdict.size, verdict.bound) == (NOT_CERTIFIED, 12, 8)
+    assert verdict.detail == "12 bytes; 8 are needed"
+
+
+def test_the_bound_takes_alignments_in() -> None:
+    records = [TensorUsageRecord(5, 0, 0), TensorUsageRecord(6, 0, 0), TensorUsageRecord(1, 0, 0)]
+    problem = packing_problem(records, 4)
+    document = offsets_certificate(problem, arena_packing(problem, [0, 8, 16]))
+    assert answer(document) == (OPTIMAL, "17 bytes, and no plan is smaller", 17, 17)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "alignments", "fixed", "offsets", "height", "unit"),
+    [
+        ((12, 12), (3, 4), {}, (0, 12), 24, 12),
+        ((6, 6), (4, 4), {}, (0, 8), 14, 2),
+        ((6, 6), (6, 1), {1: 6}, (0, 6), 12, 6),
+        ((6,), (1,), {0: 4}, (4,), 10, 2),
+        ((6, 6), (4, 3), {}, (0, 6), 12, 1),
+    ],
+)
+def test_the_bound_is_rounded_up_to_what_sizes_and_places_have_in_common(
+    sizes, alignments, fixed, offsets, height, unit
+) -> None:
+    problem = packing_problem([TensorUsageRecord(x, 0, 0) for x in sizes], alignments, fixed=fixed)
+    document = offsets_certificate(problem, arena_packing(problem, offsets))
+    assert document["plan"]["height"] == least_height(document["problem"]) == height
+    assert answer(document).answer == OPTIMAL
+    for refuted_height, expected in ((height - unit, OPTIMAL), (height - unit - 1, REJECTED)):
+        document["evidence"] = {"kind": "refutation", "buffers": [], "closed": [0]}
+        document["evidence"]["height"] = refuted_height
+        assert answer(signed(document)).answer == expected
+
+
+def test_nothing_at_all() -> None:
+    problem = packing_problem([])
+    document = offsets_certificate(problem, arena_packing(problem, []))
+    assert answer(document).answer == OPTIMAL
+
+
+def test_buffers_of_no_bytes_are_in_nobodys_way() -> None:
+    records = [TensorUsageRecord(0, 0, 9), TensorUsageRecord(4, 0, 9), TensorUsageRecord(0, 0, 9)]
+    problem = packing_problem(records)
+    document = offsets_certificate(problem, arena_packing(problem, [2, 0, 2]))
+    assert answer(document).answer == OPTIMAL
+    nothing = packing_problem([records[0]])
+    assert answer(offsets_certificate(nothing, arena_packing(nothing, [0]))).answer == OPTIMAL
+
+
+def test_a_fixed_buffer_high_up_is_what_is_needed() -> None:
+    records = [TensorUsageRecord(4, 0, 3), TensorUsageRecord(8, 2, 5)]
+    problem = packing_problem(records, fixed={0: 64})
+    document = offsets_certificate(problem, arena_packing(problem, [64, 0]))
+    assert answer(document) == (OPTIMAL, "68 bytes, and no plan is smaller", 68, 68)
+
+
+def test_stretches_that_overlap_count_once() -> None:
+    problem = packing_problem([TensorUsageRecord(4, 0, 9)], gaps={0: [(3, 5)]})
+    problem.last[0] = 7
+    document = offsets_certificate(problem, arena_packing(problem, [0]))
+    assert document["problem"]["first"] == [0]
+    assert answer(document).answer == OPTIMAL
+
+
+@pytest.mark.parametrize("indent", [None, 1, 2, 4])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_usual_ways_to_write_json(indent, end) -> None:
+    text = json.dumps(stacked(), indent=indent) + end
+    assert check(text.encode()).answer == OPTIMAL
+
+
+def test_the_order_of_fields_says_nothing() -> None:
+    assert check(json.dumps(stacked(), sort_keys=True).encode()).answer == OPTIMAL
+
+
+def test_equal_plans_have_equal_certificates() -> None:
+    assert compact(refuted()) == compact(refuted()) == certificate_text(refuted()).encode()
+
+
+def test_a_certificate_as_a_file(tmp_path: Path) -> None:
+    problem = packing_problem([TensorUsageRecord(4, 0, 1)])
+    packing = FIRST_FIT(problem, SearchOptions())
+    assignment = OffsetsAssignment(problem, packing, (0,), 4, 4)
+    write_certificate(assignment, tmp_path / "x.json")
+    assert check((tmp_path / "x.json").read_bytes()).answer == OPTIMAL
+    assert json.loads((tmp_path / "x.json").read_text()) == certify(assignment)
+
+
+def test_extents_have_no_certificate() -> None:
+    records = (TensorUsageRecord((2, 3), 0, 1),)
+    with pytest.raises(ValueError, match=r"record 0: size \(2, 3\) has several extents"):
+        ObjectsAssignment((0,), ((2, 3),), records=records).certificate()
+
+
+def test_all_strategies_give_certificates() -> None:
+    draw = random.Random(3)
+    begins = sorted([draw.randrange(20) for _ in range(24)])
+    records = [TensorUsageRecord(draw.randrange(1, 99), x, x + draw.randrange(6)) for x in begins]
+    for name in offset_strategies():
+        found = assign_offsets(records, name)
+        verdict = answer(found.certificate())
+        assert (verdict.answer, verdict.size) != (REJECTED, 0), (name, verdict)
+        assert verdict.size == found.total_size
+        assert verdict.bound <= found.lower_bound
+    for name in object_strategies():
+        shared_by = assign_objects(records, name)
+        verdict = answer(shared_by.certificate())
+        assert verdict.answer != REJECTED, (name, verdict)
+        assert verdict.size == shared_by.total_size
+
+
+def test_a_reallocation_graph_is_heeded() -> None:
+    records = [TensorUsageRecord(4, x, x) for x in range(4)]
+    found = assign_objects(records, "greedy_in_order", reallocation_graph=[[2], [3], [0], [1]])
+    assert found.object_ids == (0, 1, 0, 1)
+    document = found.certificate()
+    assert answer(document).answer == NOT_CERTIFIED
+    document["plan"].update(object=[0, 0, 1, 1])
+    assert "tensor 1 must not follow 0" in answer(signed(document)).detail
+
+
+# -- against trial of everything ---------------------------------------------------------------
+
+
+def searched(problem, split):
+    """Check search trees of a problem at every height against the least height."""
+    nonsense = unproved(problem)
+    least = least_height(nonsense["problem"])
+    empty = problem.nbytes == 0
+    if least is None or (problem.fixed_offset[empty] >= 0).any():
+        return 0
+    assert nonsense["bound"] <= least
+    entries, places = tree_of(nonsense, least)
+    assert entries is None, "a packing is overlooked"
+    packing = arena_packing(problem, [places.get(i, 0) for i in range(len(problem))])
+    assert packing.arena_bytes == least
+    assert answer(offsets_certificate(problem, packing)).answer != REJECTED
+    for height in range(least):
+        entries, _ = tree_of(nonsense, height, split)
+        if entries is None:
+            assert split, "there is no packing so low"
+            continue
+        proof = replace(packing, refutation=Refutation(height, tuple(entries)))
+        verdict = answer(offsets_certificate(problem, proof))
+        assert verdict.answer == OPTIMAL or (height < least - 1 and verdict.answer == NOT_CERTIFIED)
+    assert split is None or tree_of(nonsense, least, split)[0] is None
+    return 1
+
+
+@pytest.mark.parametrize("split", [None, random.Random(7)], ids=["whole", "parts"])
+def test_search_trees_say_the_truth(split) -> None:
+    problems = [random_problem(random.Random(seed), 4 + seed % 2) for seed in range(40)]
+    assert sum([searched(problem, split) for problem in problems]) > 20
+
+
+def test_trees_of_the_exact_planner() -> None:
+    """They are made without the code that checks them."""
+    answers = []
+    for seed in range(16):
+        problem = random_problem(random.Random(seed), 9)
+        found = place(problem, "exact")
+        document = found.certificate()
+        verdict = answer(document)
+        assert verdict.answer != REJECTED, (seed, verdict)
+        answers.append((verdict.answer, document["evidence"]["kind"]))
+    assert answers.count((OPTIMAL, "refutation")) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", [None, random.Random(8)], ids=["whole", "parts"])
+def test_search_trees_say_the_truth_at_length(split) -> None:
+    problems = [random_problem(random.Random(seed), 3 + seed % 4) for seed in range(1_000, 3_000)]
+    assert sum([searched(problem, split) for problem in problems]) > 1_000
+
+
+def test_first_fit_on_random_problems() -> None:
+    for seed in range(60):
+        draw = random.Random(seed)
+        begins = [draw.randrange(60) for _ in range(40)]
+        records = [
+            TensorUsageRecord(draw.randrange(1, 99), x, x + draw.randrange(9)) for x in begins
+        ]
+        problem = packing_problem(records, draw.choice((1, 16)))
+        packing = FIRST_FIT(problem, SearchOptions())
+        verdict = answer(offsets_certificate(problem, packing))
+        assert verdict.answer != REJECTED
+        assert verdict.size == packing.arena_bytes
+        assert verdict.bound >= max_live(problem)
+
+
+def test_many_buffers_are_checked_quickly() -> None:
+    """50,000 buffers, of which 5,000 are live at once; a quadratic sweep would take minutes."""
+    lanes, count = 5_000, 50_000
+    records = [TensorUsageRecord(64, i // lanes, i // lanes) for i in range(count)]
+    problem = packing_problem(records, 64)
+    packing = arena_packing(problem, [64 * (i % lanes) for i in range(count)])
+    data = compact(offsets_certificate(problem, packing))
+    begin = perf_counter()
+    assert check(data).answer == OPTIMAL
+    assert perf_counter() - begin < 20
