@@ -192,7 +192,7 @@ def _write_output(
     if output is None:
         return
     if output.suffix.lower() == ".json":
-        text = f"{certificate_text(solved.certificate())}\n"
+        text = certificate_text(solved.certificate())
     elif fits:
         lines = _lines(named, solved) if file is None else file.with_offsets(_offsets(solved))
         text = "\n".join(lines) + "\n"
