@@ -1,6 +1,6 @@
 """Compare all strategies on networks, hard instances and the live ranges of modules.
 
-    python benchmarks/planners.py [--only TEXT] [--deadline S] [--write docs/planner_tables.md]
+    python benchmarks/planners.py [--only TEXT] [--deadline S] [--write docs/planners.md]
 
 Sizes are given over the best proven bound of each problem: of the arena's height for offsets, of
 the sum of the objects for shared objects. Times are wall seconds, one strategy after the other.
@@ -25,6 +25,7 @@ from lowtide.planning import SearchOptions, packing_problem
 from networks import NETWORKS
 
 SHARED: Final = Path(__file__).parents[2] / "shared"
+MARK: Final = "<!-- Tables: all below is written by benchmarks/planners.py. -->"
 EXAMPLES: Final = Path(__file__).parents[1] / "examples"
 
 
@@ -127,16 +128,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="problems whose name has this in it")
     parser.add_argument("--deadline", type=float, default=10.0, help="seconds for each strategy")
-    parser.add_argument("--write", type=Path, help="write the tables to a file")
+    parser.add_argument("--write", type=Path, help="replace the tables in a file")
     arguments = parser.parse_args()
     columns = [measured(x, arguments.deadline) for x in problems(arguments.only)]
     nets = [x for x in columns if x.title in NETWORKS]
     hard = [x for x in columns if x.title.startswith("MiniMalloc")]
     rest = [x for x in columns if x not in nets and x not in hard]
     lines = [
-        "# Strategies side by side",
+        MARK,
         "",
-        f"Made by `python benchmarks/planners.py --deadline {arguments.deadline:g} --write ...`. A "
+        f"Made by `python benchmarks/planners.py --deadline {arguments.deadline:g} --write docs/planners.md`. A "
         "figure is size over the best proven bound, with wall seconds in brackets; `*` marks a "
         "problem that was simplified for the strategy (gaps filled, arguments left out). The "
         "number of buffers stands in brackets behind each problem.",
@@ -147,7 +148,8 @@ def main() -> None:
     ]
     text = "\n".join(lines)
     if arguments.write is not None:
-        arguments.write.write_text(text)
+        before = arguments.write.read_text().partition(MARK)[0]
+        arguments.write.write_text(before + text)
     print(text)
 
 

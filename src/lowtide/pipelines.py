@@ -14,8 +14,7 @@ STAGES: Final = ("input", "simplified", "layout", "fused", "scheduled")
 _SIMPLIFICATION: Final = "algsimp,cse,dce"
 
 _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
-    "simplified": (("simplification", _SIMPLIFICATION),),
-    "layout": ("row-major", ("simplification after layout", _SIMPLIFICATION)),
+    "simplified": ("row-major,async-to-sync,inline", ("simplification", _SIMPLIFICATION)),
     "fused": ("priority-fusion,cse,dce",),
 }
 """By stage the passes in turn; a pair is a name and passes that are repeated until they settle."""
