@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 
-from lowtide.ir import Instruction, Opcode
+from lowtide.ir import Computation, ElementType, Instruction, Opcode, Shape, array_shape
 from lowtide.ir.attributes import Constant, Dimensions
+from lowtide.ir.literal import DTYPES
 
 
 def scalar_value(instruction: Instruction) -> Any | None:
@@ -54,3 +57,153 @@ def dimensions(instruction: Instruction) -> tuple[int, ...]:
 def has_one_user(instruction: Instruction) -> bool:
     """Whether one instruction reads it, once or more, and it is not the result."""
     return len(instruction.users) == 1 and not instruction.is_root
+
+
+def same_instructions(a: tuple[Instruction, ...], b: tuple[Instruction, ...]) -> bool:
+    """Whether both lists have the same instructions, or equal scalar constants, at each place."""
+    return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _same(a: Instruction, b: Instruction) -> bool:
+    if a is b:
+        return True
+    if a.opcode is not Opcode.CONSTANT or b.opcode is not Opcode.CONSTANT:
+        return False
+    return not a.shape.rank and scalar_value(a) is not None and a.attributes == b.attributes
+
+
+# -- shapes ------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def is_plain(shape: Shape) -> bool:
+    """Whether a shape is that of an array of known sizes, row major, with nothing else said."""
+    if not shape.element_type.is_array or shape.dynamic or any(n < 0 for n in shape.dimensions):
+        return False
+    return shape is array_shape(shape.element_type, shape.dimensions)
+
+
+def are_plain(*instructions: Instruction) -> bool:
+    """Whether the shapes of all of them are plain."""
+    return all(is_plain(x.shape) for x in instructions)
+
+
+_OF_ONE_TYPE: Final[Mapping[Opcode, slice]] = {
+    Opcode.DYNAMIC_SLICE: slice(1),
+    Opcode.DYNAMIC_UPDATE_SLICE: slice(2),
+    Opcode.GATHER: slice(1),
+    Opcode.SELECT: slice(1, 3),
+}
+"""The operands that have to agree in element type, where that is not all of them."""
+
+_CHANGES_TYPE: Final = frozenset(
+    {
+        Opcode.ABS,
+        Opcode.BITCAST,
+        Opcode.BITCAST_CONVERT,
+        Opcode.COMPARE,
+        Opcode.COMPLEX,
+        Opcode.CONVERT,
+        Opcode.CONVOLUTION,
+        Opcode.DOT,
+        Opcode.IMAG,
+        Opcode.IS_FINITE,
+        Opcode.REAL,
+        Opcode.STOCHASTIC_CONVERT,
+    }
+)
+
+
+def is_uniform(x: Instruction) -> bool:
+    """Whether operands are plain, and agree in type with each other and the result.
+
+    Floating point operands may differ from one another in HLO. Where an operation makes another
+    type of its operands or takes indices, only what has to agree otherwise does.
+    """
+    return _is_uniform(x.opcode, x.shape, *[y.shape for y in x.operands])
+
+
+@lru_cache(maxsize=4096)
+def _is_uniform(opcode: Opcode, result: Shape, *operands: Shape) -> bool:
+    if not all(is_plain(y) for y in operands):
+        return False
+    alike = operands[_OF_ONE_TYPE.get(opcode, _ALL)]
+    types = {y.element_type for y in alike}
+    if opcode in _CHANGES_TYPE:
+        return len(types) <= 1 or opcode not in (Opcode.COMPARE, Opcode.COMPLEX)
+    return types <= {result.element_type}
+
+
+_ALL: Final = slice(None)
+
+
+# -- reductions --------------------------------------------------------------------------------
+
+_OF_TRUTH_VALUES: Final[Mapping[Opcode, Opcode]] = {
+    Opcode.ADD: Opcode.OR,
+    Opcode.MAXIMUM: Opcode.OR,
+    Opcode.MULTIPLY: Opcode.AND,
+    Opcode.MINIMUM: Opcode.AND,
+}
+REDUCERS: Final = frozenset(
+    {
+        Opcode.ADD,
+        Opcode.AND,
+        Opcode.MAXIMUM,
+        Opcode.MINIMUM,
+        Opcode.MULTIPLY,
+        Opcode.OR,
+        Opcode.XOR,
+    }
+)
+"""The associative and commutative operations of two numbers."""
+
+
+def reducer_opcode(computation: Computation) -> Opcode | None:
+    """Return the operation of `REDUCERS` that a computation of two scalars is, or None.
+
+    Of truth values it is one of AND, OR and XOR, however it is written.
+    """
+    parameters = computation.parameters
+    root = computation.root
+    if len(parameters) != 2 or root.opcode not in REDUCERS:
+        return None
+    if set(root.operands) != set(parameters):
+        return None
+    shape = parameters[0].shape
+    if shape.rank or parameters[1].shape is not shape or root.shape is not shape:
+        return None
+    if shape.element_type is ElementType.PRED:
+        return _OF_TRUTH_VALUES.get(root.opcode, root.opcode)
+    return root.opcode
+
+
+def identity_of(opcode: Opcode, element_type: ElementType) -> Any:
+    """Return the NumPy scalar e with op(e, x) = x; for sums it is 0, which turns -0 into 0.
+
+    `opcode` is one of `REDUCERS`; the type is an integer, floating (with infinities) or pred.
+    """
+    dtype = DTYPES[element_type]
+    if opcode in (Opcode.ADD, Opcode.OR, Opcode.XOR):
+        return dtype.type(0)
+    if opcode is Opcode.MULTIPLY:
+        return dtype.type(1)
+    if opcode is Opcode.AND:
+        return np.invert(np.zeros((), dtype))[()]
+    return _extreme(element_type, least=opcode is Opcode.MAXIMUM)
+
+
+def _extreme(element_type: ElementType, *, least: bool) -> Any:
+    dtype = DTYPES[element_type]
+    if element_type.is_floating or element_type.is_complex:
+        return dtype.type(-np.inf if least else np.inf)
+    low, high = integer_bounds(element_type)
+    return np.asarray(low if least else high, np.int64 if low else np.uint64).astype(dtype)[()]
+
+
+def integer_bounds(element_type: ElementType) -> tuple[int, int]:
+    """Return the least and the greatest value of an integer type or of pred."""
+    if element_type is ElementType.PRED:
+        return 0, 1
+    half = 1 << element_type.bits - 1
+    return (-half, half - 1) if element_type.is_signed else (0, 2 * half - 1)

@@ -7,7 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Final
 
-from lowtide.ir import Module
+from lowtide.ir import Computation, Module
 from lowtide.passes.interface import Pass
 from lowtide.passes.rewriting import Rule, rewrite
 
@@ -32,7 +32,14 @@ def simplify(module: Module, *, fast_math: bool = False) -> int:
     Values stay the same to the last bit, but for NaNs, unless `fast_math` lets rules in which may
     round otherwise, lose the sign of a zero, or take no number for an infinity or NaN.
     """
-    return rewrite(module, [x for x in rules() if x.exact or fast_math]).total()
+    chosen = [x for x in rules() if x.exact or fast_math]
+    changes = 0
+    seen: dict[Computation, int] = {}
+    # A rule looks further than the neighbours of what changed: what it missed fits another time.
+    while waiting := [x for x in module.computations.values() if seen.get(x) != x.version]:
+        seen.update({x: x.version for x in waiting})
+        changes += rewrite(module, chosen, waiting).total()
+    return changes
 
 
 PASSES: Final = (

@@ -1,59 +1,306 @@
-"""Sums, differences, products and quotients."""
+"""Sums, differences and products: neutral elements, signs, constants that meet."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Opcode
-from lowtide.passes.matching import is_all, is_negative_zero, is_positive_zero, scalar_value
-from lowtide.passes.rewriting import Rewriter, rule
+from lowtide.passes.matching import (
+    has_one_user,
+    is_all,
+    is_negative_zero,
+    is_positive_zero,
+    scalar_value,
+)
+from lowtide.passes.rewriting import Rewriter
+from lowtide.transforms.simplify.support import (
+    ANY,
+    FLOATS,
+    INEXACT,
+    INTEGERS,
+    NUMBERS,
+    PRED,
+    REALS,
+    Made,
+    again,
+    elementwise,
+    exact_on_integers,
+    folded,
+    splat,
+)
+
+COMMUTATIVE: Final = (
+    Opcode.ADD,
+    Opcode.AND,
+    Opcode.MAXIMUM,
+    Opcode.MINIMUM,
+    Opcode.MULTIPLY,
+    Opcode.OR,
+    Opcode.XOR,
+)
 
 
-@rule(Opcode.ADD)
-def add_nothing(add: Instruction, at: Rewriter) -> Instruction | None:
+@elementwise(*COMMUTATIVE, on=ANY)
+def constant_on_the_right(x: Instruction, at: Rewriter) -> Made:
+    """c + x => x + c, and so for all operations that commute"""
+    left, right = x.operands
+    if scalar_value(left) is None or scalar_value(right) is not None:
+        return None
+    return again(at, x, right, left)
+
+
+@elementwise(Opcode.ADD, Opcode.MULTIPLY, on=PRED)
+def truth_values(x: Instruction, at: Rewriter) -> Made:
+    """p + q => p or q, p * q => p and q"""
+    opcode = Opcode.OR if x.opcode is Opcode.ADD else Opcode.AND
+    return at.build.emit(opcode, [at(y) for y in x.operands])
+
+
+# -- neutral and absorbing elements ------------------------------------------------------------
+
+
+@elementwise(Opcode.ADD, on=NUMBERS)
+def add_nothing(add: Instruction, at: Rewriter) -> Made:
     """x + 0 => x, where x has no -0 that a sum with +0 would change."""
     x, y = add.operands
-    if is_negative_zero(y) or (is_all(y, 0) and not _has_signed_zero(add)):
+    if is_negative_zero(y) or (add.shape.element_type in INTEGERS and is_all(y, 0)):
         return x
     return None
 
 
-@rule(Opcode.ADD, exact=False)
-def add_zero(add: Instruction, at: Rewriter) -> Instruction | None:
+@elementwise(Opcode.ADD, on=INEXACT, exact=False)
+def add_zero(add: Instruction, at: Rewriter) -> Made:
     """x + 0 => x"""
     x, y = add.operands
     return x if is_all(y, 0) else None
 
 
-@rule(Opcode.ADD, Opcode.MULTIPLY)
-def constant_on_the_right(x: Instruction, at: Rewriter) -> Op | None:
-    """c + x => x + c, c * x => x * c"""
-    left, right = x.operands
-    if scalar_value(left) is None or scalar_value(right) is not None:
-        return None
-    return at.build.emit(x.opcode, [at(right), at(left)], shape=x.shape)
-
-
-@rule(Opcode.SUBTRACT)
-def subtract_zero(subtract: Instruction, at: Rewriter) -> Instruction | None:
+@elementwise(Opcode.SUBTRACT, on=REALS)
+def subtract_zero(subtract: Instruction, at: Rewriter) -> Made:
     """x - 0 => x"""
     x, y = subtract.operands
-    if is_positive_zero(y) or (is_all(y, 0) and not _has_signed_zero(subtract)):
-        return x
-    return None
+    return x if is_positive_zero(y) else None
 
 
-@rule(Opcode.MULTIPLY, Opcode.DIVIDE)
-def times_one(x: Instruction, at: Rewriter) -> Instruction | None:
+@exact_on_integers(Opcode.SUBTRACT)
+def subtract_self(subtract: Instruction, at: Rewriter) -> Made:
+    """x - x => 0"""
+    x, y = subtract.operands
+    return splat(at, 0, subtract.shape) if x is y else None
+
+
+@elementwise(Opcode.MULTIPLY, Opcode.DIVIDE, on=REALS)
+def times_one(x: Instruction, at: Rewriter) -> Made:
     """x * 1 => x, x / 1 => x"""
     left, right = x.operands
     return left if is_all(right, 1) else None
 
 
-def _has_signed_zero(x: Instruction) -> bool:
-    element_type = x.shape.element_type
-    return element_type.is_floating or element_type.is_complex
+@exact_on_integers(Opcode.MULTIPLY)
+def times_zero(multiply: Instruction, at: Rewriter) -> Made:
+    """x * 0 => 0"""
+    zero = multiply.operands[1]
+    return zero if is_all(zero, 0) else None
 
 
-RULES: Final = (constant_on_the_right, add_nothing, add_zero, subtract_zero, times_one)
+@elementwise(Opcode.MULTIPLY, Opcode.DIVIDE, on=REALS)
+def times_minus_one(x: Instruction, at: Rewriter) -> Made:
+    """x * -1 => -x, x / -1 => -x"""
+    left, right = x.operands
+    if x.opcode is Opcode.DIVIDE and x.shape.element_type.is_unsigned:
+        return None
+    return -at(left) if is_all(right, -1) else None
+
+
+# -- signs -------------------------------------------------------------------------------------
+
+
+@elementwise(Opcode.NEGATE, on=NUMBERS)
+def negate_negated(negate: Instruction, at: Rewriter) -> Made:
+    """-(-x) => x"""
+    inner = negate.operands[0]
+    return inner.operands[0] if inner.opcode is Opcode.NEGATE else None
+
+
+@exact_on_integers(Opcode.NEGATE)
+def negate_difference(negate: Instruction, at: Rewriter) -> Made:
+    """-(x - y) => y - x"""
+    inner = negate.operands[0]
+    if inner.opcode is not Opcode.SUBTRACT or not has_one_user(inner):
+        return None
+    x, y = inner.operands
+    return again(at, inner, y, x)
+
+
+@elementwise(Opcode.ADD, on=NUMBERS)
+def add_negated(add: Instruction, at: Rewriter) -> Made:
+    """x + (-y) => x - y, (-x) + y => y - x"""
+    x, y = add.operands
+    if y.opcode is Opcode.NEGATE:
+        return at(x) - at(y.operands[0])
+    if x.opcode is Opcode.NEGATE and scalar_value(y) is None:
+        return at(y) - at(x.operands[0])
+    return None
+
+
+@elementwise(Opcode.SUBTRACT, on=NUMBERS)
+def subtract_negated(subtract: Instruction, at: Rewriter) -> Made:
+    """x - (-y) => x + y"""
+    x, y = subtract.operands
+    return at(x) + at(y.operands[0]) if y.opcode is Opcode.NEGATE else None
+
+
+@elementwise(Opcode.SUBTRACT, on=REALS)
+def subtract_constant(subtract: Instruction, at: Rewriter) -> Made:
+    """x - c => x + (-c)"""
+    x, y = subtract.operands
+    value = scalar_value(y)
+    if value is None or scalar_value(x) is not None:
+        return None
+    return at(x) + splat(at, folded(Opcode.NEGATE, value), subtract.shape)
+
+
+@elementwise(Opcode.MULTIPLY, Opcode.DIVIDE, on=FLOATS)
+def product_of_negated(x: Instruction, at: Rewriter) -> Made:
+    """(-x) * (-y) => x * y, (-x) / (-y) => x / y"""
+    left, right = x.operands
+    if left.opcode is not Opcode.NEGATE or right.opcode is not Opcode.NEGATE:
+        return None
+    return again(at, x, left.operands[0], right.operands[0])
+
+
+@elementwise(Opcode.MULTIPLY, Opcode.DIVIDE, on=FLOATS)
+def negated_times_constant(x: Instruction, at: Rewriter) -> Made:
+    """(-x) * c => x * (-c), (-x) / c => x / (-c)"""
+    left, right = x.operands
+    value = scalar_value(right)
+    if left.opcode is not Opcode.NEGATE or value is None:
+        return None
+    return again(at, x, left.operands[0], splat(at, folded(Opcode.NEGATE, value), x.shape))
+
+
+@elementwise(Opcode.NEGATE, on=REALS)
+def negate_times_constant(negate: Instruction, at: Rewriter) -> Made:
+    """-(x * c) => x * (-c)"""
+    inner = negate.operands[0]
+    if inner.opcode is not Opcode.MULTIPLY or not has_one_user(inner):
+        return None
+    x, y = inner.operands
+    value = scalar_value(y)
+    if value is None:
+        return None
+    return at(x) * splat(at, folded(Opcode.NEGATE, value), negate.shape)
+
+
+# -- constants that meet -----------------------------------------------------------------------
+
+
+@exact_on_integers(Opcode.ADD, Opcode.MULTIPLY)
+def merge_constants(x: Instruction, at: Rewriter) -> Made:
+    """(x + c) + d => x + (c + d), (x * c) * d => x * (c * d)"""
+    inner, outer = x.operands
+    d = scalar_value(outer)
+    if d is None or inner.opcode is not x.opcode:
+        return None
+    c = scalar_value(inner.operands[1])
+    if c is None:
+        return None
+    return again(at, x, inner.operands[0], splat(at, folded(x.opcode, c, d), x.shape))
+
+
+@exact_on_integers(Opcode.SUBTRACT)
+def constant_minus_sum(subtract: Instruction, at: Rewriter) -> Made:
+    """c - (x + d) => (c - d) - x"""
+    left, right = subtract.operands
+    c = scalar_value(left)
+    if c is None or right.opcode is not Opcode.ADD:
+        return None
+    d = scalar_value(right.operands[1])
+    if d is None:
+        return None
+    return splat(at, folded(Opcode.SUBTRACT, c, d), subtract.shape) - at(right.operands[0])
+
+
+@elementwise(Opcode.ADD, Opcode.SUBTRACT, on=INTEGERS)
+def cancel_added(x: Instruction, at: Rewriter) -> Made:
+    """(x + y) - y => x, (y + x) - y => x, (x - y) + y => x, y + (x - y) => x"""
+    left, right = x.operands
+    if x.opcode is Opcode.SUBTRACT:
+        if left.opcode is not Opcode.ADD or right not in left.operands:
+            return None
+        a, b = left.operands
+        return a if b is right else b
+    for inner, other in ((left, right), (right, left)):
+        if inner.opcode is Opcode.SUBTRACT and inner.operands[1] is other:
+            return inner.operands[0]
+    return None
+
+
+@elementwise(Opcode.SUBTRACT, on=INTEGERS)
+def cancel_subtracted(x: Instruction, at: Rewriter) -> Made:
+    """x - (x - y) => y, x - (x + y) => -y"""
+    left, right = x.operands
+    if right.opcode is Opcode.SUBTRACT and right.operands[0] is left:
+        return right.operands[1]
+    if right.opcode is Opcode.ADD and left in right.operands:
+        a, b = right.operands
+        return -at(b if a is left else a)
+    return None
+
+
+@exact_on_integers(Opcode.ADD, Opcode.SUBTRACT)
+def common_factor(x: Instruction, at: Rewriter) -> Made:
+    """a * c + b * c => (a + b) * c, a * c - b * c => (a - b) * c"""
+    left, right = x.operands
+    for product in (left, right):
+        if product.opcode is not Opcode.MULTIPLY or not has_one_user(product):
+            return None
+    for i, factor in enumerate(left.operands):
+        if factor in right.operands:
+            j = right.operands.index(factor)
+            sum_ = again(at, x, left.operands[1 - i], right.operands[1 - j])
+            return sum_ * at(factor)
+    return None
+
+
+@exact_on_integers(Opcode.ADD, Opcode.MULTIPLY)
+def merge_broadcasts(x: Instruction, at: Rewriter) -> Made:
+    """(z + broadcast(x)) + broadcast(y) => z + broadcast(x + y), and so for products"""
+    inner, last = x.operands
+    if inner.opcode is not x.opcode or not has_one_user(inner) or inner is last:
+        return None
+    z, first = inner.operands
+    if first.opcode is not Opcode.BROADCAST or last.opcode is not Opcode.BROADCAST:
+        return None
+    small, other = first.operands[0], last.operands[0]
+    if small.shape is not other.shape or first.attributes != last.attributes:
+        return None
+    met = at.build.emit(x.opcode, [at(small), at(other)])
+    return again(at, x, z, again(at, first, met))
+
+
+RULES: Final = (
+    constant_on_the_right,
+    truth_values,
+    add_nothing,
+    add_zero,
+    subtract_zero,
+    *subtract_self,
+    times_one,
+    *times_zero,
+    times_minus_one,
+    negate_negated,
+    *negate_difference,
+    add_negated,
+    subtract_negated,
+    subtract_constant,
+    product_of_negated,
+    negated_times_constant,
+    negate_times_constant,
+    *merge_constants,
+    *constant_minus_sum,
+    cancel_added,
+    cancel_subtracted,
+    *common_factor,
+    *merge_broadcasts,
+)

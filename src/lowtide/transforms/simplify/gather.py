@@ -1,0 +1,167 @@
+"""Gathers and scatters that are something simpler."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from lowtide.builder.values import Op, SubComputation
+from lowtide.ir import Instruction, Opcode
+from lowtide.ir.attributes import Gather
+from lowtide.passes.matching import are_plain, is_all, reducer_opcode
+from lowtide.passes.rewriting import Rewriter, rule
+from lowtide.transforms.simplify.broadcast import ELEMENTWISE
+from lowtide.transforms.simplify.conversion import holds_all
+from lowtide.transforms.simplify.shapes import is_scalar_broadcast
+from lowtide.transforms.simplify.slice import reads_less
+from lowtide.transforms.simplify.support import INTEGERS, Made, arrays, scalar, spread
+
+_ELEMENTWISE: Final = frozenset(ELEMENTWISE)
+
+
+def _numbers(gather: Instruction) -> Gather:
+    return gather.attributes_as(Gather)
+
+
+@arrays(Opcode.GATHER)
+def gather_repeated_scalar(gather: Instruction, at: Rewriter) -> Made:
+    """gather(broadcast(v), i) => broadcast(v), where v is a scalar"""
+    inner = gather.operands[0]
+    if not is_scalar_broadcast(inner) or not inner.shape.element_count:
+        return None
+    return spread(at, at(inner.operands[0]), gather.shape)
+
+
+@arrays(Opcode.GATHER)
+def gather_everything(gather: Instruction, at: Rewriter) -> Made:
+    """gather(x, i) => broadcast(reshape(x)), where each slice is all of x"""
+    x, numbers = gather.operands[0], _numbers(gather)
+    if numbers.slice_sizes != x.shape.dimensions or numbers.operand_batching_dims:
+        return None
+    kept = _window_sizes(numbers)
+    part = at(x)
+    if len(kept) != x.shape.rank:
+        part = at.build.reshape(part, kept)
+    return at.build.broadcast(part, gather.shape.dimensions, numbers.offset_dims)
+
+
+def _window_sizes(numbers: Gather) -> list[int]:
+    """Return the sizes of a slice, without the dimensions that are dropped."""
+    return [n for d, n in enumerate(numbers.slice_sizes) if d not in numbers.collapsed_slice_dims]
+
+
+@arrays(Opcode.GATHER)
+def gather_one_slice(gather: Instruction, at: Rewriter) -> Made:
+    """gather(x, i) => reshape(dynamic-slice(x, i)), where i is one index"""
+    x, indices = gather.operands
+    numbers = _numbers(gather)
+    mapped = numbers.start_index_map
+    if numbers.operand_batching_dims or not mapped or not x.shape.element_count:
+        return None
+    if math.prod(indices.shape.dimensions) != len(mapped):
+        return None
+    if indices.shape.element_type not in INTEGERS or not indices.shape.element_type.is_signed:
+        return None
+    vector = at(indices)
+    if len(mapped) > 1 and indices.shape.rank != 1:
+        vector = at.build.reshape(vector, (len(mapped),))
+    zero = scalar(at, 0, indices.shape.element_type)
+    starts = [
+        _element(at, vector, mapped.index(d), len(mapped)) if d in mapped else zero
+        for d in range(x.shape.rank)
+    ]
+    part = at.build.dynamic_slice(at(x), starts, numbers.slice_sizes)
+    return at.build.reshape(part, gather.shape.dimensions)
+
+
+def _element(at: Rewriter, vector: Op, i: int, count: int) -> Op:
+    """Return element i of a vector as a scalar."""
+    part = vector if count == 1 else at.build.slice(vector, [i], [i + 1])
+    return at.build.reshape(part, ()) if part.rank else part
+
+
+@arrays(Opcode.GATHER)
+def gather_of_elementwise(gather: Instruction, at: Rewriter) -> Made:
+    """gather(f(x), i) => f(gather(x, i)), where all readers of f need only parts of it"""
+    inner, indices = gather.operands
+    if inner.opcode not in _ELEMENTWISE or not are_plain(*inner.operands):
+        return None
+    for y in inner.operands:
+        if not y.shape.rank or (y.opcode is Opcode.BROADCAST and not is_scalar_broadcast(y)):
+            return None
+    if not reads_less(inner):
+        return None
+    parts = [at.build.gather(at(y), at(indices), _numbers(gather)) for y in inner.operands]
+    return at.build.emit(inner.opcode, parts, inner.attributes, shape=gather.shape)
+
+
+@arrays(Opcode.GATHER)
+def gather_at_widened(gather: Instruction, at: Rewriter) -> Made:
+    """gather(x, convert(i)) => gather(x, i), where the conversion keeps all indices"""
+    x, indices = gather.operands
+    narrow = _unwidened(indices)
+    return None if narrow is None else at.build.gather(at(x), at(narrow), _numbers(gather))
+
+
+def _unwidened(indices: Instruction) -> Instruction | None:
+    """Return the integers whose conversion to a wider type the indices are, of 32 bits or more."""
+    if indices.opcode is not Opcode.CONVERT:
+        return None
+    x = indices.operands[0]
+    wide, narrow = indices.shape.element_type, x.shape.element_type
+    if narrow not in INTEGERS or wide not in INTEGERS or narrow.bits < 32:
+        return None
+    return x if holds_all(wide, narrow) and are_plain(x) else None
+
+
+# -- scatter -----------------------------------------------------------------------------------
+
+
+def _is_single(scatter: Instruction) -> bool:
+    return len(scatter.operands) == 3 and are_plain(*scatter.operands, scatter)
+
+
+@rule(Opcode.SCATTER)
+def scatter_nothing(scatter: Instruction, at: Rewriter) -> Made:
+    """scatter(x, i, u) => x, where u has no elements"""
+    if not _is_single(scatter):
+        return None
+    x, _, updates = scatter.operands
+    return None if updates.shape.element_count or x.shape is not scatter.shape else x
+
+
+@rule(Opcode.SCATTER)
+def scatter_at_widened(scatter: Instruction, at: Rewriter) -> Made:
+    """scatter(x, convert(i), u) => scatter(x, i, u), where the conversion keeps all indices"""
+    if not _is_single(scatter):
+        return None
+    x, indices, updates = scatter.operands
+    narrow = _unwidened(indices)
+    if narrow is None:
+        return None
+    operands = [at(x), at(narrow), at(updates)]
+    called = [SubComputation(scatter.called_computations[0])]
+    return at.build.emit(Opcode.SCATTER, operands, scatter.attributes, called, shape=scatter.shape)
+
+
+@rule(Opcode.SCATTER)
+def scatter_zeros(scatter: Instruction, at: Rewriter) -> Made:
+    """scatter-add(x, i, 0) => x, of integers"""
+    if not _is_single(scatter) or scatter.shape.element_type not in INTEGERS:
+        return None
+    x, _, updates = scatter.operands
+    if reducer_opcode(scatter.called_computations[0]) is not Opcode.ADD:
+        return None
+    return x if is_all(updates, 0) and x.shape is scatter.shape else None
+
+
+RULES: Final = (
+    gather_repeated_scalar,
+    gather_everything,
+    gather_one_slice,
+    gather_of_elementwise,
+    gather_at_widened,
+    scatter_nothing,
+    scatter_at_widened,
+    scatter_zeros,
+)

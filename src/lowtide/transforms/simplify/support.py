@@ -1,0 +1,172 @@
+"""What the families share: decorators that guard rules, and the making of constants.
+
+The guards ask what nearly every rule has to know first: that arrays are row major and of known
+sizes, and of which kind their elements are. The formula of a rule is its docstring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from lowtide.builder.values import Op
+from lowtide.evaluator.elementwise import FUNCTIONS
+from lowtide.evaluator.numeric import element_type_of, narrow, widen
+from lowtide.ir import ElementType, Instruction, Opcode, Shape
+from lowtide.ir.element_type import BITS
+from lowtide.ir.literal import DTYPES
+from lowtide.passes.matching import is_plain, is_uniform
+from lowtide.passes.rewriting import Apply, Rewriter, Rule
+
+Made: TypeAlias = "Instruction | Op | None"
+Kinds: TypeAlias = frozenset[ElementType]
+Guard: TypeAlias = Callable[[Instruction], bool]
+
+ANY: Final[Kinds] = frozenset(BITS)
+PRED: Final[Kinds] = frozenset({ElementType.PRED})
+INTEGERS: Final[Kinds] = frozenset([x for x in BITS if x.is_integer and x.bits >= 4])
+FLOATS: Final[Kinds] = frozenset(
+    {ElementType.F16, ElementType.BF16, ElementType.F32, ElementType.F64}
+)
+"""The types with infinities and zeros of both signs; the narrower ones lack one or the other."""
+COMPLEX: Final[Kinds] = frozenset({ElementType.C64, ElementType.C128})
+REALS: Final = INTEGERS | FLOATS
+NUMBERS: Final = REALS | COMPLEX
+INEXACT: Final = FLOATS | COMPLEX
+WHOLE: Final = INTEGERS | PRED
+"""The types whose elements are just bits."""
+
+
+def _guarded(guard: Guard, opcodes: tuple[Opcode, ...], exact: bool) -> Callable[[Apply], Rule]:
+    def decorate(apply: Apply) -> Rule:
+        return _rule(guard, opcodes, exact, apply, apply.__name__)
+
+    return decorate
+
+
+def _rule(guard: Guard, opcodes: tuple[Opcode, ...], exact: bool, apply: Apply, name: str) -> Rule:
+    @wraps(apply)
+    def guarded(instruction: Instruction, at: Rewriter) -> Instruction | Op | None:
+        return apply(instruction, at) if guard(instruction) else None
+
+    return Rule(name.replace("_", "-"), opcodes, guarded, exact)
+
+
+def _elementwise_guard(on: Kinds) -> Guard:
+    def guard(x: Instruction) -> bool:
+        shape = x.shape
+        if shape.element_type not in on:
+            return False
+        for operand in x.operands:
+            if operand.shape is not shape:
+                return False
+        return is_plain(shape)
+
+    return guard
+
+
+def _array_guard(on: Kinds) -> Guard:
+    def guard(x: Instruction) -> bool:
+        operands = x.operands
+        if not operands or operands[0].shape.element_type not in on or not is_plain(x.shape):
+            return False
+        return is_uniform(x)
+
+    return guard
+
+
+def elementwise(*opcodes: Opcode, on: Kinds = ANY, exact: bool = True) -> Callable[[Apply], Rule]:
+    """Return the decorator of rules whose operands all have the one shape of the result.
+
+    The rule gets only plain shapes, of element types in `on`.
+    """
+    return _guarded(_elementwise_guard(on), opcodes, exact)
+
+
+def arrays(*opcodes: Opcode, on: Kinds = ANY, exact: bool = True) -> Callable[[Apply], Rule]:
+    """Return the decorator of rules on arrays: the shapes of operands and result are plain.
+
+    `on` has the element types of operand 0 on which the rule works.
+    """
+    return _guarded(_array_guard(on), opcodes, exact)
+
+
+def exact_on_integers(
+    *opcodes: Opcode, inexact: Kinds = INEXACT, guard: Callable[[Kinds], Guard] | None = None
+) -> Callable[[Apply], tuple[Rule, Rule]]:
+    """Return the decorator of a pair of rules: an exact one on integers, another on the rest.
+
+    The other one is called `...-inexactly`. Shapes are as for `elementwise`, or as `guard` says.
+    """
+
+    def decorate(apply: Apply) -> tuple[Rule, Rule]:
+        make = guard or _elementwise_guard
+        name = apply.__name__
+        return (
+            _rule(make(INTEGERS), opcodes, True, apply, name),
+            _rule(make(inexact), opcodes, False, apply, f"{name}_inexactly"),
+        )
+
+    return decorate
+
+
+def exact_on_integer_arrays(
+    *opcodes: Opcode, inexact: Kinds = INEXACT
+) -> Callable[[Apply], tuple[Rule, Rule]]:
+    """As `exact_on_integers`, with shapes as for `arrays`."""
+    return exact_on_integers(*opcodes, inexact=inexact, guard=_array_guard)
+
+
+# -- constants ---------------------------------------------------------------------------------
+
+
+def number(value: Any, element_type: ElementType) -> Any:
+    """Return a number as a NumPy scalar of a type; integers wrap around."""
+    dtype = DTYPES[element_type]
+    if element_type.is_integer:
+        bits = element_type.bits
+        value = int(value) & ((1 << bits) - 1)
+        if element_type.is_signed and value >> bits - 1:
+            value -= 1 << bits
+        return np.asarray(value, np.uint64 if value > 0 else np.int64).astype(dtype)[()]
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(dtype)[()]
+
+
+def scalar(at: Rewriter, value: Any, element_type: ElementType) -> Op:
+    """Return a scalar constant."""
+    return at.build.constant(np.asarray(number(value, element_type), DTYPES[element_type]))
+
+
+def splat(at: Rewriter, value: Any, like: Shape) -> Op:
+    """Return an array of the shape `like` whose elements are all the same number."""
+    return spread(at, scalar(at, value, like.element_type), like)
+
+
+def spread(at: Rewriter, value: Op, like: Shape) -> Op:
+    """Return a scalar repeated to the sizes of `like`."""
+    return at.build.broadcast(value, like.dimensions, ()) if like.rank else value
+
+
+def folded(opcode: Opcode, *values: Any) -> Any:
+    """Return what an operation makes of NumPy scalars of one type, as the evaluator rounds it."""
+    operands = [np.asarray(x) for x in values]
+    element_type = element_type_of(operands[0])
+    with np.errstate(all="ignore"):
+        result = FUNCTIONS[element_type][opcode](*[widen(x) for x in operands])
+        return narrow(result, element_type)[()]
+
+
+def power_of_two(value: Any) -> int | None:
+    """Return k where an integer is 2**k and k is positive, else None."""
+    whole = int(value)
+    return whole.bit_length() - 1 if whole > 1 and not whole & (whole - 1) else None
+
+
+def again(at: Rewriter, like: Instruction, *operands: Instruction | Op) -> Op:
+    """Return the operation of `like`, with its shape and attributes, on other operands."""
+    made = [x if isinstance(x, Op) else at(x) for x in operands]
+    return at.build.emit(like.opcode, made, like.attributes, shape=like.shape)

@@ -1,0 +1,87 @@
+"""Gathers and scatters."""
+
+from tests.transforms.simplify.cases.notation import Case
+
+ROWS = (
+    "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, "
+    "slice_sizes={1,4}"
+)
+ADD = (
+    "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+    "index_vector_dim=1"
+)
+
+CASES: list[Case] = [
+    (
+        "gather-repeated-scalar",
+        f"v: f32[]; i: s32[3]; x = f32[9,4] broadcast(v), dimensions={{}}; "
+        f"a = f32[3,4] gather(x, i), {ROWS}",
+        "v: f32[]; i: s32[3]; a = f32[3,4] broadcast(v), dimensions={}",
+    ),
+    (
+        "gather-everything",
+        f"x: f32[1,4]; i: s32[3]; a = f32[3,4] gather(x, i), {ROWS}",
+        "x: f32[1,4]; i: s32[3]; b = f32[4] reshape(x); a = f32[3,4] broadcast(b), dimensions={1}",
+    ),
+    ("gather-everything", f"x: f32[2,4]; i: s32[3]; a = f32[3,4] gather(x, i), {ROWS}", None),
+    (
+        "gather-one-slice",
+        f"x: f32[9,4]; i: s32[1]; a = f32[1,4] gather(x, i), {ROWS}",
+        "x: f32[9,4]; i: s32[1]; j = s32[] reshape(i); z: s32[] = 0; "
+        "b = f32[1,4] dynamic-slice(x, j, z), dynamic_slice_sizes={1,4}; a = f32[1,4] reshape(b)",
+    ),
+    (
+        "gather-one-slice",
+        "x: f32[9,4]; i: s32[1,2]; a = f32[2,3,1] gather(x, i), offset_dims={0,1}, "
+        "collapsed_slice_dims={}, start_index_map={1,0}, index_vector_dim=1, slice_sizes={2,3}",
+        "x: f32[9,4]; i: s32[1,2]; v = s32[2] reshape(i); s = s32[1] slice(v), slice={[1:2]}; "
+        "r = s32[] reshape(s); t = s32[1] slice(v), slice={[0:1]}; u = s32[] reshape(t); "
+        "b = f32[2,3] dynamic-slice(x, r, u), dynamic_slice_sizes={2,3}; a = f32[2,3,1] reshape(b)",
+    ),
+    ("gather-one-slice", f"x: f32[9,4]; i: s32[2]; a = f32[2,4] gather(x, i), {ROWS}", None),
+    (
+        "gather-of-elementwise",
+        f"x: bf16[9,4]; i: s32[3]; b = f32[9,4] convert(x); a = f32[3,4] gather(b, i), {ROWS}",
+        f"x: bf16[9,4]; i: s32[3]; b = bf16[3,4] gather(x, i), {ROWS}; a = f32[3,4] convert(b)",
+    ),
+    (
+        "gather-of-elementwise",
+        f"x: bf16[9,4]; i: s32[20]; b = f32[9,4] convert(x); a = f32[20,4] gather(b, i), {ROWS}",
+        None,  # more than there is
+    ),
+    (
+        "gather-at-widened",
+        f"x: f32[9,4]; i: s32[3]; j = s64[3] convert(i); a = f32[3,4] gather(x, j), {ROWS}",
+        f"x: f32[9,4]; i: s32[3]; a = f32[3,4] gather(x, i), {ROWS}",
+    ),
+    (
+        "gather-at-widened",
+        f"x: f32[9,4]; i: s64[3]; j = s32[3] convert(i); a = f32[3,4] gather(x, j), {ROWS}",
+        None,
+    ),
+    (
+        "scatter-nothing",
+        f"x: f32[9,4]; i: s32[0]; u: f32[0,4]; a = f32[9,4] scatter(x, i, u), {ADD}, "
+        "to_apply=add_f32",
+        "x: f32[9,4]; i: s32[0]; u: f32[0,4]; ROOT x",
+    ),
+    (
+        "scatter-at-widened",
+        f"x: f32[9,4]; i: u32[3]; u: f32[3,4]; j = s64[3] convert(i); "
+        f"a = f32[9,4] scatter(x, j, u), {ADD}, to_apply=add_f32",
+        f"x: f32[9,4]; i: u32[3]; u: f32[3,4]; a = f32[9,4] scatter(x, i, u), {ADD}, "
+        "to_apply=add_f32",
+    ),
+    (
+        "scatter-zeros",
+        f"x: s32[9,4]; i: s32[3]; u: s32[3,4] = 0; a = s32[9,4] scatter(x, i, u), {ADD}, "
+        "to_apply=add_s32",
+        "x: s32[9,4]; i: s32[3]; ROOT x",
+    ),
+    (
+        "scatter-zeros",
+        f"x: s32[9,4]; i: s32[3]; u: s32[3,4] = 0; a = s32[9,4] scatter(x, i, u), {ADD}, "
+        "to_apply=multiply_s32",
+        None,
+    ),
+]

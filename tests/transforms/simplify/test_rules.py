@@ -1,0 +1,38 @@
+"""Each rule of the algebraic simplifier, before and after, and where it must not fit."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+import pytest
+from tests.transforms.simplify import cases
+from tests.transforms.simplify.cases.notation import Case, body, outside
+
+from lowtide.testing.check_rule import check_rule
+from lowtide.transforms.simplify.algebraic_simplifier import rules
+
+RULES = {rule.name: rule for rule in rules()}
+
+
+def all_cases() -> list[Case]:
+    files = sorted([info.name for info in iter_modules(cases.__path__)])
+    modules = [import_module(f"{cases.__name__}.{file}") for file in files]
+    return [case for module in modules for case in getattr(module, "CASES", [])]
+
+
+CASES = all_cases()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("name", "before", "after"), CASES, ids=[case[0] for case in CASES])
+def test_rules(name: str, before: str, after: str | None) -> None:
+    expected = None if after is None else body(after)
+    check_rule(RULES[name], body(before), expected, outside(f"{before}; {after}"))
+
+
+def test_every_rule_has_a_case() -> None:
+    shown = {name for name, _, after in CASES if after is not None}
+    assert sorted(shown ^ set(RULES)) == []
+
+
+def test_names_of_rules_are_unique() -> None:
+    assert len(RULES) == len(rules()) >= 150
