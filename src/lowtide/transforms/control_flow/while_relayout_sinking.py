@@ -1,0 +1,149 @@
+"""Relayouts and up-casts of arrays that a loop takes slices of, done on the slices."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lowtide.ir import Instruction, Module, Opcode
+from lowtide.passes.interface import Pass
+from lowtide.transforms.control_flow.call_sites import has_control_edges
+from lowtide.transforms.control_flow.editing import make, settle
+from lowtide.transforms.control_flow.loops import Loop, add_invariants, loops_of
+
+
+def sink_relayouts(module: Module) -> int:
+    """Carry an array as it was before a transpose or widening convert; return how many did.
+
+    That is done where each step only takes slices of what the loop passes on: the operation then
+    works on a slice, and no second copy of the whole, such as the stacked weights of all layers,
+    lives beside the loop. The element that is carried no longer has readers:
+    `while-dead-carries` removes it.
+    """
+    return settle(lambda module: sum([_sink(loop) for loop in loops_of(module)]), module)
+
+
+def _sink(loop: Loop) -> int:
+    starts = loop.starts
+    chosen = [i for i in loop.invariants() if _is_sliced(loop, i) and _is_worth_it(starts.known(i))]
+    if not chosen:
+        return 0
+    before = [starts.known(i) for i in chosen]
+    sources = [x.operands[0] for x in before if x is not None]
+    readers = [loop.read_inside(i) for i in chosen]
+    inside = add_invariants(loop, sources)
+    for x, source, reads in zip(before, inside, readers, strict=True):
+        assert x is not None
+        made = make(source.parent, x.opcode, x.shape, (source,), x, x.attributes)
+        for read in reads:
+            for user in [user for user in read.users if user.opcode in _SLICING]:
+                user.replace_operand(0, made)
+    return len(chosen)
+
+
+_SLICING: Final = frozenset({Opcode.DYNAMIC_SLICE, Opcode.SLICE})
+
+
+def _is_sliced(loop: Loop, index: int) -> bool:
+    """Whether the body takes slices of an element, and does nothing else with it but pass it on."""
+    root = loop.body.root
+    sliced = False
+    for read in loop.read_inside(index):
+        if read.parent is not loop.body or read.is_root:
+            return False
+        for user in read.users:
+            if user is root:
+                continue
+            if user.opcode not in _SLICING or read in user.operands[1:]:
+                return False
+            sliced = True
+    return sliced and [i for i, x in enumerate(loop.results) if x in loop.read_inside(index)] == [
+        index
+    ]
+
+
+def _is_worth_it(start: Instruction | None) -> bool:
+    if start is None or has_control_edges(start) or not start.operands:
+        return False
+    source = start.operands[0]
+    if start.opcode is Opcode.CONVERT:
+        return source.shape.nbytes < start.shape.nbytes
+    return start.opcode is Opcode.TRANSPOSE
+
+
+PASSES: Final = (
+    Pass(
+        "while-relayout-sinking",
+        sink_relayouts,
+        "Transposes and widens slices within a loop instead of whole arrays before it.",
+        before="""
+HloModule m
+
+condition {
+  c = (s32[], f32[4], f32[6,4]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  n = s32[] constant(6)
+  ROOT more = pred[] compare(i, n), direction=LT
+}
+
+body {
+  b = (s32[], f32[4], f32[6,4]) parameter(0)
+  i.1 = s32[] get-tuple-element(b), index=0
+  x = f32[4] get-tuple-element(b), index=1
+  w = f32[6,4] get-tuple-element(b), index=2
+  zero = s32[] constant(0)
+  row = f32[1,4] dynamic-slice(w, i.1, zero), dynamic_slice_sizes={1,4}
+  flat = f32[4] reshape(row)
+  y = f32[4] multiply(x, flat)
+  one = s32[] constant(1)
+  next = s32[] add(i.1, one)
+  ROOT r = (s32[], f32[4], f32[6,4]) tuple(next, y, w)
+}
+
+ENTRY main {
+  x.1 = f32[4] parameter(0)
+  stacked = f32[4,6] parameter(1)
+  turned = f32[6,4] transpose(stacked), dimensions={1,0}
+  start = s32[] constant(0)
+  init = (s32[], f32[4], f32[6,4]) tuple(start, x.1, turned)
+  loop = (s32[], f32[4], f32[6,4]) while(init), condition=condition, body=body
+  ROOT out = f32[4] get-tuple-element(loop), index=1
+}
+""",
+        after="""
+HloModule m
+
+condition {
+  c = (s32[], f32[4], f32[6,4], f32[4,6]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  n = s32[] constant(6)
+  ROOT more = pred[] compare(i, n), direction=LT
+}
+
+body {
+  b = (s32[], f32[4], f32[6,4], f32[4,6]) parameter(0)
+  i.1 = s32[] get-tuple-element(b), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i.1, one)
+  x = f32[4] get-tuple-element(b), index=1
+  s = f32[4,6] get-tuple-element(b), index=3
+  turned.1 = f32[6,4] transpose(s), dimensions={1,0}
+  zero = s32[] constant(0)
+  row = f32[1,4] dynamic-slice(turned.1, i.1, zero), dynamic_slice_sizes={1,4}
+  flat = f32[4] reshape(row)
+  y = f32[4] multiply(x, flat)
+  w = f32[6,4] get-tuple-element(b), index=2
+  ROOT r = (s32[], f32[4], f32[6,4], f32[4,6]) tuple(next, y, w, s)
+}
+
+ENTRY main {
+  start = s32[] constant(0)
+  x.1 = f32[4] parameter(0)
+  stacked = f32[4,6] parameter(1)
+  turned = f32[6,4] transpose(stacked), dimensions={1,0}
+  init = (s32[], f32[4], f32[6,4], f32[4,6]) tuple(start, x.1, turned, stacked)
+  loop = (s32[], f32[4], f32[6,4], f32[4,6]) while(init), condition=condition, body=body
+  ROOT out = f32[4] get-tuple-element(loop), index=1
+}
+""",
+    ),
+)
