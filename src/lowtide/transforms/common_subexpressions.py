@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from typing import Final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir.attributes import Constant
 from lowtide.ir.traversal import post_order
 from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
@@ -17,8 +18,8 @@ def merge_common_subexpressions(module: Module) -> int:
 
     Instructions are equal that have the same opcode, attributes, called computations, shape with
     layout, annotations and operands, these in any order where the operation commutes. What draws
-    random numbers, has side effects or control edges is not merged, nor are optimization barriers,
-    which stand for a wish to compute something twice.
+    random numbers, has side effects or control edges is not merged, nor are constants whose value is
+    not in the text, nor optimization barriers, which stand for a wish to compute something twice.
     """
     return sum([_merge_in(computation) for computation in module.computations.values()])
 
@@ -48,8 +49,10 @@ _NEVER: Final = frozenset(
 
 
 def _may_merge(instruction: Instruction) -> bool:
+    attributes = instruction.attributes
     return not (
         instruction.opcode in _NEVER
+        or (isinstance(attributes, Constant) and attributes.literal.elided)
         or instruction.control_predecessors
         or instruction.control_successors
         or has_side_effect(instruction)

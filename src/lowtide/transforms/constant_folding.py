@@ -1,0 +1,179 @@
+"""Operations on constants, done now: by the evaluator, and where no constant grows."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from lowtide.builder.values import Op
+from lowtide.evaluator.interpreter import Interpreter
+from lowtide.evaluator.registry import handlers
+from lowtide.evaluator.values import Value
+from lowtide.ir import Computation, Instruction, Module, Opcode, array_shape
+from lowtide.ir.attributes import Constant
+from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.literal import array_literal
+from lowtide.ir.traversal import fused_computations
+from lowtide.ops.cost import cost
+from lowtide.ops.table import TABLE
+from lowtide.passes.interface import Pass
+from lowtide.passes.matching import is_plain, scalar_value
+from lowtide.passes.rewriting import Rewriter, Rule, rewrite
+from lowtide.transforms.control_flow.call_sites import SMALL
+
+_Made: TypeAlias = "Instruction | Op | None"
+
+_MOVES: Final = frozenset(
+    {
+        Opcode.BITCAST_CONVERT,
+        Opcode.CONCATENATE,
+        Opcode.COPY,
+        Opcode.DYNAMIC_SLICE,
+        Opcode.DYNAMIC_UPDATE_SLICE,
+        Opcode.GATHER,
+        Opcode.PAD,
+        Opcode.RESHAPE,
+        Opcode.REVERSE,
+        Opcode.SLICE,
+        Opcode.TRANSPOSE,
+    }
+)
+_SLOW: Final = frozenset(
+    {
+        Opcode.CONVOLUTION,
+        Opcode.DOT,
+        Opcode.MAP,
+        Opcode.REDUCE,
+        Opcode.REDUCE_WINDOW,
+        Opcode.SCATTER,
+    }
+)
+"""Operations for which the evaluator may take the time of a call for each element."""
+
+_ELEMENTWISE: Final = frozenset([opcode for opcode, row in TABLE.items() if row.elementwise])
+_SPLATTABLE: Final = tuple(
+    sorted(_ELEMENTWISE - {Opcode.BITCAST_CONVERT, Opcode.MAP}, key=lambda opcode: opcode.value)
+)
+_FOLDABLE: Final = tuple(sorted(_ELEMENTWISE | _MOVES | _SLOW, key=lambda opcode: opcode.value))
+
+
+def fold_constants(module: Module, *, work: int = 1_000_000) -> int:
+    """Replace operations on constants by their results; return how many changes were made.
+
+    A constant never gets larger than those it is made of together, unless it has one element, and
+    one of more than `SMALL` bytes only takes the place of constants that nobody else reads. `work`
+    bounds the arithmetic and bytes of one operation. Broadcasts stay, and elementwise operations on
+    broadcast constants become broadcasts of one number. Elided constants, of which the text does
+    not tell the value, are not folded, nor are arrays in the bodies of fusions.
+    """
+    changes = 0
+    while made := _fold_all(module, work):
+        changes += made  # A constant may be the last reader of another one by now.
+    return changes
+
+
+def _fold_all(module: Module, work: int) -> int:
+    folding = _Folding(fused_computations(module), work)
+    rules = [
+        Rule("fold-splats", _SPLATTABLE, _fold_splats),
+        Rule("fold", _FOLDABLE, folding.fold),
+    ]
+    return rewrite(module, rules).total()
+
+
+class _Folding:
+    def __init__(self, fused: set[Computation], work: int) -> None:
+        self._fused = fused
+        self._work = work
+
+    def fold(self, x: Instruction, at: Rewriter) -> _Made:
+        """f(constants) => constant."""
+        if not all(_is_known(y) for y in x.operands) or not _may_be_constant(x):
+            return None
+        if x.shape.rank and x.parent in self._fused:
+            return None
+        total = cost(x)
+        limit = self._work // 64 if x.opcode in _SLOW else self._work
+        if total.unknown or total.flops + total.transcendentals + total.bytes_accessed > limit:
+            return None
+        value = _evaluate(x)
+        if value is None or value.shape != x.shape.dimensions:
+            return None
+        literal = array_literal(x.shape, np.array(value, order="C"))
+        return at.build.emit(Opcode.CONSTANT, (), Constant(literal), shape=x.shape)
+
+
+def _is_known(x: Instruction) -> bool:
+    if x.opcode is not Opcode.CONSTANT or not x.shape.is_array or x.shape.is_dynamic:
+        return False
+    return not x.attributes_as(Constant).literal.elided
+
+
+def _may_be_constant(x: Instruction) -> bool:
+    """Whether the result is an array that takes no more memory than there is now."""
+    if not x.operands or not x.shape.is_array or x.shape.is_dynamic:
+        return False
+    if x.shape.element_count <= 1:
+        return True
+    operands = dict.fromkeys(x.operands)
+    if x.shape.nbytes > sum([y.shape.nbytes for y in operands]):
+        return False
+    if x.shape.nbytes <= SMALL:
+        return True
+    dying = [y for y in operands if len(y.users) == 1 and not y.is_root]
+    return x.shape.nbytes <= sum([y.shape.nbytes for y in dying])
+
+
+def _evaluate(x: Instruction) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]] | None:
+    operands: list[Value] = [y.attributes_as(Constant).literal.array for y in x.operands]
+    try:
+        with np.errstate(all="ignore"):
+            value = handlers()[x.opcode](Interpreter(x.parent.module), x, operands)
+    except UnsupportedOpError:
+        return None
+    return None if isinstance(value, tuple) else np.asarray(value)
+
+
+def _fold_splats(x: Instruction, at: Rewriter) -> _Made:
+    """f(broadcast(c), broadcast(d)) => broadcast(f(c, d)), of constants."""
+    if not x.operands or not x.shape.rank or not is_plain(x.shape):
+        return None
+    sizes = x.shape.dimensions
+    for y in x.operands:
+        if scalar_value(y) is None or (y.shape.rank and y.shape.dimensions != sizes):
+            return None
+    scalars = [at(y.operands[0] if y.opcode is Opcode.BROADCAST else y) for y in x.operands]
+    one = at.build.emit(x.opcode, scalars, x.attributes, shape=array_shape(x.shape.element_type))
+    return at.build.broadcast(one, sizes, ())
+
+
+PASSES: Final = (
+    Pass(
+        "constant-folding",
+        fold_constants,
+        "Does operations on constants now, where no constant gets larger.",
+        before="""
+HloModule m
+
+ENTRY main {
+  x = f32[4] parameter(0)
+  two = f32[] constant(2)
+  three = f32[] constant(3)
+  six = f32[] multiply(two, three)
+  sixes = f32[4] broadcast(six), dimensions={}
+  ROOT y = f32[4] multiply(x, sixes)
+}
+""",
+        after="""
+HloModule m
+
+ENTRY main {
+  x = f32[4] parameter(0)
+  six = f32[] constant(6)
+  sixes = f32[4] broadcast(six), dimensions={}
+  ROOT y = f32[4] multiply(x, sixes)
+}
+""",
+    ),
+)
