@@ -159,9 +159,7 @@ def dense_times(problem: PackingProblem) -> PackingProblem:
 
     What is live together stays so, and most is live at a step that is kept.
     """
-    begins = np.unique(problem.first)
-    first = np.searchsorted(begins, problem.first)
-    last = np.searchsorted(begins, problem.last, side="right") - 1
+    first, last = _dense(problem.first, problem.last)
     return PackingProblem(
         problem.nbytes,
         problem.alignment,
@@ -172,6 +170,19 @@ def dense_times(problem: PackingProblem) -> PackingProblem:
         problem.region_of,
         problem.region_bytes,
     )
+
+
+def _dense(first: Int64Array, last: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Steps numbered from 0, only those of `first`; by counting where they lie close together."""
+    earliest = int(first.min(initial=0))
+    steps = int(last.max(initial=0)) - earliest + 1
+    if steps > 4 * len(first) + 64:
+        begins = np.unique(first)
+        return np.searchsorted(begins, first), np.searchsorted(begins, last, side="right") - 1
+    begun = np.zeros(steps, np.int64)
+    begun[first - earliest] = 1
+    number = np.cumsum(begun) - 1
+    return number[first - earliest], number[last - earliest]
 
 
 def live_profile(problem: PackingProblem) -> Int64Array:

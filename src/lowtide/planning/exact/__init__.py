@@ -1,0 +1,1 @@
+"""Exact packing: bounds, searches that find a packing of a height or prove that none is."""

@@ -1,0 +1,44 @@
+"""How much searching is left: work by effort, and seconds where there is a deadline."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Final
+
+from lowtide.planning.search import Effort, SearchOptions, StopReason
+
+_WORK: Final = {Effort.FAST: 10**9, Effort.DEFAULT: 4 * 10**9, Effort.PROOF: 4 * 10**11}
+"""Entries of arrays that a search may look at: about 10**9 in a second."""
+
+
+class StoppedError(Exception):
+    """The search ends here, for `reason`."""
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+class Budget:
+    """What is left of an effort; with a deadline, time alone ends the search."""
+
+    def __init__(self, options: SearchOptions) -> None:
+        self._end = None if options.deadline is None else monotonic() + options.deadline
+        self._left = _WORK[options.effort]
+
+    def spend(self, work: int) -> None:
+        """Take off work that is done; raises StoppedError where nothing is left."""
+        self._left -= work
+        self.check()
+
+    def check(self) -> None:
+        """Raise StoppedError where nothing is left."""
+        if self._end is not None and monotonic() >= self._end:
+            raise StoppedError(StopReason.DEADLINE)
+        if self._end is None and self._left <= 0:
+            raise StoppedError(StopReason.LIMIT)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds to the deadline, None where there is none."""
+        return None if self._end is None else max(0.0, self._end - monotonic())

@@ -1,0 +1,338 @@
+"""Search by section: what comes to lie on the floor of one section, or that nothing does; compiled.
+
+The section is a place in a valley of the skyline with the fewest choices, weighed by how often it
+was in the way before (Boussemart and others, "Boosting Systematic Search by Weighting Constraints",
+2004). Either an item that fits into the valley rests on its floor, or the floor there rises to
+the next height at which some item can rest. Each packing in which nothing can be lowered is reached
+in one way.
+"""
+
+from __future__ import annotations
+
+from lowtide.planning.exact.moves import (
+    BEGIN,
+    CHOICES,
+    CLOCK,
+    COVER,
+    COVER_END,
+    DEPTH,
+    END,
+    FIXED,
+    FLOOR,
+    HEAD,
+    HEIGHT,
+    HIGH,
+    ITEM,
+    ITEMS,
+    LEFT,
+    LIMIT,
+    LOW,
+    MODE,
+    NEVER,
+    NODES,
+    PADDING,
+    PLACE,
+    RANK,
+    REST,
+    SECTION,
+    SECTIONS,
+    SEEN,
+    SIZE,
+    TWIN,
+    WORK,
+    all_have_room,
+    lifted,
+    put,
+    raise_floor,
+)
+from lowtide.planning.exact.outcome import CROWDED, REFUTED, SOLVED, SPENT
+from lowtide.planning.exact.parts import (
+    BEGIN_SEARCH,
+    BEHIND_CHOICES,
+    BRANCH,
+    FRAME,
+    LEVEL,
+    NEXT_CHOICE,
+    OPEN,
+    PARENT,
+    PART,
+    PART_BEHIND,
+    PART_FIRST,
+    PART_OF,
+    REST_OF_CHAIN,
+    WASTE,
+    back_to_top,
+    begin_search,
+    crowded,
+    open_frame,
+    split,
+)
+from lowtide.planning.native import Array, FloatArray, kernel
+
+
+@kernel
+def count_choices(
+    item: Array, section: Array, cover: Array, sections_of: Array, p: int, most: int
+) -> int:
+    """Return how many items can rest on the floor of section `p`, at most about `most`.
+
+    -1 stands for a section to avoid: an item there rests on this floor, but hangs over a deeper
+    place in another stretch of its life.
+    """
+    level = section[p * SECTION + FLOOR]
+    found = 0
+    for k in range(section[p * SECTION + COVER], section[p * SECTION + COVER_END]):
+        at = cover[k] * ITEM
+        if item[at + PLACE] >= 0 or item[at + REST] != level:
+            continue
+        for s in range(item[at + BEGIN], item[at + END]):
+            if section[sections_of[s] * SECTION + FLOOR] != level:
+                return -1
+        if item[at + TWIN] >= 0 and item[item[at + TWIN] * ITEM + PLACE] < 0:
+            continue
+        found += 1
+        if found > most:
+            return found
+    return found
+
+
+@kernel
+def falls(section: Array, t: int, level: int) -> int:
+    """Return 1 if something is left in section `t` and its floor is below `level`, else 0."""
+    return 1 if section[t * SECTION + LEFT] > 0 and section[t * SECTION + FLOOR] < level else 0
+
+
+@kernel
+def valley(
+    item: Array,
+    section: Array,
+    cover: Array,
+    sections_of: Array,
+    weight: FloatArray,
+    now: Array,
+    first: int,
+    behind: int,
+) -> int:
+    """Return the edge of a valley to branch on, in the sections from `first` to before `behind`."""
+    room = now[HEIGHT] + now[PADDING]
+    best = -1
+    best_score = 0.0
+    best_slack = 0
+    now[WORK] += behind - first
+    t = first
+    while t < behind:
+        if section[t * SECTION + LEFT] == 0:
+            t += 1
+            continue
+        level = section[t * SECTION + FLOOR]
+        begin = t
+        while (
+            t < behind and section[t * SECTION + LEFT] > 0 and section[t * SECTION + FLOOR] == level
+        ):
+            t += 1
+        if begin > first and falls(section, begin - 1, level) > 0:
+            continue
+        if t < behind and falls(section, t, level) > 0:
+            continue
+        for side in range(2):
+            p = t - 1 if side else begin
+            slack = room - level - section[p * SECTION + LEFT]
+            now[WORK] += section[p * SECTION + COVER_END] - section[p * SECTION + COVER]
+            found = count_choices(item, section, cover, sections_of, p, 1 << 30)
+            if found < 0:
+                continue
+            if slack > 0:
+                found += 1
+            if found == 0:
+                return p
+            score = float(found)
+            if found > 1:
+                score = 2.0 + (found - 1.0) / weight[p]
+            if best < 0 or score < best_score or (score == best_score and slack < best_slack):
+                best = p
+                best_score = score
+                best_slack = slack
+    return best
+
+
+@kernel
+def lowest(section: Array, first: int, behind: int) -> int:
+    """Return the section with the lowest floor of those where something is left."""
+    best = -1
+    for t in range(first, behind):
+        if section[t * SECTION + LEFT] == 0:
+            continue
+        if best < 0 or section[t * SECTION + FLOOR] < section[best * SECTION + FLOOR]:
+            best = t
+    return best
+
+
+@kernel
+def collect(
+    item: Array, section: Array, cover: Array, choice: Array, now: Array, at: int, frame: Array
+) -> int:
+    """Write the choices of a frame, by rank, those that waste space last; return their number."""
+    p = frame[at + BRANCH]
+    level = section[p * SECTION + FLOOR]
+    begin = now[CHOICES]
+    end = begin
+    for k in range(section[p * SECTION + COVER], section[p * SECTION + COVER_END]):
+        i = cover[k]
+        entry = i * ITEM
+        if item[entry + PLACE] >= 0 or item[entry + REST] != level:
+            continue
+        if item[entry + TWIN] >= 0 and item[item[entry + TWIN] * ITEM + PLACE] < 0:
+            continue
+        to = end
+        while to > begin and item[choice[to - 1] * ITEM + RANK] > item[entry + RANK]:
+            choice[to] = choice[to - 1]
+            to -= 1
+        choice[to] = i
+        end += 1
+    if now[HEIGHT] + now[PADDING] - level - section[p * SECTION + LEFT] > 0:
+        choice[end] = WASTE
+        end += 1
+    frame[at + LEVEL] = level
+    frame[at + BEHIND_CHOICES] = end
+    now[CHOICES] = end
+    return int(end - begin)
+
+
+@kernel
+def next_level(
+    item: Array,
+    section: Array,
+    cover: Array,
+    sections_of: Array,
+    obstacles: Array,
+    now: Array,
+    p: int,
+) -> int:
+    """Return the lowest height above the floor of section `p` at which an item there can rest.
+
+    One that could rest on the floor has to be lifted by an item that does not live in `p`; a fixed
+    one cannot be.
+    """
+    level = section[p * SECTION + FLOOR]
+    best = NEVER
+    now[CLOCK] += 1
+    for k in range(section[p * SECTION + COVER], section[p * SECTION + COVER_END]):
+        item[cover[k] * ITEM + SEEN] = now[CLOCK]
+    for k in range(section[p * SECTION + COVER], section[p * SECTION + COVER_END]):
+        i = cover[k]
+        at = i * ITEM
+        if item[at + PLACE] >= 0:
+            continue
+        if item[at + REST] > level:
+            best = min(best, item[at + REST])
+            continue
+        if item[at + FIXED] >= 0:
+            return NEVER
+        under = NEVER
+        for s in range(item[at + BEGIN], item[at + END]):
+            t = sections_of[s] * SECTION
+            now[WORK] += section[t + COVER_END] - section[t + COVER]
+            for m in range(section[t + COVER], section[t + COVER_END]):
+                other = cover[m] * ITEM
+                if item[other + PLACE] < 0 and item[other + SEEN] != now[CLOCK]:
+                    under = min(under, item[other + REST] + item[other + SIZE])
+        if under < NEVER:
+            best = min(best, lifted(item, obstacles, i, under))
+    return best
+
+
+@kernel
+def attempt(
+    item: Array,
+    section: Array,
+    cover: Array,
+    sections_of: Array,
+    obstacles: Array,
+    trail: Array,
+    weight: FloatArray,
+    now: Array,
+    i: int,
+    p: int,
+    level: int,
+) -> int:
+    """Make a choice at section `p`; return 1 if nothing speaks against it, else 0."""
+    if i != WASTE:
+        if not put(item, section, cover, sections_of, obstacles, trail, now, i, level):
+            weight[p] += 1.0
+            return 0
+    else:
+        above = next_level(item, section, cover, sections_of, obstacles, now, p)
+        if above + section[p * SECTION + LEFT] > now[HEIGHT] + now[PADDING]:
+            return 0
+        now[LOW] = p
+        now[HIGH] = p + 1
+        if not raise_floor(item, section, cover, obstacles, trail, now, p, above):
+            return 0
+    return all_have_room(item, section, cover, weight, now, now[LOW], now[HIGH], 0)
+
+
+@kernel
+def skyline_search(
+    item: Array,
+    section: Array,
+    cover: Array,
+    sections_of: Array,
+    obstacles: Array,
+    trail: Array,
+    frame: Array,
+    choice: Array,
+    pending: Array,
+    weight: FloatArray,
+    now: Array,
+) -> int:
+    """Go on with the search; return whether it is solved, refuted, at its limit, or needs room."""
+    if now[MODE] == BEGIN_SEARCH:
+        sections = now[SECTIONS]
+        items = now[ITEMS]
+        if not begin_search(item, section, cover, obstacles, pending, weight, now, items, sections):
+            return REFUTED
+    while 1:
+        if now[MODE] == OPEN:
+            if now[HEAD] < 0:
+                return SOLVED
+            if now[NODES] >= now[LIMIT]:
+                return SPENT
+            if crowded(now):
+                return CROWDED
+            at = open_frame(frame, pending, now) * FRAME
+            part = frame[at + PART_OF] * PART
+            first = pending[part + PART_FIRST]
+            behind = pending[part + PART_BEHIND]
+            p = valley(item, section, cover, sections_of, weight, now, first, behind)
+            if p < 0:
+                p = lowest(section, first, behind)
+            frame[at + BRANCH] = p
+            collect(item, section, cover, choice, now, at, frame)
+            continue
+        at = back_to_top(item, section, sections_of, trail, frame, now)
+        if frame[at + NEXT_CHOICE] == frame[at + BEHIND_CHOICES]:
+            if frame[at + PARENT] < 0:
+                return REFUTED
+            now[DEPTH] = frame[at + PARENT] + 1
+            continue
+        i = choice[frame[at + NEXT_CHOICE]]
+        frame[at + NEXT_CHOICE] += 1
+        now[NODES] += 1
+        p = frame[at + BRANCH]
+        level = frame[at + LEVEL]
+        if not attempt(
+            item, section, cover, sections_of, obstacles, trail, weight, now, i, p, level
+        ):
+            continue
+        part = frame[at + PART_OF] * PART
+        now[HEAD] = split(
+            section,
+            pending,
+            now,
+            pending[part + PART_FIRST],
+            pending[part + PART_BEHIND],
+            now[DEPTH] - 1,
+            frame[at + REST_OF_CHAIN],
+        )
+        now[MODE] = OPEN
+    return SPENT

@@ -1,0 +1,44 @@
+"""The exact solver as a strategy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import monotonic
+from typing import Final
+
+from lowtide.planning.exact.pack import exact
+from lowtide.planning.offsets.portfolio import portfolio
+from lowtide.planning.plans import Packing
+from lowtide.planning.problem import PackingProblem
+from lowtide.planning.registry import OffsetStrategy
+from lowtide.planning.search import Effort, SearchOptions, StopReason
+
+_FEW: Final = 1_500
+"""With fewer buffers the search is worth more than many tries to improve a packing."""
+
+
+def place_exactly(problem: PackingProblem, options: SearchOptions) -> Packing:
+    """Return the smallest packing that the effort finds, and a proven bound.
+
+    It is the smallest there is where the bound equals its size.
+    """
+    begun = monotonic()
+    effort = Effort.FAST if len(problem) < _FEW else options.effort
+    start = portfolio(problem, replace(options, effort=effort))
+    if start.stopped in (StopReason.DEADLINE, StopReason.INTERRUPT):
+        return start
+    if options.deadline is not None:
+        left = max(0.0, options.deadline - (monotonic() - begun))
+        options = replace(options, deadline=left)
+    return exact(problem, start, options)
+
+
+STRATEGIES: Final = (
+    OffsetStrategy(
+        "exact",
+        place_exactly,
+        "begins with portfolio, then searches until no smaller arena is possible",
+        "search orders of Moffitt, MiniMalloc, 2023, and branching on valleys of the skyline",
+        frozenset({"alignment", "fixed", "gaps", "regions"}),
+    ),
+)

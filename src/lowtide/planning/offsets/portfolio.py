@@ -1,0 +1,206 @@
+"""Several quick ways, then improvement where the arena is above the most that is live at once.
+
+Parts of time that no buffer outlives are packed by themselves; the work goes to those that are
+higher than the most bytes live in all. Best fit is tried in several orders, filling from below in
+several manners. What then sticks out is placed earlier in the next try, as in Joslin and Clements
+("Squeaky Wheel Optimization", 1999). How much is tried depends on the problem only.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from lowtide.planning.offsets.best_fit import MANY, best_fit_in_order
+from lowtide.planning.plans import Packing, arena_packing
+from lowtide.planning.problem import ARENA, FREE, Int64Array, PackingProblem, dense_times
+from lowtide.planning.registry import OffsetStrategy
+from lowtide.planning.scale import gaps
+from lowtide.planning.scale.fill import fill, manners
+from lowtide.planning.scale.incumbent import UNKNOWN, Incumbent, LateError
+from lowtide.planning.scale.orders import orders
+from lowtide.planning.scale.parts import only
+from lowtide.planning.search import Effort, SearchOptions, StopReason
+
+_PAIRS: Final = 10_000_000
+"""The number of pairs of buffers that live together to look at in all orders of best fit."""
+
+_MOVED_PAIRS: Final = 5_000_000
+"""The number of pairs to look at in all tries to improve packings."""
+
+_PLACED: Final = 15_000
+"""The number of buffers to place in all tries to improve packings, where Python does it."""
+
+_FEW: Final = 200
+"""Fewer buffers are placed again and again by Python, more by compiled code."""
+
+_MOST_MOVES: Final = 150
+"""The number of tries to improve one packing: few buffers settle at once or never."""
+
+_STARTS: Final = 3
+"""The number of packings to improve."""
+
+_MOST_MANNERS: Final = 100
+"""The number of manners of filling to try at most."""
+
+_WORK: Final = 40_000_000
+"""The work of filling a problem, in buffers looked at."""
+
+_WORK_EACH: Final = 500
+"""More of it for each buffer."""
+
+
+def portfolio(problem: PackingProblem, options: SearchOptions) -> Packing:
+    """Return the lowest packing of several tries.
+
+    With the effort `FAST` the second half is left out.
+    """
+    dense = dense_times(problem)
+    rows = np.bincount(dense.item, minlength=len(dense))
+    sized = np.flatnonzero((dense.nbytes > 0) & (rows > 0) | (dense.fixed_offset != FREE))
+    incumbent = Incumbent(only(dense, sized), options)
+    stopped = StopReason.DONE
+    try:
+        _improve(incumbent, options.effort)
+    except LateError:
+        stopped = StopReason.DEADLINE
+    except KeyboardInterrupt:
+        if incumbent.height == UNKNOWN:
+            raise
+        stopped = StopReason.INTERRUPT
+    if stopped == StopReason.DONE and incumbent.height > incumbent.target:
+        stopped = StopReason.LIMIT
+    return _with_empty(problem, sized, incumbent.packing(stopped))
+
+
+def _with_empty(problem: PackingProblem, sized: Int64Array, packing: Packing) -> Packing:
+    """The packing in which buffers that need no bytes lie where the arena begins."""
+    region = np.full(len(problem), ARENA, np.int64)
+    offset = np.zeros(len(problem), np.int64)
+    region[sized], offset[sized] = packing.region, packing.offset
+    height, bound, stopped = packing.arena_bytes, packing.bound, packing.stopped
+    return Packing(region, offset, height, bound, stopped=stopped)
+
+
+def _improve(incumbent: Incumbent, effort: Effort) -> None:
+    problem = incumbent.problem
+    below = not len(problem.region_bytes) and not problem.has_fixed
+    large = len(problem) >= MANY
+    work = _try_manners(incumbent, 0, 1) if below and large else 0
+    _try_orders(incumbent)
+    if effort == Effort.FAST:
+        return
+    if below:
+        _try_manners(incumbent, int(large), _MOST_MANNERS, work)
+    _move_blame(incumbent)
+
+
+def _try_manners(incumbent: Incumbent, first: int, behind: int, work: int = 0) -> int:
+    """Fill the open parts from below, in manners from `first` on; return the work.
+
+    Some `work` was done already. One more manner has to be affordable after that.
+    """
+    most = _WORK + _WORK_EACH * len(incumbent.problem)
+    spent = last = work
+    for manner in islice(manners(behind), first, None):
+        buffers = incumbent.open_buffers()
+        if not len(buffers) or spent + last > most:
+            break
+        problem = dense_times(only(incumbent.problem, buffers))
+        limit = incumbent.height - 1 if incumbent.open_parts == 1 else UNKNOWN
+        filling = fill(problem, manner, limit, incumbent.check)
+        spent, last = spent + filling.work, max(last, filling.work)
+        if filling.offsets is not None:
+            incumbent.offer(buffers, arena_packing(problem, filling.offsets))
+    return spent
+
+
+def _try_orders(incumbent: Incumbent) -> None:
+    """Place the buffers of the open parts by best fit in several orders."""
+    buffers = incumbent.open_buffers()
+    if not len(buffers):
+        return
+    problem = only(incumbent.problem, buffers)
+    compiled = len(problem) >= MANY
+    count = None if not compiled else _PAIRS // _pairs(problem)
+    if incumbent.height == UNKNOWN and count == 0:
+        count = 1
+    for order in islice(orders(problem), count):
+        incumbent.check()
+        incumbent.offer(buffers, _placed(incumbent, problem, order, compiled=compiled))
+        if not incumbent.open_parts:
+            return
+
+
+def _move_blame(incumbent: Incumbent) -> None:
+    """Improve the best packings by best fit: what sticks out is placed earlier."""
+    buffers = incumbent.open_buffers()
+    if not len(buffers):
+        return
+    problem = only(incumbent.problem, buffers)
+    compiled = len(problem) >= _FEW
+    most = _MOVED_PAIRS // _pairs(problem) if compiled else _PLACED // len(problem)
+    moves = min(_MOST_MOVES, most // _STARTS)
+    if not moves:
+        return
+    starts = [
+        (_placed(incumbent, problem, order, compiled=compiled), order)
+        for order in islice(orders(problem), max(_STARTS, moves))
+    ]
+    starts.sort(key=lambda start: start[0].arena_bytes)
+    for packing, order in starts[:_STARTS]:
+        random = np.random.default_rng(0)
+        for _ in range(moves):
+            incumbent.offer(buffers, packing)
+            if not incumbent.open_parts:
+                return
+            order = _with_blame(problem, packing, order, incumbent.target, random)
+            packing = _placed(incumbent, problem, order, compiled=compiled)
+        incumbent.offer(buffers, packing)
+
+
+def _with_blame(
+    problem: PackingProblem,
+    packing: Packing,
+    order: Int64Array,
+    target: int,
+    random: np.random.Generator,
+) -> Int64Array:
+    """The order with what lies above the target in the arena moved forward, by chance."""
+    tops = packing.offset[order] + problem.nbytes[order]
+    blamed = (packing.region[order] == ARENA) & (tops > target)
+    rank = np.arange(len(order), dtype=np.float64)
+    rank[blamed] *= random.random(int(blamed.sum()))
+    return order[np.argsort(rank, kind="stable")]
+
+
+def _placed(
+    incumbent: Incumbent, problem: PackingProblem, order: Int64Array, *, compiled: bool
+) -> Packing:
+    if compiled:
+        return gaps.best_fit_in_order(problem, order, incumbent.check)
+    incumbent.check()
+    return best_fit_in_order(problem, order)
+
+
+def _pairs(problem: PackingProblem) -> int:
+    """About how many pairs of buffers live together, borders of regions counted in; at least 1."""
+    dense = dense_times(problem)
+    count = np.zeros(int(dense.last.max(initial=0)) + 2, np.int64)
+    np.add.at(count, dense.first, 1)
+    np.subtract.at(count, dense.last + 1, 1)
+    live = np.cumsum(count)[dense.first]
+    return max(1, int(live.sum()) + len(dense.item) * len(problem.region_bytes))
+
+
+STRATEGIES: Final = (
+    OffsetStrategy(
+        "portfolio",
+        portfolio,
+        "Filling from below and best fit, each in several ways, improved where it sticks out.",
+        "Burke et al. 2004; Joslin and Clements 1999; the combination is lowtide's own",
+        frozenset({"alignment", "fixed", "gaps", "regions"}),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Tests of what portfolio is made of."""
