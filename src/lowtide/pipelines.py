@@ -11,10 +11,22 @@ from lowtide.passes.registry import parse_passes
 STAGES: Final = ("input", "simplified", "layout", "fused", "scheduled")
 """How far a module can be taken; each stage includes those before it."""
 
-_SIMPLIFICATION: Final = "algsimp,cse,dce"
+_CLEANUP: Final = "algsimp,constant-folding,cse,dce"
+
+_CONTROL_FLOW: Final = (
+    "conditional-simplifier,conditional-operands,conditional-results,conditional-to-select,"
+    "while-tuple-flattening,while-invariant-carries,while-relayout-sinking,"
+    "while-duplicate-carries,while-dead-carries,while-simplifier"
+)
 
 _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
-    "simplified": ("row-major,async-to-sync,inline", ("simplification", _SIMPLIFICATION)),
+    "simplified": (
+        "row-major,sharding-remover,async-to-sync,zero-sized,inline",
+        ("simplification", f"{_CONTROL_FLOW},{_CLEANUP}"),
+        "while-unroller,inline,while-code-motion,conditional-code-motion",
+        ("simplification after unrolling", f"{_CONTROL_FLOW},{_CLEANUP}"),
+        "while-trip-count",
+    ),
     "fused": ("priority-fusion,cse,dce",),
 }
 """By stage the passes in turn; a pair is a name and passes that are repeated until they settle."""

@@ -18,8 +18,8 @@ def merge_common_subexpressions(module: Module) -> int:
 
     Instructions are equal that have the same opcode, attributes, called computations, shape with
     layout, annotations and operands, these in any order where the operation commutes. What draws
-    random numbers, has side effects or control edges is not merged, nor are constants whose value is
-    not in the text, nor optimization barriers, which stand for a wish to compute something twice.
+    random numbers, has side effects or control edges is not merged, nor are constants whose value
+    is not in the text, nor optimization barriers: they stand for a wish to compute twice.
     """
     return sum([_merge_in(computation) for computation in module.computations.values()])
 
