@@ -13,3 +13,13 @@ def run(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
     """Return the arrays of the result, depth first, of the module for the given inputs."""
     result = evaluate(parse_hlo(hlo_text), inputs)
     return [leaf for leaf in value_leaves(result) if not isinstance(leaf, Token)]
+
+
+def run_optimized(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
+    """Return what `run` does, of the module after all passes."""
+    from lowtide import compiler
+
+    module = parse_hlo(hlo_text)
+    compiler.optimize(module, "fused")
+    result = evaluate(module, inputs)
+    return [leaf for leaf in value_leaves(result) if not isinstance(leaf, Token)]

@@ -1,0 +1,43 @@
+"""All passes together keep what a program computes, on random modules."""
+
+import pytest
+
+from lowtide import compiler
+from lowtide.ir import LowtideError
+from lowtide.ir.clone import clone_module
+from lowtide.passes.instrumentation import Checking
+from lowtide.pipelines import STAGES, pipeline
+from lowtide.testing.check_pass import assert_same_values
+from lowtide.testing.generation import MEMORY, Recipe, random_module
+from lowtide.verifier import verify
+
+RECIPES = (MEMORY, Recipe(max_instructions=40))
+
+
+def check(seed: int) -> None:
+    module = random_module(seed, RECIPES[seed % len(RECIPES)])
+    module.schedule = None
+    original = clone_module(module)
+    compiler.optimize(module, "fused", [Checking(verify)])
+    assert_same_values(original, module, seeds=1)
+
+
+@pytest.mark.parametrize("first", range(0, 200, 20))
+def test_random_modules(first: int) -> None:
+    for seed in range(first, first + 20):
+        check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(200, 20_000, 200))
+def test_many_random_modules(first: int) -> None:
+    for seed in range(first, first + 200):
+        check(seed)
+
+
+def test_each_stage_has_the_passes_of_those_before() -> None:
+    lengths = [len(pipeline(stage)) for stage in STAGES]
+    assert lengths == sorted(lengths)
+    assert lengths[0] == 0 < lengths[1]
+    with pytest.raises(LowtideError, match="no stage 'fuse'; there are: input, simplified"):
+        pipeline("fuse")
