@@ -62,3 +62,18 @@ def test_control_edges_hold_an_instruction_in_place() -> None:
     module = lowtide.parse_hlo(text)
     rewrite(module, [double_negation])
     assert [x.name for x in module.entry.instructions.values()] == ["x", "a", "c", "d", "sum"]
+
+
+def test_a_value_in_another_memory_space_stands_for_no_other() -> None:
+    text = """
+HloModule m
+
+ENTRY main {
+  x = f32[4] parameter(0)
+  a = f32[4]{0:S(1)} negate(x)
+  ROOT b = f32[4]{0:S(1)} negate(a)
+}
+"""
+    module = lowtide.parse_hlo(text)
+    assert rewrite(module, [double_negation]) == {}
+    assert len(module.entry.instructions) == 3

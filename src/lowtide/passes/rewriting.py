@@ -130,8 +130,12 @@ class Rewriter:
             made = candidate.apply(instruction, self)
             if made is None:
                 continue
-            self._fired[candidate.name] += 1
             replacement = made.instruction if isinstance(made, Op) else made
+            if replacement.shape is not instruction.shape and replacement.shape.compatible(
+                instruction.shape
+            ):
+                continue  # It lies elsewhere, or in another order.
+            self._fired[candidate.name] += 1
             self._replace(instruction, replacement, candidate)
             return True
         return False

@@ -143,7 +143,7 @@ def constant_that_counts(constant: Instruction, at: Rewriter) -> Made:
     if shape.element_type not in INTEGERS and shape.element_type not in FLOATS:
         return None
     array = literal.array
-    if int(array[1]) != 1 or int(array[2]) != 2:
+    if array[1] != 1 or array[2] != 2:
         return None
     counts = np.arange(len(array)).astype(array.dtype)
     return at.build.iota(shape) if counts.tobytes() == array.tobytes() else None

@@ -62,6 +62,7 @@ CASES: list[Case] = [
     ),
     ("constant-that-counts", "a = s32[4] constant({0,1,2,4})", None),
     ("constant-that-counts", "a = f32[4] constant({-0,1,2,3})", None),
+    ("constant-that-counts", "a = f32[4] constant({0,nan,inf,3})", None),
     (
         "elementwise-of-broadcasts",
         "x: f32[4]; y: f32[4]; a = f32[2,4] broadcast(x), dimensions={1}; "
