@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planning.scale.drawn import buffers, check, problem, random_problem
+from tests.planning.scale.drawn import buffers, check, problem, problems, random_problem
 
-from lowtide.planning.plans import arena_packing
-from lowtide.planning.problem import dense_times, max_live
+from lowtide.planning.plans import Packing, arena_packing
+from lowtide.planning.problem import ARENA, dense_times, max_live
 from lowtide.planning.scale import fill as filling
 from lowtide.planning.scale import valleys
 from lowtide.planning.scale.fill import MANNERS, fill, manners
+from lowtide.planning.scale.parts import only
 
 LIMIT = 2**61
 
@@ -72,3 +73,26 @@ def test_places_do_not_depend_on_when_steps_are():
     offsets = fill(dense_times(task), MANNERS[0], LIMIT).offsets
     again = fill(dense_times(dense_times(task)), MANNERS[0], LIMIT).offsets
     assert np.array_equal(offsets, again)
+
+
+@settings(max_examples=200, deadline=None)
+@given(problems())
+def test_fixed_buffers_keep_their_places(task):
+    task = dense_times(only(task, np.flatnonzero(task.nbytes > 0)))
+    offsets = fill(task, MANNERS[0], LIMIT).offsets
+    tops = np.where(task.region_of == ARENA, offsets + task.nbytes, 0)
+    check(task, Packing(task.region_of, offsets, int(tops.max(initial=0))))
+
+
+def test_the_floor_is_the_top_of_what_is_fixed():
+    draw = np.random.default_rng(0)
+    spans = [sorted(draw.integers(0, 40, 2).tolist()) for _ in range(60)]
+    items = [
+        (int(size), 1, [tuple(span)])
+        for size, span in zip(draw.integers(1, 9, 60), spans, strict=True)
+    ]
+    fixed = {number: int(draw.integers(0, 50)) for number in range(0, 60, 5)}
+    floor = filling._floor(problem(items, fixed=fixed))
+    for step in range(len(floor)):
+        live = [fixed[k] + items[k][0] for k in fixed if spans[k][0] <= step <= spans[k][1]]
+        assert floor[step] == max(live, default=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +44,9 @@ _MOST_ENTRIES: Final = 5_000_000
 _PROOF_NODES: Final = {Effort.FAST: 2_000, Effort.DEFAULT: 20_000, Effort.PROOF: 400_000}
 """Nodes of the search for a proof that others can check."""
 
+_PROOF_EXTENT: Final = 20_000
+"""Entries of sections of the largest problem that such a proof is looked for."""
+
 _PROOF_ENTRIES: Final = 100_000
 """Most entries of such a proof."""
 
@@ -77,6 +81,7 @@ class ExactSearch:
         self.state = _State(addresses, height, bound)
         self.granule = items.granule
         self.refutation: Refutation | None = None
+        self._too_hard: set[int] = set()
         self._attempts: dict[tuple[int, int], Attempt] = {}
         self._report()
 
@@ -84,11 +89,12 @@ class ExactSearch:
         """Search until height and bound meet, or something else ends it; say what."""
         try:
             self._search()
-            self._prove()
         except StoppedError as stopped:
             return stopped.reason
         except KeyboardInterrupt:
             return StopReason.INTERRUPT
+        with suppress(StoppedError, KeyboardInterrupt):
+            self._prove()
         return StopReason.DONE
 
     def packing(self, stopped: StopReason) -> Packing:
@@ -183,11 +189,12 @@ class ExactSearch:
     def _searched(
         self, core: Int64Array, height: int, limit: int
     ) -> tuple[Outcome, Int64Array | None]:
-        if len(core) <= _TINY:
+        if len(core) <= _TINY and height not in self._too_hard:
             tree = Tree(instance_of(self.items, core), self._lives(core), height, _TINY_NODES)
             outcome = tree.search()
             if outcome is not Outcome.OPEN:
                 return outcome, np.array(tree.addresses, np.int64)
+            self._too_hard.add(height)
         if len(self.space.bases):
             addresses = self._in_the_arena(core, height, limit)
             if addresses is not None:
@@ -243,13 +250,12 @@ class ExactSearch:
             return
         height = (self.state.bound - 1) // self.granule * self.granule
         core = reduced(self.items, self.state.addresses, height).core
-        tree = Tree(
-            instance_of(self.items, core),
-            self._lives(core),
-            height,
-            _PROOF_NODES[self.options.effort],
-        )
-        if tree.search() is Outcome.REFUTED and len(tree.closed) <= _PROOF_ENTRIES:
+        if self._entries(core) > _PROOF_EXTENT:
+            return
+        nodes = _PROOF_NODES[self.options.effort]
+        tree = Tree(instance_of(self.items, core), self._lives(core), height, nodes)
+        outcome = tree.search(self.budget.check)
+        if outcome is Outcome.REFUTED and len(tree.closed) <= _PROOF_ENTRIES:
             numbers = tuple(self.items.numbers[core].tolist())
             self.refutation = Refutation(height, tuple(tree.closed), numbers)
 

@@ -15,15 +15,18 @@ since in a packing with the least sum of addresses no buffer can be lowered by i
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import gcd
+from typing import Final
 
 from lowtide.planning.exact.instance import Instance
 from lowtide.planning.exact.outcome import Outcome
 from lowtide.planning.plans import EXPANDED
 from lowtide.planning.problem import FREE
+
+_NODES_BETWEEN_CHECKS: Final = 32
 
 Last = tuple[int, int]
 """Address and number of what was placed last."""
@@ -93,8 +96,11 @@ class Tree:
                 last[key] = i
         return twins
 
-    def search(self) -> Outcome:
-        """Return whether there is a packing, or `OPEN` where there are too few nodes to tell."""
+    def search(self, check: Callable[[], None] | None = None) -> Outcome:
+        """Return whether there is a packing, or `OPEN` where there are too few nodes to tell.
+
+        `check` is called now and then, and may raise an exception to end the search.
+        """
         stack: list[_Frame] = []
         node: tuple[int, Last] | None = ((1 << len(self.size)) - 1, (-1, -1))
         result: list[tuple[int, int]] | None = None
@@ -103,6 +109,8 @@ class Tree:
                 if self.nodes <= 0:
                     return Outcome.OPEN
                 self.nodes -= 1
+                if check is not None and self.nodes % _NODES_BETWEEN_CHECKS == 0:
+                    check()
                 opened, result = self._open(*node)
                 node = None
                 if opened is not None:

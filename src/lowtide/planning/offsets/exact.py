@@ -37,8 +37,8 @@ STRATEGIES: Final = (
     OffsetStrategy(
         "exact",
         place_exactly,
-        "begins with portfolio, then searches until no smaller arena is possible",
-        "search orders of Moffitt, MiniMalloc, 2023, and branching on valleys of the skyline",
+        "The smallest arena there is, or as small as the effort finds, with a proven bound.",
+        "Moffitt 2023 (search by address); branching on valleys of the skyline is lowtide's own",
         frozenset({"alignment", "fixed", "gaps", "regions"}),
     ),
 )

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from lowtide.planning.offsets.best_fit import MANY, best_fit_in_order
-from lowtide.planning.plans import Packing, arena_packing
+from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA, FREE, Int64Array, PackingProblem, dense_times
 from lowtide.planning.registry import OffsetStrategy
 from lowtide.planning.scale import gaps
@@ -45,10 +45,10 @@ _STARTS: Final = 3
 _MOST_MANNERS: Final = 100
 """The number of manners of filling to try at most."""
 
-_WORK: Final = 40_000_000
+_WORK: Final = 30_000_000
 """The work of filling a problem, in buffers looked at."""
 
-_WORK_EACH: Final = 500
+_WORK_EACH: Final = 400
 """More of it for each buffer."""
 
 
@@ -86,14 +86,12 @@ def _with_empty(problem: PackingProblem, sized: Int64Array, packing: Packing) ->
 
 def _improve(incumbent: Incumbent, effort: Effort) -> None:
     problem = incumbent.problem
-    below = not len(problem.region_bytes) and not problem.has_fixed
     large = len(problem) >= MANY
-    work = _try_manners(incumbent, 0, 1) if below and large else 0
+    work = _try_manners(incumbent, 0, 1) if large else 0
     _try_orders(incumbent)
     if effort == Effort.FAST:
         return
-    if below:
-        _try_manners(incumbent, int(large), _MOST_MANNERS, work)
+    _try_manners(incumbent, int(large), _MOST_MANNERS, work)
     _move_blame(incumbent)
 
 
@@ -113,8 +111,15 @@ def _try_manners(incumbent: Incumbent, first: int, behind: int, work: int = 0) -
         filling = fill(problem, manner, limit, incumbent.check)
         spent, last = spent + filling.work, max(last, filling.work)
         if filling.offsets is not None:
-            incumbent.offer(buffers, arena_packing(problem, filling.offsets))
+            incumbent.offer(buffers, _in_arena(problem, filling.offsets))
     return spent
+
+
+def _in_arena(problem: PackingProblem, offset: Int64Array) -> Packing:
+    """The packing with all buffers in the arena that are not fixed in a region."""
+    region = np.where(problem.fixed_offset == FREE, ARENA, problem.region_of)
+    top = np.where(region == ARENA, offset + problem.nbytes, 0)
+    return Packing(region, offset, int(top.max(initial=0)))
 
 
 def _try_orders(incumbent: Incumbent) -> None:

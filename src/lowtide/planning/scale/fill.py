@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.planning.problem import Int64Array, PackingProblem, live_profile
+from lowtide.planning.problem import ARENA, FREE, Int64Array, PackingProblem
 from lowtide.planning.scale import valleys
 from lowtide.planning.scale.trees import tree_of
 
@@ -75,43 +75,40 @@ class Filling:
 def fill(
     problem: PackingProblem, manner: Manner, limit: int, check: Callable[[], None] | None = None
 ) -> Filling:
-    """Return the offsets of all buffers; it ends as soon as an arena over `limit` is certain.
+    """Return offsets in the arena; it ends as soon as an arena over `limit` is certain.
 
-    Steps have to be numbered from 0, buffers to have bytes, and to be free to lie anywhere in the
-    arena. A buffer is taken as live from its first step to its last. `check` is called now and
-    then: it may raise an exception to end the work.
+    Steps have to be numbered from 0, and buffers to have bytes. Those with a fixed offset keep it,
+    what lies below them stays free, and no other buffer lies in a region. A buffer is taken as live
+    from its first step to its last. `check` is called now and then: it may raise an exception to
+    end the work.
     """
-    first, last = problem.spans()
-    spans = _spans(problem, first, last)
-    profile = live_profile(spans)
+    floor = _floor(problem)
+    free = np.flatnonzero(problem.fixed_offset == FREE)
+    first, last = (column[free] for column in problem.spans())
+    nbytes = problem.nbytes[free]
+    profile = floor + _profile(first, last, nbytes, len(floor))
     clock = _clock(profile, manner)
     order, group = _groups(first, last + 1, clock)
-    ends = tree_of(last[order] + 1)
-    by_first = np.argsort(first[order], kind="stable")
-    rank = np.zeros(len(order), np.int64)
-    rank[by_first] = np.arange(len(order))
-    slack = tree_of(limit - profile)
-    steps = len(profile)
+    first, behind = first[order], last[order] + 1
+    slack, ends = tree_of(limit - profile), tree_of(behind)
     state = np.zeros(valleys.STATE_FIELDS, np.int64)
-    state[valleys.LEFT], state[valleys.STEPS] = len(order), steps
+    state[valleys.LEFT], state[valleys.STEPS] = len(order), len(floor)
     state[valleys.GROUPS], state[valleys.TRIES] = len(group) - 1, manner.tries
     state[valleys.LEAVES], state[valleys.STEP_LEAVES] = len(ends) // 2, len(slack) // 2
     offset = np.zeros(len(order), np.int64)
     columns: tuple[Any, ...] = (
-        first[order],
-        last[order] + 1,
-        problem.nbytes[order],
-        problem.alignment[order],
-        _values(problem.nbytes[order], manner),
+        first,
+        behind,
+        nbytes[order],
+        problem.alignment[free[order]],
+        _values(nbytes[order], manner),
         group,
         clock,
         ends,
-        rank,
-        np.searchsorted(first[order][by_first], np.arange(len(profile) + 1)),
-        tree_of(last[order][by_first] + 1),
+        *_by_first(first, behind, len(floor)),
         slack,
         np.zeros_like(slack),
-        *_flat(steps, state),
+        *_skyline(floor, state),
         offset,
     )
     result = valleys.MORE
@@ -122,22 +119,37 @@ def fill(
     work = int(state[valleys.WORK])
     if result == valleys.TOO_HIGH:
         return Filling(None, work)
-    offsets = np.zeros(len(order), np.int64)
-    offsets[order] = offset
+    offsets = problem.fixed_offset.copy()
+    offsets[free[order]] = offset
     return Filling(offsets, work)
 
 
-def _spans(problem: PackingProblem, first: Int64Array, last: Int64Array) -> PackingProblem:
-    return PackingProblem(
-        problem.nbytes,
-        problem.alignment,
-        np.arange(len(problem)),
-        first,
-        last,
-        problem.fixed_offset,
-        problem.region_of,
-        problem.region_bytes,
-    )
+def _floor(problem: PackingProblem) -> Int64Array:
+    """The address behind all fixed buffers that lie in the arena at each step.
+
+    Rows are two windows of a power of two each; from the widest down, a window is halved.
+    """
+    tops = np.where(problem.region_of == ARENA, problem.fixed_offset + problem.nbytes, 0)
+    rows = np.flatnonzero((problem.fixed_offset != FREE)[problem.item])
+    first, last, top = problem.first[rows], problem.last[rows], tops[problem.item[rows]]
+    level = np.frexp((last - first + 1).astype(np.float64))[1] - 1
+    steps = int(problem.last.max(initial=-1)) + 1
+    floor = np.zeros(steps, np.int64)
+    for exponent in range(int(level.max(initial=-1)), -1, -1):
+        chosen, width = level == exponent, 1 << exponent
+        np.maximum.at(floor, first[chosen], top[chosen])
+        np.maximum.at(floor, last[chosen] + 1 - width, top[chosen])
+        half = width >> 1
+        if half:
+            floor[half:] = np.maximum(floor[half:], floor[:-half])
+    return floor
+
+
+def _profile(first: Int64Array, last: Int64Array, nbytes: Int64Array, steps: int) -> Int64Array:
+    change = np.zeros(steps + 1, np.int64)
+    np.add.at(change, first, nbytes)
+    np.subtract.at(change, last + 1, nbytes)
+    return np.cumsum(change)[:steps]
 
 
 def _clock(profile: Int64Array, manner: Manner) -> Int64Array:
@@ -168,10 +180,25 @@ def _values(nbytes: Int64Array, manner: Manner) -> npt.NDArray[np.float64]:
     return values
 
 
-def _flat(steps: int, state: Int64Array) -> tuple[Int64Array, ...]:
-    """A skyline of one segment, which waits to be filled: height, neighbours, heap, place in it."""
-    height = np.zeros(steps, np.int64)
+def _by_first(
+    first: Int64Array, behind: Int64Array, steps: int
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """The place of each buffer by first step, how many begin before each step, a tree of ends."""
+    order = np.argsort(first, kind="stable")
+    rank = np.zeros(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank, np.searchsorted(first[order], np.arange(steps + 1)), tree_of(behind[order])
+
+
+def _skyline(floor: Int64Array, state: Int64Array) -> tuple[Int64Array, ...]:
+    """The segments of a floor, which wait to be filled: height, neighbours, heap, place in it."""
+    steps = len(floor)
+    begins = np.flatnonzero(np.diff(floor, prepend=-1))
     after, before = np.full(steps, valleys.NONE), np.full(steps, valleys.NONE)
+    after[begins] = np.append(begins[1:], steps)
+    before[begins[1:]] = begins[:-1]
     heap, where = np.zeros(steps, np.int64), np.full(steps, valleys.NONE)
-    after[0], where[0], state[valleys.WAITING] = steps, 0, 1
-    return height, after, before, heap, where
+    lowest = begins[np.argsort(floor[begins], kind="stable")]
+    heap[: len(lowest)], where[lowest] = lowest, np.arange(len(lowest))
+    state[valleys.WAITING] = len(lowest)
+    return floor.copy(), after, before, heap, where

@@ -13,7 +13,7 @@ from lowtide.planning.problem import ARENA, FREE, Int64Array, PackingProblem, ma
 from lowtide.planning.scale.parts import parts_of
 from lowtide.planning.search import SearchOptions, StopReason
 
-UNKNOWN: Final = 2**61
+UNKNOWN: Final = 2**62
 """The height of a part that has no packing yet."""
 
 
