@@ -313,7 +313,6 @@ def test_opt_turns_protobuf_into_text(lowtide, tmp_path):
     assert lowtide.out == to_text(module, COMPLETE)
 
 
-
 def test_opt_verify_fails_with_status_4(lowtide, small, monkeypatch):
     monkeypatch.setattr("lowtide.ir.printer.to_text", lambda module, options: "HloModule broken")
     assert lowtide("opt", small, "--verify") == 4

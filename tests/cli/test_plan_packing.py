@@ -14,7 +14,7 @@ import pytest
 from tests.support import EXAMPLES, SHARED, needs_shared
 
 from lowtide.client.packing import MOST_EXACT
-from lowtide.planning import OffsetStrategy, StopReason, offset_strategies
+from lowtide.planning import OffsetStrategy, StopReason, offset_strategies, packing_problem
 from lowtide.planning.plans import arena_packing
 
 EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
@@ -278,6 +278,7 @@ def test_compare(lowtide, example, monkeypatch):
     document = json.loads(lowtide.out)
     rows = {f"{x['kind']}:{x['name']}": x for x in document["strategies"]}
     assert rows["offsets:slow"]["fault"] == "no plan in 0.5 s"
+    assert "another run may give another plan" in document["caveats"][0]
     assert rows["objects:naive"]["bytes"] == 20
     assert rows["objects:naive"]["simplified"] == ["in order of first step"]
     assert rows["offsets:exact"]["ratio"] == 1.0
@@ -332,8 +333,30 @@ def test_bad_input_is_one_error_and_leaves_no_file(lowtide, tmp_path):
 
 def test_names_that_a_terminal_takes_for_commands(lowtide, tmp_path):
     problem = written(tmp_path / "p.csv", "id,lower,upper,size\n\x1b[2J,0,4,8\n")
-    assert lowtide("plan", problem) == 0
-    assert "\x1b" not in lowtide.out
+    assert lowtide("plan", problem, "--capacity", 4) == 2
+    assert "\x1b" not in lowtide.out + lowtide.err
+    assert "are live at step 0 (?[2J)" in lowtide.err
+
+
+def test_strategies_that_place_not_all(lowtide, example, monkeypatch):
+    with_strategies(monkeypatch, short=lambda *_: arena_packing(packing_problem([]), []))
+    assert lowtide("plan", example, "--strategy", "short") == 1
+    assert lowtide.err == "error: short has placed 0 of 5 buffers\n"
+
+
+def test_alignments_without_a_common_multiple(lowtide, tmp_path):
+    rows = "a,0,3,5,2147483647\nb,0,3,7,2147483649\n"
+    problem = written(tmp_path / "p.csv", f"id,lower,upper,size,alignment\n{rows}")
+    assert lowtide("plan", problem, "--strategy", "objects:naive") == 1
+    assert "takes no alignments whose common multiple is 4,611,686,018,427,387,903" in lowtide.err
+    assert lowtide("plan", problem, "--strategy", "offsets:first_fit") == 0
+
+
+def test_a_plan_of_very_many_bytes_can_be_verified(lowtide, tmp_path):
+    rows = f"a,0,3,{2**62 - 99}\nb,0,3,7\n"
+    problem = written(tmp_path / "p.csv", f"id,lower,upper,size\n{rows}")
+    assert lowtide("plan", problem, "-o", tmp_path / "q.csv") == 0
+    assert lowtide("verify", tmp_path / "q.csv") == 0
 
 
 # -- pictures, and modules ---------------------------------------------------------------------
@@ -345,6 +368,16 @@ def test_pictures(lowtide, example, tmp_path):
     titles = [x.text for x in ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}title")]
     assert [x.splitlines()[0] for x in titles[1:]] == ["b1", "b2", "b3", "b4", "b5"]
     assert "b5" in html.read_text()
+
+
+def test_a_deadline_is_a_caveat_of_a_plan(lowtide):
+    module = EXAMPLES / "lstm.hlo.xz"
+    caveats = []
+    for options in ([], ["--deadline", 9]):
+        assert lowtide("plan", module, "--packing", "exact", "--json", *options) == 0
+        caveats.append(json.loads(lowtide.out)["caveats"])
+    added = "the packing had a deadline: another run may give another plan"
+    assert caveats[1] == [*caveats[0], added]
 
 
 def test_pictures_of_a_module(lowtide, tmp_path):
@@ -380,3 +413,9 @@ def test_the_hard_instances(lowtide, tmp_path):
     path = SHARED / "minimalloc" / "A.1048576.csv"
     assert lowtide("plan", path, "--capacity", "1MiB", "-o", solution) == 0
     assert lowtide("verify", solution, "--capacity", 1 << 20) == 0
+
+
+def test_limits_of_a_search_that_a_module_does_not_have_are_refused(lowtide, small):
+    assert lowtide("plan", small, "--deadline", 1) == 1
+    assert "--effort and --deadline limit --packing NAME" in lowtide.err
+    assert lowtide("plan", small, "--deadline", 1, "--packing", "exact") == 0

@@ -149,7 +149,7 @@ def test_numbers_beyond_all_measure(lowtide, tmp_path, plan_file) -> None:
     packing = tmp_path / "x.csv"
     packing.write_text(f"id,lower,upper,size,offset\na,0,3,5,{'9' * 5000}\n")
     assert lowtide("verify", packing) == 1
-    assert f"{packing}: 2:9: expected at most 18 digits" in lowtide.err
+    assert f"{packing}: 2:9: expected at most 19 digits" in lowtide.err
     document = json.loads(plan_file.read_text())
     for number in (10**30, 1 << 63):
         document["allocations"][-1]["bytes"] = number

@@ -85,6 +85,7 @@ def test_alignment():
         (f"{HEADER},gaps\na,1,5,3,2-3@0:1\n", "2:9", "keeps a part of the buffer"),
         (f"{HEADER},offset\na,1,3,3,x\n", "2:9", "column 'offset': expected a number from 0"),
         (f"{HEADER},alignment,offset\na,1,3,3,2,5\n", "2:11", "5 is no multiple of"),
+        (f"{HEADER},offset\na,1,3,3,{2**62 - 1}\n", "2:9", "memory ends at 2^62 bytes or more"),
         (
             f"{HEADER},offset\nq,1,9,4,4\na,1,5,3,0\nb,4,9,3,2\n",
             "4:9",

@@ -24,7 +24,7 @@ from lowtide.planning.assign import place as packed_by
 from lowtide.planning.offsets.portfolio import portfolio
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA, FREE, PackingProblem, max_live
-from lowtide.planning.search import Effort, SearchOptions
+from lowtide.planning.search import Effort, SearchOptions, StopReason
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -88,6 +88,8 @@ def pack_buffers(
         front = _at_the_front(ranges, chosen, outputs[chosen], problem)
         if packing is None:
             packed = _smallest(problem, front, thorough=thorough)
+            if packed.stopped is StopReason.INTERRUPT:
+                raise KeyboardInterrupt
         else:
             packed = packed_by(problem, packing, search).packing
         here = regions[np.isin(regions, chosen)]

@@ -26,8 +26,8 @@ _SPELLINGS: Final = {
     "start": "lower",
     "end": "upper",
 }
-_DIGITS: Final = 18
-"""No memory and no program is larger than what so many digits say."""
+_DIGITS: Final = 19
+"""No memory and no program is larger than 2^63, a number of so many digits."""
 
 _GAP: Final = re.compile(rf"([0-9]{{1,{_DIGITS}}})-([0-9]{{1,{_DIGITS}}})")
 

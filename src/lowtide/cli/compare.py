@@ -70,6 +70,7 @@ def _rows(named: NamedProblem, request: PackingRequest) -> tuple[list[Comparison
 
 
 def _document(named: NamedProblem, rows: Sequence[Comparison], bound: int) -> dict[str, object]:
+    from lowtide.cli.packing_text import BY_THE_CLOCK
     from lowtide.planning import max_live
 
     return {
@@ -78,7 +79,7 @@ def _document(named: NamedProblem, rows: Sequence[Comparison], bound: int) -> di
         "buffers": len(named.problem),
         "live_bytes": max_live(named.problem),
         "lower_bound": bound,
-        "caveats": list(named.notes),
+        "caveats": [*named.notes, *([BY_THE_CLOCK] if _by_the_clock(rows) else [])],
         "strategies": [
             {
                 "kind": x.kind,
@@ -151,7 +152,11 @@ def _limits(rows: Sequence[Comparison], request: PackingRequest) -> list[str]:
     """What ended some strategies early."""
     from lowtide.client.packing_compare import SECONDS_EACH
 
-    if not any(x.stopped.value == "deadline" or x.fault.startswith("no plan in") for x in rows):
+    if not _by_the_clock(rows):
         return []
     seconds = SECONDS_EACH if request.deadline is None else request.deadline
     return [f"Each strategy had {seconds:g} s; --deadline gives it another time."]
+
+
+def _by_the_clock(rows: Sequence[Comparison]) -> bool:
+    return any(x.stopped.value == "deadline" or x.fault.startswith("no plan in") for x in rows)

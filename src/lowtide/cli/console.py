@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO, Final, TextIO
 
 from lowtide.cli.exit_codes import ClosedPipeError
 from lowtide.options import display_for
@@ -32,13 +32,21 @@ def json_text(value: Mapping[str, object]) -> str:
 
 def note(text: str) -> None:
     """Tell the user something besides the result."""
-    _print(text, sys.stderr)
+    _print(_without_control(text), sys.stderr)
 
 
 def report_error(text: str) -> None:
     """Write an error to stderr, whose first line begins with `error: `."""
     paint = Paint(color=display_for(sys.stderr).color)
-    _print(f"{paint('bad', 'error:')} {text}", sys.stderr)
+    _print(f"{paint('bad', 'error:')} {_without_control(text)}", sys.stderr)
+
+
+def _without_control(text: str) -> str:
+    """Return text whose names, which come from files, cannot command a terminal."""
+    return text.translate(_SHOWN_AS)
+
+
+_SHOWN_AS: Final = {code: "?" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 
 
 def _print(text: str, stream: TextIO) -> None:

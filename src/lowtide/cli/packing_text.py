@@ -17,6 +17,9 @@ _STOPPED: Final = {
 }
 
 
+BY_THE_CLOCK: Final = "a deadline ended the search: another run may give another plan"
+
+
 def packing_document(
     named: NamedProblem, solved: SolvedPacking, capacity: int | None
 ) -> dict[str, object]:
@@ -37,7 +40,7 @@ def packing_document(
         "feasible": _feasible(solved, capacity),
         "attempts": [{"strategy": x.strategy, "height": x.height} for x in solved.attempts],
         "simplified": list(solved.changes),
-        "caveats": [*named.notes, *([solved.remark] if solved.remark else [])],
+        "caveats": _caveats(named, solved),
         "offsets": list(solved.assignment.offsets),
     }
     if len(named.problem.region_bytes):
@@ -47,6 +50,15 @@ def packing_document(
         document["object_sizes"] = list(solved.objects.object_sizes)
     document["seconds"] = {x.strategy: x.seconds for x in solved.attempts}
     return document
+
+
+def _caveats(named: NamedProblem, solved: SolvedPacking) -> list[str]:
+    found = [*named.notes]
+    if solved.remark:
+        found.append(solved.remark)
+    if solved.stopped is StopReason.DEADLINE:
+        found.append(BY_THE_CLOCK)
+    return found
 
 
 def _feasible(solved: SolvedPacking, capacity: int | None) -> bool | None:

@@ -130,6 +130,10 @@ def _plan_module(file: str, request: PackingRequest, assigner: str, packing: str
     if request.strategy is None and not request.compare:
         if request.capacity is not None:
             raise UsageError("--capacity is for packings; with a module, for --strategy only")
+        if packing is None and (request.effort != "default" or request.deadline is not None):
+            raise UsageError(
+                "--effort and --deadline limit --packing NAME, --strategy or --compare"
+            )
         plan_module(load(file).module, assigner, packing, request)
         return
     if assigner != "arena" or packing is not None:

@@ -35,13 +35,15 @@ def plan_module(
         else:
             planned = plan_with(module, assigner, packing, request.search())
             _check(planned)
+    deadline = None if packing is None else request.deadline
     least = planned.report.least_arena_bytes
     write_pictures(request, lambda: plan_picture(module.name, planned.assignment, least))
     output = request.output
     if output is not None:
-        console.write_file(output, lambda stream: stream.write(_file(planned, output)))
+        content = _file(planned, output, deadline)
+        console.write_file(output, lambda stream: stream.write(content))
     if request.json:
-        console.write_json(_document(planned))
+        console.write_json(_document(planned, deadline))
         return
     display = display_for(sys.stdout)
     console.write("\n".join(_screen(planned, request.limit, display.width, color=display.color)))
@@ -60,16 +62,19 @@ def _check(planned: AssignedPlan) -> None:
 # -- files -------------------------------------------------------------------------------------
 
 
-def _document(planned: AssignedPlan) -> dict[str, object]:
+def _document(planned: AssignedPlan, deadline: float | None) -> dict[str, object]:
     from lowtide.report.plan_document import plan_document
 
     document = {**planned.report.to_json(), **plan_document(planned.assignment)}
+    if deadline is not None:
+        by_the_clock = "the packing had a deadline: another run may give another plan"
+        document["caveats"] = [*planned.report.caveats, by_the_clock]
     document["budget"] = None
     document["assigner"] = planned.assigner
     return document
 
 
-def _file(planned: AssignedPlan, path: Path) -> bytes:
+def _file(planned: AssignedPlan, path: Path, deadline: float | None) -> bytes:
     """Return what a file of that name holds."""
     suffix = path.suffix.lower()
     if suffix == ".pb":
@@ -83,7 +88,7 @@ def _file(planned: AssignedPlan, path: Path) -> bytes:
     from lowtide.cli.console import json_text
     from lowtide.report.plan_document import self_contained
 
-    document = self_contained(_document(planned), planned.module)
+    document = self_contained(_document(planned, deadline), planned.module)
     return f"{json_text(document)}\n".encode()
 
 

@@ -23,7 +23,7 @@ from lowtide.planning import (
     place,
 )
 from lowtide.planning.plans import DualBound
-from lowtide.planning.problem import Int64Array, dense_times
+from lowtide.planning.problem import MOST_BYTES, Int64Array, dense_times
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -42,7 +42,8 @@ class Simplified:
 def simplify(problem: PackingProblem, takes: frozenset[str]) -> Simplified:
     """Return a problem that has no more than `takes`, whose plans are plans of this one.
 
-    Raises ValueError for fixed offsets where those are not taken.
+    Raises ValueError for what is not taken and cannot be taken out: fixed offsets, and alignments
+    to a common multiple of which sizes cannot be rounded up.
     """
     kept = np.arange(len(problem), dtype=np.int64)
     unit, changes = 1, []
@@ -57,6 +58,8 @@ def simplify(problem: PackingProblem, takes: frozenset[str]) -> Simplified:
         changes.append("gaps filled")
     if "alignment" not in takes and (problem.alignment != 1).any():
         unit = lcm(*np.unique(problem.alignment).tolist())
+        if sum([-(-size // unit) for size in problem.nbytes.tolist()]) * unit >= MOST_BYTES:
+            raise ValueError(f"takes no alignments whose common multiple is {unit:,}")
         problem = _in_units(problem, unit)
         changes.append(f"sizes rounded up to {unit:,}")
     return Simplified(problem, kept, unit, tuple(changes))
@@ -106,7 +109,7 @@ def place_simplified(
 ) -> tuple[OffsetsAssignment, tuple[str, ...]]:
     """Return a plan, and what of the problem was taken out for it.
 
-    Raises ValueError for an unknown strategy, and for fixed offsets that it does not take.
+    Raises ValueError for an unknown strategy, and for what it does not take.
     """
     try:
         simple = simplify(problem, offset_strategy(strategy).takes)
@@ -145,7 +148,7 @@ def objects_end_to_end(
     """Return shared objects laid end to end in an arena, the objects, and what was taken out.
 
     Strategies that need them so get the buffers in order of their first step. Raises ValueError
-    for fixed offsets.
+    for what they do not take, such as fixed offsets.
     """
     try:
         simple = simplify(problem, frozenset())

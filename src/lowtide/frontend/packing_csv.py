@@ -286,9 +286,13 @@ class _Reader:
     # -- what is fixed ---------------------------------------------------------------------------
 
     def _check_fixed(self) -> None:
-        """Raise InputError where two buffers have to lie over one another."""
-        if len(self.fixed) < 2:
+        """Raise InputError where buffers have to lie over one another, or too high up."""
+        if not self.fixed:
             return
+        highest = max(self.fixed, key=lambda buffer: self.fixed[buffer] + self.nbytes[buffer])
+        if self.fixed[highest] + self.nbytes[highest] + self.total >= _LIMIT:
+            message = "with all other buffers above it, memory ends at 2^62 bytes or more"
+            raise self._fault(highest + 1, self._fixed_column() or "", message)
         rows = [
             (first, last, self.fixed[buffer], self.fixed[buffer] + self.nbytes[buffer], buffer)
             for buffer, first, last in zip(self.item, self.first, self.last, strict=True)
@@ -297,13 +301,11 @@ class _Reader:
         found = first_overlap(rows)
         if found is None:
             return
-        name = self._fixed_column()
-        assert name is not None
         one, other = sorted(found)
         ids = list(self.seen)
         raise self._fault(
             other + 1,
-            name,
+            self._fixed_column() or "",
             f"{ids[other]} has to lie over {ids[one]} of line {self.numbers[one + 1]}, which is "
             "live at the same time",
         )

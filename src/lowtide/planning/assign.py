@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 from lowtide.planning.objects.task_profile import nbytes_of
 from lowtide.planning.plans import ObjectsAssignment, OffsetsAssignment
 from lowtide.planning.problem import (
     ARENA,
     MOST_BYTES,
+    MOST_TASKS,
     PackingProblem,
     TensorUsageRecord,
     max_live,
     packing_problem,
+    record_of,
 )
 from lowtide.planning.registry import (
     ObjectOptions,
@@ -44,7 +45,7 @@ def assign_objects(
     known = object_strategies()
     if strategy not in known:
         raise nearest(strategy, list(known), "strategy for objects")
-    records = [_record(record) for record in records]
+    records = [record_of(number, record) for number, record in enumerate(records)]
     chosen = known[strategy]
     dimensions = {_dimensions(number, record) for number, record in enumerate(records)}
     if len(dimensions) > 1:
@@ -65,20 +66,14 @@ def assign_objects(
     return replace(shared, records=tuple(records), reallocation_graph=reallocation_graph)
 
 
-def _record(record: Sequence[Any]) -> TensorUsageRecord:
-    """A record of a plain (size, first task, last task), in which extents may be a list."""
-    size, first_task, last_task = record
-    return TensorUsageRecord(tuple(size) if isinstance(size, list) else size, first_task, last_task)
-
-
 def _dimensions(number: int, record: TensorUsageRecord) -> int:
     extents = record.size if isinstance(record.size, tuple) else (record.size,)
     if min(extents, default=-1) < 0:
         raise ValueError(f"record {number}: size {record.size} is negative or empty")
-    if not 0 <= record.first_task <= record.last_task:
+    if not 0 <= record.first_task <= record.last_task < MOST_TASKS:
         raise ValueError(
             f"record {number}: tasks {record.first_task} to {record.last_task} are no stretch of "
-            "time from 0 on"
+            "time from 0 to 2^62"
         )
     return len(extents)
 
@@ -107,8 +102,7 @@ def assign_offsets(
     in which a tensor is not live. Raises ValueError for an unknown strategy, malformed records, and
     what the strategy does not take.
     """
-    rows = [_record(record) for record in records]
-    problem = packing_problem(rows, alignment, fixed=fixed, gaps=gaps)
+    problem = packing_problem(records, alignment, fixed=fixed, gaps=gaps)
     return place(problem, strategy, search)
 
 
@@ -122,6 +116,8 @@ def place(
         able = [x.name for x in offset_strategies().values() if _needs(problem) <= x.takes]
         raise ValueError(f"{strategy} takes no {', '.join(missing)}; {', '.join(able)} do")
     packing = chosen.place(problem, search or SearchOptions())
+    if not len(packing.offset) == len(packing.region) == len(problem):
+        raise ValueError(f"{strategy} has placed {len(packing.offset)} of {len(problem)} buffers")
     bound = max(packing.bound, max_live(problem))
     return OffsetsAssignment(
         problem, packing, tuple(packing.offset.tolist()), packing.arena_bytes, bound

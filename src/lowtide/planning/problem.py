@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from operator import index
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,9 @@ FREE: Final = -1
 
 MOST_BYTES: Final = 2**62
 """All buffers together have to be smaller, so that sums of offsets and sizes fit 64 bits."""
+
+MOST_TASKS: Final = 2**62
+"""Numbers of tasks have to be smaller."""
 
 
 class TensorUsageRecord(NamedTuple):
@@ -95,36 +100,59 @@ def packing_problem(
 
     `fixed` are offsets by the number of the record; `gaps` are stretches of tasks, both ends
     included, in which a tensor is not live. Raises ValueError where a tensor ends before it begins,
-    has a negative size or more than one extent, where sizes add up to `MOST_BYTES` or more, where
-    an alignment is not positive, a fixed offset is negative or not aligned, or a gap is not inside
-    of its tensor.
+    has a negative size or more than one extent, where an alignment is not positive, a fixed offset
+    is negative, not aligned, or has two tensors lie over one another, a gap is not inside of its
+    tensor, or all tensors may end at `MOST_BYTES` or above when laid end to end.
     """
-    for number, record in enumerate(records):
+    rows = [record_of(number, record) for number, record in enumerate(records)]
+    for number, record in enumerate(rows):
         _check_record(number, record)
-    nbytes = np.array([record.size for record in records], np.int64).reshape(len(records))
-    if sum(nbytes.tolist()) >= MOST_BYTES:
-        raise ValueError(f"all tensors together have to be smaller than {MOST_BYTES:,} bytes")
-    aligned = np.full(len(records), alignment) if isinstance(alignment, int) else alignment
-    alignments = np.array(aligned, np.int64)
-    if len(alignments) != len(records) or (alignments <= 0).any():
-        raise ValueError("expected an alignment above 0, one for all records or one for each")
-    rows = list(_rows(records, gaps or {}))
-    item, first, last = np.array(rows, np.int64).reshape(-1, 3).T.copy()
-    offsets = np.full(len(records), FREE, np.int64)
-    for number, offset in (fixed or {}).items():
-        if offset < 0 or offset % int(alignments[number]):
-            raise ValueError(
-                f"record {number}: the fixed offset {offset} is negative or no multiple of the "
-                f"alignment {alignments[number]}"
-            )
-        offsets[number] = offset
-    in_arena = np.full(len(records), ARENA, np.int64)
-    none = np.zeros(0, np.int64)
-    return PackingProblem(nbytes, alignments, item, first, last, offsets, in_arena, none)
+    for number in [*(fixed or {}), *(gaps or {})]:
+        if not 0 <= number < len(rows):
+            raise ValueError(f"fixed or with gaps is record {number}, of {len(rows)} from 0 on")
+    nbytes = [record.size for record in rows if isinstance(record.size, int)]
+    alignments = _alignments(alignment, len(rows))
+    offsets = _fixed_offsets(fixed or {}, alignments)
+    ends = [offset + size for offset, size in zip(offsets, nbytes, strict=True) if offset != FREE]
+    padding = sum(alignments) - len(alignments)
+    if sum(nbytes) + padding + max(ends, default=0) >= MOST_BYTES:
+        raise ValueError(
+            f"all tensors together have to be smaller than {MOST_BYTES:,} bytes, each rounded up "
+            "to its alignment, and above those that are fixed"
+        )
+    item, first, last = np.array([*_rows(rows, gaps or {})], np.int64).reshape(-1, 3).T.copy()
+    problem = PackingProblem(
+        np.array(nbytes, np.int64),
+        np.array(alignments, np.int64),
+        item,
+        first,
+        last,
+        np.array(offsets, np.int64),
+        np.full(len(rows), ARENA, np.int64),
+        np.zeros(0, np.int64),
+    )
+    _check_fixed(problem)
+    return problem
+
+
+def record_of(number: int, record: Sequence[Any]) -> TensorUsageRecord:
+    """Return a plain (size, first task, last task) as a record; extents may be a list.
+
+    Raises ValueError, with the number of the record, for what is no whole number.
+    """
+    try:
+        size, first, last = record
+        extents = tuple(map(index, size)) if isinstance(size, list | tuple) else index(size)
+        return TensorUsageRecord(extents, index(first), index(last))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"record {number}: expected size, first task and last task in whole numbers, found "
+            f"{record!r}"
+        ) from None
 
 
 def _check_record(number: int, record: TensorUsageRecord) -> None:
-    if not isinstance(record.size, int):
+    if isinstance(record.size, tuple):
         raise ValueError(f"record {number}: size {record.size} has several extents: not in bytes")
     if not 0 <= record.size < MOST_BYTES:
         raise ValueError(f"record {number}: size {record.size:,} is not in 0 to {MOST_BYTES - 1:,}")
@@ -133,6 +161,59 @@ def _check_record(number: int, record: TensorUsageRecord) -> None:
             f"record {number}: its last task, {record.last_task}, is before its first, "
             f"{record.first_task}"
         )
+    if not -MOST_TASKS < record.first_task <= record.last_task < MOST_TASKS:
+        raise ValueError(f"record {number}: a task is not within 2^62 of 0")
+
+
+def _alignments(alignment: int | Sequence[int], count: int) -> list[int]:
+    each = alignment if isinstance(alignment, Sequence | np.ndarray) else [alignment] * count
+    try:
+        found = [index(x) for x in each]
+    except TypeError:
+        raise ValueError(f"expected whole numbers as alignment, found {alignment!r}") from None
+    if len(found) != count or min(found, default=1) <= 0:
+        raise ValueError("expected an alignment above 0, one for all records or one for each")
+    return found
+
+
+def _fixed_offsets(fixed: Mapping[int, int], alignments: Sequence[int]) -> list[int]:
+    offsets = [FREE] * len(alignments)
+    for number, offset in fixed.items():
+        if offset < 0 or offset % alignments[number]:
+            raise ValueError(
+                f"record {number}: the fixed offset {offset} is negative or no multiple of the "
+                f"alignment {alignments[number]}"
+            )
+        offsets[number] = index(offset)
+    return offsets
+
+
+def _check_fixed(problem: PackingProblem) -> None:
+    """Raise ValueError where two tensors have to lie over one another.
+
+    Of what is live, only the neighbours by offset can be in the way of what begins.
+    """
+    rows = np.flatnonzero(
+        (problem.fixed_offset[problem.item] != FREE) & (problem.nbytes[problem.item] > 0)
+    )
+    live: list[tuple[int, int, int, int]] = []
+    for row in rows[np.argsort(problem.first[rows], kind="stable")].tolist():
+        item, first = int(problem.item[row]), int(problem.first[row])
+        offset = int(problem.fixed_offset[item])
+        end = offset + int(problem.nbytes[item])
+        at = bisect_left(live, (offset,))
+        while at and live[at - 1][2] < first:
+            at -= 1
+            del live[at]
+        while at < len(live) and live[at][2] < first:
+            del live[at]
+        near = [x[3] for x in live[max(at - 1, 0) : at + 1] if x[0] < end and offset < x[1]]
+        if near:
+            one, other = sorted([near[0], item])
+            raise ValueError(
+                f"records {one} and {other} have to lie over one another at task {first}"
+            )
+        live.insert(at, (offset, end, int(problem.last[row]), item))
 
 
 def _rows(

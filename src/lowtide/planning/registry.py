@@ -2,17 +2,18 @@
 
 A package adds strategies by naming them in its metadata: the group `lowtide.offsets` or
 `lowtide.objects`, the name of the strategy, and the `OffsetStrategy` or `ObjectStrategy` object.
+One that cannot be loaded, or has a name that is taken, raises ValueError once it is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Final, TypeVar
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, NoReturn, TypeVar
 
 from lowtide.planning.plans import ObjectsAssignment, Packing
 from lowtide.planning.problem import PackingProblem, TensorUsageRecord
@@ -91,6 +92,16 @@ _OBJECTS: Final = (
 
 Strategy = TypeVar("Strategy", OffsetStrategy, ObjectStrategy)
 
+_ALL_FEATURES: Final[Mapping[type, Mapping[str, object]]] = {
+    OffsetStrategy: {"takes": frozenset({"alignment", "fixed", "gaps", "regions"})},
+    ObjectStrategy: {
+        "dimensions": frozenset({1, 2, 3, 4}),
+        "any_order": True,
+        "reallocation": True,
+    },
+}
+"""What a strategy takes that takes all: nothing is wrong with what one asks of it."""
+
 
 @cache
 def offset_strategies() -> Mapping[str, OffsetStrategy]:
@@ -110,13 +121,32 @@ def _collect(kind: str, files: Sequence[str], of: type[Strategy]) -> Mapping[str
         for strategy in import_module(f"lowtide.planning.{kind}.{file}").STRATEGIES:
             found[strategy.name] = strategy
     for point in sorted(entry_points(group=f"lowtide.{kind}")):
-        strategy = point.load()
-        if not isinstance(strategy, of):
-            raise TypeError(f"entry point {point.name} of lowtide.{kind} is no {of.__name__}")
-        if point.name in found:
-            raise ValueError(f"entry point {point.name} of lowtide.{kind} has a name that is taken")
-        found[point.name] = strategy
+        name = point.name
+        if name in found:
+            package = point.dist.name if point.dist is not None else point.value
+            name = f"{name} of {package}"
+        found[name] = replace(_loaded(point, of, name != point.name), name=name)
     return found
+
+
+def _loaded(point: EntryPoint, of: type[Strategy], taken: bool) -> Strategy:
+    """The strategy of another package, or one that says why there is none as soon as it is used."""
+    try:
+        if taken:
+            raise ValueError(f"there is a strategy {point.name} already")
+        strategy = point.load()
+        if isinstance(strategy, of):
+            return strategy
+        reason = f"{point.value} is no {of.__name__}"
+    except Exception as error:  # whatever importing a package may raise
+        reason = f"{type(error).__name__}: {error}"
+    reason = f"entry point {point.name} of {point.group} cannot be used: {reason}"
+
+    def refuse(*_: object) -> NoReturn:
+        raise ValueError(reason)
+
+    features: Any = _ALL_FEATURES[of]
+    return of(point.name, refuse, reason, point.value, **features)
 
 
 def nearest(name: str, known: Sequence[str], what: str) -> ValueError:

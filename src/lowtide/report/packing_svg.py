@@ -69,18 +69,18 @@ def packing_svg(picture: PackingPicture) -> str:
 class _Drawing:
     def __init__(self, picture: PackingPicture) -> None:
         self.picture = picture
+        self.start, self.stop = picture.start, picture.stop
         self.unit: Unit = unit_for(picture.height)
         self.top = max(picture.height, picture.bound, 1)
 
     def x(self, step: int) -> float:
-        start, stop = self.picture.start, self.picture.stop
-        return _LEFT + (_RIGHT - _LEFT) * (step - start) / (stop - start)
+        return _LEFT + (_RIGHT - _LEFT) * (step - self.start) / (self.stop - self.start)
 
     def y(self, nbytes: int) -> float:
         return _BOTTOM - (_BOTTOM - _TOP) * nbytes / self.top
 
     def axes(self) -> Iterator[str]:
-        for step in ticks(self.picture.start, self.picture.stop, 12):
+        for step in ticks(self.start, self.stop, 12):
             x = _number(self.x(step))
             yield f'<line class="a" x1="{x}" y1="{_TOP}" x2="{x}" y2="{_LIVE_BOTTOM}"/>'
             yield f'<text class="m" x="{x}" y="{_LIVE_BOTTOM + 16}">{step:,}</text>'

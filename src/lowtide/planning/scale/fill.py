@@ -92,9 +92,8 @@ def fill(
     first, behind = first[order], last[order] + 1
     slack, ends = tree_of(limit - profile), tree_of(behind)
     state = np.zeros(valleys.STATE_FIELDS, np.int64)
-    state[valleys.LEFT], state[valleys.STEPS] = len(order), len(floor)
-    state[valleys.GROUPS], state[valleys.TRIES] = len(group) - 1, manner.tries
-    state[valleys.LEAVES], state[valleys.STEP_LEAVES] = len(ends) // 2, len(slack) // 2
+    state[_SIZES] = len(order), len(floor), len(group) - 1, len(ends) // 2, len(slack) // 2
+    state[valleys.TRIES] = manner.tries
     offset = np.zeros(len(order), np.int64)
     columns: tuple[Any, ...] = (
         first,
@@ -111,17 +110,30 @@ def fill(
         *_skyline(floor, state),
         offset,
     )
-    result = valleys.MORE
-    while result == valleys.MORE:
-        if check is not None:
-            check()
-        result = valleys.fill(BLOCK, state, manner.reach, *columns)
-    work = int(state[valleys.WORK])
-    if result == valleys.TOO_HIGH:
-        return Filling(None, work)
+    result = _fill(state, manner.reach, columns, check)
     offsets = problem.fixed_offset.copy()
     offsets[free[order]] = offset
-    return Filling(offsets, work)
+    return Filling(offsets if result == valleys.FILLED else None, int(state[valleys.WORK]))
+
+
+_SIZES: Final = [
+    valleys.LEFT,
+    valleys.STEPS,
+    valleys.GROUPS,
+    valleys.LEAVES,
+    valleys.STEP_LEAVES,
+]
+
+
+def _fill(
+    state: Int64Array, reach: float, columns: tuple[Any, ...], check: Callable[[], None] | None
+) -> int:
+    while True:
+        if check is not None:
+            check()
+        result = valleys.fill(BLOCK, state, reach, *columns)
+        if result != valleys.MORE:
+            return result
 
 
 def _floor(problem: PackingProblem) -> Int64Array:
