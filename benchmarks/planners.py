@@ -139,8 +139,8 @@ def main() -> None:
         "",
         f"Made by `python benchmarks/planners.py --deadline {arguments.deadline:g} --write "
         "docs/planners.md`. A figure is size over the best proven bound, with wall seconds in "
-        "brackets; `*` marks a problem that was simplified for the strategy (gaps filled, arguments left out). The "
-        "number of buffers stands in brackets behind each problem.",
+        "brackets; `*` marks a problem that was simplified for the strategy (gaps filled, "
+        "arguments left out). The number of buffers stands in brackets behind each problem.",
         "",
         *table(nets, "Networks, float32"),
         *table(hard, "Hard packing instances"),
