@@ -38,6 +38,8 @@ def gather_everything(gather: Instruction, at: Rewriter) -> Made:
     x, numbers = gather.operands[0], _numbers(gather)
     if numbers.slice_sizes != x.shape.dimensions or numbers.operand_batching_dims:
         return None
+    if not x.shape.element_count:
+        return None
     kept = _window_sizes(numbers)
     part = at(x)
     if len(kept) != x.shape.rank:

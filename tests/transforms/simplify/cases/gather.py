@@ -25,6 +25,12 @@ CASES: list[Case] = [
     ),
     ("gather-everything", f"x: f32[2,4]; i: s32[3]; a = f32[3,4] gather(x, i), {ROWS}", None),
     (
+        "gather-everything",
+        "x: f32[0,2]; i: s32[3]; a = f32[3,2] gather(x, i), offset_dims={1}, "
+        "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={0,2}",
+        None,
+    ),
+    (
         "gather-one-slice",
         f"x: f32[9,4]; i: s32[1]; a = f32[1,4] gather(x, i), {ROWS}",
         "x: f32[9,4]; i: s32[1]; j = s32[] reshape(i); z: s32[] = 0; "

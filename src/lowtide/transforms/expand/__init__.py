@@ -1,0 +1,1 @@
+"""Operations written as simpler ones, one family in each file."""

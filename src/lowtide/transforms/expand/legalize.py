@@ -1,0 +1,116 @@
+"""All expanders at once, and which operations they leave."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from lowtide.ir import Module, Opcode
+from lowtide.passes.interface import Pass
+from lowtide.transforms.expand import (
+    batch_norm,
+    cholesky,
+    cumulative,
+    index_form,
+    logistic,
+    map,
+    random_bits,
+    select_and_scatter,
+    topk,
+    triangular_solve,
+)
+from lowtide.transforms.expand.rng import expand_rng
+from lowtide.transforms.expand.support import expand
+from lowtide.transforms.expand.total_order import expand_total_order
+
+EXPANDED: Final = frozenset(
+    {
+        *(Opcode.BATCH_NORM_GRAD, Opcode.BATCH_NORM_INFERENCE, Opcode.BATCH_NORM_TRAINING),
+        *(Opcode.CHOLESKY, Opcode.LOGISTIC, Opcode.MAP, Opcode.RNG, Opcode.RNG_BIT_GENERATOR),
+        *(Opcode.SELECT_AND_SCATTER, Opcode.TOPK, Opcode.TRIANGULAR_SOLVE),
+    }
+)
+"""The operations for which `legalize` writes simpler ones."""
+
+CORE: Final = frozenset(Opcode) - EXPANDED
+"""The operations that code has to be generated for.
+
+After `legalize`, gathers and scatters among them have their index vectors last and no batching
+dimensions, and no window of a reduce-window is cumulative.
+"""
+
+
+def legalize(module: Module) -> int:
+    """Write operations outside of `CORE` as simpler ones; return the number of changes.
+
+    What `outside_core` names afterwards has a type or shape that its expander does not take.
+    """
+    changes = expand_rng(module) + expand(module, _RULES)
+    return changes + expand_total_order(module)
+
+
+def outside_core(module: Module) -> dict[Opcode, int]:
+    """Return how often a module has each operation outside of `CORE`, in alphabetical order."""
+    found = Counter(
+        [
+            x.opcode
+            for computation in module.computations.values()
+            for x in computation.instructions.values()
+            if x.opcode not in CORE
+        ]
+    )
+    return dict(sorted(found.items()))
+
+
+_RULES: Final = (
+    *batch_norm.RULES,
+    *cholesky.RULES,
+    *cumulative.RULES,
+    *index_form.RULES,
+    *logistic.RULES,
+    *map.RULES,
+    *random_bits.RULES,
+    *select_and_scatter.RULES,
+    *topk.RULES,
+    *triangular_solve.RULES,
+)
+
+PASSES: Final = (
+    Pass(
+        "legalize",
+        legalize,
+        "Writes operations outside of a small core as simpler ones.",
+        before="""
+HloModule m
+
+half {
+  a = f32[] parameter(0)
+  b = f32[] constant(0.5)
+  ROOT c = f32[] multiply(a, b)
+}
+
+ENTRY main {
+  x = f32[4] parameter(0)
+  y = f32[4] map(x), dimensions={0}, to_apply=half
+  ROOT z = f32[4] logistic(y)
+}
+""",
+        after="""
+HloModule m
+
+ENTRY main {
+  constant.1 = f32[] constant(1)
+  broadcast.2 = f32[4] broadcast(constant.1), dimensions={}
+  x = f32[4] parameter(0)
+  constant = f32[] constant(0.5)
+  broadcast = f32[4] broadcast(constant), dimensions={}
+  multiply = f32[4] multiply(x, broadcast)
+  negate = f32[4] negate(multiply)
+  exponential = f32[4] exponential(negate)
+  broadcast.1 = f32[4] broadcast(constant.1), dimensions={}
+  add = f32[4] add(exponential, broadcast.1)
+  ROOT divide = f32[4] divide(broadcast.2, add)
+}
+""",
+    ),
+)

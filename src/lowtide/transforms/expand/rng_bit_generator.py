@@ -1,0 +1,212 @@
+"""The pass that writes rng-bit-generator out, and its long example."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lowtide.ir import Module
+from lowtide.passes.interface import Pass
+from lowtide.transforms.expand.random_bits import RULES
+from lowtide.transforms.expand.support import expand
+
+
+def expand_rng_bit_generator(module: Module) -> int:
+    """Write rng-bit-generator as arithmetic of integers; return the number of changes.
+
+    Bits and states are the same to the last bit. Elements of less than 8 bits stay, and so do
+    states of other lengths than u64[2] (both algorithms) and u64[3] (Philox).
+    """
+    return expand(module, RULES)
+
+
+PASSES: Final = (
+    Pass(
+        "expand-rng-bit-generator",
+        expand_rng_bit_generator,
+        "Writes random bits as arithmetic of integers: Threefry and Philox.",
+        before="""
+HloModule m
+
+ENTRY main {
+  s = u64[2] parameter(0)
+  ROOT b = u32[] rng-bit-generator(s), algorithm=rng_three_fry
+}
+""",
+        after="""
+HloModule m
+
+ENTRY main {
+  s = u64[2] parameter(0)
+  slice.1 = u64[1] slice(s), slice={[1:2]}
+  reshape.1 = u64[] reshape(slice.1)
+  convert.2 = u32[] convert(reshape.1)
+  slice = u64[1] slice(s), slice={[0:1]}
+  reshape = u64[] reshape(slice)
+  convert = u32[] convert(reshape)
+  add = u32[] add(convert.2, convert)
+  constant.2 = u64[] constant(32)
+  shift-right-logical.1 = u64[] shift-right-logical(reshape.1, constant.2)
+  convert.3 = u32[] convert(shift-right-logical.1)
+  constant = u64[] constant(32)
+  shift-right-logical = u64[] shift-right-logical(reshape, constant)
+  convert.1 = u32[] convert(shift-right-logical)
+  add.1 = u32[] add(convert.3, convert.1)
+  add.2 = u32[] add(add, add.1)
+  constant.3 = u32[] constant(13)
+  shift-left = u32[] shift-left(add.1, constant.3)
+  constant.4 = u32[] constant(19)
+  shift-right-logical.2 = u32[] shift-right-logical(add.1, constant.4)
+  or = u32[] or(shift-left, shift-right-logical.2)
+  xor.2 = u32[] xor(or, add.2)
+  add.3 = u32[] add(add.2, xor.2)
+  constant.5 = u32[] constant(15)
+  shift-left.1 = u32[] shift-left(xor.2, constant.5)
+  constant.6 = u32[] constant(17)
+  shift-right-logical.3 = u32[] shift-right-logical(xor.2, constant.6)
+  or.1 = u32[] or(shift-left.1, shift-right-logical.3)
+  xor.3 = u32[] xor(or.1, add.3)
+  add.4 = u32[] add(add.3, xor.3)
+  constant.7 = u32[] constant(26)
+  shift-left.2 = u32[] shift-left(xor.3, constant.7)
+  constant.8 = u32[] constant(6)
+  shift-right-logical.4 = u32[] shift-right-logical(xor.3, constant.8)
+  or.2 = u32[] or(shift-left.2, shift-right-logical.4)
+  xor.4 = u32[] xor(or.2, add.4)
+  add.5 = u32[] add(add.4, xor.4)
+  add.6 = u32[] add(add.5, convert.1)
+  constant.9 = u32[] constant(6)
+  shift-left.3 = u32[] shift-left(xor.4, constant.9)
+  constant.10 = u32[] constant(26)
+  shift-right-logical.5 = u32[] shift-right-logical(xor.4, constant.10)
+  or.3 = u32[] or(shift-left.3, shift-right-logical.5)
+  xor.5 = u32[] xor(or.3, add.5)
+  xor = u32[] xor(convert, convert.1)
+  constant.1 = u32[] constant(466688986)
+  xor.1 = u32[] xor(xor, constant.1)
+  constant.11 = u32[] constant(1)
+  add.7 = u32[] add(xor.1, constant.11)
+  add.8 = u32[] add(xor.5, add.7)
+  add.9 = u32[] add(add.6, add.8)
+  constant.12 = u32[] constant(17)
+  shift-left.4 = u32[] shift-left(add.8, constant.12)
+  constant.13 = u32[] constant(15)
+  shift-right-logical.6 = u32[] shift-right-logical(add.8, constant.13)
+  or.4 = u32[] or(shift-left.4, shift-right-logical.6)
+  xor.6 = u32[] xor(or.4, add.9)
+  add.10 = u32[] add(add.9, xor.6)
+  constant.14 = u32[] constant(29)
+  shift-left.5 = u32[] shift-left(xor.6, constant.14)
+  constant.15 = u32[] constant(3)
+  shift-right-logical.7 = u32[] shift-right-logical(xor.6, constant.15)
+  or.5 = u32[] or(shift-left.5, shift-right-logical.7)
+  xor.7 = u32[] xor(or.5, add.10)
+  add.11 = u32[] add(add.10, xor.7)
+  constant.16 = u32[] constant(16)
+  shift-left.6 = u32[] shift-left(xor.7, constant.16)
+  constant.17 = u32[] constant(16)
+  shift-right-logical.8 = u32[] shift-right-logical(xor.7, constant.17)
+  or.6 = u32[] or(shift-left.6, shift-right-logical.8)
+  xor.8 = u32[] xor(or.6, add.11)
+  add.12 = u32[] add(add.11, xor.8)
+  add.13 = u32[] add(add.12, xor.1)
+  constant.18 = u32[] constant(24)
+  shift-left.7 = u32[] shift-left(xor.8, constant.18)
+  constant.19 = u32[] constant(8)
+  shift-right-logical.9 = u32[] shift-right-logical(xor.8, constant.19)
+  or.7 = u32[] or(shift-left.7, shift-right-logical.9)
+  xor.9 = u32[] xor(or.7, add.12)
+  constant.20 = u32[] constant(2)
+  add.14 = u32[] add(convert, constant.20)
+  add.15 = u32[] add(xor.9, add.14)
+  add.16 = u32[] add(add.13, add.15)
+  constant.21 = u32[] constant(13)
+  shift-left.8 = u32[] shift-left(add.15, constant.21)
+  constant.22 = u32[] constant(19)
+  shift-right-logical.10 = u32[] shift-right-logical(add.15, constant.22)
+  or.8 = u32[] or(shift-left.8, shift-right-logical.10)
+  xor.10 = u32[] xor(or.8, add.16)
+  add.17 = u32[] add(add.16, xor.10)
+  constant.23 = u32[] constant(15)
+  shift-left.9 = u32[] shift-left(xor.10, constant.23)
+  constant.24 = u32[] constant(17)
+  shift-right-logical.11 = u32[] shift-right-logical(xor.10, constant.24)
+  or.9 = u32[] or(shift-left.9, shift-right-logical.11)
+  xor.11 = u32[] xor(or.9, add.17)
+  add.18 = u32[] add(add.17, xor.11)
+  constant.25 = u32[] constant(26)
+  shift-left.10 = u32[] shift-left(xor.11, constant.25)
+  constant.26 = u32[] constant(6)
+  shift-right-logical.12 = u32[] shift-right-logical(xor.11, constant.26)
+  or.10 = u32[] or(shift-left.10, shift-right-logical.12)
+  xor.12 = u32[] xor(or.10, add.18)
+  add.19 = u32[] add(add.18, xor.12)
+  add.20 = u32[] add(add.19, convert)
+  constant.27 = u32[] constant(6)
+  shift-left.11 = u32[] shift-left(xor.12, constant.27)
+  constant.28 = u32[] constant(26)
+  shift-right-logical.13 = u32[] shift-right-logical(xor.12, constant.28)
+  or.11 = u32[] or(shift-left.11, shift-right-logical.13)
+  xor.13 = u32[] xor(or.11, add.19)
+  constant.29 = u32[] constant(3)
+  add.21 = u32[] add(convert.1, constant.29)
+  add.22 = u32[] add(xor.13, add.21)
+  add.23 = u32[] add(add.20, add.22)
+  constant.30 = u32[] constant(17)
+  shift-left.12 = u32[] shift-left(add.22, constant.30)
+  constant.31 = u32[] constant(15)
+  shift-right-logical.14 = u32[] shift-right-logical(add.22, constant.31)
+  or.12 = u32[] or(shift-left.12, shift-right-logical.14)
+  xor.14 = u32[] xor(or.12, add.23)
+  add.24 = u32[] add(add.23, xor.14)
+  constant.32 = u32[] constant(29)
+  shift-left.13 = u32[] shift-left(xor.14, constant.32)
+  constant.33 = u32[] constant(3)
+  shift-right-logical.15 = u32[] shift-right-logical(xor.14, constant.33)
+  or.13 = u32[] or(shift-left.13, shift-right-logical.15)
+  xor.15 = u32[] xor(or.13, add.24)
+  add.25 = u32[] add(add.24, xor.15)
+  constant.34 = u32[] constant(16)
+  shift-left.14 = u32[] shift-left(xor.15, constant.34)
+  constant.35 = u32[] constant(16)
+  shift-right-logical.16 = u32[] shift-right-logical(xor.15, constant.35)
+  or.14 = u32[] or(shift-left.14, shift-right-logical.16)
+  xor.16 = u32[] xor(or.14, add.25)
+  add.26 = u32[] add(add.25, xor.16)
+  add.27 = u32[] add(add.26, convert.1)
+  constant.36 = u32[] constant(24)
+  shift-left.15 = u32[] shift-left(xor.16, constant.36)
+  constant.37 = u32[] constant(8)
+  shift-right-logical.17 = u32[] shift-right-logical(xor.16, constant.37)
+  or.15 = u32[] or(shift-left.15, shift-right-logical.17)
+  xor.17 = u32[] xor(or.15, add.26)
+  constant.38 = u32[] constant(4)
+  add.28 = u32[] add(xor.1, constant.38)
+  add.29 = u32[] add(xor.17, add.28)
+  add.30 = u32[] add(add.27, add.29)
+  constant.39 = u32[] constant(13)
+  shift-left.16 = u32[] shift-left(add.29, constant.39)
+  constant.40 = u32[] constant(19)
+  shift-right-logical.18 = u32[] shift-right-logical(add.29, constant.40)
+  or.16 = u32[] or(shift-left.16, shift-right-logical.18)
+  xor.18 = u32[] xor(or.16, add.30)
+  add.31 = u32[] add(add.30, xor.18)
+  constant.41 = u32[] constant(15)
+  shift-left.17 = u32[] shift-left(xor.18, constant.41)
+  constant.42 = u32[] constant(17)
+  shift-right-logical.19 = u32[] shift-right-logical(xor.18, constant.42)
+  or.17 = u32[] or(shift-left.17, shift-right-logical.19)
+  xor.19 = u32[] xor(or.17, add.31)
+  add.32 = u32[] add(add.31, xor.19)
+  constant.43 = u32[] constant(26)
+  shift-left.18 = u32[] shift-left(xor.19, constant.43)
+  constant.44 = u32[] constant(6)
+  shift-right-logical.20 = u32[] shift-right-logical(xor.19, constant.44)
+  or.18 = u32[] or(shift-left.18, shift-right-logical.20)
+  xor.20 = u32[] xor(or.18, add.32)
+  add.33 = u32[] add(add.32, xor.20)
+  add.34 = u32[] add(add.33, xor.1)
+  ROOT reshape.2 = u32[] reshape(add.34)
+}
+""",
+    ),
+)

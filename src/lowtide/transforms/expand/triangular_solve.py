@@ -1,0 +1,162 @@
+"""Triangular systems of equations as a loop of substitutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lowtide.builder.values import Op
+from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir.attributes import TriangularSolve
+from lowtide.passes.interface import Pass
+from lowtide.passes.rewriting import Rewriter
+from lowtide.transforms.expand.loops import (
+    conjugate,
+    counted,
+    index,
+    product,
+    row,
+    starts,
+    transposed,
+)
+from lowtide.transforms.expand.support import expand, expander, narrowed, spread_to, widened
+from lowtide.transforms.simplify.support import Made
+
+
+def expand_triangular_solve(module: Module) -> int:
+    """Write triangular-solve as a loop that finds one row after the other; return how many changes.
+
+    The n steps take n**2 * m products together, and read nothing of the other triangle.
+    """
+    return expand(module, RULES)
+
+
+@expander(Opcode.TRIANGULAR_SOLVE)
+def triangular_solve(x: Instruction, at: Rewriter) -> Made:
+    """triangular-solve(a, b) => for each row: x[i] = (b[i] - a[i] x) / a[i, i]"""
+    how = x.attributes_as(TriangularSolve)
+    a, b = [widened(at, y) for y in x.operands]
+    if a.element_type is not b.element_type or not x.shape.element_count:
+        return None
+    lower = how.lower
+    if how.transpose_a == "ADJOINT":
+        a = conjugate(a)
+    if (how.transpose_a != "NO_TRANSPOSE") == how.left_side:
+        a, lower = transposed(a), not lower
+    if not how.left_side:
+        b = transposed(b)
+    made = _substituted(a, b, lower=lower, unit=how.unit_diagonal)
+    made = made if how.left_side else transposed(made)
+    return narrowed(made, x.shape.element_type)
+
+
+def _substituted(a: Op, b: Op, *, lower: bool, unit: bool) -> Op:
+    """The solution of a x = b, of which only a triangle is looked at."""
+    build = a.builder
+    size = a.dimensions[-1]
+    vertical, horizontal = index(a, a.rank - 2), index(a, a.rank - 1)
+    is_known = horizontal.lt(vertical) if lower else horizontal.gt(vertical)
+    zero = build.constant(0, a.element_type)
+    rest = build.select(is_known, a, spread_to(zero, a.dimensions))
+    carried = [spread_to(zero, b.dimensions), rest, b]
+    if not unit:
+        carried.append(_diagonal(a, vertical.eq(horizontal)))
+
+    def step(number: Op, x: Op, rest: Op, b: Op, *diagonal: Op) -> Sequence[Op]:
+        i = number if lower else (size - 1) - number
+        found = row(b, i) - product(row(rest, i), x)
+        if diagonal:
+            found = found / x.builder.broadcast(
+                _one_of(diagonal[0], i), found.dimensions, tuple(range(x.rank - 2))
+            )
+        x = x.builder.dynamic_update_slice(x, found, starts(x, i, x.rank - 2))
+        return [x, rest, b, *diagonal]
+
+    return counted(size, carried, step)[0]
+
+
+def _diagonal(a: Op, is_diagonal: Op) -> Op:
+    """The diagonals, shape [..., n]."""
+    build = a.builder
+    zero = build.constant(0, a.element_type)
+    alone = build.select(is_diagonal, a, spread_to(zero, a.dimensions))
+    add = build.scalar_computation(Opcode.ADD, a.element_type)
+    return build.reduce(alone, zero, add, [a.rank - 1])
+
+
+def _one_of(vectors: Op, number: Op) -> Op:
+    """Element `number` of vectors, shape [...]."""
+    build = vectors.builder
+    sizes = vectors.dimensions[:-1]
+    part = build.dynamic_slice(vectors, starts(vectors, number, vectors.rank - 1), [*sizes, 1])
+    return build.reshape(part, sizes)
+
+
+RULES: Final = (triangular_solve,)
+
+PASSES: Final = (
+    Pass(
+        "expand-triangular-solve",
+        expand_triangular_solve,
+        "Writes triangular systems of equations as a loop that finds one row after the other.",
+        before="""
+HloModule m
+
+ENTRY main {
+  a = f32[3,3] parameter(0)
+  b = f32[3,2] parameter(1)
+  ROOT x = f32[3,2] triangular-solve(a, b), left_side=true, lower=true, unit_diagonal=true
+}
+""",
+        after="""
+HloModule m
+
+body {
+  p0.1 = (s32[], f32[3,2], f32[3,3], f32[3,2]) parameter(0)
+  get-tuple-element.1 = s32[] get-tuple-element(p0.1), index=0
+  constant.3 = s32[] constant(1)
+  add = s32[] add(get-tuple-element.1, constant.3)
+  get-tuple-element.2 = f32[3,2] get-tuple-element(p0.1), index=1
+  get-tuple-element.4 = f32[3,2] get-tuple-element(p0.1), index=3
+  constant.4 = s32[] constant(0)
+    dynamic-slice = f32[1,2] dynamic-slice(get-tuple-element.4, get-tuple-element.1, constant.4),
+    dynamic_slice_sizes={1,2}
+  get-tuple-element.3 = f32[3,3] get-tuple-element(p0.1), index=2
+  constant.5 = s32[] constant(0)
+    dynamic-slice.1 = f32[1,3] dynamic-slice(get-tuple-element.3, get-tuple-element.1, constant.5),
+    dynamic_slice_sizes={1,3}
+    dot = f32[1,2] dot(dynamic-slice.1, get-tuple-element.2), lhs_contracting_dims={1},
+    rhs_contracting_dims={0}, operand_precision={highest,highest}
+  subtract = f32[1,2] subtract(dynamic-slice, dot)
+  constant.6 = s32[] constant(0)
+    dynamic-update-slice = f32[3,2] dynamic-update-slice(get-tuple-element.2, subtract,
+    get-tuple-element.1, constant.6)
+    ROOT tuple.1 = (s32[], f32[3,2], f32[3,3], f32[3,2]) tuple(add, dynamic-update-slice,
+    get-tuple-element.3, get-tuple-element.4)
+}
+
+condition {
+  p0 = (s32[], f32[3,2], f32[3,3], f32[3,2]) parameter(0)
+  get-tuple-element = s32[] get-tuple-element(p0), index=0
+  constant.2 = s32[] constant(3)
+  ROOT compare.1 = pred[] compare(get-tuple-element, constant.2), direction=LT
+}
+
+ENTRY main {
+  constant.1 = s32[] constant(0)
+  constant = f32[] constant(0)
+  broadcast.1 = f32[3,2] broadcast(constant), dimensions={}
+  iota.1 = s32[3,3] iota(), iota_dimension=1
+  iota = s32[3,3] iota(), iota_dimension=0
+  compare = pred[3,3] compare(iota.1, iota), direction=LT
+  a = f32[3,3] parameter(0)
+  broadcast = f32[3,3] broadcast(constant), dimensions={}
+  select = f32[3,3] select(compare, a, broadcast)
+  b = f32[3,2] parameter(1)
+  tuple = (s32[], f32[3,2], f32[3,3], f32[3,2]) tuple(constant.1, broadcast.1, select, b)
+  while = (s32[], f32[3,2], f32[3,3], f32[3,2]) while(tuple), condition=condition, body=body
+  ROOT get-tuple-element.6 = f32[3,2] get-tuple-element(while), index=1
+}
+""",
+    ),
+)
