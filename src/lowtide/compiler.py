@@ -154,9 +154,12 @@ def _lay_out(
             copies = copies.without(removed)
             flows = dataflow(module.entry) if removed else flows
     ranges, packed = _pack(module, flows, pairs, clock)
-    if packing != DEFAULT_PACKING:
-        with clock.stage("packing"):
+    with clock.stage("packing"):
+        if packing != DEFAULT_PACKING:
             packed = _packed_by(packing, ranges, search)
+        elif packed.arena_bytes > ranges.live_bytes:
+            found = pack_buffers(ranges, thorough=True)
+            packed = min(packed, found, key=lambda x: x.arena_bytes)
     return _LaidOut(was_scheduled, module, copies, flows, bounds, pairs, ranges, packed, clock)
 
 
@@ -203,12 +206,7 @@ def _pack(
         if packed.arena_bytes <= ranges.live_bytes or not ranges.flat.shares_copies:
             break
     assert best is not None
-    ranges, packed = best
-    if packed.arena_bytes > ranges.live_bytes:
-        with clock.stage("packing"):
-            found = pack_buffers(ranges, thorough=True)
-        packed = min(packed, found, key=lambda x: x.arena_bytes)
-    return ranges, packed
+    return best
 
 
 def _packed_by(packing: str, ranges: LiveRanges, search: SearchOptions) -> PackedBuffers:

@@ -81,9 +81,7 @@ def pack_buffers(
     offset = np.zeros(len(ranges.nbytes), np.int64)
     sizes: dict[int, int] = {}
     least = 0
-    for space in np.unique(colour).tolist():
-        chosen = np.flatnonzero(colour == space)
-        problem = _problem(ranges, chosen, regions)
+    for space, chosen, problem in packing_problems(ranges):
         least += max_live(problem)
         front = _at_the_front(ranges, chosen, outputs[chosen], problem)
         if packing is None:

@@ -149,7 +149,9 @@ class _Body:
             new = self._binary(node, node.op, old, self._value(node.value))
             self.build_at.store(self._cast(new, place.type.pointee, node), place)
             return
-        old = self._value(ast.copy_location(ast.Name(target.id, ast.Load()), target))  # type: ignore[union-attr]
+        if not isinstance(target, ast.Name):
+            raise self._error(target, "expected a name or a subscript")
+        old = self._name_value(target)
         self._set(target, self._binary(node, node.op, old, self._value(node.value)))
 
     def _set(self, target: ast.expr, value: ir.Value) -> None:
