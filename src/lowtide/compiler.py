@@ -30,7 +30,7 @@ from lowtide.ir import Computation, Instruction, LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.passes import Observer, run_pipeline
-from lowtide.pipelines import check_stage, pipeline
+from lowtide.pipelines import check_stage, is_fused, pipeline
 from lowtide.planning.search import SearchOptions
 from lowtide.report.caveats import caveats
 from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, memory_report
@@ -118,6 +118,7 @@ class _LaidOut:
     """A module on its way: copied, with copies inserted, scheduled and packed."""
 
     was_scheduled: bool
+    was_fused: bool
     module: Module
     copies: CopyInsertion
     flows: Dataflow
@@ -160,7 +161,10 @@ def _lay_out(
         elif packed.arena_bytes > ranges.live_bytes:
             found = pack_buffers(ranges, thorough=True)
             packed = min(packed, found, key=lambda x: x.arena_bytes)
-    return _LaidOut(was_scheduled, module, copies, flows, bounds, pairs, ranges, packed, clock)
+    was_fused = is_fused(stage)
+    return _LaidOut(
+        was_scheduled, was_fused, module, copies, flows, bounds, pairs, ranges, packed, clock
+    )
 
 
 def _schedule(module: Module, flows: Dataflow, pairs: tuple[Alias, ...], clock: _Clock) -> Schedule:
@@ -234,7 +238,13 @@ def _report(laid_out: _LaidOut) -> MemoryReport:
         possible_donations(module, laid_out.aliases),
         laid_out.copies.copies,
         clock.seconds,
-        caveats(module, ranges, left_out, was_scheduled=laid_out.was_scheduled),
+        caveats(
+            module,
+            ranges,
+            left_out,
+            was_scheduled=laid_out.was_scheduled,
+            was_fused=laid_out.was_fused,
+        ),
     )
 
 

@@ -38,6 +38,11 @@ def check_stage(stage: str) -> None:
         raise LowtideError(f"no stage {stage!r}; there are: {', '.join(STAGES)}")
 
 
+def is_fused(stage: str) -> bool:
+    """Whether modules have gone through fusion at a stage."""
+    return STAGES.index(stage) >= STAGES.index("fused")
+
+
 def pipeline(stage: str) -> tuple[Step, ...]:
     """Return the steps from a module as it was written to a stage; raises LowtideError."""
     check_stage(stage)

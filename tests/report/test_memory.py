@@ -9,6 +9,7 @@ from tests.support import CORPUS, needs_shared, read_text
 from lowtide.compiler import explain
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError
+from lowtide.pipelines import STAGES
 
 STEP = """HloModule step
 ENTRY main {
@@ -126,6 +127,11 @@ def test_every_real_module_has_a_report_in_time(path):
 def test_stages_that_are_not_there_are_refused():
     with pytest.raises(LowtideError, match="input, simplified"):
         explain(parse_hlo(STEP), "fuse")
+
+
+def test_what_was_fused_is_not_called_unoptimized():
+    said = {stage: " ".join(explain(parse_hlo(STEP), stage).caveats) for stage in STAGES}
+    assert ["not optimized yet" in said[stage] for stage in STAGES] == [True] * 3 + [False] * 2
 
 
 def test_calls_that_cannot_be_written_out_are_refused():

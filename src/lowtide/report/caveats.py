@@ -11,14 +11,20 @@ from lowtide.ir.attributes import CustomCall
 
 
 def caveats(
-    module: Module, ranges: LiveRanges, left_out: int = 0, *, was_scheduled: bool
+    module: Module,
+    ranges: LiveRanges,
+    left_out: int = 0,
+    *,
+    was_scheduled: bool,
+    was_fused: bool = False,
 ) -> tuple[str, ...]:
     """Return what to keep in mind when reading the figures of a module.
 
-    `left_out` is the number of called computations without figures of their own.
+    `left_out` is the number of called computations without figures of their own. A module that was
+    scheduled when it came is taken for optimized; one that `was_fused` went through our passes.
     """
     found = []
-    if not was_scheduled:
+    if not (was_scheduled or was_fused):
         found.append(
             "not optimized yet: every broadcast, iota and elementwise result counts as a buffer; "
             "fusion would remove most of them"
