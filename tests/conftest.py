@@ -1,6 +1,15 @@
 """Options of the test run."""
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the same examples each time, but in the slow tests, which look for new ones."""
+    if "slow" not in (config.option.markexpr or "").replace("not slow", ""):
+        settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
