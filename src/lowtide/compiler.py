@@ -29,6 +29,7 @@ from lowtide.buffers.copy_removal import remove_copies
 from lowtide.ir import Computation, Instruction, LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
+from lowtide.options import DEFAULT_STAGE
 from lowtide.passes import Observer, run_pipeline
 from lowtide.pipelines import check_stage, is_fused, pipeline
 from lowtide.planning.search import SearchOptions
@@ -87,14 +88,15 @@ class Plan:
 
 def plan(
     module: Module,
-    stage: str = "input",
+    stage: str = DEFAULT_STAGE,
     packing: str = DEFAULT_PACKING,
     search: SearchOptions = DEFAULT_SEARCH,
 ) -> Plan:
-    """Return where every value of the module lies.
+    """Return where every value of the module lies, once it is taken to a stage.
 
-    `packing` is the strategy that gives out offsets, limited by `search`. Raises LowtideError as
-    `explain` does, and for a strategy that is not known or does not take what the module has.
+    A scheduled module is taken as it is. `packing` is the strategy that gives out offsets, limited
+    by `search`. Raises LowtideError as `explain` does, and for a strategy that is not known or does
+    not take what the module has.
     """
     laid_out = _lay_out(module, stage, packing, search)
     with laid_out.clock.stage("assignment"):
@@ -103,12 +105,13 @@ def plan(
     return Plan(laid_out.module, laid_out.copies, assignment, report, laid_out.ranges)
 
 
-def explain(module: Module, stage: str = "input") -> MemoryReport:
+def explain(module: Module, stage: str = DEFAULT_STAGE) -> MemoryReport:
     """Return the memory report of a module, which is not changed.
 
-    A scheduled module keeps its order; another one is scheduled first. At stage "input" nothing is
-    optimized. Copies that execution needs are inserted. Raises LowtideError for an unknown stage,
-    and for a program that runs one computation from so many places that it cannot be written out.
+    A scheduled module is taken as it is; another one is taken to a stage and scheduled first. At
+    stage "input" nothing is optimized. Copies that execution needs are inserted. Raises
+    LowtideError for an unknown stage, and for a program that runs one computation from so many
+    places that it cannot be written out.
     """
     return _report(_lay_out(module, stage))
 

@@ -7,6 +7,9 @@ import shutil
 from dataclasses import dataclass
 from typing import Final, TextIO
 
+DEFAULT_STAGE: Final = "scheduled"
+"""How far modules are taken by default: to the program as it will run."""
+
 LEAST_WIDTH: Final = 80
 GREATEST_WIDTH: Final = 100
 
@@ -15,11 +18,11 @@ GREATEST_WIDTH: Final = 100
 class Options:
     """How a module is taken to its memory plan.
 
-    `stage` says how far it is optimized before its buffers are planned: at "input", the only stage
-    there is, a module is scheduled unless it is already, and not changed otherwise.
+    `stage` says how far it is optimized before it is scheduled and its buffers are planned: not at
+    all at "input". A module that is scheduled is taken as it is.
     """
 
-    stage: str = "input"
+    stage: str = DEFAULT_STAGE
 
 
 @dataclass(frozen=True, slots=True)

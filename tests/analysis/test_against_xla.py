@@ -73,8 +73,8 @@ def test_the_plan_holds_and_is_as_small_as_that_of_xla(name):
     module = parse_hlo(compiled.as_text())
     assert module.is_scheduled
     for branch in range(3):
-        MemoryMachine(plan(module), 2, branch).run()
-    report, xla = explain(module), compiled.memory_analysis()
+        MemoryMachine(plan(module, "input"), 2, branch).run()
+    report, xla = explain(module, "input"), compiled.memory_analysis()
     outputs = len(jax.tree.leaves(compiled.out_info))
     assert report.argument_bytes == xla.argument_size_in_bytes
     assert report.alias_bytes == xla.alias_size_in_bytes

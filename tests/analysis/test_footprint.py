@@ -30,16 +30,16 @@ def any_order(computation, draw):
 @pytest.mark.parametrize("seed", range(60))
 def test_any_order_needs_the_bound_and_has_a_plan_that_holds(seed):
     module = parse_hlo(RandomModule(seed, 6 + seed % 6).text())
-    bound = explain(module).ladder.bound_bytes
+    bound = explain(module, "input").ladder.bound_bytes
     draw = random.Random(seed)
     for _ in range(4):
         computations = executed_computations(module.entry)
         module.schedule = Schedule({x: any_order(x, draw) for x in computations})
-        report = explain(module)
+        report = explain(module, "input")
         for ladder in (report.ladder, *[x.ladder for x in report.computations]):
             assert ladder.bound_bytes <= ladder.live_bytes <= ladder.arena_bytes
         assert report.ladder.bound_bytes == bound
-        MemoryMachine(plan(module)).run()
+        MemoryMachine(plan(module, "input")).run()
 
 
 def test_an_argument_returned_as_it_is_takes_nothing_from_the_bound():
@@ -52,7 +52,7 @@ ENTRY main {
   ROOT t = (f32[100], f32[9000]) tuple(n, q)
 }
 """
-    ladder = explain(parse_hlo(text)).ladder
+    ladder = explain(parse_hlo(text), "input").ladder
     assert (ladder.bound_bytes, ladder.live_bytes) == (400, 400)
 
 
@@ -77,7 +77,7 @@ ENTRY main {
   ROOT y = f32[100] get-tuple-element(l), index=0
 }
 """
-    report = explain(parse_hlo(text))
+    report = explain(parse_hlo(text), "input")
     (body,) = report.computations
     assert (body.ladder.bound_bytes, body.ladder.live_bytes) == (400, 400)
     assert (report.ladder.bound_bytes, report.ladder.live_bytes) == (800, 800)

@@ -16,7 +16,7 @@ def planned(text):
     """The plan of a module, checked by the rules and by running inside it."""
     module = parse_hlo(text)
     arguments = seeded_arguments(module, 3)
-    plan = compiler.plan(module)
+    plan = compiler.plan(module, "input")
     verify(plan.module)
     assert check_plan(plan.module, plan.assignment) == ()
     result = run_in_arena(plan.module, plan.assignment, arguments, sanitize=True)

@@ -19,13 +19,13 @@ CAUSES = {"overlap", "read-only", "alias", "colocation", "misplaced"}
 
 @pytest.mark.parametrize("seed", range(60))
 def test_plans_of_random_modules_are_right(seed):
-    planned = plan(random_module(seed))
+    planned = plan(random_module(seed), "input")
     assert check_plan(planned.module, planned.assignment) == ()
 
 
 @pytest.mark.parametrize("name", ["mlp", "lstm", "mnist_cnn", "gpt2"])
 def test_plans_of_the_examples_are_right(name):
-    planned = plan(parse_hlo(read_text(EXAMPLES / f"{name}.hlo.xz")))
+    planned = plan(parse_hlo(read_text(EXAMPLES / f"{name}.hlo.xz")), "input")
     check = inspect_plan(planned.module, planned.assignment)
     assert check.violations == ()
     assert check.values > 20
@@ -35,7 +35,7 @@ def test_plans_of_the_examples_are_right(name):
 def broken_plans(seeds, count):
     """Yield (module, plan) of plans that a run along some path shows to be wrong."""
     for seed in seeds:
-        planned = plan(random_module(seed, MEMORY))
+        planned = plan(random_module(seed, MEMORY), "input")
         whole = definitions_only(planned.assignment)
         assert check_plan(planned.module, whole) == ()
         assert not is_damaged(planned.module, whole)
@@ -70,7 +70,7 @@ def test_five_hundred_broken_plans_are_caught():
 
 
 def test_the_report_is_the_same_each_time():
-    planned = plan(random_module(20, MEMORY))
+    planned = plan(random_module(20, MEMORY), "input")
     whole = definitions_only(planned.assignment)
     broken = MUTATIONS[2](whole, random.Random(1))
     first, second = (check_plan(planned.module, broken) for _ in range(2))
@@ -97,7 +97,7 @@ def test_calls_may_nest_deeply():
         f"  ROOT b{i} = f32[16] call(a{i}), to_apply=l{i - 1}\n}}"
         for i in range(1, LAYERS)
     )
-    planned = plan(parse_hlo(CALLS.format(layers=layers, last=LAYERS - 1)))
+    planned = plan(parse_hlo(CALLS.format(layers=layers, last=LAYERS - 1)), "input")
     check = inspect_plan(planned.module, planned.assignment)
     assert check.violations == ()
     assert check.steps == 2 * LAYERS + 2

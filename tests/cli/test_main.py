@@ -25,7 +25,7 @@ from lowtide.ir import (
 
 COMMANDS = ("explain", "plan", "run", "opt", "ops")
 ROOT = Path(__file__).parents[2]
-LINES_OF_A_SCREEN = 30
+LINES_OF_A_SCREEN = 32
 
 
 def test_version(lowtide):
@@ -143,7 +143,7 @@ def test_exit_status_of_each_error(error, code):
 
 
 def raising(error):
-    def load(path):
+    def load(path, **_):
         raise error
 
     return load

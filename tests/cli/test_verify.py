@@ -33,7 +33,7 @@ def module(tmp_path: Path) -> Path:
 def plan_file(lowtide, module) -> Path:
     """A plan that brings its module along."""
     path = module.with_name("plan.json")
-    assert lowtide("plan", module, "-o", path) == 0
+    assert lowtide("plan", module, "--stage", "input", "-o", path) == 0
     return path
 
 
@@ -64,7 +64,7 @@ def test_a_plan_in_a_hlo_proto(lowtide, module) -> None:
 
 
 def test_a_bare_buffer_assignment_with_its_module(lowtide, tmp_path) -> None:
-    planned = plan(parse_hlo(TEXT))
+    planned = plan(parse_hlo(TEXT), "input")
     path, other = tmp_path / "plan.ba.pb", tmp_path / "module.pb"
     path.write_bytes(write_buffer_assignment(planned.module, planned.assignment))
     other.write_bytes(write_hlo_proto(planned.module))

@@ -34,4 +34,4 @@ def planned(text: str) -> Plan:
     """Return our own plan of a module given as text."""
     module = parse_hlo(text)
     verify(module)
-    return compiler.plan(module)
+    return compiler.plan(module, "input")

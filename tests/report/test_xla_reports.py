@@ -186,7 +186,7 @@ ENTRY main {
 
 
 def planned() -> tuple[Module, BufferAssignment]:
-    plan = compiler.plan(parse_hlo(SMALL))
+    plan = compiler.plan(parse_hlo(SMALL), "input")
     return plan.module, plan.assignment
 
 

@@ -70,9 +70,9 @@ ENTRY main {
 
 def test_the_figures_are_those_of_the_donors():
     module = parse_hlo(SWAP)
-    before = explain(module)
+    before = explain(module, "input")
     optimize_input_output_alias(module)
-    assert explain(module).alias_bytes == before.alias_bytes == 2 * 16384
+    assert explain(module, "input").alias_bytes == before.alias_bytes == 2 * 16384
     arguments = evaluate(
         parse_hlo("""HloModule i
 ENTRY e {

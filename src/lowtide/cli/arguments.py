@@ -21,8 +21,13 @@ StageOption = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="How far to optimize first: `input` (as written), `simplified`, `layout`, `fused`.",
+        help="Optimize up to `input` (not at all), `simplified`, `layout`, `fused`, `scheduled`.",
+        show_default=False,
     ),
+]
+ReoptimizeOption = Annotated[
+    bool,
+    typer.Option("--reoptimize", help="Also a module that is scheduled."),
 ]
 
 

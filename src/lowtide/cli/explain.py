@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, StageOption
+from lowtide.cli.arguments import JsonOption, ReoptimizeOption, StageOption
+from lowtide.options import DEFAULT_STAGE
 
 
 def explain(
@@ -25,7 +26,8 @@ def explain(
         int | None,
         typer.Option(min=1, metavar="N", help="Rows of the table, instead of what fits."),
     ] = None,
-    stage: StageOption = "input",
+    stage: StageOption = DEFAULT_STAGE,
+    reoptimize: ReoptimizeOption = False,
     plan: Annotated[
         str | None,
         typer.Option(
@@ -44,7 +46,8 @@ def explain(
 ) -> None:
     """Show what the memory peak is made of and what bounds it.
 
-    A scheduled module keeps its order, any other one is scheduled first. With --plan, the report is
+    A scheduled module is taken as it is, any other one is optimized and scheduled first; the stage
+    `input` only schedules it. With --plan, the report is
     on that plan: how far it is from what other plans of the same program need, why, and what would
     lower it. All sizes are proved or counted, not measured: nothing is run.
     """
@@ -55,10 +58,12 @@ def explain(
     elif module is None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
     else:
-        _explain_module(module, stage, json=json, limit=limit)
+        _explain_module(module, stage, reoptimize=reoptimize, json=json, limit=limit)
 
 
-def _explain_module(path: str, stage: str, *, json: bool, limit: int | None) -> None:
+def _explain_module(
+    path: str, stage: str, *, reoptimize: bool, json: bool, limit: int | None
+) -> None:
     from lowtide import compiler
     from lowtide.cli import console
     from lowtide.cli.modules import load
@@ -66,7 +71,7 @@ def _explain_module(path: str, stage: str, *, json: bool, limit: int | None) -> 
     from lowtide.options import display_for
     from lowtide.report.text import explain_text
 
-    found = load(path)
+    found = load(path, reoptimize=reoptimize)
     with progress(f"planning {found.module.name}"):
         report = compiler.explain(found.module, stage)
     if json:

@@ -11,11 +11,16 @@ from lowtide.ir import InvalidModuleError, Module
 from lowtide.verifier import verify
 
 
-def load(path: str) -> ModuleInput:
-    """Return the module in a file; raises InputError or InvalidModuleError."""
+def load(path: str, *, reoptimize: bool = False) -> ModuleInput:
+    """Return the module in a file, without its schedule where it is to be optimized anew.
+
+    Raises InputError or InvalidModuleError.
+    """
     with progress(f"reading {path}"):
         found = read_input(path)
         check(found)
+    if reoptimize:
+        found.module.schedule = None
     if os.path.isdir(path):
         note(f"reading {found.file}")
         if found.others:

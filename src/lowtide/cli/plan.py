@@ -7,8 +7,10 @@ from typing import Annotated, Final
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, size_in_bytes
+from lowtide.cli.arguments import JsonOption, ReoptimizeOption, StageOption, size_in_bytes
+from lowtide.cli.plan_module import ModuleRequest
 from lowtide.cli.plan_packing import PackingRequest
+from lowtide.options import DEFAULT_STAGE
 
 _GRAPHS: Final = (".json",)
 
@@ -33,6 +35,8 @@ def plan(
             help="A module's plan (.json, .pb, .txt), a packing (.csv) or its certificate (.json).",
         ),
     ] = None,
+    stage: StageOption = DEFAULT_STAGE,
+    reoptimize: ReoptimizeOption = False,
     assigner: Annotated[
         str,
         typer.Option(
@@ -48,7 +52,7 @@ def plan(
     ] = None,
     packing: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Strategy for the arena of a module's plan."),
+        typer.Option(metavar="NAME", help="Strategy for the arena of a module."),
     ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Try all strategies, and show a table.")
@@ -88,12 +92,10 @@ def plan(
     request = PackingRequest(
         strategy, capacity, effort, deadline, compare, json, limit, output, svg, html
     )
-    _plan(file, request, assigner, packing, alignment)
+    _plan(file, request, ModuleRequest(stage, assigner, packing, reoptimize), alignment)
 
 
-def _plan(
-    file: str, request: PackingRequest, assigner: str, packing: str | None, alignment: int
-) -> None:
+def _plan(file: str, request: PackingRequest, wanted: ModuleRequest, alignment: int) -> None:
     from lowtide.cli.compare import plan_compared
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.plan_packing import is_packing, plan_packing, read_packing
@@ -101,8 +103,11 @@ def _plan(
 
     request.check()
     if is_packing(file):
-        if packing is not None or assigner != "arena":
-            raise UsageError(f"{file}: --packing and --assigner are for modules; use --strategy")
+        if wanted != ModuleRequest():
+            raise UsageError(
+                f"{file}: --stage, --reoptimize, --packing and --assigner are for modules; for a "
+                "packing there is --strategy"
+            )
         found = read_packing(file, alignment)
         named = named_problem(found)
         if request.compare:
@@ -116,10 +121,10 @@ def _plan(
         )
     if alignment != 1:
         raise UsageError("--alignment is for packings; the alignment of a module is its target's")
-    _plan_module(file, request, assigner, packing)
+    _plan_module(file, request, wanted)
 
 
-def _plan_module(file: str, request: PackingRequest, assigner: str, packing: str | None) -> None:
+def _plan_module(file: str, request: PackingRequest, wanted: ModuleRequest) -> None:
     from lowtide.cli.compare import plan_compared
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
@@ -130,19 +135,19 @@ def _plan_module(file: str, request: PackingRequest, assigner: str, packing: str
     if request.strategy is None and not request.compare:
         if request.capacity is not None:
             raise UsageError("--capacity is for packings; with a module, for --strategy only")
-        if packing is None and (request.effort != "default" or request.deadline is not None):
+        if wanted.packing is None and (request.effort != "default" or request.deadline is not None):
             raise UsageError(
                 "--effort and --deadline limit --packing NAME, --strategy or --compare"
             )
-        plan_module(load(file).module, assigner, packing, request)
+        plan_module(load(file, reoptimize=wanted.reoptimize).module, wanted, request)
         return
-    if assigner != "arena" or packing is not None:
+    if wanted.assigner != "arena" or wanted.packing is not None:
         raise UsageError("--strategy and --compare pack live ranges; leave out the other options")
     from lowtide.client.module_packing import module_problem
 
-    module = load(file).module
+    module = load(file, reoptimize=wanted.reoptimize).module
     with progress(f"planning {module.name}"):
-        named = module_problem(module)
+        named = module_problem(module, wanted.stage)
     if request.compare:
         plan_compared(named, request)
     else:

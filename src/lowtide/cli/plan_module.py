@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
     from lowtide.cli.plan_packing import PackingRequest
@@ -15,9 +18,17 @@ if TYPE_CHECKING:
     from lowtide.report.drawing import Paint
 
 
-def plan_module(
-    module: Module, assigner: str, packing: str | None, request: PackingRequest
-) -> None:
+@dataclass(frozen=True, slots=True)
+class ModuleRequest:
+    """How a module is to be planned: the options that a packing problem does not have."""
+
+    stage: str = DEFAULT_STAGE
+    assigner: str = "arena"
+    packing: str | None = None
+    reoptimize: bool = False
+
+
+def plan_module(module: Module, wanted: ModuleRequest, request: PackingRequest) -> None:
     """Plan a module and write the plan.
 
     Raises LowtideError for an unknown assigner or packing strategy, else as `compiler.plan` does.
@@ -30,12 +41,13 @@ def plan_module(
     from lowtide.options import display_for
 
     with progress(f"planning {module.name}"):
-        if packing is None:
-            planned = plan_with(module, assigner)
+        if wanted.packing is None:
+            planned = plan_with(module, wanted.assigner, stage=wanted.stage)
         else:
-            planned = plan_with(module, assigner, packing, request.search())
+            search = request.search()
+            planned = plan_with(module, wanted.assigner, wanted.packing, search, wanted.stage)
             _check(planned)
-    deadline = None if packing is None else request.deadline
+    deadline = None if wanted.packing is None else request.deadline
     least = planned.report.least_arena_bytes
     write_pictures(request, lambda: plan_picture(module.name, planned.assignment, least))
     output = request.output

@@ -8,11 +8,12 @@ from time import perf_counter
 from typing import Any
 
 from lowtide import compiler
-from lowtide.evaluator import Value, evaluate
+from lowtide.evaluator import Token, Value, evaluate, value_leaves
 from lowtide.evaluator.in_arena import ArenaError, differing_leaves, run_in_arena
-from lowtide.ir import InputError, Module
+from lowtide.ir import InputError, Module, Shape
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.schedule import PartialOrder
+from lowtide.testing.tolerances import worst_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,26 @@ def run_planned(
 
 
 def _compare(program: Module, module: Module, result: Value, expected: Value) -> None:
-    """Raise InputError where the result of a plan's module is not that of the program."""
-    shapes = module.entry.root.shape, program.entry.root.shape
-    if shapes[0].compatible(shapes[1]) and not differing_leaves(program, result, expected):
+    """Raise InputError where the result of a plan's module is not that of the program.
+
+    Passes may change the last bits of numbers.
+    """
+    shape = program.entry.root.shape
+    if module.entry.root.shape.compatible(shape) and _is_close(result, expected, shape):
         return
     raise InputError(
         f"is the plan of another program: its module {module.name} does not compute what "
-        f"{program.name} does, bit for bit; give the module that the plan was made of"
+        f"{program.name} does; give the module that the plan was made of"
+    )
+
+
+def _is_close(result: Value, expected: Value, shape: Shape) -> bool:
+    pairs = zip(value_leaves(result), value_leaves(expected), shape.leaves(), strict=True)
+    return all(
+        isinstance(got, Token)
+        or isinstance(want, Token)
+        or worst_difference(got, want, leaf.element_type) is None
+        for got, want, (_, leaf) in pairs
     )
 
 

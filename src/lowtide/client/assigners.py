@@ -19,6 +19,7 @@ from lowtide.ir import LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.ir.schedule import PartialOrder
+from lowtide.options import DEFAULT_STAGE
 from lowtide.planning.search import SearchOptions
 from lowtide.report.memory import MemoryReport
 from lowtide.report.plan_profile import plan_profile
@@ -52,17 +53,19 @@ def plan_with(
     assigner: str = ARENA,
     packing: str = compiler.DEFAULT_PACKING,
     search: SearchOptions = DEFAULT_SEARCH,
+    stage: str = DEFAULT_STAGE,
 ) -> AssignedPlan:
     """Return the plan that an assigner makes of a module, which is not changed.
 
-    `packing` is the strategy of our own assigner, limited by `search`; XLA's have theirs. All
-    assigners get the same copies and the same order. Those of XLA get each call as code of its
-    own. Raises LowtideError for an unknown assigner, else as `compiler.plan` does.
+    A module that is not scheduled is taken to a stage first. `packing` is the strategy of our own
+    assigner, limited by `search`; XLA's have theirs. All assigners get the same copies and the same
+    order. Those of XLA get each call as code of its own. Raises LowtideError for an unknown
+    assigner, else as `compiler.plan` does.
     """
     if assigner != ARENA and assigner not in ASSIGNERS:
         names = ", ".join([ARENA, *ASSIGNERS])
         raise LowtideError(f"no assigner {assigner!r}; there are: {names}")
-    planned = compiler.plan(module, packing=packing, search=search)
+    planned = compiler.plan(module, stage, packing, search)
     own_bytes = planned.report.ladder.arena_bytes
     if assigner == ARENA:
         return AssignedPlan(ARENA, planned.module, planned.assignment, planned.report, own_bytes)

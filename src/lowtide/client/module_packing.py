@@ -8,17 +8,18 @@ from lowtide.client.packing import NamedProblem
 from lowtide.client.packing_pictures import value_details
 from lowtide.ir import Module
 from lowtide.ir.buffer import AssignedValue
+from lowtide.options import DEFAULT_STAGE
 from lowtide.planning import ARENA, max_live
 from lowtide.report.plan_document import value_names
 
 
-def module_problem(module: Module) -> NamedProblem:
+def module_problem(module: Module, stage: str = DEFAULT_STAGE) -> NamedProblem:
     """Return what is packed where a module is planned: its buffers after copies and scheduling.
 
-    Where there are several memory spaces, it is the one with most bytes live. Raises LowtideError
-    as `compiler.plan` does.
+    A module that is not scheduled is taken to a stage first. Where there are several memory spaces,
+    it is the one with most bytes live. Raises LowtideError as `compiler.plan` does.
     """
-    planned = compiler.plan(module)
+    planned = compiler.plan(module, stage)
     assignment = planned.assignment
     first: dict[int, tuple[AssignedValue, str]] = {}
     for value, name in zip(assignment.values, value_names(assignment), strict=True):
