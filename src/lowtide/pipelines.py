@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
+from lowtide.fusion.priority_fusion import PRIORITY_FUSION
 from lowtide.ir import LowtideError
-from lowtide.passes import Fixpoint, Step
+from lowtide.passes import Fixpoint, Pass, Step
 from lowtide.passes.registry import parse_passes
+from lowtide.scheduling.module_scheduler import best_of
 
 STAGES: Final = ("input", "simplified", "layout", "fused", "scheduled")
 """How far a module can be taken; each stage includes those before it."""
@@ -21,13 +25,13 @@ _CONTROL_FLOW: Final = (
 
 _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
     "simplified": (
-        "row-major,sharding-remover,async-to-sync,zero-sized,inline",
+        "row-major,sharding-remover,async-to-sync,zero-sized,inline,computation-deduplication",
         ("simplification", f"{_CONTROL_FLOW},{_CLEANUP}"),
         "while-unroller,inline,while-code-motion,conditional-code-motion",
         ("simplification after unrolling", f"{_CONTROL_FLOW},{_CLEANUP}"),
         "while-trip-count",
     ),
-    "fused": ("priority-fusion,cse,dce",),
+    "fused": ("attention-fusion,priority-fusion,cse,dce,computation-deduplication",),
 }
 """By stage the passes in turn; a pair is a name and passes that are repeated until they settle."""
 
@@ -52,5 +56,12 @@ def pipeline(stage: str) -> tuple[Step, ...]:
             if isinstance(entry, tuple):
                 steps.append(Fixpoint(entry[0], parse_passes(entry[1])))
             else:
-                steps += parse_passes(entry)
+                steps += [_with_scheduler(x) for x in parse_passes(entry)]
     return tuple(steps)
+
+
+def _with_scheduler(step: Pass) -> Pass:
+    """The same pass; fusion, which knows no schedulers, gets one to see where the peak is."""
+    if step.name != PRIORITY_FUSION:
+        return step
+    return replace(step, function=partial(step.function, scheduler=best_of))

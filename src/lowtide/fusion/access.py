@@ -30,6 +30,21 @@ def composed(outer: Access, inner: Access) -> Access:
     return tuple([FIRST if d == FIRST else outer[d] for d in inner])
 
 
+def inverse(access: Access, space: tuple[int, ...]) -> Access:
+    """Return per dimension of a space the dimension of the operand that it alone indexes.
+
+    None where a dimension indexes several or none of them.
+    """
+    if access is None:
+        return None
+    found = {d: i for i, d in enumerate(access) if d != FIRST}
+    if len(found) != sum([d != FIRST for d in access]):
+        return None
+    if any(size != 1 and d not in found for d, size in enumerate(space)):
+        return None
+    return tuple([FIRST if size == 1 else found[d] for d, size in enumerate(space)])
+
+
 def access_of(instruction: Instruction, number: int) -> Access:
     """Return how an operation that is no reduction, dot or update reads operand `number`."""
     operand = instruction.operands[number]

@@ -23,6 +23,24 @@ class Kind(StrEnum):
     """One dot or convolution: loops that make its operands, then a loop over its result."""
     UPDATE = "update"
     """A dynamic-update-slice or scatter in place; loops make what is written."""
+    ATTENTION = "attention"
+    """Dots that make scores, what is computed of them row by row, and a dot that sums up rows.
+
+    A row is what the last dot contracts. It lies along what one operand of each first dot (the
+    keys) has alone; all other dimensions number the rows. Members that depend on no score are
+    loops, computed where they are read; before a dot, while its operand is packed.
+
+    A thread takes a block of `attention.rows_at_once` rows which share the batch indices of all
+    dots, and computes that block of each first dot into scratch. Then it runs along the rows, once
+    for each reduction in a chain of them and once more: a reduction yields a number for each row,
+    elementwise operations, broadcasts, transposes and reshapes keep rows apart, slices and
+    concatenations cut and join them. The last run leaves the operand of the last dot in scratch;
+    its product with the values goes through elementwise operations, and is stored.
+
+    Scratch of a thread: a block for each first dot and one for what is made of them, each of at
+    most `legality.MOST_ROW_BYTES` (a row in the widest type, times rows), and the block of the
+    result. No score is ever stored elsewhere.
+    """
 
 
 class Read(NamedTuple):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from lowtide.fusion.access import Access, access_of, identity
+from lowtide.fusion.access import Access, access_of, composed, identity, inverse
 from lowtide.fusion.cluster import Cluster, Kind, Read
-from lowtide.fusion.cost_model import CACHE_BYTES, PER_ELEMENT, compute_seconds
+from lowtide.fusion.cost_model import CACHE_BYTES, compute_seconds
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Dimensions, Gather
 from lowtide.ops.table import TABLE
@@ -54,6 +54,7 @@ _PACKABLE: Final = frozenset(
         Opcode.CONSTANT,
         Opcode.DYNAMIC_SLICE,
         Opcode.IOTA,
+        Opcode.RESHAPE,
         Opcode.SLICE,
         Opcode.TRANSPOSE,
     }
@@ -131,16 +132,9 @@ _PARTIAL: Final = frozenset({Opcode.DYNAMIC_SLICE, Opcode.SLICE, Opcode.GATHER})
 
 def _is_packable(instruction: Instruction) -> bool:
     opcode = instruction.opcode
-    if opcode is Opcode.RESHAPE:
-        return access_of(instruction, 0) is not None
-    if opcode in _PACKABLE:
-        return True
     if opcode is Opcode.GATHER:
         return _takes_whole_rows(instruction)
-    if opcode in INDEXING:
-        return False
-    elements = max(1, instruction.shape.element_count)
-    return compute_seconds(instruction) <= elements * PER_ELEMENT
+    return opcode in _PACKABLE or opcode not in INDEXING
 
 
 def _takes_whole_rows(gather: Instruction) -> bool:
@@ -273,19 +267,16 @@ def _into_any(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
 
 
 def _behind(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
-    """A loop over the result of a reduction or contraction, element by element."""
+    """A loop over the result of a reduction or contraction, which may be written transposed."""
     result = producer.root.shape.dimensions
-    if consumer.kind is not Kind.LOOP or consumer.space != result:
+    if consumer.kind is not Kind.LOOP or prod(consumer.space) != prod(result):
         return None
-    if read.access != identity(result):
+    back = inverse(read.access, consumer.space)
+    if back is None or producer.root_access is None:
         return None
+    placed = composed(producer.root_access, back)
     return Joint(
-        producer.kind,
-        producer.space,
-        producer.kept,
-        producer.root_access,
-        identity(producer.space),
-        producer.root_access,
+        producer.kind, producer.space, producer.kept, placed, identity(producer.space), placed
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from lowtide.fusion.cluster import Cluster, Kind
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Fusion, Parameter
-from lowtide.ops.in_place import ROWS
+from lowtide.ops.in_place import ATTENTION, ROWS
 
 _KINDS: Final[Mapping[Kind, str]] = {
     Kind.LOOP: "kLoop",
@@ -17,7 +17,9 @@ _KINDS: Final[Mapping[Kind, str]] = {
     Kind.ROWS: "kInput",
     Kind.CONTRACTION: "kOutput",
     Kind.UPDATE: "kLoop",
+    Kind.ATTENTION: "kCustom",
 }
+_CONFIGURATIONS: Final[Mapping[Kind, str]] = {Kind.ROWS: ROWS, Kind.ATTENTION: ATTENTION}
 
 
 def materialize(
@@ -30,16 +32,13 @@ def materialize(
     `order` numbers the instructions, operands first. Members that nobody else reads are left
     without users, for dead code elimination.
     """
-    made = 0
     replaced: dict[Instruction, Instruction] = {}
     for cluster in sorted(clusters, key=lambda x: order[x.root]):
-        if not _is_worth_it(cluster):
-            continue
-        fusion = _fuse(computation, cluster, order, replaced)
-        replaced[cluster.root] = fusion
-        cluster.root.replace_all_uses_with(fusion)
-        made += 1
-    return made
+        if _is_worth_it(cluster):
+            replaced[cluster.root] = _fuse(computation, cluster, order, replaced)
+    for root, fusion in replaced.items():
+        root.replace_all_uses_with(fusion)
+    return len(replaced)
 
 
 def _is_worth_it(cluster: Cluster) -> bool:
@@ -77,7 +76,7 @@ def _fuse(
         Opcode.FUSION, root.shape, tuple(outside), Fusion(_KINDS[cluster.kind]), (body,), name
     )
     fusion.set_metadata(root.raw_metadata)
-    config = ROWS if cluster.kind is Kind.ROWS else ""
+    config = _CONFIGURATIONS.get(cluster.kind, "")
     fusion.set_annotations(replace(root.annotations, backend_config=config))
     return fusion
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from math import prod
 from typing import Final, final
 
-from lowtide.fusion.access import Access, composed
-from lowtide.fusion.cluster import Cluster, Kind, Read
+from lowtide.fusion.cluster import Cluster, Kind
+from lowtide.fusion.cluster_graph import ClusterGraph, evaluations
 from lowtide.fusion.cost_model import LAUNCH, move_seconds
-from lowtide.fusion.legality import Joint, add_read, joined, seed
+from lowtide.fusion.legality import Joint, joined
+from lowtide.fusion.live_memory import Scheduler, is_kept_by_caller
 from lowtide.fusion.materialize import materialize
+from lowtide.fusion.peak_lowering import PeakLowering
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.ir.attributes import Convolution
-from lowtide.ir.traversal import computation_post_order, post_order
+from lowtide.ir.traversal import computation_post_order
 from lowtide.passes.interface import Pass
 from lowtide.transforms.dead_code import remove_dead_code
+
+PRIORITY_FUSION: Final = "priority-fusion"
 
 _FAR: Final = 16
 """Positions between a value and a reader from which on it matters what lives in between."""
@@ -30,16 +32,35 @@ _SMALL: Final = 1 << 16
 """Bytes of a value whose life never matters."""
 
 _GROWTH: Final = 2
-"""How many times the instructions there were may be in all kernels together."""
+"""How many times as many instructions as there were may be written once more.
+
+That is before kernels that are the same are made one.
+"""
+
+_LEAST_ROOM: Final = 64
+
+_MANY_READERS: Final = 16
+"""Readers of a value that it takes too long to look at each time when one of them changes."""
 
 
-def fuse_by_priority(module: Module) -> int:
-    """Fuse what is worth it in all computations that run by themselves; return the fusions made."""
+def fuse_by_priority(module: Module, scheduler: Scheduler | None = None) -> int:
+    """Fuse what is worth it in all computations that run by themselves; return the fusions made.
+
+    With a `scheduler` values that live at the peak of its order, and can be computed once more by
+    those that read them later, are.
+    """
     applied = _applied_per_element(module)
+    memory = None if scheduler is None else PeakLowering(module, scheduler)
     made = 0
     for computation in computation_post_order(module):
-        if computation not in applied:
-            made += _Fuser(computation).run()
+        if computation in applied:
+            continue
+        graph = ClusterGraph(computation)
+        graph.spread_free_values()
+        _Queue(graph).run()
+        if memory is not None:
+            graph = memory.lowered(graph)
+        made += materialize(computation, list(graph.owner.values()), graph.order)
     if made:
         remove_dead_code(module)
     return made
@@ -69,62 +90,42 @@ class _Candidate:
 
 
 @final
-class _Fuser:
-    """The clusters of one computation, and the queue of producers."""
+class _Queue:
+    """The producers of one computation, by the time that is saved once all readers compute them."""
 
-    def __init__(self, computation: Computation) -> None:
-        self.computation = computation
-        self.order = {x: number for number, x in enumerate(post_order(computation))}
-        self.owner: dict[Instruction, Cluster] = {}
-        self.readers: dict[Instruction, dict[Cluster, None]] = {}
-        self.opaque: dict[Instruction, int] = {computation.root: len(self.order)}
-        """Values that have to be stored, with the position of the last reader which needs it."""
+    def __init__(self, graph: ClusterGraph) -> None:
+        self.graph = graph
         self.queue: list[tuple[float, int, int]] = []
-        self.room = _GROWTH * len(self.order)
+        self.room = max(_LEAST_ROOM, _GROWTH * len(graph.order))
+        """Instructions that may still be added."""
+        self.postponed: dict[Instruction, None] = dict.fromkeys(graph.owner)
+        """Producers that are looked at anew when the queue is empty."""
 
-    def run(self) -> int:
-        for instruction, position in self.order.items():
-            cluster = seed(instruction, position)
-            if cluster is None:
-                for operand in instruction.operands:
-                    self.opaque[operand] = max(self.opaque.get(operand, 0), position)
-                continue
-            self.owner[instruction] = cluster
-            for operand in cluster.inputs:
-                self.readers.setdefault(operand, {})[cluster] = None
-        self.room -= len(self.order)
-        self._spread_free_values()
-        by_position = list(self.order)
-        for root in self.owner:
+    def run(self) -> None:
+        by_position = list(self.graph.order)
+        while self.postponed:
+            postponed, self.postponed = self.postponed, {}
+            for root in postponed:
+                self._push(root)
+            while self.queue:
+                _, position, version = heappop(self.queue)
+                cluster = self.graph.owner.get(by_position[position])
+                if cluster is None or cluster.version != version:
+                    continue
+                candidate = self._candidate(cluster)
+                if candidate is not None:
+                    self._merge(candidate)
+
+    def _touch(self, root: Instruction) -> None:
+        """Look at a producer again, whose readers or inputs changed."""
+        if len(self.graph.readers.get(root, ())) > _MANY_READERS:
+            self.postponed[root] = None
+        else:
             self._push(root)
-        while self.queue:
-            _, position, version = heappop(self.queue)
-            cluster = self.owner.get(by_position[position])
-            if cluster is None or cluster.version != version:
-                continue
-            candidate = self._candidate(cluster)
-            if candidate is not None:
-                self._merge(candidate)
-        return materialize(self.computation, list(self.owner.values()), self.order)
-
-    def _spread_free_values(self) -> None:
-        """Compute constants, iotas and what is made of them wherever they are read."""
-        for root in self.order:
-            cluster = self.owner.get(root)
-            if cluster is None or not cluster.is_free or cluster.kind is not Kind.LOOP:
-                continue
-            readers = self.readers.get(root, {})
-            for reader in list(readers):
-                joint = joined(cluster, reader)
-                if joint is not None:
-                    self._absorb(cluster, reader, joint)
-                    del readers[reader]
-            if not readers and root not in self.opaque:
-                del self.owner[root]
 
     def _push(self, root: Instruction) -> None:
         """Put a producer into the queue, at its present worth."""
-        cluster = self.owner.get(root)
+        cluster = self.graph.owner.get(root)
         if cluster is None:
             return
         cluster.version += 1
@@ -132,15 +133,25 @@ class _Fuser:
         if candidate is not None:
             heappush(self.queue, (-candidate.seconds, cluster.position, cluster.version))
 
+    def _merge(self, candidate: _Candidate) -> None:
+        producer = candidate.producer
+        touched = dict.fromkeys(producer.inputs)
+        for reader, joint in candidate.joints:
+            touched[reader.root] = None
+            if joint.kind is not reader.kind:
+                touched.update(dict.fromkeys(reader.inputs))
+        self.room -= self._growth(producer, len(candidate.joints))
+        self.graph.absorb(producer, candidate.joints)
+        for root in touched:
+            self._touch(root)
+
     # -- what is worth it ----------------------------------------------------------------------
 
     def _candidate(self, producer: Cluster) -> _Candidate | None:
         """Return what fusing a producer into its readers would be, None if not legal or useful."""
         root = producer.root
-        readers = self.readers.get(root)
-        if not readers:
-            return None
-        if root in self.opaque:
+        readers = self.graph.readers.get(root)
+        if not readers or root in self.graph.opaque:
             return None
         if producer.kind is not Kind.LOOP and len(readers) > 1:
             return None
@@ -150,29 +161,31 @@ class _Fuser:
             if joint is None:
                 return None
             joints.append((reader, joint))
-        if self._grows_too_much(producer, len(joints)):
+        if self._growth(producer, len(joints)) > self.room:
             return None
         seconds = self._seconds_saved(producer)
         if seconds <= 0 or self._lengthens_lives(producer):
             return None
         return _Candidate(producer, tuple(joints), seconds)
 
-    def _grows_too_much(self, producer: Cluster, readers: int) -> bool:
-        return readers > 1 and (readers - 1) * len(producer.members) > max(self.room, 8)
+    def _growth(self, producer: Cluster, readers: int) -> int:
+        """How many instructions and parameters are written more than once, at most."""
+        return (readers - 1) * (len(producer.members) + len(producer.inputs))
 
     def _seconds_saved(self, producer: Cluster) -> float:
         """Moves and launches that are saved, less what is read and computed once more."""
         root = producer.root
-        saved = 0.0 if _is_view(producer) else LAUNCH + move_seconds(root.shape.nbytes)
-        saved += sum([move_seconds(read.nbytes) for read in producer.inputs.values()])
+        whole = root.shape.nbytes
+        moves = {x: move_seconds(read.nbytes) for x, read in producer.inputs.items()}
+        saved = 0.0 if _is_view(producer) else LAUNCH + move_seconds(whole)
+        saved += sum(moves.values())
         times = -1.0
-        for reader in self.readers[root]:
+        for reader in self.graph.readers[root]:
             read = reader.inputs[root]
             saved += move_seconds(read.nbytes)
-            times += _evaluations(reader, read, root)
-            for operand, own in producer.inputs.items():
-                if operand not in reader.inputs:
-                    saved -= move_seconds(_scaled(own, read, root).nbytes)
+            times += evaluations(reader, read, root)
+            part = min(1.0, read.nbytes / whole) if whole else 1.0
+            saved -= part * sum([move for x, move in moves.items() if x not in reader.inputs])
         return saved - times * producer.seconds + _TIE
 
     def _lengthens_lives(self, producer: Cluster) -> bool:
@@ -180,55 +193,18 @@ class _Fuser:
 
         Compared are bytes times positions, since where the peak will be is not known yet.
         """
-        last = max([reader.position for reader in self.readers[producer.root]])
+        graph = self.graph
+        last = max([reader.position for reader in graph.readers[producer.root]])
         if last - producer.position < _FAR:
             return False
         longer = 0
         for operand in producer.inputs:
-            if operand.opcode in (Opcode.PARAMETER, Opcode.CONSTANT) and self.computation.is_entry:
+            if is_kept_by_caller(operand, graph.computation):
                 continue
-            positions = [x.position for x in self.readers[operand]]
-            ends = max(self.opaque.get(operand, 0), *positions)
+            positions = [x.position for x in graph.readers[operand]]
+            ends = max(graph.opaque.get(operand, 0), *positions)
             longer += operand.shape.nbytes * max(0, last - ends)
         return longer > max(producer.root.shape.nbytes, _SMALL) * (last - producer.position)
-
-    # -- merging -------------------------------------------------------------------------------
-
-    def _merge(self, candidate: _Candidate) -> None:
-        producer = candidate.producer
-        del self.owner[producer.root]
-        del self.readers[producer.root]
-        for operand in producer.inputs:
-            self.readers[operand].pop(producer, None)
-        self.room -= (len(candidate.joints) - 1) * len(producer.members)
-        touched = dict.fromkeys(producer.inputs)
-        for reader, joint in candidate.joints:
-            touched[reader.root] = None
-            if joint.kind is not reader.kind:
-                touched.update(dict.fromkeys(reader.inputs))
-            self._absorb(producer, reader, joint)
-        for root in touched:
-            self._push(root)
-
-    def _absorb(self, producer: Cluster, reader: Cluster, joint: Joint) -> None:
-        """Make a reader compute what it read from a producer."""
-        read = reader.inputs.pop(producer.root)
-        inputs: dict[Instruction, Read] = {}
-        for operand, own in reader.inputs.items():
-            add_read(inputs, operand, own._replace(access=composed(joint.consumer, own.access)))
-        for operand, own in producer.inputs.items():
-            scaled = _scaled(own, read, producer.root)
-            access = composed(joint.producer, own.access)
-            inner = own.inner or joint.inner
-            add_read(inputs, operand, scaled._replace(access=access, inner=inner))
-            self.readers[operand][reader] = None
-        reader.inputs = inputs
-        reader.members |= producer.members
-        reader.seconds += producer.seconds * max(1.0, _evaluations(reader, read, producer.root))
-        reader.kind, reader.space, reader.kept = joint.kind, joint.space, joint.kept
-        reader.root_access = joint.root_access
-        reader.hero = reader.hero or producer.hero
-        reader.packable = reader.packable and producer.packable
 
 
 _TIE: Final = 1e-12
@@ -242,46 +218,9 @@ def _is_view(cluster: Cluster) -> bool:
     )
 
 
-def _scaled(own: Read, read: Read, root: Instruction) -> Read:
-    """How a producer's operand is read where only a part of the producer's value is."""
-    whole = root.shape.nbytes
-    if read.nbytes >= whole or not whole:
-        return own
-    return own._replace(nbytes=own.nbytes * read.nbytes // whole)
-
-
-def _evaluations(reader: Cluster, read: Read, root: Instruction) -> float:
-    """How often each element of a value would be computed in a reader."""
-    if read.inner:
-        return _packings(reader, root)
-    elements = root.shape.element_count
-    if not elements or _is_hoisted(read.access):
-        return 1.0
-    return prod(reader.space) / elements
-
-
-def _is_hoisted(access: Access) -> bool:
-    """Whether inner loops leave it alone: it depends on the outermost dimensions only."""
-    if access is None:
-        return False
-    used = [d for d in access if d >= 0]
-    return sorted(used) == list(range(len(used)))
-
-
-def _packings(reader: Cluster, root: Instruction) -> float:
-    """How often an operand of a contraction is read while it is packed."""
-    hero = reader.hero
-    if hero is None or hero.opcode is not Opcode.CONVOLUTION or hero.operands[0] is not root:
-        return 1.5
-    window = hero.attributes_as(Convolution).window
-    taps = prod([x.size for x in window.dimensions])
-    steps = prod([x.stride for x in window.dimensions])
-    return max(1.5, taps / steps)
-
-
 PASSES: Final = (
     Pass(
-        "priority-fusion",
+        PRIORITY_FUSION,
         fuse_by_priority,
         "Makes kernels of several instructions, what saves most time first.",
         before="""

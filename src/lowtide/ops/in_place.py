@@ -144,6 +144,19 @@ ROWS: Final = '{"kernel":"rows"}'
 """The backend configuration of a fusion that works row by row: it reads all of a row of each
 operand before it writes a row of a result, the reductions running along the last dimensions."""
 
+ATTENTION: Final = '{"kernel":"attention"}'
+"""The backend configuration of a fusion of two dots with a computation along rows between them."""
+
+
+ONE_PASS: Final = '{"kernel":"one_pass"}'
+"""The backend configuration of a fusion that visits each point of the space of its reductions once:
+there it reads its operands, writes the results of that space and adds to the reductions."""
+
+
+EPILOGUE: Final = '{"kernel":"epilogue"}'
+"""The backend configuration of a contraction with several results. It adds up in the first of them,
+or elsewhere; each element of the others is written once, when all operands of it have been read."""
+
 
 def works_in_rows(fusion: Instruction) -> bool:
     """Whether a fusion is known to read whole rows before it writes them."""
@@ -242,20 +255,34 @@ def _fusion_may_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     kind = instruction.attributes_as(Fusion).kind
     callee = instruction.called_computations[0]
     if kind == "kOutput":
-        return tuple([((number, ()), ()) for number in _addends(callee.root)])
+        return tuple(_epilogue_pairs(instruction, callee.root))
     if kind not in ("kLoop", "kInput", "kCustom"):
         return ()
     outputs = [(index, shape) for index, shape in instruction.shape.leaves()]
+    in_one_pass = instruction.annotations.backend_config == ONE_PASS
     pairs = []
     for number, parameter in enumerate(callee.parameters):
         shape = parameter.shape
         matching = [index for index, output in outputs if output.compatible(shape)]
         if matching and (
-            _only_elementwise_uses(parameter)
+            _only_elementwise_uses(parameter, in_one_pass)
             or (works_in_rows(instruction) and _only_row_uses(parameter))
         ):
             pairs.extend([((number, ()), index) for index in matching])
     return tuple(pairs)
+
+
+def _epilogue_pairs(fusion: Instruction, root: Instruction) -> Iterator[Pair]:
+    """Yield what is added to a product, and with several results what only an epilogue reads."""
+    if fusion.annotations.backend_config != EPILOGUE or root.opcode is not Opcode.TUPLE:
+        yield from [((number, ()), ()) for number in _addends(root)]
+        return
+    yield from [((number, ()), (0,)) for number in _addends(root.operands[0])]
+    for number, parameter in enumerate(fusion.called_computations[0].parameters):
+        if _only_elementwise_uses(parameter, in_one_pass=False):
+            for index, shape in list(fusion.shape.leaves())[1:]:
+                if shape.compatible(parameter.shape):
+                    yield (number, ()), index
 
 
 def _addends(root: Instruction) -> Iterator[int]:
@@ -269,22 +296,49 @@ def _addends(root: Instruction) -> Iterator[int]:
             yield addend.attributes_as(Parameter).number
 
 
-def _only_elementwise_uses(parameter: Instruction) -> bool:
+def _only_elementwise_uses(parameter: Instruction, in_one_pass: bool) -> bool:
     """Whether all that depends on a fused parameter is elementwise, or a tuple at the root.
 
     Elementwise operations that change the dimensions (a bound of clamp, a bitcast-convert to
-    another width) need more of the parameter than the element that is written.
+    another width) need more of the parameter than the element that is written. In one pass it may
+    be reduced too, if what comes of that is smaller.
     """
     seen = {parameter}
     stack = [parameter]
     while stack:
-        for user in stack.pop().users:
+        value = stack.pop()
+        for user in value.users:
             if user in seen:
                 continue
             if user.opcode is not Opcode.TUPLE and not _is_elementwise_on(parameter, user):
-                return False
+                if not in_one_pass or not _ends_in_reduction(parameter, value, user):
+                    return False
+                continue
             seen.add(user)
             stack.append(user)
+    return True
+
+
+def _ends_in_reduction(parameter: Instruction, value: Instruction, reduce: Instruction) -> bool:
+    """Whether a value is reduced, and nothing that depends on it has the elements of a parameter.
+
+    Such kernels store what they make of a reduction after their pass.
+    """
+    if reduce.opcode is not Opcode.REDUCE or reduce.operands.index(value) != 0:
+        return False
+    if reduce.shape.is_tuple or reduce.operands[1] is value:
+        return False
+    seen = {reduce}
+    stack = [reduce]
+    while stack:
+        found = stack.pop()
+        if found.opcode is Opcode.TUPLE:
+            continue
+        if found.shape.element_count == parameter.shape.element_count:
+            return False
+        fresh = [x for x in found.users if x not in seen]
+        seen.update(fresh)
+        stack += fresh
     return True
 
 

@@ -1,0 +1,398 @@
+"""Attention as one kernel: two dots, and between them a computation along each row of scores.
+
+A row is what the second dot contracts. Whatever needs of the scores only the same row of them
+(scale, mask, softmax in any of its forms) can be done while a block of rows lies in the cache, so
+that the scores are never stored (Dao et al., 2022, FlashAttention; Rabe and Staats, 2021,
+Self-attention does not need O(n^2) memory). `Kind.ATTENTION` says what such a kernel does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from heapq import heappop, heappush
+from math import prod
+from typing import Final, final
+
+from lowtide.fusion.attention_rows import (
+    Region,
+    SecondDot,
+    is_laid_out,
+    key_side,
+    lengths_alone,
+    longest_row,
+    paired_dimensions,
+)
+from lowtide.fusion.cluster import Cluster, Kind
+from lowtide.fusion.cost_model import (
+    CACHE_BYTES,
+    LAUNCH,
+    PER_ELEMENT,
+    compute_seconds,
+    move_seconds,
+)
+from lowtide.fusion.legality import INDEXING, MOST_INPUTS, MOST_MEMBERS, MOST_ROW_BYTES, seed
+from lowtide.fusion.materialize import materialize
+from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir.traversal import computation_post_order, post_order
+from lowtide.ops.table import TABLE
+from lowtide.passes.interface import Pass
+from lowtide.transforms.dead_code import remove_dead_code
+
+MOST_ROWS: Final = 16
+"""Rows of scores that are computed at once: as many as a kernel of a dot keeps in registers."""
+
+MOST_KEY_BYTES: Final = 1 << 25
+"""Bytes of keys and values of one batch index: they are read for each block of rows again, and
+have to stay in the last-level cache."""
+
+_MOST_SEEN: Final = 2 * MOST_MEMBERS
+"""Instructions behind a dot that are searched for another one."""
+
+_MOST_EPILOGUE: Final = 16
+"""Instructions behind the second dot that may belong to the kernel."""
+
+
+def rows_at_once(row_bytes: int) -> int:
+    """Return how many rows of scores of so many bytes each a thread computes at once."""
+    return max(1, min(MOST_ROWS, MOST_ROW_BYTES // max(1, row_bytes)))
+
+
+def fuse_attention(module: Module, *, least_bytes: int = CACHE_BYTES) -> int:
+    """Make one kernel of each attention with more than `least_bytes` of scores; return how many."""
+    applied = {
+        callee
+        for computation in module.computations.values()
+        for instruction in computation.instructions.values()
+        if instruction.opcode not in (Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL)
+        for callee in instruction.called_computations
+    }
+    made = 0
+    for computation in computation_post_order(module):
+        if computation not in applied:
+            made += _Finder(computation, least_bytes).run()
+    if made:
+        remove_dead_code(module)
+    return made
+
+
+@final
+class _Finder:
+    """Looks at each dot of a computation as the second one of an attention."""
+
+    def __init__(self, computation: Computation, least_bytes: int) -> None:
+        self.computation = computation
+        self.least_bytes = least_bytes
+        self.by_position: list[Instruction] = []
+        self.order: dict[Instruction, int] = {}
+        self.free: set[Instruction] = set()
+        self.claimed: set[Instruction] = set()
+        self.possible: dict[Instruction, bool] = {}
+
+    def run(self) -> int:
+        dots = [x for x in self.computation.instructions.values() if self._may_be_second(x)]
+        if not dots:
+            return 0
+        self.by_position = post_order(self.computation)
+        self.order = {x: number for number, x in enumerate(self.by_position)}
+        self._find_free_values()
+        clusters = []
+        for dot in sorted(dots, key=self.order.__getitem__):
+            cluster = self._attention(dot)
+            if cluster is not None:
+                self.claimed.update([x for x in cluster.members if x not in self.free])
+                clusters.append(cluster)
+        return materialize(self.computation, clusters, self.order)
+
+    def _may_be_second(self, x: Instruction) -> bool:
+        return x.opcode is Opcode.DOT and any(
+            y.shape.is_array and y.shape.nbytes > self.least_bytes for y in x.operands
+        )
+
+    def _find_free_values(self) -> None:
+        """Note iotas, and what simple operations make of them and of scalar constants."""
+        for x, position in self.order.items():
+            if not all(y in self.free for y in x.operands) or not x.shape.is_array:
+                continue
+            if x.opcode is Opcode.CONSTANT and x.shape.rank:
+                continue
+            if compute_seconds(x) > 2 * PER_ELEMENT * x.shape.element_count:
+                continue
+            cluster = seed(x, position)
+            if cluster is not None and cluster.kind is Kind.LOOP:
+                self.free.add(x)
+
+    # -- what depends on the scores ------------------------------------------------------------
+
+    def _attention(self, dot: Instruction) -> Cluster | None:
+        """Return the kernel that ends with a dot, or shortly behind it, None if there is none."""
+        if dot in self.claimed or seed(dot, 0) is None:
+            return None
+        for side in (1, 0):
+            second = SecondDot(dot, side)
+            if second.weights.shape.nbytes <= self.least_bytes or second.weights is second.values:
+                continue
+            for root in dict.fromkeys((self._epilogue(dot), dot)):
+                for region in self._regions(root, second):
+                    cluster = _Growth(self, region).cluster()
+                    if cluster is not None:
+                        return cluster
+        return None
+
+    def _epilogue(self, dot: Instruction) -> Instruction:
+        """Return the last of the elementwise operations behind a dot that only they read."""
+        result = x = dot
+        for _ in range(_MOST_EPILOGUE):
+            if x.is_root or len(x.users) != 1:
+                break
+            x = next(iter(x.users))
+            if x in self.claimed or not _is_elementwise(x, dot):
+                break
+            if x.opcode not in (Opcode.RESHAPE, Opcode.BITCAST):
+                result = x
+        return result
+
+    def _regions(self, root: Instruction, second: SecondDot) -> Iterator[Region]:
+        """Yield the ways in which the weights are made of dots: of all that there are, of each."""
+        seen = self._behind(root, second)
+        if not any(x.opcode is Opcode.REDUCE for x in seen):
+            return
+        among = set(seen)
+        elements = second.weights.shape.element_count
+        dots = [
+            x
+            for x in seen
+            if x.opcode is Opcode.DOT
+            and self.order[x] < self.order[second.dot]
+            and x.shape.element_count == elements
+            and second.row_length in lengths_alone(x)
+        ]
+        choices: list[tuple[Instruction, ...]] = [(x,) for x in dots]
+        if len(dots) > 1:
+            choices.insert(0, tuple(dots))
+        for firsts in choices:
+            region = Region(root, second, firsts)
+            dependent = self._dependent(region, among)
+            if dependent and is_laid_out(region, dependent):
+                yield region
+
+    def _behind(self, root: Instruction, second: SecondDot) -> list[Instruction]:
+        """Return what the root is made of, up to dots and what is opaque; operands come first."""
+        found = {root: None}
+        heap = [-self.order[root]]
+        while heap and len(found) < _MOST_SEEN:
+            x = self.by_position[-heappop(heap)]
+            if x is not root and x.opcode is Opcode.DOT and x is not second.dot:
+                continue
+            operands = (second.weights,) if x is second.dot else x.operands
+            for operand in operands:
+                if operand in found or operand in self.claimed or not self._may_depend(operand):
+                    continue
+                found[operand] = None
+                heappush(heap, -self.order[operand])
+        return sorted(found, key=self.order.__getitem__)
+
+    def _may_depend(self, x: Instruction) -> bool:
+        """Whether an operation may stand between scores and result, or make the scores."""
+        known = self.possible.get(x)
+        if known is None:
+            cluster = seed(x, 0)
+            known = cluster is not None and (x.opcode is Opcode.DOT or cluster.kind in _BETWEEN)
+            self.possible[x] = known
+        return known
+
+    def _dependent(self, region: Region, among: Set[Instruction]) -> list[Instruction]:
+        """Return what depends on the scores, operands first; nothing if anything else reads it."""
+        found = dict.fromkeys(region.firsts)
+        stack = list(region.firsts)
+        while stack:
+            x = stack.pop()
+            if x is region.root:
+                continue
+            if x.is_root or not all(user in among for user in x.users):
+                return []
+            new = [user for user in x.users if user not in found]
+            found |= dict.fromkeys(new)
+            stack += new
+        return sorted(found, key=self.order.__getitem__)
+
+
+_BETWEEN: Final = (Kind.LOOP, Kind.REDUCTION)
+_MOVING: Final = (Opcode.RESHAPE, Opcode.BITCAST, Opcode.TRANSPOSE)
+
+
+def _is_elementwise(x: Instruction, dot: Instruction) -> bool:
+    """Whether an operation reads one element of a dot's result for each that it returns."""
+    cluster = seed(x, 0)
+    if cluster is None or cluster.kind is not Kind.LOOP:
+        return False
+    if x.opcode not in _MOVING and not TABLE[x.opcode].elementwise:
+        return False
+    return x.shape.element_count == dot.shape.element_count
+
+
+# -- the rest of the kernel --------------------------------------------------------------------
+
+
+@final
+class _Growth:
+    """Adds to what depends on the scores what is cheap enough to be made where it is read."""
+
+    def __init__(self, finder: _Finder, region: Region) -> None:
+        self.finder = finder
+        self.region = region
+        self.members: dict[Instruction, None] = dict.fromkeys(region.maps)
+        self.inputs: dict[Instruction, None] = {}
+        self.evaluations: dict[Instruction, int] = {}
+        self.packed: set[Instruction] = set()
+        """What is read while operands of the dots are packed."""
+        self.heap: list[int] = []
+
+    def cluster(self) -> Cluster | None:
+        """Return the kernel, None where it does not fit the machine or is not worth it."""
+        if not self._fits():
+            return None
+        for x in self.region.maps:
+            self._note_operands(x, x.shape.element_count)
+        while self.heap:
+            x = self.finder.by_position[-heappop(self.heap)]
+            if self._is_wanted(x):
+                self.members[x] = None
+                self._note_operands(x, self.evaluations[x])
+            else:
+                self.inputs[x] = None
+        if len(self.members) > MOST_MEMBERS or len(self.inputs) > MOST_INPUTS:
+            return None
+        root = self.region.root
+        space = root.shape.dimensions
+        return Cluster(Kind.ATTENTION, root, space, (), None, self.members, hero=root)
+
+    def _fits(self) -> bool:
+        """Whether scores are many, a row of them fits the cache, and so do keys and values."""
+        region = self.region
+        scores = [*region.firsts, region.second.weights]
+        if max([x.shape.nbytes for x in scores]) <= self.finder.least_bytes:
+            return False
+        row = longest_row(region)
+        if row > MOST_ROW_BYTES:
+            return False
+        rows = region.second.weights.shape.element_count // region.second.row_length
+        for dot, side in (
+            (region.second.dot, 1 - region.second.side),
+            *[(x, key_side(region, x) or 0) for x in region.firsts],
+        ):
+            operand = dot.operands[side]
+            batches = prod([operand.shape.dimensions[d] for d in paired_dimensions(dot, side)[0]])
+            blocks = rows // batches / rows_at_once(row)
+            if blocks > 1 and operand.shape.nbytes > MOST_KEY_BYTES * batches:
+                return False
+        return True
+
+    def _note_operands(self, x: Instruction, evaluations: int) -> None:
+        """Put what a member reads from outside on the list of what may be drawn in."""
+        is_packing = x in self.packed or x.opcode is Opcode.DOT
+        for operand in x.operands:
+            if operand in self.region.maps:
+                continue
+            if is_packing:
+                self.packed.add(operand)
+            if operand not in self.evaluations:
+                heappush(self.heap, -self.finder.order[operand])
+            self.evaluations[operand] = max(self.evaluations.get(operand, 0), evaluations)
+
+    def _is_wanted(self, x: Instruction) -> bool:
+        """Whether a value from outside is better computed where it is read."""
+        cluster = seed(x, 0)
+        if cluster is None or cluster.kind is not Kind.LOOP or x in self.finder.claimed:
+            return False
+        if len(self.members) + len(x.operands) > MOST_MEMBERS // 2 and x.shape.rank:
+            return False
+        if x in self.packed:
+            return cluster.packable and self._is_smaller_behind(x)
+        if x in self.finder.free:
+            return True
+        again = max(0.0, self.evaluations[x] / max(1, x.shape.element_count) - 1)
+        if again * compute_seconds(x) > LAUNCH + 2 * move_seconds(x.shape.nbytes):
+            return False
+        return self._is_smaller_behind(x)
+
+    def _is_smaller_behind(self, x: Instruction) -> bool:
+        """Whether less has to be read for what a value is made of, or no more if only we read it.
+
+        Where others read it too, half as much has to suffice.
+        """
+        new = [y for y in x.operands if y not in self.evaluations and y not in self.finder.free]
+        nbytes = sum([y.shape.nbytes for y in dict.fromkeys(new)])
+        if x.is_root or any(user not in self.members for user in x.users):
+            return 2 * nbytes <= x.shape.nbytes
+        if nbytes != x.shape.nbytes:
+            return nbytes < x.shape.nbytes
+        if x.opcode in INDEXING:
+            return True
+        is_epilogue = any(y.opcode in _WITH_EPILOGUE and len(y.users) == 1 for y in new)
+        return x not in self.packed and not is_epilogue
+
+
+_WITH_EPILOGUE: Final = (Opcode.DOT, Opcode.CONVOLUTION, Opcode.REDUCE)
+
+
+PASSES: Final = (
+    Pass(
+        "attention-fusion",
+        fuse_attention,
+        "Makes one kernel of two dots and the softmax between them: scores are not stored.",
+        before="""
+HloModule m
+
+greater { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT m = f32[] maximum(a, b) }
+plus { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+
+ENTRY main {
+  q = f32[512,4] parameter(0)
+  k = f32[512,4] parameter(1)
+  v = f32[512,4] parameter(2)
+  scores = f32[512,512] dot(q, k), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  low = f32[] constant(-inf)
+  zero = f32[] constant(0)
+  most = f32[512] reduce(scores, low), dimensions={1}, to_apply=greater
+  wide = f32[512,512] broadcast(most), dimensions={0}
+  less = f32[512,512] subtract(scores, wide)
+  e = f32[512,512] exponential(less)
+  sum = f32[512] reduce(e, zero), dimensions={1}, to_apply=plus
+  sums = f32[512,512] broadcast(sum), dimensions={0}
+  p = f32[512,512] divide(e, sums)
+  ROOT o = f32[512,4] dot(p, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+""",
+        after="""
+HloModule m
+
+greater { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT m = f32[] maximum(a, b) }
+plus { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+
+fused_computation {
+  q.1 = f32[512,4] parameter(0)
+  k.1 = f32[512,4] parameter(1)
+  v.1 = f32[512,4] parameter(2)
+  scores.1 = f32[512,512] dot(q.1, k.1), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  low.1 = f32[] constant(-inf)
+  zero.1 = f32[] constant(0)
+  most.1 = f32[512] reduce(scores.1, low.1), dimensions={1}, to_apply=greater
+  wide.1 = f32[512,512] broadcast(most.1), dimensions={0}
+  less.1 = f32[512,512] subtract(scores.1, wide.1)
+  e.1 = f32[512,512] exponential(less.1)
+  sum.1 = f32[512] reduce(e.1, zero.1), dimensions={1}, to_apply=plus
+  sums.1 = f32[512,512] broadcast(sum.1), dimensions={0}
+  p.1 = f32[512,512] divide(e.1, sums.1)
+  ROOT o.1 = f32[512,4] dot(p.1, v.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+
+ENTRY main {
+  q = f32[512,4] parameter(0)
+  k = f32[512,4] parameter(1)
+  v = f32[512,4] parameter(2)
+  ROOT dot_fusion = f32[512,4] fusion(q, k, v), kind=kCustom, calls=fused_computation,
+    backend_config={"kernel":"attention"}
+}
+""",
+    ),
+)

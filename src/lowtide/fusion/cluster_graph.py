@@ -1,0 +1,159 @@
+"""The clusters of one computation, who reads them, and what happens when two become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Final, final
+
+from lowtide.fusion.access import Access, composed
+from lowtide.fusion.cluster import Cluster, Kind, Read
+from lowtide.fusion.legality import Joint, add_read, joined, seed
+from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.ir.attributes import Convolution
+from lowtide.ir.traversal import post_order
+
+
+@final
+class ClusterGraph:
+    """A computation as kernels.
+
+    `order` numbers the instructions, operands first. `owner` has the cluster that stores the value
+    of an instruction, `alone` the instructions that are no part of a cluster. `readers` are the
+    clusters that read a value, `opaque` the values that have to be stored, with the position of the
+    last instruction that needs them.
+    """
+
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
+        self.order = {x: number for number, x in enumerate(post_order(computation))}
+        self.owner: dict[Instruction, Cluster] = {}
+        self.alone: dict[Instruction, None] = {}
+        self.readers: dict[Instruction, dict[Cluster, None]] = {}
+        self.opaque: dict[Instruction, int] = {computation.root: len(self.order)}
+        for instruction, position in self.order.items():
+            self._add(instruction, position)
+
+    def _add(self, instruction: Instruction, position: int) -> None:
+        cluster = seed(instruction, position)
+        if cluster is None:
+            self.alone[instruction] = None
+            for operand in instruction.operands:
+                self.opaque[operand] = max(self.opaque.get(operand, 0), position)
+            return
+        self.owner[instruction] = cluster
+        for operand in cluster.inputs:
+            self.readers.setdefault(operand, {})[cluster] = None
+
+    def copy(self) -> ClusterGraph:
+        """Return the same clusters, which may be changed without a change of these."""
+        other = ClusterGraph.__new__(ClusterGraph)
+        other.computation, other.order = self.computation, self.order
+        other.alone, other.opaque = self.alone, self.opaque
+        copies = {x: copied(x) for x in self.owner.values()}
+        other.owner = {root: copies[x] for root, x in self.owner.items()}
+        other.readers = {
+            root: {copies[x]: None for x in readers} for root, readers in self.readers.items()
+        }
+        return other
+
+    # -- changes -------------------------------------------------------------------------------
+
+    def spread_free_values(self) -> None:
+        """Compute constants, iotas and what is made of them wherever they are read."""
+        for root in self.order:
+            cluster = self.owner.get(root)
+            if cluster is not None and cluster.is_free and cluster.kind is Kind.LOOP:
+                joints = [(x, joined(cluster, x)) for x in self.readers.get(root, ())]
+                self.absorb(cluster, [(x, joint) for x, joint in joints if joint is not None])
+
+    def absorb(self, producer: Cluster, joints: Sequence[tuple[Cluster, Joint]]) -> None:
+        """Make readers compute what they read; a value that nothing else needs is gone.
+
+        `producer` is the cluster that stores the value, or one that computes it from other values.
+        """
+        root = producer.root
+        readers = self.readers.get(root, {})
+        for reader, joint in joints:
+            join(producer, reader, joint)
+            del readers[reader]
+            for operand in producer.inputs:
+                self.readers.setdefault(operand, {})[reader] = None
+        if readers or root in self.opaque:
+            return
+        gone = self.owner.pop(root)
+        self.readers.pop(root, None)
+        for operand in gone.inputs:
+            self.readers[operand].pop(gone, None)
+
+
+def join(producer: Cluster, reader: Cluster, joint: Joint) -> None:
+    """Make a cluster compute what it reads from another one; what they are together is known."""
+    root = producer.root
+    read = reader.inputs.pop(root)
+    inputs: dict[Instruction, Read] = {}
+    for operand, own in reader.inputs.items():
+        add_read(inputs, operand, own._replace(access=composed(joint.consumer, own.access)))
+    for operand, own in producer.inputs.items():
+        access = composed(joint.producer, own.access)
+        inner = own.inner or joint.inner
+        add_read(inputs, operand, scaled(own, read, root)._replace(access=access, inner=inner))
+    reader.inputs = inputs
+    reader.members |= producer.members
+    reader.seconds += producer.seconds * max(1.0, evaluations(reader, read, root))
+    reader.kind, reader.space, reader.kept = joint.kind, joint.space, joint.kept
+    reader.root_access = joint.root_access
+    reader.hero = reader.hero or producer.hero
+    reader.packable = reader.packable and producer.packable
+
+
+def copied(cluster: Cluster) -> Cluster:
+    """Return a cluster that may be changed without a change of this one."""
+    return replace(cluster, members=dict(cluster.members), inputs=dict(cluster.inputs))
+
+
+def scaled(own: Read, read: Read, root: Instruction) -> Read:
+    """Return how a producer's operand is read where only a part of the producer's value is."""
+    whole = root.shape.nbytes
+    if read.nbytes >= whole or not whole:
+        return own
+    return own._replace(nbytes=own.nbytes * read.nbytes // whole)
+
+
+def evaluations(reader: Cluster, read: Read, root: Instruction) -> float:
+    """Return how often each element of a value would be computed in a reader."""
+    if read.inner:
+        return _packings(reader, root)
+    elements = root.shape.element_count
+    if not elements or _is_hoisted(read.access):
+        return 1.0
+    return prod(reader.space) / elements
+
+
+def _is_hoisted(access: Access) -> bool:
+    """Whether inner loops leave it alone: it depends on the outermost dimensions only."""
+    if access is None:
+        return False
+    used = [d for d in access if d >= 0]
+    return sorted(used) == list(range(len(used)))
+
+
+_REPACKED: Final = 1.5
+"""How often an operand of a contraction is packed, where its panels stay in the cache."""
+
+
+def _packings(reader: Cluster, root: Instruction) -> float:
+    """How often an operand of a contraction is read while it is packed.
+
+    Each element of the image that a convolution slides over is met by every tap of the window, at
+    every place that there is room for.
+    """
+    hero = reader.hero
+    if hero is None or hero.opcode is not Opcode.CONVOLUTION or hero.operands[0] is not root:
+        return _REPACKED
+    attributes = hero.attributes_as(Convolution)
+    taps = prod([x.size for x in attributes.window.dimensions])
+    places = prod([hero.shape.dimensions[i] for i in attributes.dimensions.output_spatial])
+    image = prod([root.shape.dimensions[i] for i in attributes.dimensions.input_spatial])
+    return max(_REPACKED, taps * places / max(1, image))

@@ -1,0 +1,196 @@
+"""What the clusters of a computation need in memory, as the graph that schedulers read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.analysis.dataflow import ComputationDataflow, ValueKind
+from lowtide.analysis.donation import Alias
+from lowtide.analysis.memory_graph import MemoryGraph, lists
+from lowtide.fusion.access import identity
+from lowtide.fusion.cluster import Cluster, Kind
+from lowtide.fusion.cluster_graph import ClusterGraph
+from lowtide.ir import Computation, Instruction, Opcode
+
+Scheduler = Callable[[MemoryGraph], npt.NDArray[np.int64]]
+"""From a memory graph to an order of its nodes."""
+
+
+def is_kept_by_caller(value: Instruction, computation: Computation) -> bool:
+    """Whether a value lives throughout whatever is done: an argument, or a constant."""
+    return value.opcode in (Opcode.PARAMETER, Opcode.CONSTANT) and computation.is_entry
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMemory:
+    """The memory graph of clusters; its node of each instruction that stands for one.
+
+    `stored` has the buffer of each value that a cluster of several instructions stores, `of_value`
+    those of the values of the dataflow.
+    """
+
+    graph: MemoryGraph
+    nodes: Sequence[Instruction]
+    number: Mapping[Instruction, int]
+    stored: Mapping[Instruction, int]
+    of_value: Mapping[int, int]
+    flow: ComputationDataflow
+
+    def buffer_of(self, value: Instruction) -> int | None:
+        """Return the buffer of an array that a cluster reads."""
+        if value in self.stored:
+            return self.stored[value]
+        return self.of_value.get(self.flow.leaves_of(value)[0])
+
+
+def live_memory(
+    clusters: ClusterGraph,
+    flow: ComputationDataflow,
+    aliases: Sequence[Alias],
+    inner_bytes: Mapping[Instruction, int],
+) -> LiveMemory:
+    """Return what clusters need; `flow` is the dataflow of the instructions they are made of.
+
+    Parameters in `aliases` count, others and constants do not. `inner_bytes` is what the callees of
+    an instruction need beyond its operands and results.
+    """
+    return _Maker(clusters, flow).run(aliases, inner_bytes)
+
+
+@final
+class _Maker:
+    """The buffers of the nodes: those of the dataflow, and one for each cluster of several."""
+
+    def __init__(self, clusters: ClusterGraph, flow: ComputationDataflow) -> None:
+        self.clusters, self.flow = clusters, flow
+        kept = (clusters.owner, clusters.alone)
+        self.nodes = [x for x in clusters.order if any(x in some for some in kept)]
+        self.number = {x: i for i, x in enumerate(self.nodes)}
+        self.of_value: dict[int, int] = {}
+        self.stored: dict[Instruction, int] = {}
+        self.producer: list[int] = []
+        self.bytes: list[int] = []
+        self.consumers: list[list[int]] = []
+        self.shares: list[tuple[int, int, int]] = []
+
+    def run(self, aliases: Sequence[Alias], inner_bytes: Mapping[Instruction, int]) -> LiveMemory:
+        counted = {self.flow.parameters[alias.parameter] for alias in aliases}
+        for node, instruction in enumerate(self.nodes):
+            self._make(node, instruction, counted)
+        for node, instruction in enumerate(self.nodes):
+            self._read(node, instruction)
+        inner = np.zeros(len(self.nodes), np.int64)
+        for instruction, nbytes in inner_bytes.items():
+            inner[self.number[instruction]] = nbytes
+        graph = self._graph(aliases, inner)
+        return LiveMemory(graph, self.nodes, self.number, self.stored, self.of_value, self.flow)
+
+    def _make(self, node: int, instruction: Instruction, counted: set[int]) -> None:
+        flow = self.flow
+        if self._several(instruction) is not None:
+            self.stored[instruction] = self._buffer(node, instruction.shape.nbytes)
+            self.of_value.setdefault(flow.leaves_of(instruction)[0], self.stored[instruction])
+            return
+        for value in flow.makes[flow.number[instruction]]:
+            is_parameter = flow.value_kind[value] is ValueKind.PARAMETER
+            free = flow.value_read_only[value] or (is_parameter and value not in counted)
+            nbytes = 0 if free else flow.value_bytes[value]
+            self.of_value[value] = self._buffer(-1 if is_parameter else node, nbytes)
+
+    def _several(self, instruction: Instruction) -> Cluster | None:
+        cluster = self.clusters.owner.get(instruction)
+        return cluster if cluster is not None and len(cluster.members) > 1 else None
+
+    def _buffer(self, node: int, nbytes: int) -> int:
+        self.producer.append(node)
+        self.bytes.append(nbytes)
+        self.consumers.append([])
+        return len(self.bytes) - 1
+
+    def _read(self, node: int, instruction: Instruction) -> None:
+        cluster = self._several(instruction)
+        if cluster is None:
+            self._read_alone(node, instruction)
+            return
+        made = self.stored[instruction]
+        for operand, read in cluster.inputs.items():
+            buffer = self._buffer_of(operand)
+            if buffer is None:
+                continue
+            self.consumers[buffer].append(node)
+            over = read.target or (
+                cluster.kind is Kind.LOOP and read.access == identity(cluster.space)
+            )
+            if over and self.bytes[buffer] == self.bytes[made]:
+                self.shares.append((node, buffer, made))
+
+    def _buffer_of(self, operand: Instruction) -> int | None:
+        if operand in self.stored:
+            return self.stored[operand]
+        return self.of_value.get(self.flow.leaves_of(operand)[0])
+
+    def _read_alone(self, node: int, instruction: Instruction) -> None:
+        number = self.flow.number[instruction]
+        replaced = {
+            self.flow.leaves_of(x)[0]: self.stored[x]
+            for x in instruction.operands
+            if x in self.stored
+        }
+        buffers = [replaced.get(v, self.of_value.get(v)) for v in self.flow.reads[number]]
+        for buffer in dict.fromkeys(buffers):
+            if buffer is not None:
+                self.consumers[buffer].append(node)
+        for read, made in self.flow.shares[number]:
+            pair = replaced.get(read, self.of_value.get(read)), self.of_value.get(made)
+            if pair[0] is None or pair[1] is None:
+                continue
+            if 0 < self.bytes[pair[0]] == self.bytes[pair[1]]:
+                self.shares.append((node, pair[0], pair[1]))
+
+    def _operands(self, instruction: Instruction) -> list[int]:
+        cluster = self._several(instruction)
+        read = instruction.operands if cluster is None else cluster.inputs
+        return list(dict.fromkeys([self.number[x] for x in read]))
+
+    def _graph(self, aliases: Sequence[Alias], inner: npt.NDArray[np.int64]) -> MemoryGraph:
+        count, buffers = len(self.nodes), len(self.bytes)
+        live_out = np.zeros(buffers, np.bool_)
+        alias_set = np.full(buffers, -1, np.int32)
+        bins = np.full(buffers, -1, np.int32)
+        root = [self.of_value.get(v) for v in self.flow.root]
+        for leaf, buffer in reversed(list(enumerate(root))):
+            if buffer is not None:
+                live_out[buffer], bins[buffer] = True, leaf
+        for number, alias in enumerate(aliases):
+            parameter = self.of_value.get(self.flow.parameters[alias.parameter])
+            for buffer in (parameter, root[alias.output]):
+                if buffer is not None:
+                    alias_set[buffer] = number
+        control = [
+            [self.number[y] for y in x.control_predecessors if y in self.number] for x in self.nodes
+        ]
+        leaves = (Opcode.PARAMETER, Opcode.CONSTANT)
+        return MemoryGraph(
+            operands=lists([self._operands(x) for x in self.nodes]),
+            control=lists(control),
+            scratch_bytes=np.zeros(count, np.int64),
+            inner_bytes=inner,
+            name_rank=np.arange(count, dtype=np.int32),
+            is_scalar=np.array([x.shape.is_array and not x.shape.rank for x in self.nodes], bool),
+            is_leaf=np.array([x.opcode in leaves for x in self.nodes], bool),
+            urgency=np.zeros(count, np.int32),
+            root=self.number[self.clusters.computation.root],
+            buffer_bytes=np.array(self.bytes, np.int64),
+            producer=np.array(self.producer, np.int32),
+            consumers=lists(self.consumers),
+            live_out=live_out,
+            alias_set=alias_set,
+            colour=np.zeros(buffers, np.int32),
+            bin=bins,
+            shares=np.array(self.shares, np.int32).reshape(-1, 3),
+        )
