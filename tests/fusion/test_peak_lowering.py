@@ -99,3 +99,27 @@ def test_it_is_the_same_each_time():
         fuse_by_priority(copy, best_of)
         texts.add(str(copy))
     assert len(texts) == 1
+
+
+def bottlenecks(blocks: int) -> Module:
+    """Blocks x' = x + f(x) with a narrow middle; the sum is read by the next f and the next sum."""
+    narrow = "f32[256,16]"
+    lines = [f"p = {SHAPE} parameter(0)", f"w = {narrow} parameter(1)"]
+    lines.append(f"x0 = {SHAPE} sort(p), dimensions={{1}}, to_apply=less")
+    for i in range(blocks):
+        inner = "lhs_contracting_dims={1}, rhs_contracting_dims="
+        lines += [
+            f"y{i} = {narrow} dot(x{i}, w), {inner}{{0}}",
+            f"z{i} = {SHAPE} dot(y{i}, w), {inner}{{1}}",
+            f"e{i} = {SHAPE} sort(z{i}), dimensions={{1}}, to_apply=less",
+            f"x{i + 1} = {SHAPE} add(x{i}, e{i})",
+        ]
+    body = "\n  ".join([*lines[:-1], f"ROOT {lines[-1]}"])
+    return parse_hlo(f"HloModule bottlenecks\n\n{LESS}\nENTRY main {{\n  {body}\n}}\n")
+
+
+def test_a_sum_is_stored_where_its_terms_would_live_longer():
+    """Computed by both its readers, a sum would keep its terms alive, which sums are, too."""
+    module = bottlenecks(6)
+    assert fused(module, with_peak=False) > 2.9 * BYTES
+    assert fused(module, with_peak=True) < 2.2 * BYTES

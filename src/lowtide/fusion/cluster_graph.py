@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Final, final
@@ -86,6 +86,70 @@ class ClusterGraph:
         self.readers.pop(root, None)
         for operand in gone.inputs:
             self.readers[operand].pop(gone, None)
+
+    def split(self, value: Instruction, readers: Sequence[Cluster]) -> bool:
+        """Store a value that clusters compute, and have them read it; return whether they can.
+
+        Nothing changes where they cannot.
+        """
+        stored = rebuilt(value, _cone(value, readers[0]), self.order)
+        left = [rebuilt(x.root, _needed(x, value), self.order) for x in readers]
+        new = [x for x in (stored, *left) if x is not None]
+        if len(new) <= len(readers):
+            return False
+        for cluster in new:
+            self._replace(self.owner.get(cluster.root), cluster)
+        return True
+
+    def _replace(self, old: Cluster | None, new: Cluster) -> None:
+        """Put a cluster in the place of the one that stored the same value, if there was one."""
+        if old is not None:
+            for operand in old.inputs:
+                del self.readers[operand][old]
+        for operand in new.inputs:
+            self.readers.setdefault(operand, {})[new] = None
+        self.owner[new.root] = new
+
+
+def rebuilt(
+    root: Instruction, members: Mapping[Instruction, None], order: Mapping[Instruction, int]
+) -> Cluster | None:
+    """Return the cluster of some instructions, which compute `root`; None where there is none."""
+    cluster = seed(root, order[root])
+    if cluster is None:
+        return None
+    for member in sorted(members, key=order.__getitem__, reverse=True):
+        if member is root:
+            continue
+        alone = seed(member, order[member])
+        joint = joined(alone, cluster) if alone is not None and member in cluster.inputs else None
+        if alone is None or joint is None:
+            return None
+        join(alone, cluster, joint)
+    return cluster
+
+
+def _cone(value: Instruction, cluster: Cluster) -> dict[Instruction, None]:
+    """The members of a cluster that a value is computed from, it included."""
+    return _reached(value, cluster, None)
+
+
+def _needed(cluster: Cluster, value: Instruction) -> dict[Instruction, None]:
+    """The members of a cluster that are needed where a value is given."""
+    return _reached(cluster.root, cluster, value)
+
+
+def _reached(
+    start: Instruction, cluster: Cluster, stop: Instruction | None
+) -> dict[Instruction, None]:
+    found = {start: None}
+    stack = [start]
+    while stack:
+        for operand in stack.pop().operands:
+            if operand in cluster.members and operand is not stop and operand not in found:
+                found[operand] = None
+                stack.append(operand)
+    return found
 
 
 def join(producer: Cluster, reader: Cluster, joint: Joint) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from lowtide.analysis.call_graph import while_body, while_condition
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.shape import tuple_shape
 from lowtide.ir.traversal import computation_post_order
+from lowtide.ops.backend_config import read_config, write_config
 from lowtide.transforms.control_flow.call_sites import count_references, has_control_edges
 from lowtide.transforms.control_flow.editing import (
     Elements,
@@ -183,24 +183,6 @@ def add_invariants(loop: Loop, values: Sequence[Instruction]) -> list[Instructio
 
 
 # -- what the backend config says of loops -----------------------------------------------------
-
-
-def read_config(instruction: Instruction) -> dict[str, Any] | None:
-    """Return the backend config of an instruction as a dictionary; None where it is none."""
-    text = instruction.annotations.backend_config
-    if not text:
-        return {}
-    try:
-        config = json.loads(text)
-    except ValueError:
-        return None
-    return config if isinstance(config, dict) else None
-
-
-def write_config(instruction: Instruction, config: dict[str, Any]) -> None:
-    """Replace the backend config of an instruction."""
-    text = json.dumps(config, separators=(",", ":")) if config else ""
-    instruction.set_annotations(replace(instruction.annotations, backend_config=text))
 
 
 def renumber_config(x: Instruction, numbers: dict[int, int]) -> None:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from lowtide.analysis.loop_trip_count import TripCount, trip_count
 from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ops.backend_config import read_config, write_config
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.loops import read_config, write_config
 
 
 def annotate_trip_counts(module: Module) -> int:

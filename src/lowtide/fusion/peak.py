@@ -1,0 +1,103 @@
+"""Where most is live in an order of clusters, and which values live there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.analysis.memory_profile import last_uses, step_bytes
+from lowtide.fusion.cluster import Cluster
+from lowtide.fusion.cluster_graph import ClusterGraph
+from lowtide.fusion.live_memory import LiveMemory, Scheduler
+from lowtide.ir import Instruction
+
+_LEAST_SHARE: Final = 1 / 1024
+"""Values that are a smaller part of the peak are left alone."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Estimate:
+    """The order that a scheduler gives to clusters.
+
+    `position` is by node, `last` the position of the last use by buffer. At most `peak_bytes` are
+    live at once, and nearly as many at the positions `peaks`, most at the first.
+    """
+
+    memory: LiveMemory
+    position: npt.NDArray[np.int64]
+    last: npt.NDArray[np.int64]
+    peaks: tuple[int, ...]
+    peak_bytes: int
+
+
+def estimated(memory: LiveMemory, scheduler: Scheduler) -> Estimate:
+    """Return where most is live in the order of a scheduler."""
+    order = scheduler(memory.graph)
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    producer = memory.graph.producer
+    first = np.where(producer >= 0, position[producer], 0)
+    steps = step_bytes(memory.graph, order)
+    last = last_uses(memory.graph, position, first)
+    return Estimate(memory, position, last, _peaks(steps), int(steps.max()))
+
+
+def _peaks(steps: npt.NDArray[np.int64]) -> tuple[int, ...]:
+    """The highest step of each stretch that is nearly as high as the highest one."""
+    high = np.concatenate([[False], steps >= steps.max() * _NEARLY, [False]])
+    (borders,) = np.nonzero(np.diff(high))
+    tops = [int(a + steps[a:b].argmax()) for a, b in borders.reshape(-1, 2).tolist()]
+    return tuple(sorted(tops, key=lambda at: (-int(steps[at]), at))[:_MOST_PEAKS])
+
+
+_NEARLY: Final = 0.95
+"""What part of the peak others have that would be the peak next."""
+
+_MOST_PEAKS: Final = 32
+
+
+@final
+class PeakView:
+    """A graph of clusters that is being changed, seen from a position `at`, where a peak was.
+
+    `last` is kept up to date with the changes; `least` are the bytes from which on a value matters.
+    """
+
+    def __init__(self, graph: ClusterGraph, estimate: Estimate) -> None:
+        self.graph = graph
+        self.memory = estimate.memory
+        self.position: list[int] = estimate.position.tolist()
+        self.last: list[int] = estimate.last.tolist()
+        self.at = estimate.peaks[0]
+        self.bytes: list[int] = estimate.memory.graph.buffer_bytes.tolist()
+        self.least = max(1, int(estimate.peak_bytes * _LEAST_SHARE))
+        self.consumers = estimate.memory.graph.consumers.rows()
+
+    def position_of(self, value: Instruction) -> int:
+        """Return when the node of a value runs; -1 for one that was not there yet."""
+        number = self.memory.number.get(value)
+        return -1 if number is None else self.position[number]
+
+    def is_before(self, value: Instruction) -> bool:
+        """Whether the node of a value runs at the peak at the latest."""
+        return self.position_of(value) <= self.at
+
+    def late_readers(self, value: Instruction) -> list[Cluster]:
+        """Return the clusters that read a value after the peak."""
+        return [x for x in self.graph.readers.get(value, ()) if not self.is_before(x.root)]
+
+    def is_read_late_and_alone(self, buffer: int) -> bool:
+        """Whether an instruction that is in no cluster reads a buffer after the peak."""
+        return any(
+            self.position[node] > self.at and self.memory.nodes[node] in self.graph.alone
+            for node in self.consumers[buffer]
+        )
+
+    def longer(self, values: Iterable[Instruction]) -> int:
+        """Return the bytes that would live at the peak, and do not, if values were read later."""
+        buffers = dict.fromkeys([self.memory.buffer_of(x) for x in values])
+        return sum([self.bytes[x] for x in buffers if x is not None and self.last[x] <= self.at])

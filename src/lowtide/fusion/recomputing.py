@@ -1,0 +1,102 @@
+"""Values that live at the peak are computed once more where they are read later, if that is cheap.
+
+What was normalized, activated, cast or masked is often kept for a far reader though what it was
+made of is kept too.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from lowtide.fusion.cluster import Cluster, Kind
+from lowtide.fusion.cluster_graph import ClusterGraph, copied, evaluations, join
+from lowtide.fusion.legality import Joint, joined
+from lowtide.fusion.peak import Estimate, PeakView
+from lowtide.ir import Instruction
+
+SECONDS_PER_BYTE: Final = 1e-9
+"""What a byte less at the peak may cost: ten times what it takes to move it."""
+
+_LEVELS: Final = 4
+"""How many kernels one after the other may be computed once more."""
+
+
+def recompute_behind(graph: ClusterGraph, estimate: Estimate) -> int:
+    """Shorten the lives of values that span a peak; return of how many."""
+    work = _Recomputing(graph, estimate)
+    return sum([work.run(at) for at in estimate.peaks])
+
+
+@final
+class _Recomputing:
+    def __init__(self, graph: ClusterGraph, estimate: Estimate) -> None:
+        self.graph = graph
+        self.view = PeakView(graph, estimate)
+
+    def run(self, at: int) -> int:
+        """Go from readers to what they read, so that chains of values are computed once more."""
+        view = self.view
+        view.at = at
+        live_out = view.memory.graph.live_out
+        shortened = 0
+        for root, buffer in sorted(view.memory.stored.items(), key=self._readers_first):
+            if view.bytes[buffer] < view.least or live_out[buffer] or root not in self.graph.owner:
+                continue
+            if view.is_before(root) and view.last[buffer] > view.at:
+                shortened += self._shorten(root, buffer)
+        return shortened
+
+    def _readers_first(self, item: tuple[Instruction, int]) -> int:
+        return -self.graph.order[item[0]]
+
+    def _shorten(self, root: Instruction, buffer: int) -> bool:
+        """Have a value computed once more by all that read it after the peak."""
+        view = self.view
+        if view.is_read_late_and_alone(buffer):
+            return False
+        producer = self._from_what_is_live(self.graph.owner[root])
+        readers = view.late_readers(root)
+        joints = _joints(producer, readers)
+        if joints is None or not self._is_worth_it(producer, buffer, readers):
+            return False
+        end, view.last[buffer] = view.last[buffer], view.at
+        for operand in producer.inputs:
+            read = view.memory.buffer_of(operand)
+            if read is not None:
+                view.last[read] = max(view.last[read], end)
+        self.graph.absorb(producer, joints)
+        return True
+
+    def _from_what_is_live(self, producer: Cluster) -> Cluster:
+        """The same value, computed from values that live at the peak anyway, as far as possible."""
+        for _ in range(_LEVELS):
+            dead = [x for x in producer.inputs if self.view.longer([x])]
+            owners = [self.graph.owner[x] for x in dead if x in self.graph.owner]
+            joints = [(x, joined(x, producer)) for x in owners if x.kind is Kind.LOOP]
+            found = next(((x, joint) for x, joint in joints if joint is not None), None)
+            if found is None:
+                break
+            producer = copied(producer)
+            join(found[0], producer, found[1])
+        return producer
+
+    def _is_worth_it(self, producer: Cluster, buffer: int, readers: list[Cluster]) -> bool:
+        gained = self.view.bytes[buffer] - self.view.longer(producer.inputs)
+        if gained < self.view.least:
+            return False
+        root = producer.root
+        times = sum([evaluations(x, x.inputs[root], root) for x in readers])
+        return bool(times * producer.seconds <= gained * SECONDS_PER_BYTE)
+
+
+def _joints(producer: Cluster, readers: list[Cluster]) -> list[tuple[Cluster, Joint]] | None:
+    """What readers become that compute a value; None unless it is a loop, and all of them can."""
+    if producer.kind is not Kind.LOOP or not readers:
+        return None
+    joints = []
+    for reader in readers:
+        joint = joined(producer, reader)
+        if joint is None:
+            return None
+        joints.append((reader, joint))
+    return joints

@@ -1,0 +1,91 @@
+"""Values are stored where less lives at the peak than with what they are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import final
+
+from lowtide.fusion.cluster import Cluster
+from lowtide.fusion.cluster_graph import ClusterGraph
+from lowtide.fusion.peak import Estimate, PeakView
+from lowtide.ir import Instruction, Opcode
+
+
+def store_before(graph: ClusterGraph, estimate: Estimate) -> int:
+    """Store values before a peak which clusters behind it compute; return how many."""
+    work = _Storing(graph, estimate)
+    return sum([work.run(at) for at in estimate.peaks])
+
+
+@final
+class _Storing:
+    def __init__(self, graph: ClusterGraph, estimate: Estimate) -> None:
+        self.graph = graph
+        self.view = PeakView(graph, estimate)
+
+    def run(self, at: int) -> int:
+        """Take the values that save most first."""
+        self.view.at = at
+        gains: dict[Instruction, dict[Instruction, None]] = {}
+        for value in self._kept_by_clusters():
+            for member in self._computed_from(value):
+                gains.setdefault(member, {})[value] = None
+        stored = 0
+        for member, values in sorted(gains.items(), key=self._most_first):
+            stored += self._store(member, values)
+        return stored
+
+    def _most_first(self, item: tuple[Instruction, dict[Instruction, None]]) -> tuple[int, int]:
+        return -self._gain(*item), self.graph.order[item[0]]
+
+    def _gain(self, member: Instruction, values: Iterable[Instruction]) -> int:
+        return sum([x.shape.nbytes for x in values]) - member.shape.nbytes
+
+    def _kept_by_clusters(self) -> list[Instruction]:
+        """The large values that live at the peak because of clusters at it or behind it."""
+        view = self.view
+        live_out = view.memory.graph.live_out
+        found = []
+        for value in view.memory.nodes:
+            if not value.shape.is_array or value.opcode is Opcode.PARAMETER:
+                continue
+            buffer = view.memory.buffer_of(value)
+            if buffer is None or live_out[buffer] or view.bytes[buffer] < view.least:
+                continue
+            if not view.is_before(value) or view.last[buffer] < view.at:
+                continue
+            if not view.is_read_late_and_alone(buffer):
+                found.append(value)
+        return found
+
+    def _readers(self, value: Instruction) -> list[Cluster]:
+        """The clusters at the peak or behind it that read a value."""
+        readers = self.graph.readers.get(value, ())
+        return [x for x in readers if self.view.position_of(x.root) >= self.view.at]
+
+    def _computed_from(self, value: Instruction) -> list[Instruction]:
+        """The values that all of these readers compute from it, and may be stored instead."""
+        readers = self._readers(value)
+        if not readers:
+            return []
+        first = readers[0]
+        reached = {value}
+        found = []
+        for member in sorted(first.members, key=self.graph.order.__getitem__):
+            if reached.isdisjoint(member.operands):
+                continue
+            reached.add(member)
+            if member is not first.root and all(member in x.members for x in readers[1:]):
+                found.append(member)
+        return found
+
+    def _store(self, member: Instruction, values: dict[Instruction, None]) -> bool:
+        left = [x for x in values if self._readers(x)]
+        if self._gain(member, left) < self.view.least:
+            return False
+        readers = dict.fromkeys([y for x in left for y in self._readers(x)])
+        if not all(member in x.members for x in readers):
+            return False
+        if any(x.root is member for x in readers):
+            return False
+        return self.graph.split(member, list(readers))
