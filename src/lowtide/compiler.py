@@ -99,10 +99,11 @@ def plan(
     not take what the module has.
     """
     laid_out = _lay_out(module, stage, packing, search)
-    with laid_out.clock.stage("assignment"):
+    ordered = laid_out.scheduled
+    with ordered.clock.stage("assignment"):
         assignment = assign_buffers(laid_out.ranges, laid_out.packed)
     report = _report(laid_out)
-    return Plan(laid_out.module, laid_out.copies, assignment, report, laid_out.ranges)
+    return Plan(ordered.module, ordered.copies, assignment, report, laid_out.ranges)
 
 
 def explain(module: Module, stage: str = DEFAULT_STAGE) -> MemoryReport:
@@ -117,8 +118,8 @@ def explain(module: Module, stage: str = DEFAULT_STAGE) -> MemoryReport:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _LaidOut:
-    """A module on its way: copied, with copies inserted, scheduled and packed."""
+class _Scheduled:
+    """A module on its way: copied, taken to a stage, with copies of values, and scheduled."""
 
     was_scheduled: bool
     was_fused: bool
@@ -127,17 +128,27 @@ class _LaidOut:
     flows: Dataflow
     bounds: FootprintBounds
     aliases: tuple[Alias, ...]
-    ranges: LiveRanges
-    packed: PackedBuffers
     clock: _Clock
 
 
-def _lay_out(
-    module: Module,
-    stage: str,
-    packing: str = DEFAULT_PACKING,
-    search: SearchOptions = DEFAULT_SEARCH,
-) -> _LaidOut:
+@dataclass(frozen=True, eq=False, slots=True)
+class _LaidOut:
+    """A scheduled module, and where its values lie."""
+
+    scheduled: _Scheduled
+    ranges: LiveRanges
+    packed: PackedBuffers
+
+
+def scheduled(module: Module, stage: str = DEFAULT_STAGE) -> Module:
+    """Return a copy of a module, taken to a stage, with the copies of values that its order needs.
+
+    A scheduled module is taken as it is, but for copies. Raises LowtideError as `explain` does.
+    """
+    return _ordered(module, stage).module
+
+
+def _ordered(module: Module, stage: str) -> _Scheduled:
     check_stage(stage)
     clock = _Clock()
     was_scheduled = module.is_scheduled
@@ -157,17 +168,26 @@ def _lay_out(
             removed = remove_copies(module, flows, [x.copy for x in copies.copies])
             copies = copies.without(removed)
             flows = dataflow(module.entry) if removed else flows
-    ranges, packed = _pack(module, flows, pairs, clock)
+    was_fused = is_fused(stage)
+    return _Scheduled(was_scheduled, was_fused, module, copies, flows, bounds, pairs, clock)
+
+
+def _lay_out(
+    module: Module,
+    stage: str,
+    packing: str = DEFAULT_PACKING,
+    search: SearchOptions = DEFAULT_SEARCH,
+) -> _LaidOut:
+    ordered = _ordered(module, stage)
+    clock = ordered.clock
+    ranges, packed = _pack(ordered.module, ordered.flows, ordered.aliases, clock)
     with clock.stage("packing"):
         if packing != DEFAULT_PACKING:
             packed = _packed_by(packing, ranges, search)
         elif packed.arena_bytes > ranges.live_bytes:
             found = pack_buffers(ranges, thorough=True)
             packed = min(packed, found, key=lambda x: x.arena_bytes)
-    was_fused = is_fused(stage)
-    return _LaidOut(
-        was_scheduled, was_fused, module, copies, flows, bounds, pairs, ranges, packed, clock
-    )
+    return _LaidOut(ordered, ranges, packed)
 
 
 def _schedule(module: Module, flows: Dataflow, pairs: tuple[Alias, ...], clock: _Clock) -> Schedule:
@@ -224,10 +244,10 @@ def _packed_by(packing: str, ranges: LiveRanges, search: SearchOptions) -> Packe
 
 
 def _report(laid_out: _LaidOut) -> MemoryReport:
-    module, flows, bounds = laid_out.module, laid_out.flows, laid_out.bounds
-    ranges, packed, clock = laid_out.ranges, laid_out.packed, laid_out.clock
+    ordered, ranges, packed = laid_out.scheduled, laid_out.ranges, laid_out.packed
+    module, flows, bounds, clock = ordered.module, ordered.flows, ordered.bounds, ordered.clock
     with clock.stage("bound"):
-        bound = bounds.of(module.entry, laid_out.aliases, owns_results=True)
+        bound = bounds.of(module.entry, ordered.aliases, owns_results=True)
     with clock.stage("computations"):
         called, left_out = _called_computations(module, flows, bounds)
     return memory_report(
@@ -238,15 +258,15 @@ def _report(laid_out: _LaidOut) -> MemoryReport:
         packed.least_arena_bytes,
         _constant_bytes(flows),
         called,
-        possible_donations(module, laid_out.aliases),
-        laid_out.copies.copies,
+        possible_donations(module, ordered.aliases),
+        ordered.copies.copies,
         clock.seconds,
         caveats(
             module,
             ranges,
             left_out,
-            was_scheduled=laid_out.was_scheduled,
-            was_fused=laid_out.was_fused,
+            was_scheduled=ordered.was_scheduled,
+            was_fused=ordered.was_fused,
         ),
     )
 

@@ -31,6 +31,7 @@ class Computation:
         "instructions",
         "module",
         "name",
+        "order",
         "parameters",
         "version",
     )
@@ -45,6 +46,8 @@ class Computation:
         """The parameters, in order of their numbers once all of them are there."""
         self.execution_thread = MAIN_THREAD
         self.version = 0
+        self.order: tuple[int, list[Instruction]] | None = None
+        """What `traversal.post_order` found, and the version for which it holds."""
         self._root: Instruction | None = None
         self._next_id = 0
 
@@ -123,6 +126,7 @@ class Computation:
             self._next_id,
         )
         self._next_id += 1
+        self.order = None
         self.instructions[name] = instruction
         if opcode is Opcode.PARAMETER:
             self._insert_parameter(instruction)
@@ -140,6 +144,7 @@ class Computation:
 
     def reorder(self, instructions: Iterable[Instruction]) -> None:
         """Make the order of creation that of `instructions`, which are all of this computation."""
+        self.order = None
         self.instructions = {x.name: x for x in instructions}
         for number, instruction in enumerate(self.instructions.values()):
             instruction.id = number

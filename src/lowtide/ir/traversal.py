@@ -18,7 +18,17 @@ def post_order(computation: Computation) -> list[Instruction]:
 
     The walk starts at each instruction without users, in order of creation, and visits control
     predecessors from last to first, then operands from first to last: the order of XLA's text.
+    It is kept until the computation changes; the list is the caller's own.
     """
+    kept = computation.order
+    if kept is not None and kept[0] == computation.version:
+        return kept[1].copy()
+    order = _post_order(computation)
+    computation.order = (computation.version, order)
+    return order.copy()
+
+
+def _post_order(computation: Computation) -> list[Instruction]:
     order: list[Instruction] = []
     visiting: set[Instruction] = set()
     done: set[Instruction] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, final
 
 from lowtide.ir import Module
 from lowtide.passes.interface import Pass
@@ -39,33 +39,49 @@ class Observer(Protocol):
 
 
 def run_pipeline(module: Module, steps: Sequence[Step], observers: Sequence[Observer] = ()) -> int:
-    """Run passes over a module; return the number of changes."""
+    """Run passes over a module; return the number of changes.
+
+    A pass that found nothing to do is left out until another one has changed something.
+    """
     for observer in observers:
         observer.begin(module)
-    changes = _run(module, steps, observers)
+    run = _Run(module, observers)
+    run.all_of(steps)
     for observer in observers:
         observer.end(module)
-    return changes
+    return run.changes
 
 
-def _run(module: Module, steps: Sequence[Step], observers: Sequence[Observer]) -> int:
-    total = 0
-    for step in steps:
-        if isinstance(step, Pass):
-            total += _run_pass(module, step, observers)
-            continue
-        for _ in range(step.most_rounds):
-            changes = _run(module, step.steps, observers)
-            total += changes
-            if not changes:
-                break
-    return total
+@final
+class _Run:
+    """Passes on their way over a module, and which of them would find nothing to do."""
 
+    def __init__(self, module: Module, observers: Sequence[Observer]) -> None:
+        self.changes = 0
+        self._module = module
+        self._observers = observers
+        self._idle: set[Pass] = set()
 
-def _run_pass(module: Module, step: Pass, observers: Sequence[Observer]) -> int:
-    if not all(observer.allows(step) for observer in observers):
-        return 0
-    changes = step.run(module)
-    for observer in observers:
-        observer.ran(step, module, changes)
-    return changes
+    def all_of(self, steps: Sequence[Step]) -> int:
+        """Run steps one after the other; return the number of changes."""
+        before = self.changes
+        for step in steps:
+            if isinstance(step, Pass):
+                self._one(step)
+                continue
+            for _ in range(step.most_rounds):
+                if not self.all_of(step.steps):
+                    break
+        return self.changes - before
+
+    def _one(self, step: Pass) -> None:
+        if step in self._idle or not all(x.allows(step) for x in self._observers):
+            return
+        changes = step.run(self._module)
+        if changes:
+            self.changes += changes
+            self._idle.clear()
+        else:
+            self._idle.add(step)
+        for observer in self._observers:
+            observer.ran(step, self._module, changes)

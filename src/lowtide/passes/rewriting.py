@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, final
 
@@ -14,6 +14,7 @@ from lowtide.ir.traversal import post_order
 from lowtide.ops.effects import has_side_effect
 
 Apply: TypeAlias = "Callable[[Instruction, Rewriter], Instruction | Op | None]"
+Guard: TypeAlias = Callable[[Instruction], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,15 @@ class Rule:
     `apply` gets an instruction of one of `opcodes` and the rewriter that makes new ones. It returns
     what computes the same value, the instruction itself where it changed that in place, or None
     where the rule does not fit. A rule that is not `exact` may change the last bits of numbers.
+    `guard` is asked first. It may look at the opcodes and shapes of instruction and operands only:
+    one answer serves for all that agree in these.
     """
 
     name: str
     opcodes: tuple[Opcode, ...]
     apply: Apply
     exact: bool = True
+    guard: Guard | None = None
 
 
 def rule(*opcodes: Opcode, exact: bool = True) -> Callable[[Apply], Rule]:
@@ -50,10 +54,7 @@ def rewrite(
     where an operand or a user of it changes, so the work is linear where rules settle. Raises
     RuntimeError naming the rule that fired last where they do not.
     """
-    table: dict[Opcode, list[Rule]] = {}
-    for each in rules:
-        for opcode in each.opcodes:
-            table.setdefault(opcode, []).append(each)
+    table = _Table(rules)
     fired: Counter[str] = Counter()
     for computation in computations or list(module.computations.values()):
         Rewriter(computation, table, fired).run()
@@ -66,14 +67,56 @@ DEAD: Final = "dead"
 _MOST_PER_INSTRUCTION: Final = 200
 """How many rewrites there may be for each instruction of a computation before we call it a loop."""
 
+_FEW: Final = 8
+"""Of how many users the users are looked at again, at most."""
+
+
+@final
+class _Table:
+    """Rules by what can be told of an instruction at once: opcodes and shapes, also of operands."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._by_opcode: dict[Opcode, list[Rule]] = {}
+        for each in rules:
+            for opcode in each.opcodes:
+                self._by_opcode.setdefault(opcode, []).append(each)
+        self._guarded = {
+            opcode
+            for opcode, found in self._by_opcode.items()
+            if any(each.guard is not None for each in found)
+        }
+        self._fitting: dict[tuple[object, ...], Sequence[Rule]] = {}
+
+    def rules(self, x: Instruction) -> Sequence[Rule]:
+        """Return the rules whose guards let an instruction pass, in order."""
+        opcode = x.opcode
+        if opcode not in self._guarded:
+            return self._by_opcode.get(opcode, ())
+        operands = x.operands
+        key = (opcode, x.shape, *[y.opcode for y in operands], *[y.shape for y in operands])
+        found = self._fitting.get(key)
+        if found is None:
+            found = self._fitting[key] = _passing(self._by_opcode[opcode], x)
+        return found
+
+
+def _passing(rules: Sequence[Rule], x: Instruction) -> list[Rule]:
+    answers: dict[Guard, bool] = {}
+    passing = []
+    for each in rules:
+        guard = each.guard
+        if guard is not None and guard not in answers:
+            answers[guard] = guard(x)
+        if guard is None or answers[guard]:
+            passing.append(each)
+    return passing
+
 
 @final
 class Rewriter:
     """The worklist of one computation, and the making of instructions in it."""
 
-    def __init__(
-        self, computation: Computation, table: Mapping[Opcode, Sequence[Rule]], fired: Counter[str]
-    ) -> None:
+    def __init__(self, computation: Computation, table: _Table, fired: Counter[str]) -> None:
         self.computation = computation
         self._table = table
         self._fired = fired
@@ -104,15 +147,17 @@ class Rewriter:
 
     def run(self) -> None:
         """Apply rules until none fits."""
-        for instruction in post_order(self.computation):
-            self.enqueue(instruction)
-        left = _MOST_PER_INSTRUCTION * max(100, len(self._waiting))
+        order = post_order(self.computation)
+        self._waiting.extend(order)
+        self._is_waiting.update(order)
+        present = self.computation.instructions
+        left = _MOST_PER_INSTRUCTION * max(100, len(order))
         while self._waiting:
             instruction = self._waiting.popleft()
             self._is_waiting.discard(instruction)
-            if self.computation.instructions.get(instruction.name) is not instruction:
+            if present.get(instruction.name) is not instruction:
                 continue
-            if self._remove_dead(instruction):
+            if not instruction.users and self._remove_dead(instruction):
                 continue
             left -= self._apply(instruction)
             if left < 0:
@@ -126,7 +171,7 @@ class Rewriter:
         if instruction.control_predecessors or instruction.control_successors:
             return False
         self._current = instruction
-        for candidate in self._table.get(instruction.opcode, ()):
+        for candidate in self._table.rules(instruction):
             made = candidate.apply(instruction, self)
             if made is None:
                 continue
@@ -146,15 +191,23 @@ class Rewriter:
                 f"rule {by.name} made {new.shape} of {old.shape} for {old.name} in "
                 f"{self.computation.name}"
             )
-        for user in old.users:
-            self.enqueue(user)
+        self._enqueue_users(old)
         self.enqueue(new)
         if new is old:
             return
         if old.annotations.sharding is not None and new.annotations.sharding is None:
             new.set_annotations(old.annotations)
         old.replace_all_uses_with(new)
-        self._remove_dead(old)
+        if not old.users:
+            self._remove_dead(old)
+
+    def _enqueue_users(self, x: Instruction) -> None:
+        """Look again at the users, and at theirs: most rules look at operands of operands."""
+        for user in x.users:
+            self.enqueue(user)
+            if len(user.users) <= _FEW:
+                for further in user.users:
+                    self.enqueue(further)
 
     def _remove_dead(self, instruction: Instruction) -> bool:
         """Remove an instruction that nobody needs; look at its operands again."""
@@ -165,6 +218,8 @@ class Rewriter:
         self._fired[DEAD] += 1
         for operand in operands:
             self.enqueue(operand)
+            if len(operand.users) == 1:  # Rules may take apart what has one reader.
+                self._enqueue_users(operand)
         return True
 
 

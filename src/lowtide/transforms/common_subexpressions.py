@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Final
+from collections.abc import Hashable, Mapping
+from typing import Final, final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import Constant
-from lowtide.ir.traversal import post_order
+from lowtide.ir.traversal import computation_post_order, post_order
 from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
 from lowtide.passes.interface import Pass
@@ -16,25 +16,73 @@ from lowtide.passes.interface import Pass
 def merge_common_subexpressions(module: Module) -> int:
     """Make users of equal instructions read the first of them; return how many were removed.
 
-    Instructions are equal that have the same opcode, attributes, called computations, shape with
-    layout, annotations and operands, these in any order where the operation commutes. What draws
+    Instructions are equal that have the same opcode, attributes, shape with layout, annotations and
+    operands, these in any order where the operation commutes. What they call is the same too, or
+    bodies of fusions, reducers and the like that compute the same. What draws
     random numbers, has side effects or control edges is not merged, nor are constants whose value
     is not in the text, nor optimization barriers: they stand for a wish to compute twice.
     """
-    return sum([_merge_in(computation) for computation in module.computations.values()])
+    classes = _Classes(module)
+    return sum([_merge_in(computation, classes) for computation in computation_post_order(module)])
 
 
-def _merge_in(computation: Computation) -> int:
+@final
+class _Classes:
+    """Numbers of computations, the same for those that compute the same.
+
+    Computations that control flow runs are looked at as little as possible: each is on its own.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._classes: dict[Computation, int] = {}
+        self._applied = {
+            callee
+            for computation in module.computations.values()
+            for instruction in computation.instructions.values()
+            if instruction.called_computations and instruction.opcode not in _CONTROL_FLOW
+            for callee in instruction.called_computations
+        }
+
+    def of(self, instruction: Instruction) -> tuple[Hashable, ...]:
+        """Return what stands for the computations that an instruction calls."""
+        return tuple([self._classes.get(x, x) for x in instruction.called_computations])
+
+    def add(self, computation: Computation) -> None:
+        """Number a computation whose callees have their numbers, if there is any point in it."""
+        if computation not in self._applied:
+            return
+        found: dict[Instruction, int] = {}
+        for x in post_order(computation):
+            found[x] = self._number(self._key(x, found))
+        shapes = tuple([x.shape for x in computation.parameters])
+        self._classes[computation] = self._number((found[computation.root], shapes))
+
+    def _key(self, x: Instruction, found: Mapping[Instruction, int]) -> Hashable:
+        if x.opcode is not Opcode.PARAMETER and not _may_merge(x):
+            return x
+        return _key(x, [found[y] for y in x.operands], self)
+
+    def _number(self, key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+_CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE})
+
+
+def _merge_in(computation: Computation, classes: _Classes) -> int:
     first: dict[Hashable, Instruction] = {}
     merged = 0
     for instruction in post_order(computation):
         if not _may_merge(instruction):
             continue
-        kept = first.setdefault(_key(instruction), instruction)
+        key = _key(instruction, [x.id for x in instruction.operands], classes)
+        kept = first.setdefault(key, instruction)
         if kept is not instruction:
             instruction.replace_all_uses_with(kept)
             computation.remove(instruction)
             merged += 1
+    classes.add(computation)
     return merged
 
 
@@ -59,15 +107,15 @@ def _may_merge(instruction: Instruction) -> bool:
     )
 
 
-def _key(instruction: Instruction) -> Hashable:
-    operands = instruction.operands
+def _key(instruction: Instruction, operands: list[int], classes: _Classes) -> Hashable:
     if TABLE[instruction.opcode].commutative:
-        operands = tuple(sorted(operands, key=lambda x: x.id))
+        operands.sort()
+    called = instruction.called_computations
     return (
         instruction.opcode,
-        operands,
+        tuple(operands),
         instruction.attributes,
-        instruction.called_computations,
+        classes.of(instruction) if called else called,
         instruction.shape,
         instruction.annotations,
     )

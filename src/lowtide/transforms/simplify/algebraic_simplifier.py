@@ -29,8 +29,9 @@ def rules() -> tuple[Rule, ...]:
 def simplify(module: Module, *, fast_math: bool = False) -> int:
     """Apply all rules until none fits; return how many times one did.
 
-    Values stay the same to the last bit, but for NaNs, unless `fast_math` lets rules in which may
-    round otherwise, lose the sign of a zero, or take no number for an infinity or NaN.
+    Values stay the same to the last bit, but for NaNs and where HLO leaves it open: in the order of
+    a reduction and the accuracy of powers. `fast_math` lets rules in which may round otherwise,
+    lose the sign of a zero, or take no number for an infinity or NaN.
     """
     chosen = [x for x in rules() if x.exact or fast_math]
     changes = 0

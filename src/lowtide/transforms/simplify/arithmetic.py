@@ -21,6 +21,7 @@ from lowtide.transforms.simplify.support import (
     NUMBERS,
     PRED,
     REALS,
+    SCALARS,
     Made,
     again,
     elementwise,
@@ -40,7 +41,7 @@ COMMUTATIVE: Final = (
 )
 
 
-@elementwise(*COMMUTATIVE, on=ANY)
+@elementwise(*COMMUTATIVE, on=ANY, of=SCALARS)
 def constant_on_the_right(x: Instruction, at: Rewriter) -> Made:
     """c + x => x + c, and so for all operations that commute"""
     left, right = x.operands
@@ -59,7 +60,7 @@ def truth_values(x: Instruction, at: Rewriter) -> Made:
 # -- neutral and absorbing elements ------------------------------------------------------------
 
 
-@elementwise(Opcode.ADD, on=NUMBERS)
+@elementwise(Opcode.ADD, on=NUMBERS, of=SCALARS)
 def add_nothing(add: Instruction, at: Rewriter) -> Made:
     """x + 0 => x, where x has no -0 that a sum with +0 would change."""
     x, y = add.operands
@@ -68,14 +69,14 @@ def add_nothing(add: Instruction, at: Rewriter) -> Made:
     return None
 
 
-@elementwise(Opcode.ADD, on=INEXACT, exact=False)
+@elementwise(Opcode.ADD, on=INEXACT, exact=False, of=SCALARS)
 def add_zero(add: Instruction, at: Rewriter) -> Made:
     """x + 0 => x"""
     x, y = add.operands
     return x if is_all(y, 0) else None
 
 
-@elementwise(Opcode.SUBTRACT, on=REALS)
+@elementwise(Opcode.SUBTRACT, on=REALS, of=SCALARS)
 def subtract_zero(subtract: Instruction, at: Rewriter) -> Made:
     """x - 0 => x"""
     x, y = subtract.operands
@@ -89,21 +90,21 @@ def subtract_self(subtract: Instruction, at: Rewriter) -> Made:
     return splat(at, 0, subtract.shape) if x is y else None
 
 
-@elementwise(Opcode.MULTIPLY, Opcode.DIVIDE, on=REALS)
+@elementwise(Opcode.MULTIPLY, Opcode.DIVIDE, on=REALS, of=SCALARS)
 def times_one(x: Instruction, at: Rewriter) -> Made:
     """x * 1 => x, x / 1 => x"""
     left, right = x.operands
     return left if is_all(right, 1) else None
 
 
-@exact_on_integers(Opcode.MULTIPLY)
+@exact_on_integers(Opcode.MULTIPLY, of=SCALARS)
 def times_zero(multiply: Instruction, at: Rewriter) -> Made:
     """x * 0 => 0"""
     zero = multiply.operands[1]
     return zero if is_all(zero, 0) else None
 
 
-@elementwise(Opcode.MULTIPLY, Opcode.DIVIDE, on=REALS)
+@elementwise(Opcode.MULTIPLY, Opcode.DIVIDE, on=REALS, of=SCALARS)
 def times_minus_one(x: Instruction, at: Rewriter) -> Made:
     """x * -1 => -x, x / -1 => -x"""
     left, right = x.operands
@@ -115,14 +116,14 @@ def times_minus_one(x: Instruction, at: Rewriter) -> Made:
 # -- signs -------------------------------------------------------------------------------------
 
 
-@elementwise(Opcode.NEGATE, on=NUMBERS)
+@elementwise(Opcode.NEGATE, on=NUMBERS, of=(Opcode.NEGATE,))
 def negate_negated(negate: Instruction, at: Rewriter) -> Made:
     """-(-x) => x"""
     inner = negate.operands[0]
     return inner.operands[0] if inner.opcode is Opcode.NEGATE else None
 
 
-@exact_on_integers(Opcode.NEGATE)
+@exact_on_integers(Opcode.NEGATE, of=(Opcode.SUBTRACT,))
 def negate_difference(negate: Instruction, at: Rewriter) -> Made:
     """-(x - y) => y - x"""
     inner = negate.operands[0]
@@ -132,7 +133,7 @@ def negate_difference(negate: Instruction, at: Rewriter) -> Made:
     return again(at, inner, y, x)
 
 
-@elementwise(Opcode.ADD, on=NUMBERS)
+@elementwise(Opcode.ADD, on=NUMBERS, of=(Opcode.NEGATE,))
 def add_negated(add: Instruction, at: Rewriter) -> Made:
     """x + (-y) => x - y, (-x) + y => y - x"""
     x, y = add.operands
@@ -143,14 +144,14 @@ def add_negated(add: Instruction, at: Rewriter) -> Made:
     return None
 
 
-@elementwise(Opcode.SUBTRACT, on=NUMBERS)
+@elementwise(Opcode.SUBTRACT, on=NUMBERS, of=(Opcode.NEGATE,))
 def subtract_negated(subtract: Instruction, at: Rewriter) -> Made:
     """x - (-y) => x + y"""
     x, y = subtract.operands
     return at(x) + at(y.operands[0]) if y.opcode is Opcode.NEGATE else None
 
 
-@elementwise(Opcode.SUBTRACT, on=REALS)
+@elementwise(Opcode.SUBTRACT, on=REALS, of=SCALARS)
 def subtract_constant(subtract: Instruction, at: Rewriter) -> Made:
     """x - c => x + (-c)"""
     x, y = subtract.operands
@@ -160,7 +161,7 @@ def subtract_constant(subtract: Instruction, at: Rewriter) -> Made:
     return at(x) + splat(at, folded(Opcode.NEGATE, value), subtract.shape)
 
 
-@elementwise(Opcode.MULTIPLY, Opcode.DIVIDE, on=FLOATS)
+@elementwise(Opcode.MULTIPLY, Opcode.DIVIDE, on=FLOATS, of=(Opcode.NEGATE,))
 def product_of_negated(x: Instruction, at: Rewriter) -> Made:
     """(-x) * (-y) => x * y, (-x) / (-y) => x / y"""
     left, right = x.operands
@@ -169,7 +170,7 @@ def product_of_negated(x: Instruction, at: Rewriter) -> Made:
     return again(at, x, left.operands[0], right.operands[0])
 
 
-@elementwise(Opcode.MULTIPLY, Opcode.DIVIDE, on=FLOATS)
+@elementwise(Opcode.MULTIPLY, Opcode.DIVIDE, on=FLOATS, of=(Opcode.NEGATE,))
 def negated_times_constant(x: Instruction, at: Rewriter) -> Made:
     """(-x) * c => x * (-c), (-x) / c => x / (-c)"""
     left, right = x.operands
@@ -179,7 +180,7 @@ def negated_times_constant(x: Instruction, at: Rewriter) -> Made:
     return again(at, x, left.operands[0], splat(at, folded(Opcode.NEGATE, value), x.shape))
 
 
-@elementwise(Opcode.NEGATE, on=REALS)
+@elementwise(Opcode.NEGATE, on=REALS, of=(Opcode.MULTIPLY,))
 def negate_times_constant(negate: Instruction, at: Rewriter) -> Made:
     """-(x * c) => x * (-c)"""
     inner = negate.operands[0]
@@ -195,7 +196,7 @@ def negate_times_constant(negate: Instruction, at: Rewriter) -> Made:
 # -- constants that meet -----------------------------------------------------------------------
 
 
-@exact_on_integers(Opcode.ADD, Opcode.MULTIPLY)
+@exact_on_integers(Opcode.ADD, Opcode.MULTIPLY, of=SCALARS)
 def merge_constants(x: Instruction, at: Rewriter) -> Made:
     """(x + c) + d => x + (c + d), (x * c) * d => x * (c * d)"""
     inner, outer = x.operands
@@ -208,7 +209,7 @@ def merge_constants(x: Instruction, at: Rewriter) -> Made:
     return again(at, x, inner.operands[0], splat(at, folded(x.opcode, c, d), x.shape))
 
 
-@exact_on_integers(Opcode.SUBTRACT)
+@exact_on_integers(Opcode.SUBTRACT, of=SCALARS)
 def constant_minus_sum(subtract: Instruction, at: Rewriter) -> Made:
     """c - (x + d) => (c - d) - x"""
     left, right = subtract.operands

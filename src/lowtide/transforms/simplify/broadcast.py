@@ -26,7 +26,7 @@ from lowtide.transforms.simplify.support import (
 # -- broadcasts --------------------------------------------------------------------------------
 
 
-@arrays(Opcode.BROADCAST)
+@arrays(Opcode.BROADCAST, of=(Opcode.BROADCAST,))
 def broadcast_of_broadcast(broadcast: Instruction, at: Rewriter) -> Made:
     """broadcast(broadcast(x)) => broadcast(x)"""
     inner = broadcast.operands[0]
@@ -73,7 +73,7 @@ def broadcast_of_unit_dimensions(broadcast: Instruction, at: Rewriter) -> Made:
     return at.build.broadcast(smaller, broadcast.shape.dimensions, places)
 
 
-@arrays(Opcode.BROADCAST)
+@arrays(Opcode.BROADCAST, of=(Opcode.TRANSPOSE,))
 def broadcast_of_transpose(broadcast: Instruction, at: Rewriter) -> Made:
     """broadcast(transpose(x)) => broadcast(x)"""
     inner = broadcast.operands[0]
@@ -158,7 +158,7 @@ ELEMENTWISE: Final = tuple(
 """Operations that may be done before or after elements change places."""
 
 
-@arrays(*ELEMENTWISE)
+@arrays(*ELEMENTWISE, of=(Opcode.BROADCAST,))
 def elementwise_of_broadcasts(x: Instruction, at: Rewriter) -> Made:
     """f(broadcast(x), broadcast(y)) => broadcast(f(x, y)), with fewer elements to compute"""
     if not x.shape.rank or not x.shape.element_count:

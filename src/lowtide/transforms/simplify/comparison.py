@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Final
 
 from lowtide.builder.values import Op
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Compare
-from lowtide.passes.matching import is_all, scalar_value
+from lowtide.passes.matching import are_plain, is_all, is_uniform, scalar_value
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.simplify.bounds import bounds_of, never_negative
 from lowtide.transforms.simplify.support import (
@@ -17,6 +18,7 @@ from lowtide.transforms.simplify.support import (
     WHOLE,
     Made,
     arrays,
+    elementwise,
     folded,
     splat,
 )
@@ -212,6 +214,71 @@ def _is_widened(narrow: ElementType, wide: ElementType) -> bool:
     return wide.bits > narrow.bits or wide is narrow
 
 
+# -- comparisons that meet ---------------------------------------------------------------------
+
+_OUTCOMES: Final = {
+    "LT": frozenset("<"),
+    "LE": frozenset("<="),
+    "GT": frozenset(">"),
+    "GE": frozenset(">="),
+    "EQ": frozenset("="),
+    "NE": frozenset("<>?"),
+}
+"""How x and y may be where a comparison holds; `?` stands for a NaN among them."""
+_ORDERED: Final = frozenset("<=>")
+
+
+@elementwise(Opcode.AND, Opcode.OR, on=PRED, of=(Opcode.COMPARE,))
+def comparisons_of_the_same(x: Instruction, at: Rewriter) -> Made:
+    """x < y or x == y => x <= y, x <= y and x >= y => x == y, and so on"""
+    a, b = x.operands
+    if a.opcode is not b.opcode or _by_value(a) != _by_value(b) or not is_uniform(a):
+        return None
+    second = _OUTCOMES[_direction(b)]
+    if a.operands == b.operands[::-1]:
+        second = _OUTCOMES[SWAPPED[_direction(b)]]
+    elif a.operands != b.operands:
+        return None
+    first = _OUTCOMES[_direction(a)]
+    met = first & second if x.opcode is Opcode.AND else first | second
+    floating = a.operands[0].shape.element_type not in WHOLE and _by_value(a)
+    possible = _ORDERED | {"?"} if floating else _ORDERED
+    if met & possible in (frozenset(), possible):
+        return splat(at, bool(met & possible), x.shape)
+    for direction, outcomes in _OUTCOMES.items():
+        if outcomes & possible == met & possible:
+            return _redone(at, a, at(a.operands[0]), at(a.operands[1]), direction)
+    return None
+
+
+_HOLDS: Final = {
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "LT": operator.lt,
+    "GT": operator.gt,
+    "LE": operator.le,
+    "GE": operator.ge,
+}
+
+
+@arrays(Opcode.COMPARE, on=WHOLE | FLOATS, of=(Opcode.SELECT,))
+def compare_selected_constants(compare: Instruction, at: Rewriter) -> Made:
+    """(select(p, c, d) == e) => p, not p, true or false"""
+    inner, constant = compare.operands
+    if inner.opcode is not Opcode.SELECT or not _by_value(compare):
+        return None
+    p, *branches = inner.operands
+    c, d, e = [scalar_value(y) for y in (*branches, constant)]
+    if c is None or d is None or e is None or not are_plain(p, *branches):
+        return None
+    first, second = [bool(_HOLDS[_direction(compare)](value, e)) for value in (c, d)]
+    if first == second:
+        return splat(at, first, compare.shape)
+    if p.shape is not compare.shape:
+        return None
+    return p if first else ~at(p)
+
+
 RULES: Final = (
     compare_constant_on_the_right,
     compare_self,
@@ -226,4 +293,6 @@ RULES: Final = (
     compare_positive_with_zero,
     compare_converted_with_constant,
     compare_widened,
+    comparisons_of_the_same,
+    compare_selected_constants,
 )

@@ -39,16 +39,25 @@ def concatenate_empty(concatenate: Instruction, at: Rewriter) -> Made:
 @arrays(Opcode.CONCATENATE)
 def concatenate_of_concatenate(concatenate: Instruction, at: Rewriter) -> Made:
     """concatenate(concatenate(x, y), z) => concatenate(x, y, z), along one dimension"""
+    user = next(iter(concatenate.users), concatenate)
+    if user is not concatenate and is_uniform(user) and _may_be_part(concatenate, user):
+        return None  # The outermost takes all of a chain at once.
     flat: list[Op] = []
-    found = False
-    for x in concatenate.operands:
-        same = x.opcode is Opcode.CONCATENATE and x.attributes == concatenate.attributes
-        if same and has_one_user(x) and is_uniform(x):
-            flat += [at(y) for y in x.operands]
-            found = True
+    waiting = list(reversed(concatenate.operands))
+    while waiting:
+        x = waiting.pop()
+        if _may_be_part(x, concatenate):
+            waiting += reversed(x.operands)
         else:
             flat.append(at(x))
-    return at.build.concatenate(flat, _along(concatenate)) if found else None
+    if len(flat) == len(concatenate.operands):
+        return None
+    return at.build.concatenate(flat, _along(concatenate))
+
+
+def _may_be_part(x: Instruction, of: Instruction) -> bool:
+    same = x.opcode is of.opcode and x.attributes == of.attributes
+    return same and has_one_user(x) and is_uniform(x)
 
 
 @arrays(Opcode.CONCATENATE)
@@ -132,6 +141,19 @@ def concatenate_of_reshapes(concatenate: Instruction, at: Rewriter) -> Made:
 # -- reverse -----------------------------------------------------------------------------------
 
 
+@arrays(Opcode.CONCATENATE)
+def concatenate_of_one_array(concatenate: Instruction, at: Rewriter) -> Made:
+    """concatenate(x, x) => reshape(broadcast(x)), which need not be written down"""
+    x, *others = concatenate.operands
+    if not others or any(y is not x for y in others) or not x.shape.element_count:
+        return None
+    along, sizes = _along(concatenate), list(x.shape.dimensions)
+    sizes.insert(along, len(concatenate.operands))
+    places = [d for d in range(len(sizes)) if d != along]
+    repeated = at.build.broadcast(at(x), sizes, places)
+    return at.build.reshape(repeated, concatenate.shape.dimensions)
+
+
 @arrays(Opcode.REVERSE)
 def reverse_nothing(reverse: Instruction, at: Rewriter) -> Made:
     """reverse(x) => x or reverse(x), without dimensions of size 1"""
@@ -185,6 +207,7 @@ def reverse_of_concatenate(reverse: Instruction, at: Rewriter) -> Made:
 RULES: Final = (
     concatenate_one,
     concatenate_empty,
+    concatenate_of_one_array,
     concatenate_of_concatenate,
     concatenate_of_neighbours,
     concatenate_of_broadcasts,

@@ -50,7 +50,7 @@ def convert_to_same(convert: Instruction, at: Rewriter) -> Made:
     return x if x.shape is convert.shape else None
 
 
-@arrays(Opcode.CONVERT)
+@arrays(Opcode.CONVERT, of=(Opcode.CONVERT,))
 def convert_widened(convert: Instruction, at: Rewriter) -> Made:
     """convert(convert(x)) => convert(x), where the type between has all values of the first"""
     inner = convert.operands[0]
@@ -60,12 +60,12 @@ def convert_widened(convert: Instruction, at: Rewriter) -> Made:
     first, second, last = [y.shape.element_type for y in (x, inner, convert)]
     if not holds_all(second, first):
         return None
-    if first in INTEGERS and second in FLOATS and last in INTEGERS and not holds_all(last, first):
+    if first not in FLOATS and second in FLOATS and last.is_integer and not holds_all(last, first):
         return None  # From floating point it saturates, between integers it wraps around.
     return x if x.shape is convert.shape else again(at, convert, x)
 
 
-@arrays(Opcode.CONVERT, on=INTEGERS)
+@arrays(Opcode.CONVERT, on=INTEGERS, of=(Opcode.CONVERT,))
 def convert_wrapped(convert: Instruction, at: Rewriter) -> Made:
     """convert(convert(x)) => convert(x) of integers, where the last type is not the widest"""
     inner = convert.operands[0]
@@ -78,7 +78,7 @@ def convert_wrapped(convert: Instruction, at: Rewriter) -> Made:
     return x if x.shape is convert.shape else again(at, convert, x)
 
 
-@arrays(Opcode.CONVERT, on=FLOATS, exact=False)
+@arrays(Opcode.CONVERT, on=FLOATS, exact=False, of=(Opcode.CONVERT,))
 def convert_there_and_back(convert: Instruction, at: Rewriter) -> Made:
     """convert(convert(x)) => x, where a floating point number was rounded on the way"""
     inner = convert.operands[0]
@@ -88,7 +88,7 @@ def convert_there_and_back(convert: Instruction, at: Rewriter) -> Made:
     return x if x.shape is convert.shape and x.shape.element_type in FLOATS else None
 
 
-@arrays(Opcode.CONVERT)
+@arrays(Opcode.CONVERT, of=(Opcode.IOTA,))
 def convert_iota(convert: Instruction, at: Rewriter) -> Made:
     """convert(iota) => iota of the other type, where both types hold all its values"""
     iota = convert.operands[0]

@@ -138,7 +138,7 @@ def convolution_of_transpose(convolution: Instruction, at: Rewriter) -> Made:
     return None
 
 
-@arrays(Opcode.TRANSPOSE)
+@arrays(Opcode.TRANSPOSE, of=(Opcode.CONVOLUTION,))
 def transpose_of_convolution(transpose: Instruction, at: Rewriter) -> Made:
     """transpose(convolution(x, k)) => convolution(x, k), with other dimension numbers"""
     inner = transpose.operands[0]

@@ -14,6 +14,7 @@ from lowtide.transforms.simplify.support import (
     FLOATS,
     INTEGERS,
     NUMBERS,
+    SCALARS,
     Made,
     again,
     elementwise,
@@ -28,7 +29,7 @@ _SIGNED: Final = frozenset([x for x in INTEGERS if x.is_signed])
 # -- floating point ----------------------------------------------------------------------------
 
 
-@elementwise(Opcode.DIVIDE, on=FLOATS)
+@elementwise(Opcode.DIVIDE, on=FLOATS, of=SCALARS)
 def divide_by_power_of_two(divide: Instruction, at: Rewriter) -> Made:
     """x / 2**k => x * 2**-k"""
     x, y = divide.operands

@@ -201,7 +201,7 @@ def _with_side(
     return _redone(at, dot, at(dot.operands[0]), x, numbers)
 
 
-@arrays(Opcode.TRANSPOSE)
+@arrays(Opcode.TRANSPOSE, of=(Opcode.DOT,))
 def transpose_of_dot(transpose: Instruction, at: Rewriter) -> Made:
     """transpose(dot(x, y)) => dot(y, x), where the transpose exchanges what is left of x and y"""
     dot = transpose.operands[0]

@@ -135,9 +135,27 @@ def reduce_units(x: Instruction, at: Rewriter) -> Made:
     return _again(at, r, flat, at(r.init), [kept.index(d) for d in r.reduced if d in kept])
 
 
-@arrays(Opcode.REDUCE, on=_NUMBERS)
+@arrays(Opcode.REDUCE, on=_NUMBERS, of=(Opcode.REDUCE,))
 def reduce_of_reduce(x: Instruction, at: Rewriter) -> Made:
-    """reduce(reduce(x, v), v) => reduce(x, v), where v changes nothing"""
+    """reduce(reduce(x, v), v) => reduce(x, v), where v changes nothing and nothing is rounded"""
+    r = reduction_of(x)
+    rounds = r is not None and r.opcode in _ROUNDING and x.shape.element_type in FLOATS
+    return None if rounds else _reduced_at_once(x, at)
+
+
+@arrays(Opcode.REDUCE, on=FLOATS, of=(Opcode.REDUCE,), exact=False)
+def reduce_of_reduce_inexactly(x: Instruction, at: Rewriter) -> Made:
+    """reduce(reduce(x, v), v) => reduce(x, v), where v changes nothing
+
+    What is combined first may be any elements afterwards, not only those of one row.
+    """
+    return _reduced_at_once(x, at)
+
+
+_ROUNDING: Final = (Opcode.ADD, Opcode.MULTIPLY)
+
+
+def _reduced_at_once(x: Instruction, at: Rewriter) -> Made:
     outer = reduction_of(x)
     inner = None if outer is None else reduction_of(outer.operand)
     if outer is None or inner is None or inner.opcode is not outer.opcode:
@@ -151,7 +169,7 @@ def reduce_of_reduce(x: Instruction, at: Rewriter) -> Made:
     return _again(at, outer, at(inner.operand), at(outer.init), reduced)
 
 
-@arrays(Opcode.REDUCE)
+@arrays(Opcode.REDUCE, of=(Opcode.TRANSPOSE,))
 def reduce_of_transpose(x: Instruction, at: Rewriter) -> Made:
     """reduce(transpose(x)) => transpose(reduce(x))"""
     r = reduction_of(x)
@@ -166,7 +184,7 @@ def reduce_of_transpose(x: Instruction, at: Rewriter) -> Made:
     return at.build.transpose(early, [sorted(kept).index(d) for d in kept])
 
 
-@arrays(Opcode.REDUCE)
+@arrays(Opcode.REDUCE, of=(Opcode.RESHAPE,))
 def reduce_of_reshape(x: Instruction, at: Rewriter) -> Made:
     """reduce(reshape(x)) => reshape(reduce(x)), where whole dimensions of x are reduced"""
     r = reduction_of(x)
@@ -189,7 +207,7 @@ def reduce_of_reshape(x: Instruction, at: Rewriter) -> Made:
     return early if early.shape is x.shape else at.build.reshape(early, x.shape.dimensions)
 
 
-@arrays(Opcode.REDUCE)
+@arrays(Opcode.REDUCE, of=(Opcode.REVERSE,))
 def reduce_of_reverse(x: Instruction, at: Rewriter) -> Made:
     """reduce(reverse(x)) => reduce(x), where only reduced dimensions are turned"""
     r = reduction_of(x)
@@ -205,7 +223,7 @@ def reduce_of_reverse(x: Instruction, at: Rewriter) -> Made:
     return _again(at, r, early, at(r.init), list(r.reduced))
 
 
-@arrays(Opcode.REDUCE, on=_NUMBERS)
+@arrays(Opcode.REDUCE, on=_NUMBERS, of=(Opcode.PAD,))
 def reduce_of_pad(x: Instruction, at: Rewriter) -> Made:
     """reduce(pad(x, v), v) => reduce(x, v), where v changes nothing"""
     r = reduction_of(x)
@@ -220,7 +238,7 @@ def reduce_of_pad(x: Instruction, at: Rewriter) -> Made:
     return _again(at, r, at(inner), at(r.init), list(r.reduced))
 
 
-@arrays(Opcode.REDUCE, on=_NUMBERS)
+@arrays(Opcode.REDUCE, on=_NUMBERS, of=(Opcode.CONCATENATE,))
 def reduce_of_concatenate(x: Instruction, at: Rewriter) -> Made:
     """reduce(concatenate(x, y)) => op(reduce(x), reduce(y)), along the reduced dimension"""
     r = reduction_of(x)
@@ -247,7 +265,7 @@ def reduce_of_concatenate(x: Instruction, at: Rewriter) -> Made:
 _IDEMPOTENT: Final = frozenset({Opcode.AND, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.OR})
 
 
-@arrays(Opcode.REDUCE)
+@arrays(Opcode.REDUCE, of=(Opcode.BROADCAST,))
 def reduce_of_broadcast(x: Instruction, at: Rewriter) -> Made:
     """reduce(broadcast(x)) => broadcast(reduce(x)), where op(x, x) = x, over repeated dimensions"""
     r = reduction_of(x)
@@ -337,7 +355,7 @@ def sum_of_scaled(x: Instruction, at: Rewriter) -> Made:
     return None
 
 
-@arrays(Opcode.REDUCE, on=WHOLE | FLOATS)
+@arrays(Opcode.REDUCE, on=WHOLE | FLOATS, of=(Opcode.NEGATE, Opcode.NOT))
 def reduce_of_negated(x: Instruction, at: Rewriter) -> Made:
     """max(-x) => -min(x) over floating point numbers, all(not p) => not any(p), and mirrored"""
     r = reduction_of(x)
@@ -387,6 +405,7 @@ RULES: Final = (
     reduce_only_units,
     reduce_units,
     reduce_of_reduce,
+    reduce_of_reduce_inexactly,
     reduce_of_transpose,
     reduce_of_reshape,
     reduce_of_reverse,

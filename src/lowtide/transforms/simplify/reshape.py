@@ -25,7 +25,7 @@ def reshape_nothing(reshape: Instruction, at: Rewriter) -> Made:
     return x if x.shape is reshape.shape else None
 
 
-@arrays(Opcode.RESHAPE)
+@arrays(Opcode.RESHAPE, of=(Opcode.RESHAPE,))
 def reshape_of_reshape(reshape: Instruction, at: Rewriter) -> Made:
     """reshape(reshape(x)) => reshape(x)"""
     inner = reshape.operands[0]
@@ -41,7 +41,7 @@ def reshape_of_scalar(reshape: Instruction, at: Rewriter) -> Made:
     return None if x.shape.rank else at.build.broadcast(at(x), reshape.shape.dimensions, ())
 
 
-@arrays(Opcode.RESHAPE)
+@arrays(Opcode.RESHAPE, of=(Opcode.BROADCAST,))
 def reshape_of_broadcast(reshape: Instruction, at: Rewriter) -> Made:
     """reshape(broadcast(x)) => broadcast(reshape(x)), where repeated dimensions stay apart"""
     inner = reshape.operands[0]
@@ -89,7 +89,7 @@ def reshape_of_dropped_units(reshape: Instruction, at: Rewriter) -> Made:
     return at.build.reverse(at.build.reshape(at(inner.operands[0]), new), reversed_)
 
 
-@arrays(*ELEMENTWISE)
+@arrays(*ELEMENTWISE, of=(Opcode.RESHAPE,))
 def elementwise_of_reshapes(x: Instruction, at: Rewriter) -> Made:
     """f(reshape(x), reshape(y)) => reshape(f(x, y)); broadcasts of scalars and rows come along"""
     large = [y for y in x.operands if y.shape.rank]

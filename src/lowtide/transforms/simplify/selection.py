@@ -53,7 +53,7 @@ def select_same(select: Instruction, at: Rewriter) -> Made:
     return _branch(select, x) if x is y else None
 
 
-@arrays(Opcode.SELECT)
+@arrays(Opcode.SELECT, of=(Opcode.NOT,))
 def select_by_complement(select: Instruction, at: Rewriter) -> Made:
     """select(not p, x, y) => select(p, y, x)"""
     p, x, y = select.operands
@@ -92,7 +92,7 @@ def _is_plain_zero(zero: Instruction) -> bool:
     return value is not None and not any(value.tobytes())
 
 
-@arrays(Opcode.SELECT)
+@arrays(Opcode.SELECT, of=(Opcode.SELECT,))
 def select_by_the_same(select: Instruction, at: Rewriter) -> Made:
     """select(p, select(p, x, y), z) => select(p, x, z), and so for the other branch"""
     p, x, y = select.operands
@@ -103,7 +103,7 @@ def select_by_the_same(select: Instruction, at: Rewriter) -> Made:
     return None
 
 
-@arrays(Opcode.SELECT)
+@arrays(Opcode.SELECT, of=(Opcode.SELECT,))
 def select_same_of_two(select: Instruction, at: Rewriter) -> Made:
     """select(p, select(q, x, y), y) => select(p and q, x, y)"""
     p, inner, y = select.operands
@@ -115,7 +115,7 @@ def select_same_of_two(select: Instruction, at: Rewriter) -> Made:
     return again(at, select, at(p) & at(q), x, y)
 
 
-@arrays(Opcode.SELECT)
+@arrays(Opcode.SELECT, of=(Opcode.SELECT,))
 def select_same_of_either(select: Instruction, at: Rewriter) -> Made:
     """select(p, x, select(q, x, y)) => select(p or q, x, y)"""
     p, x, inner = select.operands
@@ -127,7 +127,7 @@ def select_same_of_either(select: Instruction, at: Rewriter) -> Made:
     return again(at, select, at(p) | at(q), x, y)
 
 
-@arrays(Opcode.SELECT)
+@arrays(Opcode.SELECT, of=(Opcode.COMPARE,))
 def select_by_comparison(select: Instruction, at: Rewriter) -> Made:
     """select(x == y, x, y) => y, select(x < y, x, y) => min(x, y), and so on, of integers"""
     p, a, b = select.operands
@@ -148,7 +148,7 @@ def select_by_comparison(select: Instruction, at: Rewriter) -> Made:
 _EXCHANGED: Final = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
 
 
-@arrays(Opcode.CONVERT)
+@arrays(Opcode.CONVERT, of=(Opcode.SELECT,))
 def convert_selected_constants(convert: Instruction, at: Rewriter) -> Made:
     """convert(select(p, c, d)) => select(p, convert(c), convert(d))"""
     inner = convert.operands[0]
@@ -166,7 +166,7 @@ def convert_selected_constants(convert: Instruction, at: Rewriter) -> Made:
     return at.build.emit(Opcode.SELECT, [at(p), *parts])
 
 
-@exact_on_integers(Opcode.MULTIPLY)
+@exact_on_integers(Opcode.MULTIPLY, of=(Opcode.CONVERT,))
 def masked(multiply: Instruction, at: Rewriter) -> Made:
     """x * convert(p) => select(p, x, 0), where p is a truth value"""
     left, right = multiply.operands

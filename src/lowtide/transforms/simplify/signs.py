@@ -52,7 +52,7 @@ def even_function_of_abs(x: Instruction, at: Rewriter) -> Made:
     return at.build.emit(x.opcode, [at(inner.operands[0])])
 
 
-@elementwise(Opcode.MULTIPLY, on=REALS)
+@elementwise(Opcode.MULTIPLY, on=REALS, of=(Opcode.ABS, Opcode.NEGATE))
 def square_of_unsigned(multiply: Instruction, at: Rewriter) -> Made:
     """|x| * |x| => x * x, (-x) * (-x) => x * x"""
     inner, other = multiply.operands
@@ -71,7 +71,7 @@ def sign_of_sign(sign: Instruction, at: Rewriter) -> Made:
     return inner if inner.opcode is Opcode.SIGN else None
 
 
-@elementwise(Opcode.MULTIPLY, on=REALS)
+@elementwise(Opcode.MULTIPLY, on=REALS, of=(Opcode.ABS,))
 def sign_times_abs(multiply: Instruction, at: Rewriter) -> Made:
     """sign(x) * |x| => x"""
     left, right = multiply.operands

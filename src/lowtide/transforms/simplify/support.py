@@ -7,7 +7,7 @@ sizes, and of which kind their elements are. The formula of a rule is its docstr
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -19,11 +19,10 @@ from lowtide.ir import ElementType, Instruction, Opcode, Shape
 from lowtide.ir.element_type import BITS
 from lowtide.ir.literal import DTYPES
 from lowtide.passes.matching import is_plain, is_uniform
-from lowtide.passes.rewriting import Apply, Rewriter, Rule
+from lowtide.passes.rewriting import Apply, Guard, Rewriter, Rule
 
 Made: TypeAlias = "Instruction | Op | None"
 Kinds: TypeAlias = frozenset[ElementType]
-Guard: TypeAlias = Callable[[Instruction], bool]
 
 ANY: Final[Kinds] = frozenset(BITS)
 PRED: Final[Kinds] = frozenset({ElementType.PRED})
@@ -36,6 +35,8 @@ COMPLEX: Final[Kinds] = frozenset({ElementType.C64, ElementType.C128})
 REALS: Final = INTEGERS | FLOATS
 NUMBERS: Final = REALS | COMPLEX
 INEXACT: Final = FLOATS | COMPLEX
+SCALARS: Final = (Opcode.BROADCAST, Opcode.CONSTANT)
+"""The opcodes of what `scalar_value` knows."""
 WHOLE: Final = INTEGERS | PRED
 """The types whose elements are just bits."""
 
@@ -48,15 +49,14 @@ def _guarded(guard: Guard, opcodes: tuple[Opcode, ...], exact: bool) -> Callable
 
 
 def _rule(guard: Guard, opcodes: tuple[Opcode, ...], exact: bool, apply: Apply, name: str) -> Rule:
-    @wraps(apply)
-    def guarded(instruction: Instruction, at: Rewriter) -> Instruction | Op | None:
-        return apply(instruction, at) if guard(instruction) else None
-
-    return Rule(name.replace("_", "-"), opcodes, guarded, exact)
+    return Rule(name.replace("_", "-"), opcodes, apply, exact, guard)
 
 
-def _elementwise_guard(on: Kinds) -> Guard:
+@cache
+def _elementwise_guard(on: Kinds, of: tuple[Opcode, ...]) -> Guard:
     def guard(x: Instruction) -> bool:
+        if of and not _reads_one(x, of):
+            return False
         shape = x.shape
         if shape.element_type not in on:
             return False
@@ -68,8 +68,11 @@ def _elementwise_guard(on: Kinds) -> Guard:
     return guard
 
 
-def _array_guard(on: Kinds) -> Guard:
+@cache
+def _array_guard(on: Kinds, of: tuple[Opcode, ...]) -> Guard:
     def guard(x: Instruction) -> bool:
+        if of and not _reads_one(x, of):
+            return False
         operands = x.operands
         if not operands or operands[0].shape.element_type not in on or not is_plain(x.shape):
             return False
@@ -78,46 +81,59 @@ def _array_guard(on: Kinds) -> Guard:
     return guard
 
 
-def elementwise(*opcodes: Opcode, on: Kinds = ANY, exact: bool = True) -> Callable[[Apply], Rule]:
+def _reads_one(x: Instruction, of: tuple[Opcode, ...]) -> bool:
+    return any(y.opcode in of for y in x.operands)
+
+
+def elementwise(
+    *opcodes: Opcode, on: Kinds = ANY, of: tuple[Opcode, ...] = (), exact: bool = True
+) -> Callable[[Apply], Rule]:
     """Return the decorator of rules whose operands all have the one shape of the result.
 
-    The rule gets only plain shapes, of element types in `on`.
+    The rule gets only plain shapes, of element types in `on`. Where `of` is given, some operand
+    has one of these opcodes; that spares the calls of a rule that would not fit.
     """
-    return _guarded(_elementwise_guard(on), opcodes, exact)
+    return _guarded(_elementwise_guard(on, of), opcodes, exact)
 
 
-def arrays(*opcodes: Opcode, on: Kinds = ANY, exact: bool = True) -> Callable[[Apply], Rule]:
+def arrays(
+    *opcodes: Opcode, on: Kinds = ANY, of: tuple[Opcode, ...] = (), exact: bool = True
+) -> Callable[[Apply], Rule]:
     """Return the decorator of rules on arrays: the shapes of operands and result are plain.
 
-    `on` has the element types of operand 0 on which the rule works.
+    `on` has the element types of operand 0 on which the rule works; `of` is as for `elementwise`.
     """
-    return _guarded(_array_guard(on), opcodes, exact)
+    return _guarded(_array_guard(on, of), opcodes, exact)
 
 
 def exact_on_integers(
-    *opcodes: Opcode, inexact: Kinds = INEXACT, guard: Callable[[Kinds], Guard] | None = None
+    *opcodes: Opcode, inexact: Kinds = INEXACT, of: tuple[Opcode, ...] = ()
 ) -> Callable[[Apply], tuple[Rule, Rule]]:
     """Return the decorator of a pair of rules: an exact one on integers, another on the rest.
 
-    The other one is called `...-inexactly`. Shapes are as for `elementwise`, or as `guard` says.
+    The other one is called `...-inexactly`. Shapes and `of` are as for `elementwise`.
     """
-
-    def decorate(apply: Apply) -> tuple[Rule, Rule]:
-        make = guard or _elementwise_guard
-        name = apply.__name__
-        return (
-            _rule(make(INTEGERS), opcodes, True, apply, name),
-            _rule(make(inexact), opcodes, False, apply, f"{name}_inexactly"),
-        )
-
-    return decorate
+    return _pair(_elementwise_guard(INTEGERS, of), _elementwise_guard(inexact, of), opcodes)
 
 
 def exact_on_integer_arrays(
-    *opcodes: Opcode, inexact: Kinds = INEXACT
+    *opcodes: Opcode, inexact: Kinds = INEXACT, of: tuple[Opcode, ...] = ()
 ) -> Callable[[Apply], tuple[Rule, Rule]]:
     """As `exact_on_integers`, with shapes as for `arrays`."""
-    return exact_on_integers(*opcodes, inexact=inexact, guard=_array_guard)
+    return _pair(_array_guard(INTEGERS, of), _array_guard(inexact, of), opcodes)
+
+
+def _pair(
+    exact: Guard, inexact: Guard, opcodes: tuple[Opcode, ...]
+) -> Callable[[Apply], tuple[Rule, Rule]]:
+    def decorate(apply: Apply) -> tuple[Rule, Rule]:
+        name = apply.__name__
+        return (
+            _rule(exact, opcodes, True, apply, name),
+            _rule(inexact, opcodes, False, apply, f"{name}_inexactly"),
+        )
+
+    return decorate
 
 
 # -- constants ---------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def transpose_nothing(transpose: Instruction, at: Rewriter) -> Made:
     return transpose.operands[0] if is_ascending(dimensions(transpose)) else None
 
 
-@arrays(Opcode.TRANSPOSE)
+@arrays(Opcode.TRANSPOSE, of=(Opcode.TRANSPOSE,))
 def transpose_of_transpose(transpose: Instruction, at: Rewriter) -> Made:
     """transpose(transpose(x)) => transpose(x)"""
     inner = transpose.operands[0]
@@ -46,7 +46,7 @@ def transpose_of_units(transpose: Instruction, at: Rewriter) -> Made:
     return at.build.reshape(at(x), transpose.shape.dimensions)
 
 
-@arrays(Opcode.TRANSPOSE)
+@arrays(Opcode.TRANSPOSE, of=(Opcode.BROADCAST,))
 def transpose_of_broadcast(transpose: Instruction, at: Rewriter) -> Made:
     """transpose(broadcast(x)) => broadcast(x)"""
     inner = transpose.operands[0]
@@ -56,7 +56,7 @@ def transpose_of_broadcast(transpose: Instruction, at: Rewriter) -> Made:
     return at.build.broadcast(at(inner.operands[0]), transpose.shape.dimensions, places)
 
 
-@arrays(Opcode.TRANSPOSE)
+@arrays(Opcode.TRANSPOSE, of=(Opcode.RESHAPE,))
 def transpose_of_added_units(transpose: Instruction, at: Rewriter) -> Made:
     """transpose(reshape(x)) => reshape(transpose(x)), where the reshape adds or drops sizes of 1"""
     inner = transpose.operands[0]
@@ -74,7 +74,7 @@ def transpose_of_added_units(transpose: Instruction, at: Rewriter) -> Made:
     return at.build.reshape(early, transpose.shape.dimensions)
 
 
-@arrays(Opcode.TRANSPOSE)
+@arrays(Opcode.TRANSPOSE, of=(Opcode.CONVERT,))
 def transpose_of_widened(transpose: Instruction, at: Rewriter) -> Made:
     """transpose(convert(x)) => convert(transpose(x)), where x has the narrower type"""
     inner = transpose.operands[0]
@@ -87,7 +87,7 @@ def transpose_of_widened(transpose: Instruction, at: Rewriter) -> Made:
     return at.build.convert(early, transpose.shape.element_type)
 
 
-@arrays(Opcode.TRANSPOSE)
+@arrays(Opcode.TRANSPOSE, of=(Opcode.PAD,))
 def transpose_of_pad(transpose: Instruction, at: Rewriter) -> Made:
     """transpose(pad(x, v)) => pad(transpose(x), v), where the padding adds elements"""
     inner = transpose.operands[0]
@@ -102,7 +102,7 @@ def transpose_of_pad(transpose: Instruction, at: Rewriter) -> Made:
     return at.build.pad(early, at(value), [padding[d] for d in order])
 
 
-@arrays(Opcode.TRANSPOSE)
+@arrays(Opcode.TRANSPOSE, of=(Opcode.REVERSE,))
 def transpose_of_reverse(transpose: Instruction, at: Rewriter) -> Made:
     """transpose(reverse(x)) => reverse(transpose(x))"""
     inner = transpose.operands[0]
@@ -136,7 +136,7 @@ def _common_order(operands: tuple[Instruction, ...]) -> tuple[int, ...] | None:
     return dimensions(first)
 
 
-@arrays(*ELEMENTWISE)
+@arrays(*ELEMENTWISE, of=(Opcode.TRANSPOSE,))
 def elementwise_of_transposes(x: Instruction, at: Rewriter) -> Made:
     """f(transpose(x), transpose(y)) => transpose(f(x, y)); broadcasts come along
 

@@ -164,4 +164,82 @@ CASES: list[Case] = [
         "a = pred[4] compare(m, n), direction=LT",
         None,
     ),
+    (
+        "comparisons-of-the-same",
+        "x: f32[4]; y: f32[4]; p = pred[4] compare(x, y), direction=LT; "
+        "q = pred[4] compare(y, x), direction=EQ; r = pred[4] or(p, q)",
+        "x: f32[4]; y: f32[4]; r = pred[4] compare(x, y), direction=LE",
+    ),
+    (
+        "comparisons-of-the-same",
+        "x: f32[4]; y: f32[4]; p = pred[4] compare(x, y), direction=LE; "
+        "q = pred[4] compare(y, x), direction=LE; r = pred[4] and(p, q)",
+        "x: f32[4]; y: f32[4]; r = pred[4] compare(x, y), direction=EQ",
+    ),
+    (
+        "comparisons-of-the-same",
+        "x: f32[4]; y: f32[4]; p = pred[4] compare(x, y), direction=LT; "
+        "q = pred[4] compare(x, y), direction=NE; r = pred[4] and(p, q)",
+        "x: f32[4]; y: f32[4]; r = pred[4] compare(x, y), direction=LT",
+    ),
+    (
+        "comparisons-of-the-same",
+        "x: f32[4]; y: f32[4]; p = pred[4] compare(x, y), direction=LT; "
+        "q = pred[4] compare(x, y), direction=GT; r = pred[4] and(p, q)",
+        "x: f32[4]; y: f32[4]; r: pred[4] = false",
+    ),
+    (
+        "comparisons-of-the-same",
+        "x: f32[4]; y: f32[4]; p = pred[4] compare(x, y), direction=EQ; "
+        "q = pred[4] compare(x, y), direction=NE; r = pred[4] or(p, q)",
+        "x: f32[4]; y: f32[4]; r: pred[4] = true",
+    ),
+    (
+        "comparisons-of-the-same",
+        "x: f32[4]; y: f32[4]; p = pred[4] compare(x, y), direction=LT; "
+        "q = pred[4] compare(x, y), direction=GT; r = pred[4] or(p, q)",
+        None,  # unequal, but for NaN
+    ),
+    (
+        "comparisons-of-the-same",
+        "x: s32[4]; y: s32[4]; p = pred[4] compare(x, y), direction=LT; "
+        "q = pred[4] compare(x, y), direction=GT; r = pred[4] or(p, q)",
+        "x: s32[4]; y: s32[4]; r = pred[4] compare(x, y), direction=NE",
+    ),
+    (
+        "comparisons-of-the-same",
+        "x: s32[4]; y: s32[4]; p = pred[4] compare(x, y), direction=LE; "
+        "q = pred[4] compare(x, y), direction=GE; r = pred[4] or(p, q)",
+        "x: s32[4]; y: s32[4]; r: pred[4] = true",
+    ),
+    (
+        "comparisons-of-the-same",
+        "x: f32[4]; y: f32[4]; p = pred[4] compare(x, y), direction=LE; "
+        "q = pred[4] compare(x, y), direction=GE, type=TOTALORDER; r = pred[4] and(p, q)",
+        None,
+    ),
+    (
+        "compare-selected-constants",
+        "p: pred[4]; c: s32[4] = 5; d: s32[4] = 7; s = s32[4] select(p, c, d); "
+        "a = pred[4] compare(s, c), direction=EQ",
+        "p: pred[4]",
+    ),
+    (
+        "compare-selected-constants",
+        "p: pred[4]; c: s32[4] = 5; d: s32[4] = 7; s = s32[4] select(p, c, d); "
+        "a = pred[4] compare(s, c), direction=GT",
+        "p: pred[4]; a = pred[4] not(p)",
+    ),
+    (
+        "compare-selected-constants",
+        "p: pred[]; c: f32[4] = 5; d: f32[4] = nan; s = f32[4] select(p, c, d); "
+        "e: f32[4] = 9; a = pred[4] compare(s, e), direction=GE",
+        "p: pred[]; a: pred[4] = false",
+    ),
+    (
+        "compare-selected-constants",
+        "p: pred[]; c: f32[4] = 5; d: f32[4] = nan; s = f32[4] select(p, c, d); "
+        "a = pred[4] compare(s, c), direction=GE",
+        None,  # a scalar says for all
+    ),
 ]

@@ -104,4 +104,14 @@ CASES: list[Case] = [
         "b = f32[3,4] reverse(a), dimensions={0}",
         None,
     ),
+    (
+        "concatenate-of-one-array",
+        "x: f32[2,3]; c = f32[2,9] concatenate(x, x, x), dimensions={1}",
+        "x: f32[2,3]; b = f32[2,3,3] broadcast(x), dimensions={0,2}; c = f32[2,9] reshape(b)",
+    ),
+    (
+        "concatenate-of-one-array",
+        "x: f32[2,3]; y: f32[2,3]; c = f32[2,9] concatenate(x, y, x), dimensions={1}",
+        None,
+    ),
 ]

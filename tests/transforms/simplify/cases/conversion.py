@@ -18,6 +18,8 @@ CASES: list[Case] = [
     ("convert-widened", twice("f16", "bf16", "f32"), None),
     ("convert-widened", twice("s8", "u32", "f32"), None),
     ("convert-widened", twice("s8", "f32", "u8"), None),  # which saturates
+    ("convert-widened", twice("s8", "f16", "u2"), None),  # too
+    ("convert-widened", twice("pred", "f64", "s1"), None),  # 1 is beyond its range
     ("convert-widened", twice("f32", "s64", "s32"), None),
     ("convert-wrapped", twice("s32", "u16", "s8"), "x: s32[4]; b = s8[4] convert(x)"),
     ("convert-wrapped", twice("s32", "u32", "s32"), "x: s32[4]"),

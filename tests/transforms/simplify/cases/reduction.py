@@ -32,6 +32,25 @@ CASES: list[Case] = [
     ),
     (
         "reduce-of-reduce",
+        "x: s32[2,3,4]; v: s32[] = 0; b = s32[2,4] reduce(x, v), dimensions={1}, to_apply=add_s32; "
+        "a = s32[4] reduce(b, v), dimensions={0}, to_apply=add_s32",
+        "x: s32[2,3,4]; v: s32[] = 0; a = s32[4] reduce(x, v), dimensions={0,1}, to_apply=add_s32",
+    ),
+    (
+        "reduce-of-reduce",
+        "x: f32[2,3]; v: f32[] = -inf; b = f32[2] reduce(x, v), dimensions={1}, "
+        "to_apply=maximum_f32; a = f32[] reduce(b, v), dimensions={0}, to_apply=maximum_f32",
+        "x: f32[2,3]; v: f32[] = -inf; a = f32[] reduce(x, v), dimensions={0,1}, "
+        "to_apply=maximum_f32",
+    ),
+    (
+        "reduce-of-reduce",
+        "x: f32[2,3,4]; v: f32[] = 0; b = f32[2,4] reduce(x, v), dimensions={1}, to_apply=add_f32; "
+        "a = f32[4] reduce(b, v), dimensions={0}, to_apply=add_f32",
+        None,
+    ),
+    (
+        "reduce-of-reduce-inexactly",
         "x: f32[2,3,4]; v: f32[] = 0; b = f32[2,4] reduce(x, v), dimensions={1}, to_apply=add_f32; "
         "a = f32[4] reduce(b, v), dimensions={0}, to_apply=add_f32",
         "x: f32[2,3,4]; v: f32[] = 0; a = f32[4] reduce(x, v), dimensions={0,1}, to_apply=add_f32",
