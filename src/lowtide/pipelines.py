@@ -31,6 +31,11 @@ _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
         ("simplification after unrolling", f"{_CONTROL_FLOW},{_CLEANUP}"),
         "while-trip-count",
     ),
+    "layout": (
+        "dot-dimension-splitter,algsimp,layout-assignment,copy-sinking,reshape-decomposer,"
+        "layout-normalization",
+        ("cleanup after layouts", _CLEANUP),
+    ),
     "fused": ("attention-fusion,priority-fusion,cse,dce,computation-deduplication",),
 }
 """By stage the passes in turn; a pair is a name and passes that are repeated until they settle."""

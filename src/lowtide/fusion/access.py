@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from lowtide.ir import Instruction, Opcode
@@ -18,6 +19,7 @@ else: shifted, strided, looked up.
 FIRST: Final = -1
 
 
+@lru_cache(maxsize=1 << 14)
 def identity(dimensions: tuple[int, ...]) -> tuple[int, ...]:
     """Return the access of an elementwise operation to an operand of these dimensions."""
     return tuple([FIRST if size == 1 else i for i, size in enumerate(dimensions)])

@@ -126,6 +126,7 @@ class Shape:
 
     __slots__ = (
         "__weakref__",
+        "_nbytes",
         "_static",
         "_text",
         "_without_layout",
@@ -144,6 +145,7 @@ class Shape:
     _text: str | None
     _without_layout: Shape | None
     _static: Shape | None
+    _nbytes: int | None
 
     def __copy__(self) -> Shape:
         return self
@@ -197,6 +199,11 @@ class Shape:
         A tuple takes 8 bytes per element for its index table, its contents not included; an
         opaque value takes 8. Unbounded dimensions count as 0. Tiling and padding are left out.
         """
+        if self._nbytes is None:
+            self._nbytes = self._count_bytes()
+        return self._nbytes
+
+    def _count_bytes(self) -> int:
         if self.is_tuple:
             return 8 * len(self.tuple_shapes)
         if self.element_type is ElementType.OPAQUE:
@@ -345,6 +352,7 @@ def _intern(
         shape._text = None
         shape._without_layout = None
         shape._static = None
+        shape._nbytes = None
         _SHAPES[key] = shape
     return shape
 

@@ -123,6 +123,8 @@ def convolution_of_transpose(convolution: Instruction, at: Rewriter) -> Made:
             input_feature=order[n.input_feature],
             input_spatial=tuple([order[d] for d in n.input_spatial]),
         )
+        if _turns_inside_out(n.input_spatial, numbers.input_spatial):
+            return None
         new = replace(how, dimensions=numbers)
         return _redone(at, convolution, at(x.operands[0]), at(kernel), new)
     if kernel.opcode is Opcode.TRANSPOSE and are_plain(kernel.operands[0]):
@@ -133,9 +135,17 @@ def convolution_of_transpose(convolution: Instruction, at: Rewriter) -> Made:
             kernel_output_feature=order[n.kernel_output_feature],
             kernel_spatial=tuple([order[d] for d in n.kernel_spatial]),
         )
+        if _turns_inside_out(n.kernel_spatial, numbers.kernel_spatial):
+            return None
         new = replace(how, dimensions=numbers)
         return _redone(at, convolution, at(x), at(kernel.operands[0]), new)
     return None
+
+
+def _turns_inside_out(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Whether the last of all dimensions becomes a spatial one: kernels want channels there."""
+    last = len(before) + 1
+    return last in after and last not in before
 
 
 @arrays(Opcode.TRANSPOSE, of=(Opcode.CONVOLUTION,))
@@ -155,6 +165,8 @@ def transpose_of_convolution(transpose: Instruction, at: Rewriter) -> Made:
         output_feature=place[n.output_feature],
         output_spatial=tuple([place[d] for d in n.output_spatial]),
     )
+    if _turns_inside_out(n.output_spatial, numbers.output_spatial):
+        return None
     x, kernel = inner.operands
     return _redone(at, transpose, at(x), at(kernel), replace(how, dimensions=numbers))
 

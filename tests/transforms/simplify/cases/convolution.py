@@ -41,19 +41,32 @@ CASES: list[Case] = [
     ),
     (
         "convolution-of-transpose",
-        "x: f32[2,3,5,5]; k: f32[4,3,3,3]; y = f32[2,5,5,3] transpose(x), dimensions={0,2,3,1}; "
-        "l = f32[3,3,3,4] transpose(k), dimensions={2,3,1,0}; "
-        f"a = f32[2,3,3,4] convolution(y, l), window={{size=3x3}}, {LAST}",
-        "x: f32[2,3,5,5]; k: f32[4,3,3,3]; "
-        "a = f32[2,3,3,4] convolution(x, k), window={size=3x3}, dim_labels=bf01_oi01->b01f",
+        "x: f32[2,5,5,3]; k: f32[3,3,3,4]; y = f32[2,3,5,5] transpose(x), dimensions={0,3,1,2}; "
+        "l = f32[4,3,3,3] transpose(k), dimensions={3,2,0,1}; "
+        "a = f32[2,3,3,4] convolution(y, l), window={size=3x3}, dim_labels=bf01_oi01->b01f",
+        f"x: f32[2,5,5,3]; k: f32[3,3,3,4]; "
+        f"a = f32[2,3,3,4] convolution(x, k), window={{size=3x3}}, {LAST}",
+    ),
+    (
+        "convolution-of-transpose",
+        "x: f32[2,3,5,5]; k: f32[3,3,3,4]; y = f32[2,5,5,3] transpose(x), dimensions={0,2,3,1}; "
+        f"a = f32[2,3,3,4] convolution(y, k), window={{size=3x3}}, {LAST}",
+        None,  # channels would no longer be last
+    ),
+    (
+        "transpose-of-convolution",
+        "x: f32[2,5,5,3]; k: f32[3,3,3,4]; a = f32[2,4,3,3] convolution(x, k), "
+        "window={size=3x3}, dim_labels=b01f_01io->bf01; "
+        "b = f32[2,3,3,4] transpose(a), dimensions={0,2,3,1}",
+        "x: f32[2,5,5,3]; k: f32[3,3,3,4]; "
+        f"b = f32[2,3,3,4] convolution(x, k), window={{size=3x3}}, {LAST}",
     ),
     (
         "transpose-of-convolution",
         f"x: f32[2,5,5,3]; k: f32[3,3,3,4]; a = f32[2,3,3,4] convolution(x, k), "
         f"window={{size=3x3}}, {LAST}; "
         "b = f32[2,4,3,3] transpose(a), dimensions={0,3,1,2}",
-        "x: f32[2,5,5,3]; k: f32[3,3,3,4]; "
-        "b = f32[2,4,3,3] convolution(x, k), window={size=3x3}, dim_labels=b01f_01io->bf01",
+        None,  # channels would no longer be last
     ),
     (
         "convolution-of-single-taps",
