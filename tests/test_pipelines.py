@@ -1,14 +1,23 @@
 """All passes together keep what a program computes, on random modules."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from tests.support import CORPUS, EXAMPLES, needs_shared
+
+import lowtide
 from lowtide import compiler
+from lowtide.evaluator import evaluate
 from lowtide.ir import LowtideError
 from lowtide.ir.clone import clone_module
 from lowtide.passes.instrumentation import Checking
 from lowtide.pipelines import STAGES, pipeline
 from lowtide.testing.check_pass import assert_same_values
 from lowtide.testing.generation import MEMORY, Recipe, random_module
+from lowtide.testing.shrink import shrink
+from lowtide.testing.shrink.arguments import likely_arguments
+from lowtide.testing.shrink.faults import FACTOR, SEEDS
+from lowtide.testing.tolerances import assert_values_close
 from lowtide.verifier import verify
 
 RECIPES = (MEMORY, Recipe(max_instructions=40))
@@ -33,6 +42,29 @@ def test_random_modules(first: int) -> None:
 def test_many_random_modules(first: int) -> None:
     for seed in range(first, first + 200):
         check(seed)
+
+
+def check_shrunk(path: Path) -> None:
+    """All passes together keep what a program computes whose arrays are small."""
+    small = shrink(lowtide.read(path))
+    optimized = clone_module(small)
+    compiler.optimize(optimized, "fused", [Checking(verify)])
+    for seed in SEEDS:
+        arguments = likely_arguments(small, seed)
+        expected, found = evaluate(small, arguments), evaluate(optimized, arguments)
+        assert_values_close(found, expected, small.entry.root.shape, factor=FACTOR)
+
+
+@pytest.mark.parametrize("name", ["mlp", "mnist_cnn", "lstm", "llama_1b"])
+def test_shrunk_examples(name: str) -> None:
+    check_shrunk(EXAMPLES / f"{name}.hlo.xz")
+
+
+@needs_shared
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.xz")), ids=lambda x: x.name.split(".hlo")[0])
+def test_shrunk_corpus(path: Path) -> None:
+    check_shrunk(path)
 
 
 def test_each_stage_has_the_passes_of_those_before() -> None:

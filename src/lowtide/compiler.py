@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from lowtide.buffers.copy_removal import remove_copies
 from lowtide.ir import Computation, Instruction, LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
+from lowtide.ir.collection import without_collection
 from lowtide.options import DEFAULT_STAGE
 from lowtide.passes import Observer, run_pipeline
 from lowtide.pipelines import check_stage, is_fused, pipeline
@@ -55,21 +55,6 @@ class _Clock:
         self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Do not look for garbage cycles: graphs are cycles, of which next to none are garbage here.
-
-    The collector would walk all of them again and again, a third of the time of large modules.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def schedule(module: Module) -> Schedule:
     """Return an order for all that the module runs; the one that it has, where it is scheduled."""
     flows = dataflow(module.entry)
@@ -84,8 +69,7 @@ def optimize(module: Module, stage: str, observers: Sequence[Observer] = ()) -> 
     steps = pipeline(stage)
     if steps:
         module.schedule = None
-    with _without_collection():
-        return run_pipeline(module, steps, observers)
+    return run_pipeline(module, steps, observers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +179,7 @@ def _lay_out(
     packing: str = DEFAULT_PACKING,
     search: SearchOptions = DEFAULT_SEARCH,
 ) -> _LaidOut:
-    with _without_collection():
+    with without_collection():
         ordered = _ordered(module, stage)
     clock = ordered.clock
     ranges, packed = _pack(ordered.module, ordered.flows, ordered.aliases, clock)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Final
 
-from lowtide.fusion.priority_fusion import PRIORITY_FUSION
 from lowtide.ir import LowtideError
+from lowtide.ir.suggestions import nearest
 from lowtide.passes import Fixpoint, Pass, Step
 from lowtide.passes.registry import parse_passes
 from lowtide.scheduling.module_scheduler import best_of
@@ -25,9 +26,11 @@ _CONTROL_FLOW: Final = (
 
 _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
     "simplified": (
-        "row-major,sharding-remover,async-to-sync,zero-sized,inline,computation-deduplication",
+        "expand-custom-calls,row-major,sharding-remover,async-to-sync,zero-sized,legalize,inline,"
+        "computation-deduplication",
         ("simplification", f"{_CONTROL_FLOW},{_CLEANUP}"),
-        "while-unroller,inline,while-code-motion,conditional-code-motion",
+        "while-unroller,inline,while-code-motion,while-induction-range,conditional-code-motion,"
+        "conditional-code-sinking,legalize",
         ("simplification after unrolling", f"{_CONTROL_FLOW},{_CLEANUP}"),
         "while-trip-count",
     ),
@@ -36,7 +39,10 @@ _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
         "layout-normalization",
         ("cleanup after layouts", _CLEANUP),
     ),
-    "fused": ("attention-fusion,priority-fusion,cse,dce,computation-deduplication",),
+    "fused": (
+        "attention-fusion,priority-fusion,cse,dce,multi-output-fusion,horizontal-fusion,cse,dce,"
+        "computation-deduplication",
+    ),
 }
 """By stage the passes in turn; a pair is a name and passes that are repeated until they settle."""
 
@@ -44,7 +50,9 @@ _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
 def check_stage(stage: str) -> None:
     """Raise LowtideError for a stage that there is not."""
     if stage not in STAGES:
-        raise LowtideError(f"no stage {stage!r}; there are: {', '.join(STAGES)}")
+        raise LowtideError(
+            f"no stage {stage!r}; there are: {', '.join(STAGES)}{nearest(stage, STAGES)}"
+        )
 
 
 def is_fused(stage: str) -> bool:
@@ -67,6 +75,6 @@ def pipeline(stage: str) -> tuple[Step, ...]:
 
 def _with_scheduler(step: Pass) -> Pass:
     """The same pass; fusion, which knows no schedulers, gets one to see where the peak is."""
-    if step.name != PRIORITY_FUSION:
+    if "scheduler" not in signature(step.function).parameters:
         return step
     return replace(step, function=partial(step.function, scheduler=best_of))

@@ -1,6 +1,7 @@
 """What is merged, and what only looks equal."""
 
 import lowtide
+from lowtide.ir import Opcode
 from lowtide.testing.check_pass import check_pass
 from lowtide.transforms.common_subexpressions import merge_common_subexpressions
 
@@ -44,3 +45,63 @@ ENTRY main {
 }
 """
     check_pass(merge_common_subexpressions, text, changed=False)
+
+
+BODIES = """
+HloModule m
+plus { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+sum { b = f32[] parameter(0)  a = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+first {
+  p = f32[8] parameter(0)
+  z = f32[] parameter(1)
+  w = f32[8] sine(p)
+  ROOT r = f32[] reduce(w, z), dimensions={0}, to_apply=plus
+}
+second {
+  z = f32[] parameter(1)
+  p = f32[8] parameter(0)
+  w = f32[8] OPCODE(p)
+  w2 = f32[8] OPCODE(p)
+  ROOT r = f32[] reduce(w2, z), dimensions={0}, to_apply=sum
+}
+ENTRY main {
+  x = f32[8] parameter(0)
+  z = f32[] constant(0)
+  a = f32[] fusion(x, z), kind=kInput, calls=first
+  b = f32[] fusion(x, z), kind=KIND, calls=second
+  ROOT t = (f32[], f32[]) tuple(a, b)
+}
+"""
+
+
+def fusions_left(opcode: str, kind: str) -> int:
+    text = BODIES.replace("OPCODE", opcode).replace("KIND", kind)
+    module = check_pass(lambda m: bool(merge_common_subexpressions(m)), text, evaluate=True)
+    assert merge_common_subexpressions(module) == 0
+    return sum([x.opcode is Opcode.FUSION for x in module.entry.instructions.values()])
+
+
+def test_fusions_are_equal_whose_bodies_compute_the_same() -> None:
+    assert fusions_left("sine", "kInput") == 1
+    assert fusions_left("cosine", "kInput") == 2
+    assert fusions_left("sine", "kLoop") == 2
+
+
+def test_fusions_that_draw_random_numbers_stay_apart() -> None:
+    module = lowtide.parse_hlo("""
+HloModule m
+one { a = f32[] parameter(0)  b = f32[] parameter(1)
+  ROOT r = f32[8] rng(a, b), distribution=rng_uniform
+}
+two { a = f32[] parameter(0)  b = f32[] parameter(1)
+  ROOT r = f32[8] rng(a, b), distribution=rng_uniform
+}
+ENTRY main {
+  z = f32[] constant(0)
+  o = f32[] constant(1)
+  a = f32[8] fusion(z, o), kind=kLoop, calls=one
+  b = f32[8] fusion(z, o), kind=kLoop, calls=two
+  ROOT d = f32[8] subtract(a, b)
+}
+""")
+    assert merge_common_subexpressions(module) == 0

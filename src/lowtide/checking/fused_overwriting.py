@@ -1,8 +1,11 @@
 """Where a fusion may write a result over an operand that it reads in order.
 
 A loop fusion computes element i of all results before it stores any of them. So a parameter may be
-overwritten where whatever reads it needs, for element i, only its element i. A fusion that is
-marked so reads row i of all operands before it stores row i of any result.
+overwritten where whatever reads it needs, for element i, only its element i. What else there is, a
+fusion is marked for: by rows, it reads row i of all operands before it stores row i of any result;
+in one pass, it stores what it reduces after all elements, and updates what is not read; with an
+epilogue, a contraction uses its first result while it adds up, and the others at the end; in
+loops, it stores each result before it computes the next one.
 """
 
 from __future__ import annotations
@@ -29,14 +32,24 @@ def fusion_may_overwrite(
     kind = fusion.attributes_as(Fusion).kind
     callee = fusion.called_computations[0]
     parameter = callee.parameters[operand]
-    if kind == "kOutput":
-        return not index and _is_addend(callee.root, parameter)
     count = parameter.shape.at(index).element_count
+    if kind == "kOutput":
+        if fusion.annotations.backend_config != _WITH_EPILOGUE:
+            return not index and _is_addend(callee.root, parameter)
+        if output == (0,):
+            return _is_addend(callee.root.operands[0], parameter)
+        return _is_read_in_order(parameter, count, reduces=False)
     if fusion.annotations.backend_config == _BY_ROWS and _is_read_by_rows(parameter):
         return True
-    return kind in _ELEMENT_BY_ELEMENT and _is_read_in_order(parameter, count)
+    if fusion.annotations.backend_config == _IN_TURN and not _serves_only(parameter, output):
+        return False
+    reduces = fusion.annotations.backend_config == _AT_ONCE
+    return kind in _ELEMENT_BY_ELEMENT and _is_read_in_order(parameter, count, reduces)
 
 
+_WITH_EPILOGUE: Final = '{"kernel":"epilogue"}'
+_IN_TURN: Final = '{"kernel":"loops"}'
+_AT_ONCE: Final = '{"kernel":"one_pass"}'
 _BY_ROWS: Final = '{"kernel":"rows"}'
 
 
@@ -80,21 +93,60 @@ def _stays_in_row(value: Instruction, user: Instruction, rows: int) -> bool:
     return TABLE[user.opcode].elementwise and before == after
 
 
-def _is_read_in_order(value: Instruction, count: int) -> bool:
+def _is_read_in_order(value: Instruction, count: int, reduces: bool) -> bool:
     """Whether element i of all that depends on a value needs only element i of it.
 
-    Elements are counted row major, so that reshapes leave them in order.
+    Elements are counted row major, so that reshapes leave them in order. `reduces` says that sums
+    over all elements are stored at the end.
     """
     seen = {value}
     stack = [value]
     while stack:
         source = stack.pop()
         for user in source.users:
+            if reduces and (_is_summed_up(source, user, count) or _is_put_elsewhere(source, user)):
+                continue
             if not _steps_in_order(source, user, count):
                 return False
             if user not in seen:
                 seen.add(user)
                 stack.append(user)
+    return True
+
+
+def _is_put_elsewhere(source: Instruction, update: Instruction) -> bool:
+    """Whether a user writes a value, in order, into an array that nothing reads here."""
+    if update.opcode is not Opcode.DYNAMIC_UPDATE_SLICE or update.operands.count(source) > 1:
+        return False
+    last = update.is_root or (
+        len(update.users) == 1 and next(iter(update.users)) is update.parent.root
+    )
+    return update.operands[1] is source and last
+
+
+def _serves_only(parameter: Instruction, output: ShapeIndex) -> bool:
+    """Whether no other result than the one given needs a parameter."""
+    results = parameter.parent.root.operands
+    for number, result in enumerate(results):
+        needed = [result]
+        for x in needed:
+            needed += [y for y in x.operands if y not in needed]
+        if parameter in needed and (number,) != output:
+            return False
+    return True
+
+
+def _is_summed_up(source: Instruction, reduce: Instruction, count: int) -> bool:
+    """Whether a user reduces a value to what never has as many elements again."""
+    if reduce.opcode is not Opcode.REDUCE or reduce.operands[1:] != reduce.operands[-1:]:
+        return False
+    if reduce.operands[0] is not source or reduce.operands[1] is source:
+        return False
+    sums = [reduce]
+    for x in sums:
+        if x.opcode is not Opcode.TUPLE and (x.shape.is_tuple or x.shape.element_count == count):
+            return False
+        sums += [y for y in x.users if y not in sums and x.opcode is not Opcode.TUPLE]
     return True
 
 
@@ -105,6 +157,9 @@ def _steps_in_order(source: Instruction, user: Instruction, count: int) -> bool:
         return False
     if user.opcode is Opcode.RESHAPE:
         return True
+    if user.opcode is Opcode.BROADCAST and source.shape.element_count == count:
+        places = user.attributes_as(Dimensions).dimensions
+        return list(places) == sorted(places)
     if user.opcode is Opcode.BITCAST:
         return _keeps_order(source.shape, user.shape)
     dimensions = user.shape.dimensions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,7 @@ from lowtide.cli.arguments import JsonOption, ModuleArgument, StageOption
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lowtide.cli.dumps import Dumps
     from lowtide.ir import Module
     from lowtide.passes import Step
 
@@ -36,13 +38,35 @@ def opt(
             help="Verify the module after each pass, and read the printed text back.",
         ),
     ] = False,
+    dump_to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write the module before and after all passes, buffer assignment and memory usage "
+            "report into files that have the names of XLA's dumps.",
+        ),
+    ] = None,
+    dump_pass_re: Annotated[
+        str,
+        typer.Option(
+            metavar="RE",
+            help="With --dump-to: also the module after each pass whose name this regular "
+            "expression matches, where it changed something.",
+        ),
+    ] = "",
+    dot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw the graph, for Graphviz; - puts it in place of the text."
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Print a module as HLO text, after passes or up to a stage.
 
     Protobuf becomes text too; constants are printed in full. The module is verified first. Passes
-    leave no schedule. With --json the seconds, runs and changes of each pass stand beside the text.
-    Exit status 4 says that --verify failed.
+    leave no schedule, which the stage `scheduled` makes anew. With --json the seconds, runs and
+    changes of each pass stand beside the text. Exit status 4 says that --verify failed.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
@@ -53,22 +77,63 @@ def opt(
 
     if passes and stage != "input":
         raise UsageError("--passes and --stage exclude each other")
+    if json and str(dot) == "-":
+        raise UsageError("--json and --dot - exclude each other: both write to standard output")
     steps = parse_passes(passes) if passes else pipeline(stage)
+    dumps = _dumps(dump_to, dump_pass_re)
     found = load(module)
-    times = _run(found.module, steps, passes_until, verify=verify)
-    text = to_text(found.module, COMPLETE)
+    times = _run(found.module, steps, passes_until, dumps, verify=verify)
+    optimized = _ordered(found.module) if stage == "scheduled" else found.module
+    text = to_text(optimized, COMPLETE)
     if verify:
-        _check(found.module, text)
+        _check(optimized, text)
+    if dot is not None:
+        text = _draw(optimized, dot, text)
     if json:
-        count = found.module.instruction_count
-        document = {"module": found.module.name, "instructions": count, "passes": times}
+        count = optimized.instruction_count
+        document = {"module": optimized.name, "instructions": count, "passes": times}
         console.write_json({**document, "text": text})
         return
     console.write(text.removesuffix("\n"))
 
 
+def _ordered(module: Module) -> Module:
+    """The module with the copies that it needs and its order."""
+    from lowtide import compiler
+
+    return compiler.scheduled(module, "input")
+
+
+def _dumps(directory: Path | None, pattern: str) -> Dumps | None:
+    from lowtide.cli.dumps import Dumps
+    from lowtide.cli.exit_codes import UsageError
+
+    if directory is not None:
+        return Dumps(directory, pattern)
+    if pattern:
+        raise UsageError("--dump-pass-re needs --dump-to")
+    return None
+
+
+def _draw(module: Module, path: Path, text: str) -> str:
+    """Write the graph of a module to a file; return what is to be printed."""
+    from lowtide.cli import console
+    from lowtide.report.dot import dot_text
+
+    drawn = dot_text(module)
+    if str(path) == "-":
+        return drawn
+    console.write_file(path, lambda stream: stream.write(drawn.encode()))
+    return text
+
+
 def _run(
-    module: Module, steps: Sequence[Step], until: int | None, *, verify: bool
+    module: Module,
+    steps: Sequence[Step],
+    until: int | None,
+    dumps: Dumps | None,
+    *,
+    verify: bool,
 ) -> list[dict[str, object]]:
     """Run passes over a module, and return a row of figures for each."""
     from lowtide.cli.exit_codes import VerificationError
@@ -77,19 +142,23 @@ def _run(
     from lowtide.passes.pipeline import Observer
     from lowtide.verifier import verify as verify_module
 
-    if not steps:
-        return []
-    module.schedule = None
+    if steps:
+        module.schedule = None
+    dumping = None if dumps is None else dumps.observer
     timing = Timing()
     observers: list[Observer] = [timing]
     if until is not None:
         observers.insert(0, PassesUntil(until))
-    if verify:
-        observers.append(Checking(verify_module))
+    if verify and steps:
+        observers.append(Checking(verify_module, dumping))
+    if dumping is not None:
+        observers.append(dumping)
     try:
         run_pipeline(module, steps, observers)
     except BrokenPassError as error:
         raise VerificationError(str(error)) from error
+    if dumps is not None:
+        dumps.plan(module)
     return [
         {"pass": name, "runs": x.runs, "changes": x.changes, "seconds": round(x.seconds, 6)}
         for name, x in timing.passes.items()

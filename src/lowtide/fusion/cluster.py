@@ -16,13 +16,16 @@ class Kind(StrEnum):
     LOOP = "loop"
     """Each member is computed at the points of one space; the roots have its dimensions."""
     REDUCTION = "reduction"
-    """Reductions of one space along the same dimensions, then a loop over the kept ones."""
+    """Reductions of one space along the same dimensions, then a loop over the kept ones.
+    Of several results some may be stored in that one pass over the space."""
     ROWS = "rows"
     """Reductions along the last dimensions, and loops that read the results along each row."""
     CONTRACTION = "contraction"
-    """One dot or convolution: loops that make its operands, then a loop over its result."""
+    """One dot or convolution: loops that make its operands, then a loop over its result.
+    Of several results the first is what it adds up in, if any is."""
     UPDATE = "update"
-    """A dynamic-update-slice or scatter in place; loops make what is written."""
+    """A dynamic-update-slice or scatter in place; loops make what is written.
+    Several write the same space, and what is written may be stored by itself as well."""
     ATTENTION = "attention"
     """Dots that make scores, what is computed of them row by row, and a dot that sums up rows.
 

@@ -23,8 +23,6 @@ from lowtide.ir.traversal import computation_post_order
 from lowtide.passes.interface import Pass
 from lowtide.transforms.dead_code import remove_dead_code
 
-PRIORITY_FUSION: Final = "priority-fusion"
-
 _FAR: Final = 16
 """Positions between a value and a reader from which on it matters what lives in between."""
 
@@ -220,7 +218,7 @@ def _is_view(cluster: Cluster) -> bool:
 
 PASSES: Final = (
     Pass(
-        PRIORITY_FUSION,
+        "priority-fusion",
         fuse_by_priority,
         "Makes kernels of several instructions, what saves most time first.",
         before="""

@@ -149,13 +149,17 @@ ATTENTION: Final = '{"kernel":"attention"}'
 
 
 ONE_PASS: Final = '{"kernel":"one_pass"}'
-"""The backend configuration of a fusion that visits each point of the space of its reductions once:
-there it reads its operands, writes the results of that space and adds to the reductions."""
-
+"""The backend configuration of a fusion that visits each point of the space of its reductions or
+updates once: there it reads its operands, and writes, adds up or updates with what it makes."""
 
 EPILOGUE: Final = '{"kernel":"epilogue"}'
 """The backend configuration of a contraction with several results. It adds up in the first of them,
 or elsewhere; each element of the others is written once, when all operands of it have been read."""
+
+
+LOOPS: Final = '{"kernel":"loops"}'
+"""The backend configuration of a fusion of small loops over different spaces, one for each result,
+which run one after the other."""
 
 
 def works_in_rows(fusion: Instruction) -> bool:
@@ -264,6 +268,8 @@ def _fusion_may_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     for number, parameter in enumerate(callee.parameters):
         shape = parameter.shape
         matching = [index for index, output in outputs if output.compatible(shape)]
+        if instruction.annotations.backend_config == LOOPS:
+            matching = _only_results(parameter, matching)
         if matching and (
             _only_elementwise_uses(parameter, in_one_pass)
             or (works_in_rows(instruction) and _only_row_uses(parameter))
@@ -296,40 +302,65 @@ def _addends(root: Instruction) -> Iterator[int]:
             yield addend.attributes_as(Parameter).number
 
 
+def _only_results(parameter: Instruction, matching: list[ShapeIndex]) -> list[ShapeIndex]:
+    """The result that depends on a fused parameter, if it is one of these and the only one."""
+    root = parameter.parent.root
+    seen = {parameter: None}
+    for value in (stack := [parameter]):
+        fresh = [x for x in value.users if x not in seen and x is not root]
+        seen.update(dict.fromkeys(fresh))
+        stack += fresh
+    found: list[ShapeIndex] = [(i,) for i, x in enumerate(root.operands) if x in seen]
+    return found if len(found) == 1 and found[0] in matching else []
+
+
 def _only_elementwise_uses(parameter: Instruction, in_one_pass: bool) -> bool:
     """Whether all that depends on a fused parameter is elementwise, or a tuple at the root.
 
     Elementwise operations that change the dimensions (a bound of clamp, a bitcast-convert to
     another width) need more of the parameter than the element that is written. In one pass it may
-    be reduced too, if what comes of that is smaller.
+    get dimensions of size 1, be reduced to something smaller, or be what updates something else.
     """
     seen = {parameter}
     stack = [parameter]
     while stack:
         value = stack.pop()
         for user in value.users:
-            if user in seen:
+            if user in seen or (in_one_pass and _ends_a_pass(parameter, value, user)):
                 continue
-            if user.opcode is not Opcode.TUPLE and not _is_elementwise_on(parameter, user):
-                if not in_one_pass or not _ends_in_reduction(parameter, value, user):
-                    return False
-                continue
+            is_step = user.opcode is Opcode.TUPLE or _is_elementwise_on(parameter, user)
+            if not is_step and not (in_one_pass and _is_aligned_step(parameter, user)):
+                return False
             seen.add(user)
             stack.append(user)
     return True
 
 
-def _ends_in_reduction(parameter: Instruction, value: Instruction, reduce: Instruction) -> bool:
-    """Whether a value is reduced, and nothing that depends on it has the elements of a parameter.
+def _is_aligned_step(parameter: Instruction, user: Instruction) -> bool:
+    """Whether a user has the elements of a fused parameter, up to dimensions of size 1."""
+    if user.opcode is Opcode.BROADCAST:
+        at = user.attributes_as(Dimensions).dimensions
+        if any(a > b for a, b in pairwise(at)):
+            return False
+    elif user.opcode is not Opcode.RESHAPE and not TABLE[user.opcode].elementwise:
+        return False
+    sizes = [[x for x in y.shape.dimensions if x != 1] for y in (parameter, user, *user.operands)]
+    return all(x == sizes[0] or not x for x in sizes) and sizes[1] == sizes[0]
 
-    Such kernels store what they make of a reduction after their pass.
+
+def _ends_a_pass(parameter: Instruction, value: Instruction, user: Instruction) -> bool:
+    """Whether a value is reduced, or written into another array, and thus stored after the pass.
+
+    Nothing that depends on the user may have the elements of the parameter.
     """
-    if reduce.opcode is not Opcode.REDUCE or reduce.operands.index(value) != 0:
+    if user.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
+        return user.operands.index(value) == 1 and all(x.is_root for x in user.users)
+    if user.opcode is not Opcode.REDUCE or user.operands.index(value) != 0:
         return False
-    if reduce.shape.is_tuple or reduce.operands[1] is value:
+    if user.shape.is_tuple or user.operands[1] is value:
         return False
-    seen = {reduce}
-    stack = [reduce]
+    seen = {user}
+    stack = [user]
     while stack:
         found = stack.pop()
         if found.opcode is Opcode.TUPLE:

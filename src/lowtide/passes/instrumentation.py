@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import final
+from typing import Final, final
 
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.printer import COMPLETE, to_text
@@ -69,11 +69,13 @@ class Checking(Observing):
     """Verifies the module after each pass that changed it.
 
     `verify` raises LowtideError for a module that is not valid. The error names the pass, what was
-    found, and the number of passes to run in order to see the module before it.
+    found, and how to see the module before it: in the file that `dumping` writes for it, or by the
+    number of passes to run. Stands before `dumping` among the observers.
     """
 
-    def __init__(self, verify: Callable[[Module], None]) -> None:
+    def __init__(self, verify: Callable[[Module], None], dumping: Dumping | None = None) -> None:
         self._verify = verify
+        self._dumping = dumping
         self._count = 0
         self._text = ""
 
@@ -87,15 +89,21 @@ class Checking(Observing):
         try:
             self._verify(module)
         except LowtideError as error:
-            raise BrokenPassError(
-                f"pass {step} left a module that is not valid: {error}; "
-                f"--passes-until {self._count - 1} shows the module before it"
-            ) from error
+            finding = f"left a module that is not valid: {error}"
+            raise self._broken(step, module, finding) from error
         text = to_text(module, COMPLETE)
         if (text != self._text) != bool(changes):
             did = "changed the module" if text != self._text else "changed nothing"
-            raise BrokenPassError(f"pass {step} {did}, but says that it made {changes} changes")
+            finding = f"{did}, but says that it made {changes} changes"
+            raise self._broken(step, module, finding)
         self._text = text
+
+    def _broken(self, step: Pass, module: Module, finding: str) -> BrokenPassError:
+        before = f"--passes-until {self._count - 1} shows"
+        if self._dumping is not None:
+            stage = f"{self._count:04}.before_{step.name}"
+            before = f"{self._dumping.write(module, stage, self._text)} is"
+        return BrokenPassError(f"pass {step} {finding}; {before} the module before it")
 
 
 @final
@@ -116,36 +124,57 @@ class PassesUntil(Observing):
         return True
 
 
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_NAME: Final = 120
+
+
+def dump_name(number: int, module: Module, stage: str) -> str:
+    """Return the name of a file about a module, as XLA dumps it, but for the extension.
+
+    Characters of the module's name that a file name cannot have, or that end its part of it, become
+    underscores.
+    """
+    name = _UNFIT.sub("_", module.name)[:_LONGEST_NAME]
+    return f"module_{number:04}.{name}.{stage}"
+
+
 @final
 class Dumping(Observing):
     """Writes the text of the module before and after all passes, and after those that match.
 
     The names are those of XLA's dumps: `module_0001.NAME.before_optimizations.txt`,
-    `module_0001.NAME.0003.after_PASS.txt`, `module_0001.NAME.after_optimizations.txt`. A pass that
-    changed nothing has no file. `write` takes a name and a text.
+    `module_0001.NAME.0003.after_PASS.txt`, `module_0001.NAME.after_optimizations.txt`; `number`
+    comes first in them, and the second one counts the passes that ran. A pass that changed nothing
+    has no file. `write` takes a name and a text, and returns what to call the file. Raises
+    PassError where `pattern` is no regular expression; "" matches no pass.
     """
 
-    def __init__(self, write: Callable[[str, str], None], pattern: str = "") -> None:
+    def __init__(
+        self, write: Callable[[str, str], object], pattern: str = "", number: int = 1
+    ) -> None:
         try:
             self._pattern = re.compile(pattern) if pattern else None
         except re.error as error:
             raise PassError(f"{pattern!r} is no regular expression: {error}") from error
         self._write = write
+        self._number = number
         self._count = 0
 
     def begin(self, module: Module) -> None:
         """Write the module as it came."""
-        self._dump(module, "before_optimizations")
+        self.write(module, "before_optimizations", to_text(module, COMPLETE))
 
     def ran(self, step: Pass, module: Module, changes: int) -> None:
         """Write the module where the pass changed it and its name matches."""
         self._count += 1
         if changes and self._pattern is not None and self._pattern.search(step.name):
-            self._dump(module, f"{self._count:04}.after_{step.name}")
+            stage = f"{self._count:04}.after_{step.name}"
+            self.write(module, stage, to_text(module, COMPLETE))
 
     def end(self, module: Module) -> None:
         """Write the module as it is now."""
-        self._dump(module, "after_optimizations")
+        self.write(module, "after_optimizations", to_text(module, COMPLETE))
 
-    def _dump(self, module: Module, stage: str) -> None:
-        self._write(f"module_0001.{module.name}.{stage}.txt", to_text(module, COMPLETE))
+    def write(self, module: Module, stage: str, text: str) -> object:
+        """Write a text about a module, and return what the file is called."""
+        return self._write(f"{dump_name(self._number, module, stage)}.txt", text)

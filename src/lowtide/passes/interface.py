@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from lowtide.ir import LowtideError, Module
+from lowtide.ir.suggestions import nearest
 
 OptionValue: TypeAlias = bool | int | float | str
 
@@ -51,7 +52,10 @@ class Pass:
         for name, value in values.items():
             if name not in defaults:
                 known = ", ".join(defaults) or "none"
-                raise PassError(f"pass {self.name} has no option {name!r}; there are: {known}")
+                raise PassError(
+                    f"pass {self.name} has no option {name!r}; there are: {known}"
+                    f"{nearest(name, defaults)}"
+                )
             kind = type(defaults[name])
             if type(value) is not kind:
                 raise PassError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, final
 
 from lowtide.ir import Module
+from lowtide.ir.collection import without_collection
 from lowtide.passes.interface import Pass
 
 
@@ -46,7 +47,8 @@ def run_pipeline(module: Module, steps: Sequence[Step], observers: Sequence[Obse
     for observer in observers:
         observer.begin(module)
     run = _Run(module, observers)
-    run.all_of(steps)
+    with without_collection():
+        run.all_of(steps)
     for observer in observers:
         observer.end(module)
     return run.changes
@@ -77,7 +79,7 @@ class _Run:
     def _one(self, step: Pass) -> None:
         if step in self._idle or not all(x.allows(step) for x in self._observers):
             return
-        changes = step.run(self._module)
+        changes = self._run(step)
         if changes:
             self.changes += changes
             self._idle.clear()
@@ -85,3 +87,10 @@ class _Run:
             self._idle.add(step)
         for observer in self._observers:
             observer.ran(step, self._module, changes)
+
+    def _run(self, step: Pass) -> int:
+        try:
+            return step.run(self._module)
+        except Exception as error:
+            error.add_note(f"in pass {step} of module {self._module.name}")
+            raise

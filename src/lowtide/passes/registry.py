@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import walk_packages
 from typing import Final
 
+from lowtide.ir.suggestions import nearest
 from lowtide.passes.interface import OptionValue, Pass, PassError
 
 _PACKAGES: Final = ("lowtide.transforms", "lowtide.fusion")
@@ -68,9 +68,7 @@ _ITEM: Final = re.compile(r"\s*(?P<name>[\w.-]+)\s*(?:\{(?P<options>[^{}]*)\})?\
 def _configured(name: str, options: str | None) -> Pass:
     known = passes()
     if name not in known:
-        close = get_close_matches(name, known, 1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise PassError(f"unknown pass {name!r}; {hint}`lowtide passes` lists all")
+        raise PassError(f"unknown pass {name!r}{nearest(name, known)} `lowtide passes` lists all")
     step = known[name]
     values = {}
     for item in (options or "").split(","):

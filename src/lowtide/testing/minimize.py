@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from lowtide.analysis.call_graph import executed_computations
 from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.attributes import Constant, Dimensions, Parameter
 from lowtide.ir.clone import CloneMap, clone_module
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import zero_literal
+from lowtide.ir.metadata import NO_METADATA, StackFrames
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.ir.shape import array_shape
 from lowtide.ir.traversal import post_order
 from lowtide.passes.rewriting import rewrite
 from lowtide.transforms.dead_code import remove_dead_code
+from lowtide.transforms.inline_calls import inline_calls
 from lowtide.verifier import verify
 
 Fails = Callable[[Module], bool]
@@ -26,17 +30,20 @@ _MOST_ROUNDS: Final = 20
 def minimize(module: Module, fails: Fails) -> Module:
     """Return a smaller module for which `fails` holds, as it must for `module`.
 
-    Results are dropped, instructions become arguments, zeros or one of their operands, as long as
-    the fault shows: the delta debugging of Zeller and Hildebrandt ("Simplifying and Isolating
-    Failure-Inducing Input", 2002). The number of calls of `fails` is about the number of
-    instructions times its logarithm. Schedules, aliases and donors go first where they may. Raises
+    Bodies become entries, calls are inlined, results dropped; instructions become arguments, zeros
+    or one of their operands, as long as the fault shows: the delta debugging of Zeller and
+    Hildebrandt ("Simplifying and Isolating Failure-Inducing Input", 2002). The number of calls of
+    `fails` is about the number of instructions times its logarithm. Schedules, aliases, hints and
+    source lines go first where they may. Raises
     ValueError unless `fails` holds at the start.
     """
     if not fails(module):
         raise ValueError("the module does not show the fault")
-    best = _first_that_fails([_bare(module)], fails) or clone_module(module)
+    best = _bare(module, fails)
     for _ in range(_MOST_ROUNDS):
         size = _size(best)
+        best = _with_other_entry(best, fails)
+        best = _inlined(best, fails)
         best = _with_fewer_results(best, fails)
         for edit in (_to_argument, _to_operand, _to_zero):
             best = _with_edits(best, edit, fails)
@@ -45,15 +52,29 @@ def minimize(module: Module, fails: Fails) -> Module:
     return best
 
 
-def as_test(module: Module, name: str) -> str:
-    """Return the source of a test that runs the module of a fault; what it asserts is `check`."""
+def as_test(module: Module, name: str, passes: str = "") -> str:
+    """Return the source of a test that runs the module of a fault.
+
+    It is complete where the fault is that `passes`, a list of passes or a stage, change what is
+    computed; else what it asserts is `check`, which is to be written.
+    """
     lines = ["", f"def test_{name}() -> None:", "    module = lowtide.parse_hlo(", '        """']
     lines += [f"{' ' * 8}{line}".rstrip() for line in to_text(module, COMPLETE).strip().split("\n")]
-    return "\n".join([*lines, '        """', "    )", "    check(module)", ""])
+    lines += ['        """', "    )"]
+    if not passes:
+        return "\n".join([*lines, "    check(module)", ""])
+    imports = [
+        "import lowtide",
+        "from lowtide.testing.shrink.__main__ import steps_of",
+        "from lowtide.testing.shrink.faults import Fault, find_fault",
+        "",
+    ]
+    check = f"    fault, words = find_fault(module, steps_of({passes!r}))"
+    return "\n".join([*imports, *lines, check, "    assert fault is Fault.NONE, words", ""])
 
 
 def _size(module: Module) -> tuple[int, int]:
-    instructions = [x for c in module.computations.values() for x in c.instructions.values()]
+    instructions = _instructions(module)
     constants = [x for x in instructions if x.opcode is Opcode.CONSTANT]
     return len(instructions), -len(constants)
 
@@ -70,15 +91,59 @@ def _first_that_fails(candidates: Sequence[Module], fails: Fails) -> Module | No
     return None
 
 
-def _bare(module: Module) -> Module:
-    copy = clone_module(module)
-    copy.schedule = None
-    copy.input_output_aliases = ()
-    copy.buffer_donors = ()
-    for computation in copy.computations.values():
-        for instruction in computation.instructions.values():
-            instruction.drop_control_predecessors(instruction.control_predecessors)
-    return _tidy(copy)
+def _bare(module: Module, fails: Fails) -> Module:
+    """The module without what it can do without: schedule, aliases, hints, source lines."""
+    for strip in _STRIPS:
+        copy = clone_module(module)
+        strip(copy)
+        module = _first_that_fails([_tidy(copy)], fails) or module
+    return clone_module(module)
+
+
+def _strip_buffers(module: Module) -> None:
+    module.schedule = None
+    module.input_output_aliases = ()
+    module.buffer_donors = ()
+
+
+def _strip_header(module: Module) -> None:
+    module.allow_spmd_sharding_propagation_to_output = ()
+    module.output_sharding = None
+    module.frontend_attributes = ()
+
+
+def _strip_partitions(module: Module) -> None:
+    module.num_partitions = 1
+
+
+def _strip_order(module: Module) -> None:
+    for x in _instructions(module):
+        x.drop_control_predecessors(x.control_predecessors)
+
+
+def _strip_hints(module: Module) -> None:
+    for x in _instructions(module):
+        x.set_annotations(NO_ANNOTATIONS)
+
+
+def _strip_source(module: Module) -> None:
+    module.stack_frames = StackFrames()
+    for x in _instructions(module):
+        x.set_metadata(NO_METADATA)
+
+
+_STRIPS: Final = (
+    _strip_buffers,
+    _strip_header,
+    _strip_partitions,
+    _strip_order,
+    _strip_hints,
+    _strip_source,
+)
+
+
+def _instructions(module: Module) -> list[Instruction]:
+    return [x for c in module.computations.values() for x in c.instructions.values()]
 
 
 def _tidy(module: Module) -> Module:
@@ -95,6 +160,31 @@ def _tidy(module: Module) -> Module:
     module.parameter_shardings = ()
     module.allow_spmd_sharding_propagation_to_parameters = ()
     return module
+
+
+def _with_other_entry(module: Module, fails: Fails) -> Module:
+    """Return a module that starts with what the entry runs: a body, a branch, a callee."""
+    candidates = []
+    for computation in executed_computations(module.entry):
+        if computation.is_entry:
+            continue
+        mapping = CloneMap()
+        copy = clone_module(module, mapping)
+        copy.input_output_aliases = ()
+        copy.buffer_donors = ()
+        copy.entry = mapping.computations[computation]
+        copy.entry_layout = None
+        candidates.append(_tidy(copy))
+    candidates.sort(key=lambda x: x.instruction_count)
+    return _first_that_fails(candidates, fails) or module
+
+
+def _inlined(module: Module, fails: Fails) -> Module:
+    """Return the module without calls, if that shows the fault too."""
+    copy = clone_module(module)
+    if not inline_calls(copy):
+        return module
+    return _first_that_fails([_tidy(copy)], fails) or module
 
 
 def _with_fewer_results(module: Module, fails: Fails) -> Module:

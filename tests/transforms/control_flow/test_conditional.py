@@ -54,6 +54,16 @@ def of_one(first: str, second: str, selector: str, shape: str = "f32[4]") -> str
     )
 
 
+def of_matrix(before: str, given: str) -> str:
+    """A sine of a matrix or a cosine of another one, and what is done before."""
+    return module_text(
+        branch("first", "ROOT r = f32[4,4] sine(p)", "f32[4,4]"),
+        branch("second", "ROOT r.1 = f32[4,4] cosine(p)", "f32[4,4]"),
+        f"i = pred[] parameter(0)\nx = f32[4,4] parameter(1)\n{before}\n"
+        f"ROOT z = f32[4,4] conditional(i, {given}), {BRANCHES}",
+    )
+
+
 def entry(body: str) -> str:
     return f"HloModule m\nENTRY main {{\n{body}\n}}"
 
@@ -245,6 +255,40 @@ ENTRY main {
             "x1 = (f32[4,4], f32[4,4]) tuple(x, d)\nx2 = (f32[4,4], f32[4,4]) tuple(x, d)\n"
             f"ROOT z = f32[4,4] conditional(i, x1, x2), {BRANCHES}",
         ),
+    ),
+    "a product that one branch needs moves in, with what leads to it": (
+        "conditional-code-sinking,conditional-operands",
+        of_matrix(f"n = f32[4,4] negate(x)\nd = {DOT.format('n', 'x')}", "d, x"),
+        module_text(
+            branch(
+                "first",
+                f"n = f32[4,4] negate(p0)\nd = {DOT.format('n', 'p0')}\nROOT r = f32[4,4] sine(d)",
+                "(f32[4,4])",
+            ),
+            branch("second", "ROOT r.1 = f32[4,4] cosine(p)", "f32[4,4]"),
+            "i = pred[] parameter(0)\nx = f32[4,4] parameter(1)\nt = (f32[4,4]) tuple(x)\n"
+            f"ROOT z = f32[4,4] conditional(i, t, x), {BRANCHES}",
+        ),
+    ),
+    "a product that both need does not": (
+        "conditional-code-sinking",
+        of_matrix(f"d = {DOT.format('x', 'x')}", "d, d"),
+        "",
+    ),
+    "nor one of less bytes than its factors": (
+        "conditional-code-sinking",
+        of_matrix(
+            "one = f32[] constant(1)\nones = f32[4,4] broadcast(one), dimensions={}\n"
+            "big = f32[4,8] concatenate(x, ones), dimensions={1}\n"
+            "d = f32[4,4] dot(big, big), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+            "d, x",
+        ),
+        "",
+    ),
+    "nor elementwise work": (
+        "conditional-code-sinking",
+        of_matrix("d = f32[4,4] exponential(x)", "d, x"),
+        "",
     ),
     "different products stay": (
         "conditional-code-motion",

@@ -335,6 +335,58 @@ ENTRY main {
         ),
         "",
     ),
+    # -- what the counter decides -----------------------------------------------------------------
+    "an index that never counts from the end": (
+        "while-induction-range,algsimp",
+        loop_text(
+            "s32[]; f32[4]",
+            f"{COUNT}\nnone = s32[] constant(0)\nis = pred[] compare(b0, none), direction=LT\n"
+            "four = s32[] constant(4)\nback = s32[] add(b0, four)\n"
+            "k = s32[] select(is, back, b0)\none.1 = f32[2] constant({1, 2})\n"
+            "y = f32[4] dynamic-update-slice(b1, one.1, k)",
+            "next, y",
+            X,
+            "zero, x",
+            LAST,
+        ),
+        loop_text(
+            "s32[]; f32[4]",
+            f"{COUNT}\none.1 = f32[2] constant({{1, 2}})\n"
+            "y = f32[4] dynamic-update-slice(b1, one.1, b0)",
+            "next, y",
+            X,
+            "zero, x",
+            LAST,
+        ),
+    ),
+    "the last step differs": (
+        "while-induction-range",
+        loop_text(
+            "s32[]; f32[4]",
+            f"{COUNT}\ntwo = s32[] constant(2)\nis = pred[] compare(two, b0), direction=GT\n"
+            "y = f32[4] sine(b1)\nz = f32[4] select(is, b1, y)",
+            "next, z",
+            X,
+            "zero, x",
+            LAST,
+        ),
+        "",
+    ),
+    "each third step differs": (
+        "while-induction-range",
+        loop_text(
+            "s32[]; f32[4]",
+            "three = s32[] constant(3)\nnext = s32[] add(b0, three)\nfour = s32[] constant(4)\n"
+            "is = pred[] compare(b0, four), direction=EQ\n"
+            "y = f32[4] sine(b1)\nz = f32[4] select(is, b1, y)",
+            "next, z",
+            X,
+            "zero, x",
+            LAST,
+            below(12),
+        ),
+        "",
+    ),
     # -- equal elements ----------------------------------------------------------------------------
     "two counters are one": (
         "while-duplicate-carries,while-dead-carries",
@@ -654,3 +706,23 @@ def test_long_chains_need_no_recursion_and_little_time() -> None:
     module = lowtide.parse_hlo(text)
     for step in parse_passes(ALL_PASSES):
         assert step.run(module) == 0
+
+
+def test_a_loop_that_was_removed_with_its_reader_is_passed_over() -> None:
+    """The second loop never runs; with it goes the first one, which the walk meets later."""
+    before, after = ONCE.split("ENTRY main {\n")
+    second = before.replace("HloModule m\n", "").replace("constant(1)\nROOT", "constant(-1)\nROOT")
+    second = second.replace("condition {", "never {").replace("body {", "other {")
+    main = after.replace("ROOT last", "y").replace(
+        "}",
+        "again = (s32[], f32[4]) tuple(zero, y)\n"
+        "early = (s32[], f32[4]) while(again), condition=never, body=other\n"
+        "ROOT i = s32[] get-tuple-element(early), index=0\n}",
+    )
+    module = lowtide.parse_hlo(f"{before}{second}ENTRY main {{\n{main}")
+    instructions = module.entry.instructions
+    instructions["loop"] = instructions.pop("loop")  # Last, as after a replacement.
+    original = clone_module(module)
+    run_pipeline(module, parse_passes("while-simplifier"), [Checking(verify)])
+    assert not any(x.opcode is Opcode.WHILE for x in instructions.values())
+    assert_same_values(original, module)

@@ -59,9 +59,9 @@ logsumexp { a.7 = f32[] parameter(0)
 """
 
 
-def expanded(name: str, body: str) -> tuple[lowtide.Module, lowtide.Module]:
+def expanded(name: str, body: str, outside: str = OUTSIDE) -> tuple[lowtide.Module, lowtide.Module]:
     """Return the module of some lines before and after a pass, which has to settle."""
-    module = module_of(body, OUTSIDE)
+    module = module_of(body, outside)
     before = clone_module(module)
     assert passes()[name].run(module)
     verify(module)
@@ -236,3 +236,20 @@ def test_topk(kind: str, largest: str) -> None:
         pairs = zip(*[leaves(evaluate(x, arguments)) for x in (before, after)], strict=True)
         for expected, got in pairs:
             assert expected.tobytes() == got.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "blocks"),
+    [("f8e4m3fn", "f8e8m0fnu", "3,4"), ("bf16", "f32", "3,1"), ("f32", "bf16", "1,8")],
+)
+def test_scaled_dot(kind: str, scale: str, blocks: str) -> None:
+    check(
+        "expand-scaled-dot",
+        "scaled-dot",
+        f"""a = {kind}[2,3,8] parameter(0)
+        b = {kind}[2,8,5] parameter(1)
+        s = {scale}[2,{blocks}] parameter(2)
+        t = {scale}[1,2,5] parameter(3)
+        y = f32[2,3,5] scaled-dot(a, b, s, t), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, """
+        "lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+    )

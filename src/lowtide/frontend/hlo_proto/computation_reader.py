@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from itertools import pairwise
@@ -24,6 +23,7 @@ from lowtide.ir.metadata import NO_METADATA
 from lowtide.ir.module import Module
 from lowtide.ir.names import sanitize
 from lowtide.ir.opcode import ASYNC, Opcode
+from lowtide.ir.suggestions import nearest
 from lowtide.ops.definition import arity_text
 from lowtide.ops.table import TABLE
 
@@ -81,7 +81,9 @@ class ComputationReader:
         name = self._name(proto, names)
         opcode = _OPCODES.get(proto.opcode)
         if opcode is None:
-            raise FieldError(f"unknown opcode {proto.opcode[:60]!r}{_nearest(proto)}", "opcode")
+            raise FieldError(
+                f"unknown opcode {proto.opcode[:60]!r}{nearest(proto.opcode, _OPCODES)}", "opcode"
+            )
         number = proto.id & _LOCAL
         if number in self._by_id:
             raise FieldError(f"{self._by_id[number].name} has the same id {number}", "id")
@@ -198,8 +200,3 @@ def in_other_order(opcode: Opcode, called: tuple[Computation, ...]) -> tuple[Com
 
 def _legal(name: str) -> str:
     return name if _NAME.fullmatch(name) else sanitize(name)
-
-
-def _nearest(proto: Any) -> str:
-    found = difflib.get_close_matches(proto.opcode[:60], list(_OPCODES), 1, 0.6)
-    return f"; did you mean {found[0]!r}?" if found else ""

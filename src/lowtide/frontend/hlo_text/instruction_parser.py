@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_text.async_parser import check_async, wrap_async
-from lowtide.frontend.hlo_text.lexer import MAX_LIST, Kind, Lexer, nearest
+from lowtide.frontend.hlo_text.lexer import MAX_LIST, Kind, Lexer
 from lowtide.frontend.hlo_text.literal_parser import parse_literal
 from lowtide.frontend.hlo_text.metadata_parser import parse_metadata
 from lowtide.frontend.hlo_text.shape_parser import parse_shape
@@ -24,6 +24,7 @@ from lowtide.ir.opcode import ASYNC, NATIVE_ASYNC_BASES, Opcode
 from lowtide.ir.shape import TOKEN, Shape, array_shape, tuple_shape
 from lowtide.ir.sharding import TupleSharding
 from lowtide.ir.sharding_normal_form import normalize_sharding
+from lowtide.ir.suggestions import nearest
 
 if TYPE_CHECKING:
     from lowtide.frontend.hlo_text.parser import ModuleParser

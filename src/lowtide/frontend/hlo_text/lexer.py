@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
@@ -13,6 +12,7 @@ from lowtide.ir.errors import HloTextError
 from lowtide.ir.shape import Shape
 from lowtide.ir.source_text import SourceText
 from lowtide.ir.strings import dictionary_end, unescape
+from lowtide.ir.suggestions import nearest
 
 
 class Kind(Enum):
@@ -341,9 +341,3 @@ class Lexer:
     def leave(self) -> None:
         """Come back from one level."""
         self.depth -= 1
-
-
-def nearest(value: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the known name that is nearest, or nothing."""
-    found = difflib.get_close_matches(value[:80], list(known)[:20000], 1, 0.6)
-    return f"; did you mean {found[0]!r}?" if found else ""

@@ -9,7 +9,7 @@ import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_text.checks import check_computation, check_instruction
 from lowtide.frontend.hlo_text.header_parser import parse_header, starts_module
 from lowtide.frontend.hlo_text.instruction_parser import parse_right_side, starts_shape
-from lowtide.frontend.hlo_text.lexer import Kind, Lexer, nearest
+from lowtide.frontend.hlo_text.lexer import Kind, Lexer
 from lowtide.frontend.hlo_text.line_parser import LineParser
 from lowtide.frontend.hlo_text.metadata_parser import parse_stack_frames
 from lowtide.frontend.hlo_text.recovery_table import normalize_recovery_table
@@ -22,6 +22,7 @@ from lowtide.ir.names import sanitize
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.schedule import Schedule
 from lowtide.ir.shape import ProgramShape, Shape
+from lowtide.ir.suggestions import nearest
 from lowtide.ir.traversal import fused_computations
 
 

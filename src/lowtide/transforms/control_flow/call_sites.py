@@ -61,6 +61,14 @@ def has_control_edges(instruction: Instruction) -> bool:
     return bool(instruction.control_predecessors or instruction.control_successors)
 
 
+def is_present(instruction: Instruction) -> bool:
+    """Whether it is in its computation still: a walk over a copied list may meet what was removed.
+
+    Dead loops and branches go together with what read them.
+    """
+    return instruction.parent.instructions.get(instruction.name) is instruction
+
+
 def is_marked(instruction: Instruction, key: str) -> bool:
     """Whether a frontend attribute of that name says `false`."""
     return (key, "false") in instruction.annotations.frontend_attributes

@@ -9,7 +9,11 @@ from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.shape import tuple_shape
 from lowtide.ir.traversal import computation_post_order
-from lowtide.transforms.control_flow.call_sites import count_references, has_control_edges
+from lowtide.transforms.control_flow.call_sites import (
+    count_references,
+    has_control_edges,
+    is_present,
+)
 from lowtide.transforms.control_flow.editing import (
     Elements,
     element_index,
@@ -104,7 +108,7 @@ def choices_of(module: Module) -> Iterator[Instruction]:
         for x in list(computation.instructions.values()):
             if x.opcode is not Opcode.CONDITIONAL or has_control_edges(x):
                 continue
-            if x.name not in computation.instructions:
+            if not is_present(x):
                 continue
             if all(references[callee] == 1 for callee in x.called_computations) and _fits(x):
                 yield x

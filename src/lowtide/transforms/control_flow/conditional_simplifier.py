@@ -13,6 +13,7 @@ from lowtide.transforms.control_flow.call_sites import (
     count_references,
     drop_unreferenced,
     has_control_edges,
+    is_present,
 )
 from lowtide.transforms.control_flow.editing import remove_with_operands, substitute
 from lowtide.transforms.control_flow.embedding import embed, may_copy, may_embed
@@ -32,7 +33,7 @@ def simplify_conditionals(module: Module) -> int:
     changes = 0
     for computation in computation_post_order(module):
         for x in list(computation.instructions.values()):
-            if x.opcode is not Opcode.CONDITIONAL or has_control_edges(x):
+            if x.opcode is not Opcode.CONDITIONAL or has_control_edges(x) or not is_present(x):
                 continue
             changes += _choose_directly(x)
             left += x.called_computations

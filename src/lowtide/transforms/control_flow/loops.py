@@ -12,7 +12,11 @@ from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.shape import tuple_shape
 from lowtide.ir.traversal import computation_post_order
 from lowtide.ops.backend_config import read_config, write_config
-from lowtide.transforms.control_flow.call_sites import count_references, has_control_edges
+from lowtide.transforms.control_flow.call_sites import (
+    count_references,
+    has_control_edges,
+    is_present,
+)
 from lowtide.transforms.control_flow.editing import (
     Elements,
     element_index,
@@ -89,7 +93,7 @@ def loops_of(module: Module) -> Iterator[Loop]:
         if module.computations.get(computation.name) is not computation:
             continue
         for x in list(computation.instructions.values()):
-            if x.opcode is not Opcode.WHILE or x.name not in computation.instructions:
+            if x.opcode is not Opcode.WHILE or not is_present(x):
                 continue
             if all(references[callee] == 1 for callee in x.called_computations):
                 loop = as_loop(x)

@@ -14,6 +14,7 @@ from lowtide.transforms.control_flow.call_sites import (
     count_references,
     drop_unreferenced,
     has_control_edges,
+    is_present,
 )
 from lowtide.transforms.control_flow.editing import (
     element_index,
@@ -34,7 +35,7 @@ def simplify_loops(module: Module) -> int:
     changes = 0
     for computation in computation_post_order(module):
         for x in list(computation.instructions.values()):
-            if x.opcode is not Opcode.WHILE or has_control_edges(x):
+            if x.opcode is not Opcode.WHILE or has_control_edges(x) or not is_present(x):
                 continue
             once = all(references[callee] == 1 for callee in x.called_computations)
             left += x.called_computations

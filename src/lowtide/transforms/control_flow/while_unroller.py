@@ -12,6 +12,7 @@ from lowtide.transforms.control_flow.call_sites import (
     drop_unreferenced,
     has_control_edges,
     is_marked,
+    is_present,
     mark,
 )
 from lowtide.transforms.control_flow.editing import remove_with_operands, substitute
@@ -52,6 +53,8 @@ def unroll_loops(
     for computation in computation_post_order(module):
         for x in list(computation.instructions.values()):
             if x.opcode is not Opcode.WHILE or has_control_edges(x) or is_marked(x, KEPT):
+                continue
+            if not is_present(x):
                 continue
             steps = _steps(x, count, instructions)
             if steps is None:

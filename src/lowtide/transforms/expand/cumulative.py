@@ -1,47 +1,60 @@
-"""Windows that grow by one element at each place: sums and products so far, in log(n) steps."""
+"""Windows that grow by one element at each place, as scans: sums and products so far."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from lowtide.builder.values import Op
-from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.ir.attributes import ReduceWindow, WindowDimension
+from lowtide.ir import Computation, ElementType, Instruction, Module, Opcode, array_shape
+from lowtide.ir.attributes import ReduceWindow, Scan, WindowDimension
 from lowtide.passes.interface import Pass
+from lowtide.passes.matching import identity_of, reducer_opcode
 from lowtide.passes.rewriting import Rewriter
-from lowtide.transforms.expand.support import applied, expand, expander, is_elementwise, spread_to
+from lowtide.transforms.expand.support import (
+    applied,
+    expand,
+    expander,
+    is_elementwise,
+    narrowed,
+    spread_to,
+)
 from lowtide.transforms.simplify.support import Made
 
 
 def expand_cumulative_windows(module: Module) -> int:
-    """Write cumulative reduce-windows as log2(n) steps on whole arrays; return how many changes.
+    """Write cumulative reduce-windows as scans; return the number of changes.
 
     They are those whose window is as long as a dimension, padded by one less on one side: sums from
     the start to each place, or from there to the end. Any number of operands and any elementwise
-    computation will do. The work is n log2(n) instead of n**2.
-
-    Source: W. D. Hillis and G. L. Steele (1986), "Data parallel algorithms".
+    computation will do. The work is n instead of n**2. Sums and products of floating point numbers
+    are carried in f64 (c128) and rounded at each place, since the rounding errors of n steps in the
+    type itself would add up. Windows that grow along several dimensions become a scan for each,
+    where the reducer is one operation whose neutral element is known.
     """
     return expand(module, RULES)
 
 
 @expander(Opcode.REDUCE_WINDOW)
 def cumulative_window(x: Instruction, at: Rewriter) -> Made:
-    """reduce-window(x, v), window={size=n pad=n-1_0} => ... (x op shift(x, 1)) op shift(.., 2)"""
+    """reduce-window(x, v), window={size=n pad=n-1_0} => scan(x, broadcast(v))"""
     (combine,) = x.called_computations
     count = len(x.operands) // 2
     sizes = x.operands[0].shape.dimensions
     windows = x.attributes_as(ReduceWindow).window.dimensions
     kinds = [_direction(size, window) for size, window in zip(sizes, windows, strict=True)]
-    if None in kinds or not any(kinds) or not _is_uniform(x, combine):
+    grown = [i for i, kind in enumerate(kinds) if kind]
+    if None in kinds or not grown or 0 in sizes or not _is_uniform(x, combine):
         return None
     values = [at(y) for y in x.operands[:count]]
-    for dimension, kind in enumerate(kinds):
-        if kind:
-            values = _scanned(combine, values, dimension, kind)
-    inits = [spread_to(at(y), sizes) for y in x.operands[count:]]
-    made = applied(at.build, combine, [*inits, *values], sizes)
-    return at.build.tuple(made) if x.shape.is_tuple else made[0]
+    starts = [at(y) for y in x.operands[count:]]
+    neutral = starts if len(grown) == 1 else _neutral(at, combine)
+    if neutral is None:
+        return None
+    for i in grown:
+        start = starts if i == grown[-1] else neutral
+        values = _scanned(combine, values, start, i, is_reverse=kinds[i] == _TO_END)
+    return at.build.tuple(values) if x.shape.is_tuple else values[0]
 
 
 _FROM_START: Final = 1
@@ -74,38 +87,56 @@ def _is_uniform(x: Instruction, combine: Computation) -> bool:
     )
 
 
-def _scanned(combine: Computation, values: list[Op], dimension: int, kind: int) -> list[Op]:
-    """The values combined with all those before (or behind) them along a dimension."""
-    size = values[0].dimensions[dimension]
-    step = 1
-    while step < size:
-        values = _step(combine, values, dimension, kind * step)
-        step *= 2
-    return values
+def _neutral(at: Rewriter, combine: Computation) -> list[Op] | None:
+    opcode = reducer_opcode(combine)
+    if opcode is None:
+        return None
+    element_type = combine.root.shape.element_type
+    return [at.build.constant(identity_of(opcode, element_type), element_type)]
 
 
-def _step(combine: Computation, values: list[Op], dimension: int, shift: int) -> list[Op]:
-    """The values combined with those `shift` places before them, where there are such."""
-    size = values[0].dimensions[dimension]
-    far = abs(shift)
-    heads = [_part(x, dimension, 0, size - far) for x in values]
-    tails = [_part(x, dimension, far, size) for x in values]
-    met = applied(values[0].builder, combine, [*heads, *tails], heads[0].dimensions)
-    joined = []
-    for value, part in zip(values, met, strict=True):
-        if shift > 0:
-            pieces = [_part(value, dimension, 0, far), part]
-        else:
-            pieces = [part, _part(value, dimension, size - far, size)]
-        joined.append(value.builder.concatenate(pieces, dimension))
-    return joined
+def _scanned(
+    combine: Computation, values: Sequence[Op], starts: Sequence[Op], i: int, *, is_reverse: bool
+) -> list[Op]:
+    """The values combined with all those before (or behind) them along dimension `i`."""
+    build = values[0].builder
+    count = len(values)
+    sizes = values[0].dimensions
+    sizes = (*sizes[:i], *sizes[i + 1 :])
+    types = [value.element_type for value in values]
+    opcode = reducer_opcode(combine)
+    wide = _carried_type(opcode, types[0])
+
+    def step(*given: Op) -> Op:
+        """Slices and carries to slices of the outputs and carries."""
+        old, new = given[count:], given[:count]
+        if wide is None or opcode is None:
+            met = applied(
+                new[0].builder, combine, [*new, *old] if is_reverse else [*old, *new], sizes
+            )
+            return met[0].builder.tuple([*met, *met])
+        made = new[0].builder.emit(opcode, [*old, narrowed(new[0], wide)])
+        return made.builder.tuple([narrowed(made, types[0]), made])
+
+    carried = types if wide is None else [wide]
+    shapes = [array_shape(kind, sizes) for kind in [*types, *carried]]
+    body = build.sub_computation("step", shapes, step)
+    first = [
+        spread_to(narrowed(start, kind), sizes) for start, kind in zip(starts, carried, strict=True)
+    ]
+    how = Scan(i, count, is_reverse, is_associative=wide is None)
+    made = build.emit(Opcode.SCAN, [*values, *first], how, [body])
+    return list(made)[:count]
 
 
-def _part(value: Op, dimension: int, start: int, limit: int) -> Op:
-    starts = [0] * value.rank
-    limits = list(value.dimensions)
-    starts[dimension], limits[dimension] = start, limit
-    return value.builder.slice(value, starts, limits)
+def _carried_type(opcode: Opcode | None, element_type: ElementType) -> ElementType | None:
+    """The wider type in which sums and products are carried; None where it is their own."""
+    if opcode not in (Opcode.ADD, Opcode.MULTIPLY):
+        return None
+    if element_type.is_complex:
+        return ElementType.C128 if element_type is not ElementType.C128 else None
+    is_wider = element_type.is_floating and element_type is not ElementType.F64
+    return ElementType.F64 if is_wider else None
 
 
 RULES: Final = (cumulative_window,)
@@ -114,7 +145,7 @@ PASSES: Final = (
     Pass(
         "expand-cumulative-window",
         expand_cumulative_windows,
-        "Writes cumulative sums, given as windows that grow, as log(n) steps on whole arrays.",
+        "Writes cumulative sums, given as windows that grow, as scans.",
         before="""
 HloModule m
 
@@ -133,21 +164,22 @@ ENTRY main {
         after="""
 HloModule m
 
+step {
+  p1 = f64[] parameter(1)
+  p0 = f32[] parameter(0)
+  convert.1 = f64[] convert(p0)
+  add = f64[] add(p1, convert.1)
+  convert.2 = f32[] convert(add)
+  ROOT tuple = (f32[], f64[]) tuple(convert.2, add)
+}
+
 ENTRY main {
-  zero = f32[] constant(0)
-  broadcast = f32[4] broadcast(zero), dimensions={}
   x = f32[4] parameter(0)
-  slice.2 = f32[1] slice(x), slice={[0:1]}
-  slice = f32[3] slice(x), slice={[0:3]}
-  slice.1 = f32[3] slice(x), slice={[1:4]}
-  add = f32[3] add(slice, slice.1)
-  concatenate = f32[4] concatenate(slice.2, add), dimensions={0}
-  slice.5 = f32[2] slice(concatenate), slice={[0:2]}
-  slice.3 = f32[2] slice(concatenate), slice={[0:2]}
-  slice.4 = f32[2] slice(concatenate), slice={[2:4]}
-  add.1 = f32[2] add(slice.3, slice.4)
-  concatenate.1 = f32[4] concatenate(slice.5, add.1), dimensions={0}
-  ROOT add.2 = f32[4] add(broadcast, concatenate.1)
+  zero = f32[] constant(0)
+  convert = f64[] convert(zero)
+  scan = (f32[4], f64[]) scan(x, convert), dimensions={0}, num_carries=1, is_associative=false,
+    to_apply=step
+  ROOT get-tuple-element = f32[4] get-tuple-element(scan), index=0
 }
 """,
     ),

@@ -8,16 +8,14 @@ from typing import Final
 from lowtide.ir import Module, Opcode
 from lowtide.passes.interface import Pass
 from lowtide.transforms.expand import (
+    arg_reduce,
     batch_norm,
-    cholesky,
     cumulative,
     index_form,
     logistic,
     map,
-    random_bits,
-    select_and_scatter,
-    topk,
-    triangular_solve,
+    scaled_dot,
+    simple_scatter,
 )
 from lowtide.transforms.expand.rng import expand_rng
 from lowtide.transforms.expand.support import expand
@@ -26,8 +24,7 @@ from lowtide.transforms.expand.total_order import expand_total_order
 EXPANDED: Final = frozenset(
     {
         *(Opcode.BATCH_NORM_GRAD, Opcode.BATCH_NORM_INFERENCE, Opcode.BATCH_NORM_TRAINING),
-        *(Opcode.CHOLESKY, Opcode.LOGISTIC, Opcode.MAP, Opcode.RNG, Opcode.RNG_BIT_GENERATOR),
-        *(Opcode.SELECT_AND_SCATTER, Opcode.TOPK, Opcode.TRIANGULAR_SOLVE),
+        *(Opcode.LOGISTIC, Opcode.MAP, Opcode.RNG, Opcode.SCALED_DOT),
     }
 )
 """The operations for which `legalize` writes simpler ones."""
@@ -35,8 +32,13 @@ EXPANDED: Final = frozenset(
 CORE: Final = frozenset(Opcode) - EXPANDED
 """The operations that code has to be generated for.
 
-After `legalize`, gathers and scatters among them have their index vectors last and no batching
-dimensions, and no window of a reduce-window is cumulative.
+After `legalize`, gathers and scatters among them have their index vectors last, no window of a
+reduce-window is cumulative, and no reduction looks for a place.
+
+Operations stay in the core where one kernel moves less memory than what can be written in their
+place: select-and-scatter (no places in memory), topk (no sorted rows), rng-bit-generator (no words
+of the cipher), cholesky and triangular-solve (no masks for each step). The passes that write these
+out are for targets without such a kernel.
 """
 
 
@@ -63,16 +65,14 @@ def outside_core(module: Module) -> dict[Opcode, int]:
 
 
 _RULES: Final = (
+    *arg_reduce.RULES,
     *batch_norm.RULES,
-    *cholesky.RULES,
     *cumulative.RULES,
     *index_form.RULES,
     *logistic.RULES,
     *map.RULES,
-    *random_bits.RULES,
-    *select_and_scatter.RULES,
-    *topk.RULES,
-    *triangular_solve.RULES,
+    *scaled_dot.RULES,
+    *simple_scatter.RULES,
 )
 
 PASSES: Final = (

@@ -77,6 +77,30 @@ def starts(x: Op, number: Op, dimension: int) -> list[Op]:
     return [number if i == dimension else zero for i in range(x.rank)]
 
 
+def across(x: Op, sizes: Sequence[int]) -> Op:
+    """Return an array repeated along its dimensions of size 1, to the given sizes."""
+    if x.dimensions == tuple(sizes):
+        return x
+    kept = [i for i, (n, size) in enumerate(zip(x.dimensions, sizes, strict=True)) if n == size]
+    build = x.builder
+    return build.broadcast(build.reshape(x, [x.dimensions[i] for i in kept]), sizes, kept)
+
+
+def scaled_by(x: Op, factor: Op) -> Op:
+    """Return the elements of `x` times those of a factor, repeated along dimensions of size 1."""
+    return x * across(factor, x.dimensions)
+
+
+def folded(x: Op, opcode: Opcode, start: complex, dimension: int) -> Op:
+    """Return an array reduced along a dimension by an operation, of size 1 there."""
+    build = x.builder
+    reducer = build.scalar_computation(opcode, x.element_type)
+    init = build.constant(start, x.element_type)
+    sizes = list(x.dimensions)
+    sizes[dimension] = 1
+    return build.reshape(build.reduce(x, init, reducer, [dimension]), sizes)
+
+
 def index(x: Op, dimension: int) -> Op:
     """Return for each element its place along a dimension, counted from 0."""
     return x.builder.iota(array_shape(ElementType.S32, x.dimensions), dimension)

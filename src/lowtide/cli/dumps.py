@@ -1,0 +1,66 @@
+"""`--dump-to DIR`: what becomes of a module, in files that have the names of XLA's dumps."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
+from lowtide.cli.console import note, write_file
+from lowtide.ir import LowtideError, Module
+from lowtide.passes.instrumentation import Dumping
+
+if TYPE_CHECKING:
+    from lowtide.compiler import Plan
+
+_NUMBERS: Final = count(1)
+"""The numbers of modules that are dumped: each has its own in a process."""
+
+
+@final
+class Dumps:
+    """The files about one module in a directory, which is made if there is none.
+
+    `observer` writes the module before and after passes; `plan` the module that is planned, whose
+    file takes the place of that after all passes, and the reports on its memory. Raises PassError
+    where `pattern`, for the passes to write the module after, is no regular expression, and OSError
+    where there can be no such directory.
+    """
+
+    def __init__(self, directory: Path, pattern: str = "") -> None:
+        self.observer = Dumping(self._write, pattern, next(_NUMBERS))
+        self._directory = directory
+        if directory.exists() and not directory.is_dir():
+            raise LowtideError(f"--dump-to: {directory} is not a directory")
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def plan(self, module: Module) -> None:
+        """Plan a module where that can be done, and write the plan's module and reports."""
+        from lowtide import compiler
+
+        try:
+            planned = compiler.plan(module, "input")
+        except LowtideError as error:
+            note(f"{module.name} has no plan to be dumped: {error}")
+            return
+        self.write_plan(planned)
+
+    def write_plan(self, plan: Plan) -> None:
+        """Write a plan's module, its buffer assignment and its memory usage report."""
+        from lowtide.ir.printer import COMPLETE, to_text
+        from lowtide.report.xla.buffer_assignment import buffer_assignment_text
+        from lowtide.report.xla.memory_usage import memory_usage, memory_usage_text
+
+        module, assignment = plan.module, plan.assignment
+        texts = {
+            "": to_text(module, COMPLETE),
+            "-buffer-assignment": buffer_assignment_text(module, assignment),
+            "-memory-usage-report": memory_usage_text(memory_usage(assignment)),
+        }
+        for suffix, text in texts.items():
+            self.observer.write(module, f"after_optimizations{suffix}", text)
+
+    def _write(self, name: str, text: str) -> Path:
+        path = self._directory / name
+        write_file(path, lambda stream: stream.write(text.encode()))
+        return path

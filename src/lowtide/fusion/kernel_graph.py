@@ -1,0 +1,248 @@
+"""The kernels of one computation while they are merged: who runs when, and what lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.fusion.cluster import Kind
+from lowtide.fusion.kernel_bodies import KernelReader
+from lowtide.fusion.kernels import Kernel
+from lowtide.fusion.lives import Change, Lives
+from lowtide.fusion.merge_order import Between, MergeOrder
+from lowtide.fusion.merged_memory import merged_memory
+from lowtide.fusion.order_memory import OrderMemory
+from lowtide.ir import Instruction
+from lowtide.passes.rewriting import is_dead
+
+Int64Array: TypeAlias = npt.NDArray[np.int64]
+
+_FAR: Final = 16
+"""Places between two kernels from which on it matters what lives in between."""
+
+_MOST_READERS: Final = 64
+"""Readers of a value from which on it is taken as a result."""
+
+_MOST_DISTANCE: Final = 4_096
+"""Places between two kernels from which on they are never merged: lives are compared one by one."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Merge:
+    """Two kernels, their nodes, what they make together, and what changes by that."""
+
+    first: int
+    second: int
+    both: Kernel
+    between: Between
+    change: Change
+
+
+@final
+class KernelGraph:
+    """Kernels by their node; a kernel of several parts has the node that stands for all of them.
+
+    Nodes are those of a dataflow and its memory graph. What is written over an argument, over what
+    a loop carries or over the target of an update comes after whoever else reads that, so that no
+    copy is needed; merging keeps that.
+    """
+
+    def __init__(self, base: OrderMemory, limit: int, reader: KernelReader) -> None:
+        flow, order = base.flow, base.order
+        self.limit = limit
+        """How many bytes may live."""
+        self.flow = flow
+        self.memory = base.graph
+        self.instructions = flow.nodes
+        self.node: dict[Instruction, int] = dict(flow.number)
+        self.order = MergeOrder(order.tolist())
+        self.kernels: dict[int, Kernel] = {}
+        self._add_kernels(order, reader)
+        self._value = {
+            x: leaves[0] for x, leaves in zip(flow.nodes, flow.leaves, strict=True) if leaves
+        }
+        self._connect()
+        self._overwritten = {
+            flow.root[alias.output]: flow.parameters[alias.parameter] for alias in base.aliases
+        }
+        self._read_before_overwriting()
+        places = self.order.rank
+        final_order = np.argsort(np.array(places, np.int64))
+        self.lives = Lives(base.graph, final_order, self._value, self._place)
+        for node, kernel in self.kernels.items():
+            self.lives.start(kernel, places[node])
+
+    def _place(self, node: int) -> int:
+        return self.order.rank[self.order.find(node)]
+
+    def _add_kernels(self, order: Int64Array, reader: KernelReader) -> None:
+        live: set[Instruction] = set()
+        for node in reversed(order.tolist()):
+            x = self.instructions[node]
+            if (not is_dead(x) and not x.users) or x.is_root or not live.isdisjoint(x.users):
+                live.add(x)
+        for node, x in enumerate(self.instructions):
+            kernel = reader.kernel_of(x) if x in live else None
+            if kernel is not None:
+                self.kernels[node] = kernel
+                self.node.update(dict.fromkeys(kernel.outputs, node))
+
+    def _connect(self) -> None:
+        for x in self.instructions:
+            for y in (*x.operands, *x.control_predecessors):
+                if self.node[x] != self.node[y]:
+                    self.order.connect(self.node[y], self.node[x])
+
+    def _read_before_overwriting(self) -> None:
+        """Have other readers of what is overwritten run before the one that does."""
+        flow = self.flow
+        pairs = [(flow.value_node[made], read) for made, read in self._overwritten.items()]
+        for node, overwrites in enumerate(flow.overwrites):
+            pairs += [(node, x.read) for x in overwrites]
+        readers: dict[int, list[int]] = {read: [] for _, read in pairs}
+        for node, values in enumerate(flow.reads):
+            for value in values:
+                if value in readers:
+                    readers[value].append(node)
+        for writer, read in pairs:
+            for reader in readers[read]:
+                self.order.wish(self._own(reader), self._own(writer))
+
+    def _own(self, node: int) -> int:
+        return self.node[self.instructions[node]]
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def find(self, value: Instruction) -> int:
+        """Return the node of the kernel, or of the instruction, that makes a value."""
+        return self.order.find(self.node[value])
+
+    def readers(self, value: Instruction) -> dict[int, None]:
+        """Return the nodes of the kernels that read a value."""
+        found = dict.fromkeys([self.find(x) for x in value.users])
+        return {node: None for node in found if node in self.kernels}
+
+    def inner(self, first: int, second: int) -> list[Instruction]:
+        """Return the values of a kernel that only a second one reads."""
+        reads = self.kernels[second].inputs
+        return [
+            x
+            for x in self.kernels[first].outputs
+            if x in reads
+            and len(x.users) <= _MOST_READERS
+            and x is not self.flow.computation.root
+            and all(self.find(user) in (first, second) for user in x.users)
+        ]
+
+    def keeps_in_place(self, both: Kernel) -> bool:
+        """Whether results that are to be written over an argument still can be.
+
+        A contraction adds up in its first result, alone or not.
+        """
+        reads = {self._value[x]: read for x, read in both.inputs.items()}
+        results = list(both.outputs.items())
+        for x, access in results[1:] if both.kind is Kind.CONTRACTION else results:
+            read = reads.get(self._overwritten.get(self._value[x], -1))
+            if read is None or read.target:
+                continue
+            if read.access is None or read.access != access:
+                return False
+        return True
+
+    # -- merging -------------------------------------------------------------------------------
+
+    def plan(self, first: int, second: int, both: Kernel) -> Merge | None:
+        """Return how two kernels become one, None where that closes a cycle or costs memory.
+
+        The first is in front of the second. More bytes may live, up to the limit, and
+        bytes times places up to those that are not moved any more times the distance.
+        """
+        distance = self.order.rank[second] - self.order.rank[first]
+        if distance > _MOST_DISTANCE:
+            return None
+        between = self.order.between(first, second)
+        if between is None or (between.after and between.before and distance > _FAR):
+            return None
+        ways = [late for late in (False, True) if not (between.after if late else between.before)]
+        kernels = (self.kernels[first], self.kernels[second])
+        nodes = (first, second)
+        changes = [self.lives.change(kernels, nodes, both, late) for late in ways or [False]]
+        change = min(changes, key=lambda x: x.area)
+        if self.lives.most(change) > self.limit:
+            return None
+        if distance > _FAR:
+            less = sum([sum(x.moved()) for x in kernels]) - sum(both.moved())
+            if change.area > less * distance:
+                return None
+        return Merge(first, second, both, between, change)
+
+    def merge(self, merge: Merge) -> int:
+        """Make two kernels one; return its node."""
+        moved = (*merge.between.after, *merge.between.before)
+        before = {x: self.order.rank[x] for x in moved}
+        self.lives.apply(merge.change)
+        node = self.order.merge(merge.first, merge.second, merge.between, merge.change.late)
+        for x, place in before.items():
+            if self.order.rank[x] != place:
+                self._move(x, place)
+        del self.kernels[merge.first], self.kernels[merge.second]
+        self.kernels[node] = merge.both
+        return node
+
+    def unite(self, groups: Sequence[Sequence[int]], made: Sequence[Kernel]) -> None:
+        """Make one kernel of each group of kernels of one height; lives are not looked at."""
+        nodes = self.order.unite(groups, self.order.heights())
+        for group in groups:
+            for node in group:
+                del self.kernels[node]
+        self.kernels.update(zip(nodes, made, strict=True))
+
+    def overwritten_by(self, kernel: Kernel) -> set[int]:
+        """Return the buffers of arguments over which results of a kernel are to be written."""
+        values = [self._overwritten.get(self._value[x], -1) for x in kernel.outputs]
+        return {x for x in values if x >= 0}
+
+    def _move(self, node: int, before: int) -> None:
+        kernel = self.kernels.get(node)
+        numbers = [self.flow.number[x] for x in kernel.parts] if kernel else [node]
+        nbytes = [self.flow.value_bytes[v] for x in numbers for v in self.flow.makes[x]]
+        reads = [v for x in numbers for v in self.flow.reads[x]]
+        self.lives.move(before, self.order.rank[node], sum(nbytes), reads)
+
+    def merged(self) -> Iterator[tuple[int, Kernel]]:
+        """Yield the kernels of several parts, in order, with their nodes."""
+        found = [node for node, kernel in self.kernels.items() if len(kernel.parts) > 1]
+        for node in sorted(found, key=self.order.rank.__getitem__):
+            yield node, self.kernels[node]
+
+    def made(self, kernel: Kernel) -> list[int]:
+        """Return the buffers that a kernel makes."""
+        return [self._value[x] for x in kernel.outputs]
+
+    def read(self, kernel: Kernel) -> list[int]:
+        """Return the buffers that a kernel reads."""
+        return [self._value[x] for x in kernel.inputs]
+
+    def memory_after(self) -> tuple[MemoryGraph, Int64Array]:
+        """Return the memory graph of the merged kernels, and the number of each node in it."""
+        stands_for = [self.order.find(self._own(node)) for node in range(len(self.instructions))]
+        shares = {node: list(self._pairs(kernel)) for node, kernel in self.merged()}
+        return merged_memory(self.memory, stands_for, shares)
+
+    def _pairs(self, kernel: Kernel) -> Iterator[tuple[int, int]]:
+        """Yield what a kernel reads with what may take its place."""
+        outputs = list(kernel.outputs.items())
+        if kernel.kind is Kind.CONTRACTION:
+            first = self._value[outputs.pop(0)[0]]
+            for part in kernel.parts:
+                shares = self.flow.shares[self.flow.number[part]]
+                yield from [(read, made) for read, made in shares if made == first]
+        for x, read in kernel.inputs.items():
+            for y, access in outputs:
+                if x.shape is y.shape and (read.target or read.access == access is not None):
+                    yield self._value[x], self._value[y]

@@ -1,0 +1,182 @@
+"""Kernels of several results, and which two of them can be one.
+
+`legality.py` says what is computed where it is read; here every kernel keeps its results, and two
+become one where they run over the same space, each point of which is visited once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lowtide.fusion.access import FIRST, Access, composed, identity
+from lowtide.fusion.cluster import Cluster, Kind, Read
+from lowtide.fusion.legality import (
+    MOST_INPUTS,
+    MOST_MEMBERS,
+    add_read,
+    has_short_rows,
+)
+from lowtide.ir import Instruction
+
+REDUCING: Final = frozenset({Kind.REDUCTION, Kind.ROWS})
+
+
+@dataclass(eq=False, slots=True)
+class Kernel:
+    """What runs as one: fusions and plain instructions, `parts`, operands first.
+
+    `space` are the dimensions of the loops, `kept` the access to the results of its reductions and
+    `rows` their dimensions; without reductions these are those of the space. `outputs` has the
+    access to each value that others may read, None where it is stored in no order of the space.
+    `inputs` are the values from outside; `size` is the number of instructions.
+    """
+
+    kind: Kind
+    space: tuple[int, ...]
+    kept: Access
+    rows: tuple[int, ...]
+    outputs: dict[Instruction, Access]
+    inputs: dict[Instruction, Read]
+    parts: list[Instruction]
+    size: int
+
+    def moved(self) -> Iterator[int]:
+        """Yield the bytes of each array that is read or written."""
+        yield from [read.nbytes for read in self.inputs.values()]
+        yield from [value.shape.nbytes for value in self.outputs]
+
+
+# -- two kernels as one ------------------------------------------------------------------------
+
+
+def merged(first: Kernel, second: Kernel, inner: Collection[Instruction] = ()) -> Kernel | None:
+    """Return the kernel of two, of which only the second may read the first; None if there is none.
+
+    Both run over one space, or one is a loop over what the reductions of the other keep. Each value
+    that goes from one to the other is read at the point where it is made. Results of a reduction
+    or contraction come first; values in `inner` are no results, since nobody else reads them.
+    """
+    if first.size + second.size > MOST_MEMBERS:
+        return None
+    most = max(len(first.inputs), len(second.inputs)) + len(first.outputs) + len(second.outputs)
+    if most - 2 * len(inner) > MOST_INPUTS:
+        return None
+    base = first if second.kind is Kind.LOOP else second
+    if not _is_frame_of(base, first) or not _is_frame_of(base, second):
+        return None
+    maps = [_view(base, x) for x in (first, second)]
+    between = [value for value in first.outputs if value in second.inputs]
+    for value in between:
+        made = composed(maps[0], first.outputs[value])
+        if made is None or composed(maps[1], second.inputs[value].access) != made:
+            return None
+    kind = _kind(base, first, second, maps, between)
+    inputs = _inputs(first, second, maps, between)
+    if kind is None or inputs is None:
+        return None
+    sides = sorted(zip((first, second), maps, strict=True), key=lambda x: x[0] is not base)
+    outputs = {
+        x: composed(view, y)
+        for kernel, view in sides
+        for x, y in kernel.outputs.items()
+        if x not in inner
+    }
+    if len(inputs) + len(outputs) > MOST_INPUTS:
+        return None
+    parts = first.parts + second.parts
+    size = first.size + second.size
+    return Kernel(kind, base.space, base.kept, base.rows, outputs, inputs, parts, size)
+
+
+def _is_frame_of(base: Kernel, kernel: Kernel) -> bool:
+    """Whether a kernel can run in the loops of another one."""
+    if kernel.kind is Kind.LOOP:
+        return _view(base, kernel) is not None
+    if kernel is base:
+        return True
+    same = kernel.space == base.space and kernel.kept == base.kept and kernel.rows == base.rows
+    if kernel.kind in REDUCING:
+        return base.kind in REDUCING and same
+    return kernel.kind is Kind.UPDATE and base.kind is Kind.UPDATE and same
+
+
+def _view(base: Kernel, kernel: Kernel) -> Access:
+    """How the space of a kernel looks from that of another one, None where it does not fit."""
+    if kernel.space == base.space:
+        return identity(base.space)
+    if base.kind is Kind.UPDATE:
+        return aligned(base.space, kernel.space)
+    return base.kept if kernel.space == base.rows else None
+
+
+def aligned(space: tuple[int, ...], dimensions: tuple[int, ...]) -> Access:
+    """Return the access by a space to an array of dimensions that differ in those of size 1 only.
+
+    None where they differ in more.
+    """
+    places = [i for i, size in enumerate(space) if size != 1]
+    if [space[i] for i in places] != [size for size in dimensions if size != 1]:
+        return None
+    following = iter(places)
+    return tuple([FIRST if size == 1 else next(following) for size in dimensions])
+
+
+def _kind(
+    base: Kernel, first: Kernel, second: Kernel, maps: list[Access], between: list[Instruction]
+) -> Kind | None:
+    """Rows, where what a reduction yields is read along the row; else that of the reductions."""
+    kinds = (first.kind, second.kind)
+    if Kind.ROWS in kinds:
+        return Kind.ROWS
+    if base.kind is not Kind.REDUCTION:
+        return base.kind
+    full = identity(base.space)
+    if maps[1] != full or all(composed(maps[0], first.outputs[x]) == full for x in between):
+        return Kind.REDUCTION
+    if first.kind is Kind.LOOP or not has_short_rows(_as_cluster(base)):
+        return None
+    return Kind.ROWS
+
+
+def _as_cluster(kernel: Kernel) -> Cluster:
+    root = next(iter(kernel.outputs))
+    return Cluster(
+        kernel.kind, root, kernel.space, _known(kernel.kept), kernel.kept, {}, kernel.inputs
+    )
+
+
+def _known(access: Access) -> tuple[int, ...]:
+    return () if access is None else access
+
+
+def _inputs(
+    first: Kernel, second: Kernel, maps: list[Access], between: list[Instruction]
+) -> dict[Instruction, Read] | None:
+    """What both read from outside; None where one of them overwrites what the other one reads."""
+    inputs: dict[Instruction, Read] = {}
+    for kernel, view in zip((first, second), maps, strict=True):
+        for value, read in kernel.inputs.items():
+            if value in between and kernel is second:
+                continue
+            known = inputs.get(value)
+            if known is not None and (known.target or read.target):
+                return None
+            add_read(inputs, value, read._replace(access=composed(view, read.access)))
+    return inputs
+
+
+# -- what is shared ----------------------------------------------------------------------------
+
+
+def shared_reads(first: Kernel, second: Kernel, both: Kernel) -> Iterator[int]:
+    """Yield for each value that the kernel of both reads once instead of twice its bytes.
+
+    A value counts where both read it at the same points; what one makes for the other is left out.
+    """
+    fewer, more = sorted((first, second), key=lambda x: len(x.inputs))
+    for value, read in fewer.inputs.items():
+        other = more.inputs.get(value)
+        if other is not None and value in both.inputs and both.inputs[value].access is not None:
+            yield min(read.nbytes, other.nbytes)

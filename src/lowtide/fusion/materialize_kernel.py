@@ -1,0 +1,168 @@
+"""From kernels of several parts to fusion instructions, with a tuple of results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lowtide.fusion.cluster import Kind
+from lowtide.fusion.kernels import Kernel
+from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.ir.attributes import Fusion, GetTupleElement, Parameter
+from lowtide.ir.shape import tuple_shape
+from lowtide.ir.traversal import post_order
+from lowtide.ops.in_place import EPILOGUE, LOOPS, ONE_PASS, ROWS
+
+_KINDS: Final[Mapping[Kind, str]] = {
+    Kind.LOOP: "kLoop",
+    Kind.REDUCTION: "kInput",
+    Kind.ROWS: "kInput",
+    Kind.CONTRACTION: "kOutput",
+    Kind.UPDATE: "kLoop",
+}
+_SEVERAL_RESULTS: Final = {
+    Kind.REDUCTION: ONE_PASS,
+    Kind.UPDATE: ONE_PASS,
+    Kind.CONTRACTION: EPILOGUE,
+}
+
+
+_NUMBER: Final = re.compile(r"\.\d+$")
+"""What makes a name unique."""
+
+
+def materialize_kernels(computation: Computation, kernels: Sequence[Kernel]) -> None:
+    """Make one fusion of the parts of each kernel, and remove these; kernels stand in order.
+
+    Results are the values that others read. Parts in bodies of fusions are copied.
+    """
+    made: dict[Instruction, Instruction] = {}
+    for kernel in kernels:
+        _fuse(computation, kernel, made)
+    _rewire(computation, made)
+    for kernel in reversed(kernels):
+        for part in reversed(kernel.parts):
+            for element in list(part.users):
+                computation.remove(element)
+            computation.remove(part)
+
+
+def _rewire(computation: Computation, made: Mapping[Instruction, Instruction]) -> None:
+    """Have all readers of some values read others; each reader, however long, is changed once."""
+    for reader in {user: None for value in made for user in value.users}:
+        reader.set_operands(tuple([made.get(x, x) for x in reader.operands]))
+    if computation.root in made:
+        computation.root = made[computation.root]
+
+
+def _fuse(
+    computation: Computation, kernel: Kernel, replaced: dict[Instruction, Instruction]
+) -> None:
+    """Make a fusion, and note in `replaced` what stands for the values of the parts."""
+    body = computation.module.add_computation("fused_computation")
+    inside, outside = _body_of_parts(body, kernel)
+    inner = set(kernel.parts)
+    results: dict[Instruction, list[Instruction]] = {}
+    for value in kernel.outputs:
+        if value.is_root or any(user not in inner for user in value.users):
+            results.setdefault(inside[value], []).append(value)
+    made = tuple(results)
+    body.root = made[0]
+    shape = made[0].shape
+    if len(made) > 1:
+        shape = tuple_shape([x.shape for x in made])
+        body.root = body.add(Opcode.TUPLE, shape, made)
+    name = "multi_output_fusion" if len(made) > 1 else f"{made[0].opcode.value}_fusion"
+    operands = tuple([replaced.get(x, x) for x in outside])
+    kind = Fusion(_KINDS[kernel.kind])
+    fusion = computation.add(Opcode.FUSION, shape, operands, kind, (body,), name.replace("-", "_"))
+    largest = max(made, key=lambda x: x.shape.nbytes)
+    fusion.set_metadata(results[largest][0].raw_metadata)
+    for number, values in enumerate(results.values()):
+        replaced.update(dict.fromkeys(values, _result(values[0], fusion, number)))
+    config = _config(kernel, made)
+    fusion.set_annotations(replace(fusion.annotations, backend_config=config))
+
+
+def _result(value: Instruction, fusion: Instruction, number: int) -> Instruction:
+    """Return what stands for a value: a result of the fusion, or the fusion itself."""
+    result = fusion
+    if fusion.shape.is_tuple:
+        shape = fusion.shape.tuple_shapes[number]
+        attributes = GetTupleElement(number)
+        name = _NUMBER.sub("", value.name)
+        result = fusion.parent.add(
+            Opcode.GET_TUPLE_ELEMENT, shape, (fusion,), attributes, name=name
+        )
+        result.set_metadata(value.raw_metadata)
+    result.set_annotations(replace(value.annotations, backend_config=""))
+    return result
+
+
+def _config(kernel: Kernel, made: Sequence[Instruction]) -> str:
+    """The backend configuration, which says how results are stored."""
+    if kernel.kind is Kind.ROWS:
+        return ROWS
+    if kernel.kind is Kind.LOOP and len({x.shape.dimensions for x in made}) > 1:
+        return LOOPS
+    return _SEVERAL_RESULTS.get(kernel.kind, "") if len(made) > 1 else ""
+
+
+def _body_of_parts(
+    body: Computation, kernel: Kernel
+) -> tuple[dict[Instruction, Instruction], list[Instruction]]:
+    """Fill a body; return what stands in it for each value, and the operands of the fusion."""
+    inside: dict[Instruction, Instruction] = {}
+    outside: list[Instruction] = []
+    for part in kernel.parts:
+        for operand in part.operands:
+            if operand not in inside:
+                number = len(outside)
+                attributes = Parameter(number)
+                inside[operand] = body.add(
+                    Opcode.PARAMETER, operand.shape, (), attributes, name=f"param_{number}"
+                )
+                outside.append(operand)
+        operands = tuple([inside[x] for x in part.operands])
+        if part.opcode is not Opcode.FUSION:
+            inside[part] = _copied(part, body, operands)
+            continue
+        results = _copied_body(part, body, operands)
+        inside[part] = results[0]
+        if part.shape.is_tuple:
+            for element in part.users:
+                inside[element] = results[element.attributes_as(GetTupleElement).index]
+    return inside, outside
+
+
+def _copied_body(
+    fusion: Instruction, body: Computation, operands: tuple[Instruction, ...]
+) -> list[Instruction]:
+    """Copy what a fusion computes into a body; return the results, one by one."""
+    callee = fusion.called_computations[0]
+    copies = dict(zip(callee.parameters, operands, strict=True))
+    for x in post_order(callee):
+        if x.opcode is Opcode.PARAMETER:
+            continue
+        if x is callee.root and x.opcode is Opcode.TUPLE:
+            return [copies[y] for y in x.operands]
+        copies[x] = _copied(x, body, tuple([copies[y] for y in x.operands]))
+    return [copies[callee.root]]
+
+
+def _copied(
+    member: Instruction, body: Computation, operands: tuple[Instruction, ...]
+) -> Instruction:
+    copy = body.add(
+        member.opcode,
+        member.shape,
+        operands,
+        member.attributes,
+        member.called_computations,
+        name=member.name,
+    )
+    copy.set_metadata(member.raw_metadata)
+    copy.set_annotations(member.annotations)
+    return copy

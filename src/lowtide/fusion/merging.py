@@ -1,0 +1,135 @@
+"""Kernels are merged in all computations of a module, as long as the peak remains."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from typing import Final, TypeAlias, final
+
+import numpy as np
+
+from lowtide.analysis.memory_profile import last_uses, step_bytes
+from lowtide.fusion.kernel_bodies import KernelReader
+from lowtide.fusion.kernel_graph import KernelGraph
+from lowtide.fusion.materialize_kernel import materialize_kernels
+from lowtide.fusion.order_memory import ModuleMemory, OrderMemory, Scheduler
+from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir.traversal import computation_post_order
+
+Merge: TypeAlias = Callable[[KernelGraph, Collection[int]], int]
+"""Merges kernels of a graph, but not those of some nodes; returns how many vanished."""
+
+
+def merge_kernels(
+    module: Module, scheduler: Scheduler | None, merge: Merge, growth: float = 0.0
+) -> int:
+    """Merge kernels in all computations that run by themselves; return how many vanished.
+
+    The `scheduler` says in which order they would run. If more bytes live at the peak of its order
+    then, by more than the part `growth`, the kernels that live there stay as they were.
+    """
+    calls = _calls(module)
+    unused = {x for x in module.computations.values() if x not in calls}
+    run = [
+        computation
+        for computation in computation_post_order(module)
+        if all(x.opcode in _CONTROL_FLOW for x in calls.get(computation, ()))
+    ]
+    merging = _Merging(ModuleMemory(module, run, calls, scheduler), merge, growth)
+    gone = 0
+    while found := sum([merging.merge_in(computation) for computation in run]):
+        gone += found
+        merging.memory.look_again()
+    if gone:
+        _remove_unused_bodies(module, unused)
+    return gone
+
+
+_CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL})
+
+
+def _calls(module: Module) -> dict[Computation, list[Instruction]]:
+    found: dict[Computation, list[Instruction]] = defaultdict(list)
+    for computation in module.computations.values():
+        for x in computation.instructions.values():
+            for callee in x.called_computations:
+                found[callee].append(x)
+    return found
+
+
+def _remove_unused_bodies(module: Module, before: Collection[Computation]) -> None:
+    """Remove computations that are not called any more."""
+    called = _calls(module)
+    for computation in list(module.computations.values()):
+        if computation not in called and computation not in before:
+            del module.computations[computation.name]
+
+
+@final
+class _Merging:
+    """What is known of the computations of a module while their kernels are merged."""
+
+    def __init__(self, memory: ModuleMemory, merge: Merge, growth: float) -> None:
+        self.memory = memory
+        self._merge = merge
+        self._growth = growth
+        self._reader = KernelReader()
+        self._settled: dict[Computation, tuple[OrderMemory, int]] = {}
+        """Of computations in which nothing could be done, what they needed then."""
+
+    def merge_in(self, computation: Computation) -> int:
+        """Merge kernels of a computation; return how many vanished."""
+        base = self.memory.of(computation)
+        limit = self.memory.limit(computation) + int(self._growth * base.peak)
+        if self._settled.get(computation) == (base, limit):
+            return 0
+        banned: set[int] = set()
+        for _ in range(_ROUNDS):
+            graph = KernelGraph(base, limit, self._reader)
+            gone = self._merge(graph, banned)
+            if not gone:
+                break
+            guilty = _raising_the_peak(graph, limit, self.memory.scheduler)
+            if not guilty:
+                materialize_kernels(computation, [kernel for _, kernel in graph.merged()])
+                self.memory.update(computation)
+                return gone
+            banned |= guilty
+        self._settled[computation] = base, limit
+        return 0
+
+
+_ROUNDS: Final = 4
+"""How often a computation is scheduled to see whether its peak remains."""
+
+_LEAST_BYTES: Final = 1 / 512
+"""The part of the peak below which a value does not count."""
+
+
+def _raising_the_peak(graph: KernelGraph, limit: int, scheduler: Scheduler | None) -> set[int]:
+    """The nodes of merged kernels with values at the new peak, if that is higher than it may be.
+
+    Those that run before it and whose results are live there, those that run after it and for
+    which it holds operands, and one that runs there.
+    """
+    if scheduler is None:
+        return set()
+    after, number = graph.memory_after()
+    order = scheduler(after)
+    steps = step_bytes(after, order)
+    at = int(steps.argmax())
+    if steps[at] <= limit:
+        return set()
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    first = np.where(after.producer >= 0, position[after.producer], 0)
+    last = last_uses(after, position, first)
+    counts = (after.buffer_bytes > steps[at] * _LEAST_BYTES) & (first <= at) & (last >= at)
+    counts &= (after.producer >= 0) & (after.alias_set < 0)
+    found: set[int] = set()
+    for node, kernel in graph.merged():
+        place = position[number[node]]
+        values = graph.made(kernel) if place < at else graph.read(kernel) if place > at else ()
+        if place == at or any(counts[x] for x in values):
+            found.update([graph.flow.number[x] for x in kernel.parts])
+    return found or {graph.flow.number[x] for _, kernel in graph.merged() for x in kernel.parts}

@@ -1,0 +1,187 @@
+"""Multi-output fusion: kernels that read the same, or one the other, and keep all results.
+
+Nothing is computed twice. What is saved are reads and launches; what it may cost is memory, since
+all operands and results live together where the kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Final, final
+
+from lowtide.fusion.cost_model import LAUNCH, move_seconds
+from lowtide.fusion.kernel_graph import KernelGraph
+from lowtide.fusion.kernels import Kernel, merged, shared_reads
+from lowtide.fusion.merging import merge_kernels
+from lowtide.fusion.order_memory import Scheduler
+from lowtide.ir import Module
+from lowtide.passes.interface import Pass
+
+_NEXT: Final = 3
+"""How many of the next readers of a value, in order, one may be merged with."""
+
+_LEAST_SHARE: Final = 0.02
+"""The part of the time of two kernels that has to be saved."""
+
+
+def fuse_multiple_outputs(module: Module, scheduler: Scheduler | None = None) -> int:
+    """Merge kernels that share reads in all computations that run; return how many vanished.
+
+    The `scheduler` says in which order they would run. If more bytes live at the peak of its order
+    then, the kernels that live there stay as they were; without one, only what lives between two
+    kernels in the order of the text is looked at.
+    """
+    return merge_kernels(module, scheduler, lambda graph, banned: _Merger(graph, banned).run())
+
+
+@final
+class _Merger:
+    """The pairs of kernels of one computation, those first that save most."""
+
+    def __init__(self, graph: KernelGraph, banned: Collection[int]) -> None:
+        self.graph = graph
+        self.banned = banned
+        """Nodes of kernels that stay alone."""
+        self.seconds: dict[Kernel, float] = {}
+        """Of the kernels that have been looked at: a launch, and reads and writes."""
+        self.queue: list[tuple[float, int, int]] = []
+        """Seconds saved, negative, and two instructions whose kernels could be merged."""
+
+    def run(self) -> int:
+        pairs = dict.fromkeys([*self._neighbours(), *self._siblings()])
+        for first, second in pairs:
+            if first in self.banned or second in self.banned:
+                continue
+            seconds = self._seconds(first, second)
+            if seconds > 0:
+                self.queue.append((-seconds, first, second))
+        heapify(self.queue)
+        gone = 0
+        while self.queue:
+            saved, first, second = heappop(self.queue)
+            gone += self._try(-saved, first, second)
+        return gone
+
+    # -- pairs ---------------------------------------------------------------------------------
+
+    def _neighbours(self) -> Iterator[tuple[int, int]]:
+        """Yield kernels of which one reads the other."""
+        for node, kernel in self.graph.kernels.items():
+            for value in kernel.inputs:
+                source = self.graph.find(value)
+                if source in self.graph.kernels:
+                    yield source, node
+
+    def _siblings(self) -> Iterator[tuple[int, int]]:
+        """Yield kernels that read the same value in the same space."""
+        rank = self.graph.order.rank
+        for value in self.graph.instructions:
+            if len(value.users) < 2 or not value.shape.is_array or value.shape.element_count < 2:
+                continue
+            same: dict[tuple[int, ...], list[int]] = defaultdict(list)
+            for node in self.graph.readers(value):
+                space = self.graph.kernels[node].space
+                same[tuple([size for size in space if size != 1])].append(node)
+            for nodes in same.values():
+                nodes.sort(key=rank.__getitem__)
+                for i, node in enumerate(nodes):
+                    for other in nodes[i + 1 : i + 1 + _NEXT]:
+                        yield node, other
+
+    def _seconds_saved(self, first: Kernel, second: Kernel, both: Kernel) -> float:
+        """A launch, and what is not moved any more; 0 where that is next to nothing."""
+        moved = [*shared_reads(first, second, both)]
+        moved += [read.nbytes for x, read in second.inputs.items() if x in first.outputs]
+        moved += [x.shape.nbytes for x in first.outputs if x not in both.outputs]
+        if not any(moved):
+            return 0.0
+        total = 0.0
+        for kernel in (first, second):
+            if kernel not in self.seconds:
+                self.seconds[kernel] = _seconds_moved(kernel)
+            total += self.seconds[kernel]
+        saved = LAUNCH + sum([move_seconds(nbytes) for nbytes in moved])
+        return saved if saved > _LEAST_SHARE * total else 0.0
+
+    def _in_order(self, first: int, second: int) -> tuple[int, int] | None:
+        """The two nodes as of now, None where they are one."""
+        find, rank = self.graph.order.find, self.graph.order.rank
+        a, b = find(first), find(second)
+        if a == b:
+            return None
+        return (a, b) if rank[a] < rank[b] else (b, a)
+
+    def _seconds(self, first: int, second: int) -> float:
+        """The seconds that merging would save, 0 where it cannot be or is not worth it."""
+        nodes = self._in_order(first, second)
+        if nodes is None:
+            return 0.0
+        a, b = (self.graph.kernels[x] for x in nodes)
+        both = merged(a, b, self.graph.inner(*nodes))
+        return 0.0 if both is None else self._seconds_saved(a, b, both)
+
+    # -- merging -------------------------------------------------------------------------------
+
+    def _try(self, seconds: float, first: int, second: int) -> bool:
+        """Merge two kernels if that still saves as much, or put them back into the queue."""
+        nodes = self._in_order(first, second)
+        if nodes is None:
+            return False
+        a, b = (self.graph.kernels[x] for x in nodes)
+        both = merged(a, b, self.graph.inner(*nodes))
+        if both is None or not self.graph.keeps_in_place(both):
+            return False
+        now = self._seconds_saved(a, b, both)
+        if now < seconds:
+            if now > 0:
+                heappush(self.queue, (-now, first, second))
+            return False
+        plan = self.graph.plan(*nodes, both)
+        if plan is None:
+            return False
+        self.graph.merge(plan)
+        return True
+
+
+def _seconds_moved(kernel: Kernel) -> float:
+    return LAUNCH + sum([move_seconds(nbytes) for nbytes in kernel.moved()])
+
+
+PASSES: Final = (
+    Pass(
+        "multi-output-fusion",
+        fuse_multiple_outputs,
+        "Makes one kernel of those that read the same values, or one the other, keeping all of "
+        "their results.",
+        before="""
+HloModule m
+
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  s = f32[64,64] sine(x)
+  c = f32[64,64] cosine(x)
+  ROOT both = (f32[64,64], f32[64,64]) tuple(s, c)
+}
+""",
+        after="""
+HloModule m
+
+fused_computation {
+  param_0 = f32[64,64] parameter(0)
+  s = f32[64,64] sine(param_0)
+  c = f32[64,64] cosine(param_0)
+  ROOT results = (f32[64,64], f32[64,64]) tuple(s, c)
+}
+
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  fused = (f32[64,64], f32[64,64]) fusion(x), kind=kLoop, calls=fused_computation
+  s = f32[64,64] get-tuple-element(fused), index=0
+  c = f32[64,64] get-tuple-element(fused), index=1
+  ROOT both = (f32[64,64], f32[64,64]) tuple(s, c)
+}
+""",
+    ),
+)

@@ -1,0 +1,121 @@
+"""In which order the instructions of a computation would run, and what that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.analysis.call_graph import call_sites, while_body
+from lowtide.analysis.dataflow import ComputationDataflow, dataflow
+from lowtide.analysis.donation import Alias, aliases
+from lowtide.analysis.footprint import body_aliases
+from lowtide.analysis.memory_graph import MemoryGraph, memory_graph
+from lowtide.analysis.memory_profile import step_bytes
+from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir.traversal import post_order
+
+Int64Array: TypeAlias = npt.NDArray[np.int64]
+Scheduler: TypeAlias = Callable[[MemoryGraph], Int64Array]
+"""From a memory graph to an order of its nodes."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OrderMemory:
+    """A computation, an order of its nodes, and the bytes that live in each step of it."""
+
+    flow: ComputationDataflow
+    graph: MemoryGraph
+    order: Int64Array
+    aliases: Sequence[Alias]
+    steps: Int64Array
+
+    @property
+    def peak(self) -> int:
+        """Bytes that live at most."""
+        return int(self.steps.max(initial=0))
+
+
+@final
+class ModuleMemory:
+    """What the computations that a module runs need; `computations` stand callees first."""
+
+    def __init__(
+        self,
+        module: Module,
+        computations: Sequence[Computation],
+        calls: Mapping[Computation, Sequence[Instruction]],
+        scheduler: Scheduler | None,
+    ) -> None:
+        self.scheduler = scheduler
+        """None stands for the order of the text."""
+        self._module = module
+        self._calls = calls
+        self._peaks: dict[Computation, int] = {}
+        self._known: dict[Computation, OrderMemory] = {}
+        self._computations = computations
+        self._slack: dict[Computation, int] = {}
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Compute the limits once more, after computations have changed."""
+        for computation in self._computations:
+            self.of(computation)
+        self._slack = self._slacks()
+
+    def of(self, computation: Computation) -> OrderMemory:
+        """Return what a computation needs; its callees have been asked for before."""
+        found = self._known.get(computation)
+        if found is None:
+            found = self._known[computation] = self._estimate(computation)
+        return found
+
+    def limit(self, computation: Computation) -> int:
+        """Return how many bytes may live in a computation, so that the module needs no more."""
+        return self.of(computation).peak + self._slack[computation]
+
+    def update(self, computation: Computation) -> None:
+        """Note that a computation has changed."""
+        waiting = [computation]
+        while waiting:
+            changed = waiting.pop()
+            if self._known.pop(changed, None) is not None:
+                waiting += [x.parent for x in self._calls.get(changed, ())]
+        self.of(computation)
+
+    def _estimate(self, computation: Computation) -> OrderMemory:
+        flow = dataflow(computation)[computation]
+        callers = self._calls.get(computation, ())
+        held: Sequence[Alias] = ()
+        if computation.is_entry:
+            held = aliases(self._module)
+        elif any(x.opcode is Opcode.WHILE and while_body(x) is computation for x in callers):
+            held = body_aliases(flow)
+        inner: dict[Instruction, int] = {}
+        for instruction, _, callee in call_sites(computation):
+            inner[instruction] = max(inner.get(instruction, 0), self._peaks.get(callee, 0))
+        graph = memory_graph(flow, held, inner)
+        if self.scheduler is None:
+            order = np.array([flow.number[x] for x in post_order(computation)], np.int64)
+        else:
+            order = self.scheduler(graph)
+        found = OrderMemory(flow, graph, order, held, step_bytes(graph, order))
+        arguments = sum([flow.value_bytes[flow.parameters[x.parameter]] for x in held])
+        self._peaks[computation] = found.peak - arguments
+        return found
+
+    def _slacks(self) -> dict[Computation, int]:
+        """Per computation the bytes that more could live in it before its callers noticed."""
+        slack: dict[Computation, int] = {}
+        for computation in reversed(self._computations):
+            own = slack.setdefault(computation, 0)
+            memory = self._known[computation]
+            position = np.argsort(memory.order)
+            for instruction, _, callee in call_sites(computation):
+                step = int(memory.steps[position[memory.flow.number[instruction]]])
+                free = own + memory.peak - step
+                slack[callee] = min(slack.get(callee, free), free)
+        return slack
