@@ -9,6 +9,7 @@ from lowtide import compiler
 from lowtide.frontend.files import read
 from lowtide.ir import Module
 from lowtide.options import Options
+from lowtide.planning.search import SearchOptions, effort_named
 from lowtide.report.autopsy import PlanReport
 from lowtide.report.memory import MemoryReport
 from lowtide.verifier import verify
@@ -35,12 +36,14 @@ def explain(
 
     `str` of the report is the screen of `lowtide explain`, `.to_json()` the schema
     "lowtide.memory/1". Raises InputError for a file that cannot be read, InvalidModuleError for a
-    module that breaks the rules of HLO, TypeError for what is none of these.
+    module that breaks the rules of HLO, ValueError for an unknown effort, TypeError for what is
+    none of these.
     """
     if isinstance(source, Module | str | os.PathLike):
         module = source if isinstance(source, Module) else read(source)
         verify(module)
-        return compiler.explain(module, (options or Options()).stage)
+        chosen = options or Options()
+        return compiler.explain(module, chosen.stage, SearchOptions(effort_named(chosen.effort)))
     from lowtide.client import jax_compiled
 
     if jax_compiled.is_compiled(source):

@@ -33,7 +33,7 @@ from lowtide.ir.collection import without_collection
 from lowtide.options import DEFAULT_STAGE
 from lowtide.passes import Observer, run_pipeline
 from lowtide.pipelines import check_stage, is_fused, pipeline
-from lowtide.planning.search import SearchOptions
+from lowtide.planning.search import Effort, SearchOptions
 from lowtide.report.caveats import caveats
 from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, memory_report
 from lowtide.scheduling.module_scheduler import schedule_candidates, schedule_module
@@ -107,7 +107,9 @@ def plan(
     return Plan(ordered.module, ordered.copies, assignment, report, laid_out.ranges)
 
 
-def explain(module: Module, stage: str = DEFAULT_STAGE) -> MemoryReport:
+def explain(
+    module: Module, stage: str = DEFAULT_STAGE, search: SearchOptions = DEFAULT_SEARCH
+) -> MemoryReport:
     """Return the memory report of a module, which is not changed.
 
     A scheduled module is taken as it is; another one is taken to a stage and scheduled first. At
@@ -115,7 +117,7 @@ def explain(module: Module, stage: str = DEFAULT_STAGE) -> MemoryReport:
     LowtideError for an unknown stage, and for a program that runs one computation from so many
     places that it cannot be written out.
     """
-    return _report(_lay_out(module, stage))
+    return _report(_lay_out(module, stage, search=search))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -186,9 +188,8 @@ def _lay_out(
     with clock.stage("packing"):
         if packing != DEFAULT_PACKING:
             packed = _packed_by(packing, ranges, search)
-        elif packed.arena_bytes > ranges.live_bytes:
-            found = pack_buffers(ranges, thorough=True)
-            packed = min(packed, found, key=lambda x: x.arena_bytes)
+        else:
+            packed = _smaller(packed, ranges, search)
     return _LaidOut(ordered, ranges, packed)
 
 
@@ -236,6 +237,17 @@ def _pack(
             break
     assert best is not None
     return best
+
+
+def _smaller(packed: PackedBuffers, ranges: LiveRanges, search: SearchOptions) -> PackedBuffers:
+    """The best packing that an effort allows to look for: more strategies, then a proof."""
+    if search.effort is not Effort.FAST and packed.arena_bytes > ranges.live_bytes:
+        found = pack_buffers(ranges, thorough=True)
+        packed = min(packed, found, key=lambda x: x.arena_bytes)
+    if search.effort is Effort.PROOF and packed.arena_bytes > ranges.live_bytes:
+        found = _packed_by("exact", ranges, search)
+        packed = min(packed, found, key=lambda x: x.arena_bytes)
+    return packed
 
 
 def _packed_by(packing: str, ranges: LiveRanges, search: SearchOptions) -> PackedBuffers:

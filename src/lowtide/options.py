@@ -19,10 +19,12 @@ class Options:
     """How a module is taken to its memory plan.
 
     `stage` says how far it is optimized before it is scheduled and its buffers are planned: not at
-    all at "input". A module that is scheduled is taken as it is.
+    all at "input". A module that is scheduled is taken as it is. `effort` is "fast", "default" or
+    "proof": how far to search for a smaller arena.
     """
 
     stage: str = DEFAULT_STAGE
+    effort: str = "default"
 
 
 @dataclass(frozen=True, slots=True)

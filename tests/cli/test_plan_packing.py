@@ -417,5 +417,10 @@ def test_the_hard_instances(lowtide, tmp_path):
 
 def test_limits_of_a_search_that_a_module_does_not_have_are_refused(lowtide, small):
     assert lowtide("plan", small, "--deadline", 1) == 1
-    assert "--effort and --deadline limit --packing NAME" in lowtide.err
+    assert "--deadline limits --packing NAME" in lowtide.err
     assert lowtide("plan", small, "--deadline", 1, "--packing", "exact") == 0
+    for effort in ("fast", "default", "proof"):
+        assert lowtide("plan", small, "--effort", effort) == 0
+        assert lowtide("explain", small, "--effort", effort) == 0
+    assert lowtide("explain", small, "--effort", "most") == 1
+    assert "no effort 'most'; there are: fast, default, proof" in lowtide.err

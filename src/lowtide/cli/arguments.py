@@ -25,6 +25,12 @@ StageOption = Annotated[
         show_default=False,
     ),
 ]
+EffortOption = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", show_default=False, help="How far to search: fast, default, proof."
+    ),
+]
 ReoptimizeOption = Annotated[
     bool,
     typer.Option("--reoptimize", help="Also a module that is scheduled."),

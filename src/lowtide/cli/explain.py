@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, ReoptimizeOption, StageOption
+from lowtide.cli.arguments import EffortOption, JsonOption, ReoptimizeOption, StageOption
 from lowtide.options import DEFAULT_STAGE
 
 
@@ -28,6 +28,7 @@ def explain(
     ] = None,
     stage: StageOption = DEFAULT_STAGE,
     reoptimize: ReoptimizeOption = False,
+    effort: EffortOption = "default",
     plan: Annotated[
         str | None,
         typer.Option(
@@ -58,22 +59,25 @@ def explain(
     elif module is None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
     else:
-        _explain_module(module, stage, reoptimize=reoptimize, json=json, limit=limit)
+        _explain_module(module, stage, effort, reoptimize=reoptimize, json=json, limit=limit)
 
 
 def _explain_module(
-    path: str, stage: str, *, reoptimize: bool, json: bool, limit: int | None
+    path: str, stage: str, effort: str, *, reoptimize: bool, json: bool, limit: int | None
 ) -> None:
     from lowtide import compiler
     from lowtide.cli import console
     from lowtide.cli.modules import load
+    from lowtide.cli.plan_packing import effort_named
     from lowtide.cli.progress import progress
     from lowtide.options import display_for
+    from lowtide.planning.search import SearchOptions
     from lowtide.report.text import explain_text
 
+    search = SearchOptions(effort_named(effort))
     found = load(path, reoptimize=reoptimize)
     with progress(f"planning {found.module.name}"):
-        report = compiler.explain(found.module, stage)
+        report = compiler.explain(found.module, stage, search)
     if json:
         console.write_json(report.to_json())
         return

@@ -7,7 +7,13 @@ from typing import Annotated, Final
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, ReoptimizeOption, StageOption, size_in_bytes
+from lowtide.cli.arguments import (
+    EffortOption,
+    JsonOption,
+    ReoptimizeOption,
+    StageOption,
+    size_in_bytes,
+)
 from lowtide.cli.plan_module import ModuleRequest
 from lowtide.cli.plan_packing import PackingRequest
 from lowtide.options import DEFAULT_STAGE
@@ -66,12 +72,7 @@ def plan(
     alignment: Annotated[
         int, typer.Option(min=1, metavar="N", show_default=False, help="Of all offsets, for CSV.")
     ] = 1,
-    effort: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", show_default=False, help="How far to search: fast, default, proof."
-        ),
-    ] = "default",
+    effort: EffortOption = "default",
     deadline: Annotated[
         float | None,
         typer.Option(min=0, metavar="S", help="Seconds to search; with --compare, each."),
@@ -135,9 +136,9 @@ def _plan_module(file: str, request: PackingRequest, wanted: ModuleRequest) -> N
     if request.strategy is None and not request.compare:
         if request.capacity is not None:
             raise UsageError("--capacity is for packings; with a module, for --strategy only")
-        if wanted.packing is None and (request.effort != "default" or request.deadline is not None):
+        if wanted.packing is None and request.deadline is not None and request.effort != "proof":
             raise UsageError(
-                "--effort and --deadline limit --packing NAME, --strategy or --compare"
+                "--deadline limits --packing NAME, --effort proof, --strategy or --compare"
             )
         plan_module(load(file, reoptimize=wanted.reoptimize).module, wanted, request)
         return

@@ -38,16 +38,15 @@ def plan_module(module: Module, wanted: ModuleRequest, request: PackingRequest) 
     from lowtide.cli.progress import progress
     from lowtide.client.assigners import plan_with
     from lowtide.client.packing_pictures import plan_picture
+    from lowtide.compiler import DEFAULT_PACKING
     from lowtide.options import display_for
 
     with progress(f"planning {module.name}"):
-        if wanted.packing is None:
-            planned = plan_with(module, wanted.assigner, stage=wanted.stage)
-        else:
-            search = request.search()
-            planned = plan_with(module, wanted.assigner, wanted.packing, search, wanted.stage)
+        packing = wanted.packing or DEFAULT_PACKING
+        planned = plan_with(module, wanted.assigner, packing, request.search(), wanted.stage)
+        if wanted.packing is not None:
             _check(planned)
-    deadline = None if wanted.packing is None else request.deadline
+    deadline = request.deadline
     least = planned.report.least_arena_bytes
     write_pictures(request, lambda: plan_picture(module.name, planned.assignment, least))
     output = request.output

@@ -53,12 +53,12 @@ class PackingRequest:
 def effort_named(name: str) -> Effort:
     """Return an effort by its name; raises UsageError for an unknown one."""
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.planning import Effort
+    from lowtide.planning import search
 
     try:
-        return Effort(name)
-    except ValueError:
-        raise UsageError(f"no effort {name!r}; there are: {', '.join(Effort)}") from None
+        return search.effort_named(name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def is_packing(path: str) -> bool:

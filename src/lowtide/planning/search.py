@@ -15,6 +15,14 @@ class Effort(StrEnum):
     PROOF = "proof"
 
 
+def effort_named(name: str) -> Effort:
+    """Return an effort by its name; raises ValueError for an unknown one."""
+    try:
+        return Effort(name)
+    except ValueError:
+        raise ValueError(f"no effort {name!r}; there are: {', '.join(Effort)}") from None
+
+
 class StopReason(StrEnum):
     """Why a search ended."""
 
