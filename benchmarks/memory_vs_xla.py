@@ -2,10 +2,12 @@
 
     python benchmarks/memory_vs_xla.py [--modules FOLDER] [--baseline CSV] [--all]
                                        [--write docs/memory_vs_xla.md]
+    python benchmarks/memory_vs_xla.py --compile FILE [FILE ...]
 
 The baseline holds, per module, the figures of XLA:CPU in four configurations; the best one counts:
 `temp + output - alias`. Ours is `arena_bytes` of the same, and the bytes of constants that passes
-made. Modules of several partitions are left out unless `--all` is given.
+made. Modules of several partitions are left out unless `--all` is given. With `--compile`, jaxlib
+compiles the files here and now in these configurations, which takes a minute for large ones.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import argparse
 import csv
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
@@ -22,8 +24,10 @@ from typing import Final
 
 import lowtide
 from lowtide import compiler
+from lowtide.frontend.hlo_proto import write_hlo_module_proto
 from lowtide.ir import Module, Opcode
 from lowtide.report.memory import MemoryReport, PeakBuffer
+from lowtide.testing.jax_programs import MEMORY_SCHEDULER
 
 SHARED: Final = Path(__file__).parents[2] / "shared"
 MOSTLY_OUTPUTS: Final = 0.9
@@ -58,9 +62,12 @@ class Row:
         return self.outputs <= MOSTLY_OUTPUTS * self.xla
 
 
-def best_of_xla(path: Path) -> dict[str, tuple[int, str]]:
+Best = tuple[int, str]
+
+
+def best_of_xla(path: Path) -> dict[str, Best]:
     """Return the least bytes beyond arguments by module, and the configuration that has them."""
-    best: dict[str, tuple[int, str]] = {}
+    best: dict[str, Best] = {}
     with path.open() as file:
         for row in csv.DictReader(file):
             if row["error"]:
@@ -78,16 +85,54 @@ def constant_bytes(module: Module) -> int:
     return sum([x.shape.nbytes for x in constants if x.shape.element_count > 1])
 
 
-def measured(folder: Path, baseline: Path, *, several: bool) -> Iterator[Row]:
-    """Optimize and plan each module that the baseline has figures for."""
+CONFIGURATIONS: Final = {
+    "default": {},
+    "memory_scheduler": MEMORY_SCHEDULER,
+    "ynn_off": {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INVALID"},
+    "ynn_off_memory_scheduler": {
+        "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INVALID",
+        **MEMORY_SCHEDULER,
+    },
+}
+"""What the baseline and `--compile` set: XLA's options by name."""
+
+
+def compiled_by_xla(module: Module) -> Best:
+    """Return the least bytes beyond arguments that XLA:CPU takes, and with which configuration."""
+    import jax
+    from jaxlib import _jax, xla_client
+
+    computation = xla_client.XlaComputation(write_hlo_module_proto(module))
+    program = _jax.mlir.xla_computation_to_mlir_module(computation)
+    devices = jax.local_devices()[:1]
+    found = []
+    for name, values in CONFIGURATIONS.items():
+        options = xla_client.CompileOptions()
+        options.env_option_overrides = list(values.items())
+        made = devices[0].client.compile_and_load(
+            program, xla_client.DeviceList(tuple(devices)), options
+        )
+        memory = made.get_compiled_memory_stats()
+        nbytes = memory.temp_size_in_bytes + memory.output_size_in_bytes
+        found.append((nbytes - memory.alias_size_in_bytes, name))
+    return min(found)
+
+
+def modules(folder: Path, baseline: Path, *, several: bool) -> Iterator[tuple[str, Module, Best]]:
+    """Yield the modules that the baseline has figures for, with them."""
     best = best_of_xla(baseline)
     for path in sorted(folder.iterdir()):
         name = path.name.partition(".hlo")[0]
         if name not in best:
             continue
         module = lowtide.read(path)
-        if module.num_partitions > 1 and not several:
-            continue
+        if module.num_partitions == 1 or several:
+            yield name, module, best[name]
+
+
+def measured(found: Iterable[tuple[str, Module, Best]]) -> Iterator[Row]:
+    """Optimize and plan modules."""
+    for name, module, (nbytes, configuration) in found:
         start = time.perf_counter()
         plan = compiler.plan(module)
         seconds = time.perf_counter() - start
@@ -95,7 +140,6 @@ def measured(folder: Path, baseline: Path, *, several: bool) -> Iterator[Row]:
         report = plan.report
         outputs = report.output_bytes - report.alias_bytes
         ours = report.ladder.arena_bytes
-        nbytes, configuration = best[name]
         count = module.instruction_count
         yield Row(name, count, ours, made, nbytes, configuration, outputs, report, seconds)
 
@@ -214,10 +258,16 @@ def main() -> None:
         "--baseline", type=Path, default=SHARED / "knowledge" / "xla_cpu_baseline.csv"
     )
     parser.add_argument("--all", action="store_true", help="modules of several partitions, too")
+    parser.add_argument("--compile", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
+    if options.compile:
+        read = [(x.name.partition(".hlo")[0], lowtide.read(x)) for x in options.compile]
+        found = iter([(name, module, compiled_by_xla(module)) for name, module in read])
+    else:
+        found = modules(options.modules, options.baseline, several=options.all)
     rows: list[Row] = []
-    for row in measured(options.modules, options.baseline, several=options.all):
+    for row in measured(found):
         print(line(row), f"{row.seconds:.1f} s", flush=True)
         rows.append(row)
     print("\n".join(summary(rows)))

@@ -75,3 +75,11 @@ def test_a_conditional_counts_its_dearest_branch() -> None:
     assert traffic(BRANCHES, entry).kernels == 2
     swapped = entry.replace("little", "x").replace("much", "little").replace("=x", "=much")
     assert traffic(BRANCHES, swapped) == traffic(BRANCHES, entry)
+
+
+def test_a_custom_call_counts_operands_and_results() -> None:
+    entry = (
+        "x = f32[64] parameter(0)\n"
+        'ROOT t = (f32[8], s32[8]) custom-call(x), custom_call_target="any"'
+    )
+    assert traffic("", entry) == Traffic(256 + 64, 1)

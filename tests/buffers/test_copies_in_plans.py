@@ -149,3 +149,48 @@ ENTRY main {
 """)
     copies = [x for x in plan.module.entry.instructions.values() if x.opcode is Opcode.COPY]
     assert len(copies) == 1
+
+
+def test_a_copy_stays_where_only_its_sole_reader_may_write_over_it():
+    less = (
+        "less { a = f32[] parameter(0) b = f32[] parameter(1) "
+        "ROOT l = pred[] compare(a, b), direction=LT }\n"
+    )
+    body = """
+  d = f32[8] dynamic-update-slice(x, x, one)
+  s = f32[8] sort(x), dimensions={0}, to_apply=less
+  ROOT r = (s32[], f32[8], f32[8]) tuple(next, s, y)"""
+    text = LOOP.format(header="", a="f32[8]", b="f32[8]", body=body)
+    planned(text.replace("body {", less + "body {", 1))
+
+
+def test_an_argument_that_nobody_reads_is_overwritten_later():
+    plan = planned("""HloModule unread, buffer_donor={ (0, {}) }
+ENTRY main {
+  p = u32[1,1] parameter(0)
+  i = f32[1] iota(), iota_dimension=0
+  ROOT t = (f32[1]) tuple(i)
+}
+""")
+    assert plan.copies.copies == ()
+
+
+def test_each_array_that_a_permute_writes_to_is_in_place():
+    module = parse_hlo("""HloModule m, is_scheduled=true, replica_count=2
+ENTRY main {
+  zero = s32[] constant(0)
+  one = f32[] constant(1)
+  starts = (s32[], s32[]) tuple(zero, zero)
+  both = ((s32[], s32[]), (s32[], s32[])) tuple(starts, starts)
+  x = f32[8,4] parameter(0)
+  sent = (f32[8,4], f32[8,4]) tuple(x, x)
+  a = f32[8,8] broadcast(one), dimensions={}
+  b = f32[8,8] iota(), iota_dimension=0
+  written = (f32[8,8], f32[8,8]) tuple(a, b)
+  ROOT r = (f32[8,8], f32[8,8]) collective-permute(sent, written, both, both),
+    source_target_pairs={{0,1}}, slice_sizes={{8,4},{8,4}}
+}
+""")
+    plan = compiler.plan(module, "input")
+    assert plan.copies.copies == ()
+    assert check_plan(plan.module, plan.assignment) == ()

@@ -7,6 +7,7 @@ from tests.cli.conftest import Lowtide
 
 from lowtide.frontend.files import read
 from lowtide.ir import Module
+from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.printer import COMPLETE, fingerprint, to_text
 from lowtide.passes import Pass
 from lowtide.passes.registry import passes
@@ -75,6 +76,13 @@ def test_dumps_have_the_names_of_xla_and_read_back(lowtide, path, tmp_path):
     assert lowtide("explain", out, "--json") == 0
 
 
+def test_a_pattern_that_no_pass_matches(lowtide, path, tmp_path):
+    for pattern, said in (("algsmp", 1), ("dce", 0)):
+        arguments = ("--passes", "cse,dce", "--dump-to", tmp_path / "d", "--dump-pass-re", pattern)
+        assert lowtide("opt", path, *arguments) == 0
+        assert lowtide.err.count(f"{pattern!r} matches the name of no pass that ran") == said
+
+
 def test_modules_number_on(lowtide, path, tmp_path):
     out = tmp_path / "dump"
     for _ in range(2):
@@ -126,6 +134,9 @@ def test_a_pass_that_breaks_a_module_is_named_with_what_came_before(
     assert lowtide(*wrong) == 4
     assert "pass cut left a module that is not valid" in lowtide.err
     assert "--passes-until 1 shows the module before it" in lowtide.err
+    assert lowtide(*wrong[:-1]) == 4
+    assert "a pass left a module that is not valid" in lowtide.err
+    assert "--verify says which" in lowtide.err and not lowtide.out
     assert lowtide(*wrong, "--dump-to", out) == 4
     (before,) = out.glob("*.0002.before_cut.txt")
     assert f"{before} is the module before it" in lowtide.err
@@ -133,6 +144,38 @@ def test_a_pass_that_breaks_a_module_is_named_with_what_came_before(
     verify(module)
     assert "tanh" not in before.read_text()
     assert not list(out.glob("*after_cut*"))
+
+
+def fail(module: Module) -> int:
+    """Raise what no pass should raise."""
+    raise ValueError("no such thing")
+
+
+def give_up(module: Module) -> int:
+    """Raise what says that a pass cannot do its work."""
+    raise UnsupportedOpError("too wide")
+
+
+def test_a_pass_that_fails_is_named(lowtide, path, monkeypatch):
+    added = {name: Pass(name, f, "", "", "") for name, f in (("fail", fail), ("give-up", give_up))}
+    monkeypatch.setattr("lowtide.passes.registry.passes", lambda: {**passes(), **added})
+    assert lowtide("opt", path, "--passes", "dce,fail") == 70
+    assert lowtide.err.splitlines() == [
+        "error: lowtide failed in pass fail of module my.module: ValueError: no such thing",
+        "This is a fault in that pass, not in the input; LOWTIDE_TRACEBACK=1 shows where.",
+    ]
+    assert lowtide("opt", path, "--passes", "give-up") == 3
+    assert lowtide.err == "error: too wide, in pass give-up of module my.module\n"
+
+
+def test_passes_are_shown_with_options_and_examples(lowtide):
+    assert lowtide("passes") == 0
+    assert "  fast_math=false  also rules that " in lowtide.out
+    assert lowtide("passes", "dce,while-unroller") == 0
+    assert lowtide.out.startswith("dce  Removes ")
+    assert "\n\n\nwhile-unroller  Writes out loops" in lowtide.out
+    assert "count=8  the most steps of a loop" in lowtide.out
+    assert lowtide.out.count("\nbecomes\n") == 2
 
 
 def test_drawing(lowtide: Lowtide, path, tmp_path):

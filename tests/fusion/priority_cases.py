@@ -169,6 +169,52 @@ CASES: list[tuple[str, str, str]] = [
         "s | u",
     ),
     (
+        "an update may read what it writes over",
+        "x: f32[64,32]; y: f32[32]; i: s32[]; z: s32[] = 0; "
+        "r = f32[1,32] dynamic-slice(x, i, z), dynamic_slice_sizes={1,32}; q = f32[32] reshape(r); "
+        "a = f32[32] add(q, y); b = f32[1,32] reshape(a); "
+        "u = f32[64,32] dynamic-update-slice(x, b, i, z)",
+        "loop(x, i, y): r q a b u",
+    ),
+    (
+        "also where that is known, clamped into the array",
+        "x: f32[64,32]; i: s32[] = 99; z: s32[] = 0; r = f32[1,32] slice(x), "
+        "slice={[63:64],[0:32]}; n = f32[1,32] negate(r); "
+        "u = f32[64,32] dynamic-update-slice(x, n, i, z)",
+        "loop(x): r n u",
+    ),
+    (
+        "but not what lies elsewhere, which it may have overwritten",
+        "x: f32[64,32]; i: s32[]; j: s32[]; z: s32[] = 0; "
+        "r = f32[4,32] dynamic-slice(x, i, z), dynamic_slice_sizes={4,32}; n = f32[4,32] negate(r);"
+        " u = f32[64,32] dynamic-update-slice(x, n, j, z)",
+        "loop(x, i): r n | u",
+    ),
+    (
+        "neither a row behind",
+        "x: f32[64,32]; i: s32[] = 1; z: s32[] = 0; r = f32[63,32] slice(x), "
+        "slice={[0:63],[0:32]}; n = f32[63,32] negate(r); "
+        "u = f32[64,32] dynamic-update-slice(x, n, i, z)",
+        "loop(x): r n | u",
+    ),
+    (
+        "nor the same in another order",
+        "x: f32[32,32]; i: s32[]; z: s32[] = 0; "
+        "r = f32[4,32] dynamic-slice(x, i, z), dynamic_slice_sizes={4,32}; "
+        "v = f32[4,32] reverse(r), dimensions={1}; n = f32[4,32] negate(v); "
+        "u = f32[32,32] dynamic-update-slice(x, n, i, z)",
+        "loop(x, i): r v n | u",
+    ),
+    (
+        "and a scatter, which may write an element twice, nothing",
+        "x: f32[64,32]; i: s32[4]; "
+        "g = f32[4,32] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=1, slice_sizes={1,32}; n = f32[4,32] negate(g); "
+        "s = f32[64,32] scatter(x, i, n), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add_f32",
+        "loop(x, i): g n | s",
+    ),
+    (
         "an update ends a kernel",
         "x: f32[64,32]; y: f32[1,32]; i: s32[]; z: s32[] = 0; "
         "u = f32[64,32] dynamic-update-slice(x, y, i, z); n = f32[64,32] negate(u)",

@@ -1,6 +1,7 @@
 """What becomes one kernel, what does not, and that it computes the same."""
 
 import re
+import time
 
 import pytest
 from tests.fusion.kernel_list import kernel_list
@@ -118,3 +119,36 @@ def test_a_far_reader_does_not_keep_a_large_value_alive(distance: int, kernels: 
     lines += ["w = f32[65536] convert(c)", f"s = f32[65536] add(w, y{distance})"]
     found = kernel_list(fused(of_body("; ".join(lines))))
     assert re.sub(r"y\d+", "y", found) == kernels
+
+
+def test_a_fusion_has_the_source_line_of_its_result_or_of_the_last_member_with_one() -> None:
+    text = """
+HloModule m
+
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  s = f32[64,64] sine(x), metadata={op_name="s" source_file="a.py" source_line=1}
+  t = f32[64,64] tanh(s), metadata={op_name="t" source_file="a.py" source_line=2}
+  ROOT u = f32[64,64] negate(t), metadata={op_name="u"}
+}
+"""
+    for last, line in (("", 2), (' source_file="b.py" source_line=3', 3)):
+        module = fused(parse_hlo(text.replace('op_name="u"', f'op_name="u"{last}')))
+        (fusion,) = fusions(module)
+        assert fusion.source is not None
+        assert fusion.source.line == line
+
+
+@pytest.mark.slow
+def test_time_is_linear_in_the_operands_of_a_tuple() -> None:
+    seconds = []
+    for count in (1_000, 8_000):
+        lines = [f"a{i} = f32[8] exponential(x{i}); b{i} = f32[8] sine(a{i})" for i in range(count)]
+        shapes = ", ".join(["f32[8]"] * count)
+        names = ", ".join([f"b{i}" for i in range(count)])
+        arguments = [f"x{i}: f32[8]" for i in range(count)]
+        module = of_body("; ".join([*arguments, *lines, f"t = ({shapes}) tuple({names})"]))
+        start = time.process_time()
+        assert fuse_by_priority(module) == count
+        seconds.append(time.process_time() - start)
+    assert seconds[1] < 24 * seconds[0]

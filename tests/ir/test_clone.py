@@ -261,6 +261,7 @@ def test_slots_are_all_copied():
         "instructions",
         "module",
         "name",
+        "kept",  # results of analyses
         "order",  # a result that is kept
         "parameters",
         "version",

@@ -1,5 +1,7 @@
 """Every pass does what its example shows; lists of passes are read or refused with a hint."""
 
+from importlib.metadata import EntryPoint
+
 import pytest
 
 import lowtide
@@ -24,8 +26,62 @@ def test_each_pass_settles(step: Pass) -> None:
     assert str(module) == text
 
 
-def configured(module: lowtide.Module, *, times: int = 3, deep: bool = False) -> int:
+def test_each_option_has_a_meaning_and_is_read_back_as_it_is_shown() -> None:
+    for step in passes().values():
+        assert list(step.defaults) == [name for name, _ in step.meanings], step.name
+        shown = step.with_options(**step.defaults)
+        assert parse_passes(str(shown)) == (shown,)
+
+
+def configured(
+    module: lowtide.Module, *, times: int = 3, share: float = 0.5, deep: bool = False
+) -> int:
     return times * deep
+
+
+def vague(module: lowtide.Module, *, depth: object = None) -> int:
+    return 0
+
+
+def test_passes_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def point(name: str, value: str) -> EntryPoint:
+        return EntryPoint(name, value, "lowtide.passes")
+
+    here = __name__
+    points = [
+        point("absent", "no_such_package:step"),
+        point("dull", f"{here}:configured"),
+        point("good", f"{here}:GOOD"),
+        point("taken", f"{here}:TAKEN"),
+        point("vague", f"{here}:VAGUE"),
+    ]
+    monkeypatch.setattr("lowtide.passes.registry.entry_points", lambda group: points)
+    found = passes.__wrapped__()
+    assert found.keys() - passes().keys() == {
+        "absent",
+        "dull",
+        "good",
+        "vague",
+        f"dce of {here}:TAKEN",
+    }
+    assert found["good"] is GOOD
+    assert found["dce"] is not TAKEN
+    module = lowtide.parse_hlo(GOOD.before)
+    for name, problem in {
+        "absent": "entry point absent of lowtide.passes cannot be used: ModuleNotFoundError",
+        "dull": "configured is no Pass",
+        "vague": "option depth has a default that is none of: true or false",
+        f"dce of {here}:TAKEN": "there is a pass dce already",
+    }.items():
+        assert problem in found[name].sentence
+        with pytest.raises(PassError, match=problem):
+            found[name].run(module)
+
+
+_SAME = "HloModule m\nENTRY main {\n  ROOT x = f32[] parameter(0)\n}\n"
+GOOD = Pass("good", configured, "Does nothing.", _SAME, _SAME)
+TAKEN = Pass("dce", configured, "Does nothing.", _SAME, _SAME)
+VAGUE = Pass("vague", vague, "Does nothing.", _SAME, _SAME)
 
 
 def test_options_are_read_by_the_type_of_their_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,8 +93,9 @@ def test_options_are_read_by_the_type_of_their_default(monkeypatch: pytest.Monke
     ]
     for wrong, problem in {
         "configured{times=many}": "takes a whole number, found 'many'",
-        "configured{deep=1}": "takes a truth value, found '1'",
-        "configured{depth=1}": "no option 'depth'; there are: times, deep",
+        "configured{share=nan}": "takes a number, found 'nan'",
+        "configured{deep=1}": "takes true or false, found '1'",
+        "configured{depth=1}": "no option 'depth'; there are: times, share, deep",
         "configured{times}": "expected option=value",
         "configured{times=4": "at column 1",
         "configure": "did you mean 'configured'",

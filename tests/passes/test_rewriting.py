@@ -6,6 +6,7 @@ import lowtide
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Opcode
 from lowtide.passes.rewriting import DEAD, Rewriter, rewrite, rule
+from lowtide.transforms.simplify.algebraic_simplifier import simplify
 
 TEXT = """
 HloModule m
@@ -77,3 +78,18 @@ ENTRY main {
     module = lowtide.parse_hlo(text)
     assert rewrite(module, [double_negation]) == {}
     assert len(module.entry.instructions) == 3
+
+
+def test_what_a_rule_makes_in_vain_is_no_change() -> None:
+    """The number of a lone device lies in tiles, which the constant in its place would not."""
+    text = """
+HloModule m
+
+ENTRY main {
+  ROOT number = u32[]{:T(128)} replica-id()
+}
+"""
+    module = lowtide.parse_hlo(text)
+    before = str(module)
+    assert simplify(module) == 0
+    assert str(module) == before

@@ -226,3 +226,20 @@ ENTRY main {
     report = explain(parse_hlo(text), "input")
     assert report.argument_bytes == 501
     assert not [x for x in report.caveats if "8 bits" in x]
+
+
+def test_each_result_of_a_fusion_keeps_its_line() -> None:
+    text = """
+HloModule m
+
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  s = f32[64,64] sine(x), metadata={op_name="s" source_file="a.py" source_line=1}
+  c = f32[64,64] cosine(x), metadata={op_name="c" source_file="a.py" source_line=2}
+  ROOT both = (f32[64,64], f32[64,64]) tuple(s, c)
+}
+"""
+    report = explain(parse_hlo(text), "fused")
+    lines = {x.name: x.source.line for x in report.peak.buffers if x.source is not None}
+    assert sorted(lines.values()) == [1, 2]
+    assert all("fusion" in name for name in lines)

@@ -302,3 +302,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([str(path), "--failing", "dcee"]) == 1
     assert "did you mean 'dce'" in capsys.readouterr().err
     assert main([str(tmp_path / "none.hlo")]) == 1
+    assert main([str(path), "-o", str(tmp_path / "none" / "x")]) == 1
+    assert "x: no such file or directory" in capsys.readouterr().err

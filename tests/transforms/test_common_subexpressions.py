@@ -1,5 +1,9 @@
 """What is merged, and what only looks equal."""
 
+import time
+
+import pytest
+
 import lowtide
 from lowtide.ir import Opcode
 from lowtide.testing.check_pass import check_pass
@@ -105,3 +109,19 @@ ENTRY main {
 }
 """)
     assert merge_common_subexpressions(module) == 0
+
+
+@pytest.mark.slow
+def test_time_is_linear_in_the_operands_of_a_tuple() -> None:
+    seconds = []
+    for count in (2_000, 16_000):
+        lines = [f"  a{i} = f32[8] sine(x)" for i in range(count)]
+        shapes = ", ".join(["f32[8]"] * count)
+        names = ", ".join([f"a{i}" for i in range(count)])
+        entry = "\n".join(["  x = f32[8] parameter(0)", *lines])
+        text = f"HloModule m\nENTRY main {{\n{entry}\n  ROOT t = ({shapes}) tuple({names})\n}}\n"
+        module = lowtide.parse_hlo(text)
+        start = time.process_time()
+        assert merge_common_subexpressions(module) == count - 1
+        seconds.append(time.process_time() - start)
+    assert seconds[1] < 24 * seconds[0]

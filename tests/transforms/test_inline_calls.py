@@ -3,6 +3,7 @@
 import lowtide
 from lowtide.ir import Module, Opcode
 from lowtide.ir.clone import clone_module
+from lowtide.ir.metadata import SourceLocation
 from lowtide.passes.registry import parse_passes
 from lowtide.testing.check_pass import assert_same_values
 from lowtide.verifier import verify
@@ -127,9 +128,30 @@ def test_sources_and_shardings_come_along() -> None:
     )
     module = inlined(text)
     sine, negate = list(module.entry.instructions.values())[1:]
-    assert sine.metadata.op_name == "in"
+    assert sine.metadata.op_name == "call/in"
     assert negate.metadata.op_name == "call"
     assert str(negate.annotations.sharding) == "{replicated}"
+
+
+def test_what_has_no_source_line_gets_that_of_the_call() -> None:
+    own = 'metadata={op_name="jit(f)/own" source_file="own.py" source_line=3}'
+    body = (
+        'f {\np = f32[4] parameter(0)\na = f32[4] sine(p), metadata={op_name="max"}\n'
+        f"ROOT b = f32[4] negate(a), {own}\n}}"
+    )
+    text = calls(body, "f").replace(
+        "to_apply=f",
+        'to_apply=f, metadata={op_name="jit(f)/relu" source_file="call.py" source_line=7}',
+    )
+    found = [
+        (x.metadata.op_name, x.source)
+        for x in inlined(text).entry.instructions.values()
+        if x.opcode is not Opcode.PARAMETER
+    ]
+    assert found == [
+        ("jit(f)/relu/max", SourceLocation("call.py", 7)),
+        ("jit(f)/own", SourceLocation("own.py", 3)),
+    ]
 
 
 def test_copies_of_fusions_have_bodies_of_their_own() -> None:

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from lowtide.analysis.call_graph import CONTROL_FLOW, executed_computations, while_body
-from lowtide.analysis.forwarding import NEW, LeafCounts, Leaves, forwarded, reads_operands
+from lowtide.analysis.forwarding import NEW, PASSING, LeafCounts, Leaves, forwarded, reads_operands
 from lowtide.analysis.sharing import shared_values
 from lowtide.ir import Computation, Instruction, Opcode, Shape
 from lowtide.ops.in_place import in_place_pairs
@@ -139,6 +139,12 @@ class _Walk:
 
     def _visit(self, instruction: Instruction, node: int) -> None:
         operands = [self.leaves[x] for x in instruction.operands]
+        if instruction.opcode in _MAKING and not instruction.shape.is_tuple:
+            kind = _KINDS.get(instruction.opcode, ValueKind.MADE)
+            made = (self._value(node, 0, instruction.shape, kind),)
+            self.leaves[instruction] = self.makes[instruction] = made
+            self.reads[instruction] = tuple(dict.fromkeys([v for given in operands for v in given]))
+            return
         first = len(self.value_node)
         known: Sequence[int] | None
         if instruction.opcode in CONTROL_FLOW:
@@ -272,6 +278,9 @@ class _Walk:
     def _fits(self, read: int, made: int) -> bool:
         return self._equal_place(read, made) and not self.read_only[read]
 
+
+_MAKING = frozenset([x for x in Opcode if x not in CONTROL_FLOW and x not in PASSING])
+"""Operations whose result, where it is an array, is a value of its own."""
 
 _KINDS = {Opcode.PARAMETER: ValueKind.PARAMETER, Opcode.CONSTANT: ValueKind.CONSTANT}
 

@@ -232,6 +232,9 @@ _RULES: Final[dict[Opcode, _Rule]] = {
     Opcode.TUPLE: _each_operand,
 }
 
+PASSING: Final = frozenset(_RULES)
+"""Operations that may pass parts of operands on, beside those that run computations."""
+
 _MAKING_IN_XLA: Final = frozenset({Opcode.CUSTOM_CALL, Opcode.RESHAPE, Opcode.TRANSPOSE})
 
 _XLA_RULES: Final[dict[Opcode, _Rule]] = {

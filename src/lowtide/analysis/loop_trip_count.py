@@ -6,9 +6,10 @@ a formula; other loops over a few whole numbers are run here for some hundred st
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from lowtide.analysis.call_graph import while_body, while_condition
 from lowtide.ir import Computation, ElementType, Instruction, Opcode
@@ -219,14 +220,16 @@ _FUNCTIONS: Final[Mapping[Opcode, _Function]] = {
     Opcode.SUBTRACT: lambda a, b: a - b,
     Opcode.XOR: lambda a, b: a ^ b,
 }
-_COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
-    "EQ": lambda a, b: a == b,
-    "NE": lambda a, b: a != b,
-    "LT": lambda a, b: a < b,
-    "LE": lambda a, b: a <= b,
-    "GT": lambda a, b: a > b,
-    "GE": lambda a, b: a >= b,
+COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
 }
+"""What a direction of `compare` says of two numbers."""
+
 _ON_TRUTH_VALUES: Final = frozenset(
     {Opcode.AND, Opcode.CONVERT, Opcode.COPY, Opcode.OR, Opcode.SELECT, Opcode.XOR}
 )
@@ -338,5 +341,5 @@ def _run(
 
 def _apply(x: Instruction, operands: list[int]) -> int:
     if x.opcode is Opcode.COMPARE:
-        return int(_COMPARISONS[x.attributes_as(Compare).direction](*operands))
+        return int(COMPARISONS[x.attributes_as(Compare).direction](*operands))
     return _wrapped(_FUNCTIONS[x.opcode](*operands), x.shape.element_type)

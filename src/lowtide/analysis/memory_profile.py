@@ -19,10 +19,7 @@ def step_bytes(graph: MemoryGraph, order: Int64Array) -> Int64Array:
     count = graph.node_count
     if not count:
         return np.zeros(0, np.int64)
-    position = np.empty(count, np.int64)
-    position[order] = np.arange(count)
-    first = np.where(graph.producer >= 0, position[graph.producer], 0)
-    last = last_uses(graph, position, first)
+    position, first, last = lifetimes(graph, order)
     change = np.zeros(count + 1, np.int64)
     np.add.at(change, first, graph.buffer_bytes)
     np.subtract.at(change, last + 1, graph.buffer_bytes)
@@ -37,13 +34,16 @@ def peak_bytes(graph: MemoryGraph, order: Int64Array) -> int:
     return int(step_bytes(graph, order).max(initial=0))
 
 
-def last_uses(graph: MemoryGraph, position: Int64Array, first: Int64Array) -> Int64Array:
-    """Return the last step at which each buffer is live."""
+def lifetimes(graph: MemoryGraph, order: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return the step of each node, and the first and the last one at which each buffer is live."""
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    first = np.where(graph.producer >= 0, position[graph.producer], 0)
     last = first.copy()
     consumers = graph.consumers
     np.maximum.at(last, consumers.row_numbers(), position[consumers.items])
     last[graph.live_out] = graph.node_count - 1
-    return last
+    return position, first, last
 
 
 def _taken_over(

@@ -53,10 +53,10 @@ def _read_differently(instruction: Instruction, operands: Sequence[Leaves]) -> f
     """The values read in several places that would show if one of them were overwritten."""
     if len(operands) == 1:
         return _NONE
-    reads = Counter([value for leaves in operands for value in leaves])
-    repeated = [value for value, count in reads.items() if count > 1]
-    if not repeated:
+    values = [value for leaves in operands for value in leaves]
+    if len(set(values)) == len(values):
         return _NONE
+    repeated = [value for value, count in Counter(values).items() if count > 1]
     if not TABLE[instruction.opcode].elementwise:
         return frozenset(repeated)
     shapes: dict[int, set[int]] = {}

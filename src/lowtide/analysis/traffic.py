@@ -31,9 +31,10 @@ class Traffic:
 def module_traffic(module: Module) -> Traffic:
     """Return what one run of a module moves, by the rules of XLA's HloCostAnalysis.
 
-    A fusion counts how it reads its operands and what it writes, one of kind kCustom its operands
-    and results; a loop the trip count that it is annotated with, or one iteration; a conditional
-    the branch that moves most. Parameters, constants and tuples are no kernels.
+    A fusion counts how it reads its operands and what it writes, one of kind kCustom and a custom
+    call their operands and results; a loop the trip count that it is annotated with, or one
+    iteration; a conditional the branch that moves most. Parameters, constants and tuples are no
+    kernels.
     """
     known: dict[Computation, Traffic] = {}
     for computation in computation_post_order(module):
@@ -51,6 +52,8 @@ def _traffic(instruction: Instruction, known: dict[Computation, Traffic]) -> Tra
     opcode = instruction.opcode
     if opcode is Opcode.FUSION:
         return Traffic(_fusion_bytes(instruction), 1)
+    if opcode is Opcode.CUSTOM_CALL:
+        return Traffic(_whole_bytes(instruction), 1)
     called = [known[x] for x in instruction.called_computations]
     if opcode is Opcode.WHILE:
         return sum(called, Traffic()).times(_trip_count(instruction))
@@ -64,8 +67,13 @@ def _traffic(instruction: Instruction, known: dict[Computation, Traffic]) -> Tra
 def _fusion_bytes(fusion: Instruction) -> float:
     if fusion.attributes_as(Fusion).kind != "kCustom":
         return fusion_bytes(fusion)
-    results = sum([leaf.nbytes for _, leaf in fusion.shape.leaves()])
-    return results + sum([x.shape.nbytes for x in fusion.operands])
+    return _whole_bytes(fusion)
+
+
+def _whole_bytes(instruction: Instruction) -> float:
+    """All operands and results."""
+    shapes = [instruction.shape, *[x.shape for x in instruction.operands]]
+    return sum([leaf.nbytes for shape in shapes for _, leaf in shape.leaves()])
 
 
 def _trip_count(loop: Instruction) -> int:

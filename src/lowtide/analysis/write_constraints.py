@@ -74,7 +74,9 @@ class WriteConstraints:
         for node in readers[local]:
             yield flow.nodes[node]
         maker = self._flat.values.maker[value]
-        if self._flat.values.site[value] == site and maker.opcode is not Opcode.PARAMETER:
+        # An argument that nobody reads is there at the first position all the same.
+        is_argument = maker.opcode is Opcode.PARAMETER
+        if self._flat.values.site[value] == site and not (is_argument and readers[local]):
             yield maker
 
     def _meeting(

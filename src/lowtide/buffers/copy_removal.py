@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from lowtide.analysis.colocation import Sharing, wishes
 from lowtide.analysis.dataflow import Dataflow
 from lowtide.analysis.donation import aliases
 from lowtide.analysis.flat_schedule import FlatSchedule, flatten
 from lowtide.buffers.editor import Editor
-from lowtide.ir import Instruction, Module
+from lowtide.ir import Instruction, Module, Opcode
 
 
 def remove_copies(
@@ -31,11 +32,21 @@ def remove_copies(
     editor = Editor(module)
     removed = []
     for copy, values in runs.items():
-        if all(sharing.merge_equal(*pair) for pair in values):
+        if not _is_overwritten_alone(copy) and all(sharing.merge_equal(*pair) for pair in values):
             editor.leave_out(copy)
             removed.append(copy)
     editor.finish()
     return frozenset(removed)
+
+
+def _is_overwritten_alone(copy: Instruction) -> bool:
+    """Whether a reader may write over the copy for having no other reader, as its operand has."""
+    is_shared = len(copy.operands[0].users) > 1
+    return is_shared and any(user.opcode in _ONLY_READERS for user in copy.users)
+
+
+_ONLY_READERS: Final = frozenset({Opcode.SORT, Opcode.CALL})
+"""Operations that write over an operand where nothing else reads it, be it before them."""
 
 
 def _runs(

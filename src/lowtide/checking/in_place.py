@@ -64,9 +64,11 @@ def _all_reduce_start(instruction: Instruction) -> Iterable[Pair]:
 
 
 def _permute(instruction: Instruction) -> Iterator[Pair]:
+    """Each array of the destination, of which there may be several, becomes one of the result."""
     if instruction.attributes_as(CollectivePermute).slice_sizes:
-        start = instruction.opcode is Opcode.COLLECTIVE_PERMUTE_START
-        yield 1, (), ((1,) if start else ())
+        output = (1,) if instruction.opcode is Opcode.COLLECTIVE_PERMUTE_START else ()
+        for index, _ in instruction.operands[1].shape.leaves():
+            yield 1, index, (*output, *index)
 
 
 def _declared(pairs: Iterable[Aliasing]) -> Iterator[Pair]:

@@ -22,7 +22,6 @@ StageOption = Annotated[
     typer.Option(
         metavar="NAME",
         help="Optimize up to `input` (not at all), `simplified`, `layout`, `fused`, `scheduled`.",
-        show_default=False,
     ),
 ]
 EffortOption = Annotated[

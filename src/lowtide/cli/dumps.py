@@ -21,7 +21,7 @@ _NUMBERS: Final = count(1)
 class Dumps:
     """The files about one module in a directory, which is made if there is none.
 
-    `observer` writes the module before and after passes; `plan` the module that is planned, whose
+    `observer` writes the module before and after passes; `finish` the module that is planned, whose
     file takes the place of that after all passes, and the reports on its memory. Raises PassError
     where `pattern`, for the passes to write the module after, is no regular expression, and OSError
     where there can be no such directory.
@@ -30,14 +30,19 @@ class Dumps:
     def __init__(self, directory: Path, pattern: str = "") -> None:
         self.observer = Dumping(self._write, pattern, next(_NUMBERS))
         self._directory = directory
+        self._pattern = pattern
         if directory.exists() and not directory.is_dir():
             raise LowtideError(f"--dump-to: {directory} is not a directory")
-        directory.mkdir(parents=True, exist_ok=True)
 
-    def plan(self, module: Module) -> None:
-        """Plan a module where that can be done, and write the plan's module and reports."""
+    def finish(self, module: Module) -> None:
+        """Plan a module where that can be done, and write the plan's module and reports.
+
+        Where no pass matched the pattern, say so.
+        """
         from lowtide import compiler
 
+        if self._pattern and not self.observer.matched:
+            note(f"--dump-pass-re {self._pattern!r} matches the name of no pass that ran")
         try:
             planned = compiler.plan(module, "input")
         except LowtideError as error:
@@ -61,6 +66,7 @@ class Dumps:
             self.observer.write(module, f"after_optimizations{suffix}", text)
 
     def _write(self, name: str, text: str) -> Path:
+        self._directory.mkdir(parents=True, exist_ok=True)
         path = self._directory / name
         write_file(path, lambda stream: stream.write(text.encode()))
         return path

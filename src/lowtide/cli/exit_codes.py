@@ -60,7 +60,10 @@ def exit_code(error: BaseException) -> ExitCode:
 
 
 def error_text(error: BaseException) -> str:
-    """Return what to tell the user about an error; "" for what needs no words."""
+    """Return what to tell the user about an error; "" for what needs no words.
+
+    Its notes say in which pass it was raised.
+    """
     code = exit_code(error)
     if code in (ExitCode.INTERRUPTED, ExitCode.BROKEN_PIPE):
         return ""
@@ -69,10 +72,11 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror.lower()}"
-    if code is ExitCode.INTERNAL_ERROR:
-        name = type(error).__name__
-        return (
-            f"lowtide failed: {name}: {error}\n"
-            "This is a fault in lowtide, not in the input; LOWTIDE_TRACEBACK=1 shows where."
-        )
-    return str(error)
+    notes = getattr(error, "__notes__", ())
+    if code is not ExitCode.INTERNAL_ERROR:
+        return ", ".join([str(error), *notes])
+    culprit = "that pass" if notes else "lowtide"
+    return (
+        f"{' '.join(['lowtide failed', *notes])}: {type(error).__name__}: {error}\n"
+        f"This is a fault in {culprit}, not in the input; LOWTIDE_TRACEBACK=1 shows where."
+    )

@@ -66,7 +66,7 @@ def opt(
 
     Protobuf becomes text too; constants are printed in full. The module is verified first. Passes
     leave no schedule, which the stage `scheduled` makes anew. With --json the seconds, runs and
-    changes of each pass stand beside the text. Exit status 4 says that --verify failed.
+    changes of each pass stand beside the text. Exit status 4 says that the result is not valid.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
@@ -157,12 +157,28 @@ def _run(
         run_pipeline(module, steps, observers)
     except BrokenPassError as error:
         raise VerificationError(str(error)) from error
+    if steps and not verify:
+        _verify(module)
     if dumps is not None:
-        dumps.plan(module)
+        dumps.finish(module)
     return [
         {"pass": name, "runs": x.runs, "changes": x.changes, "seconds": round(x.seconds, 6)}
         for name, x in timing.passes.items()
     ]
+
+
+def _verify(module: Module) -> None:
+    """Raise VerificationError where passes left a module that is not valid."""
+    from lowtide.cli.exit_codes import VerificationError
+    from lowtide.ir import LowtideError
+    from lowtide.verifier import verify
+
+    try:
+        verify(module)
+    except LowtideError as error:
+        raise VerificationError(
+            f"a pass left a module that is not valid: {error}; --verify says which"
+        ) from error
 
 
 def _check(module: Module, text: str) -> None:

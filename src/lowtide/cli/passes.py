@@ -14,25 +14,31 @@ if TYPE_CHECKING:
 
 
 def passes(
-    name: Annotated[
-        str, typer.Argument(metavar="[PASS]", help="Show this pass with its example only.")
+    names: Annotated[
+        str,
+        typer.Argument(
+            metavar="[PASSES]", help="Show only these, with their examples; a list as `a,b`."
+        ),
     ] = "",
     json: JsonOption = False,
 ) -> None:
-    """List the passes, or show one with HLO before and after."""
+    """List the passes, or show some with HLO before and after."""
     from lowtide.cli import console
     from lowtide.options import display_for
     from lowtide.passes.registry import parse_passes
     from lowtide.passes.registry import passes as all_passes
 
-    found = list(parse_passes(name)) if name else list(all_passes().values())
+    found = list(parse_passes(names)) if names else list(all_passes().values())
     if json:
         rows = [_row(step) for step in found]
         console.write_json({"schema": "lowtide.passes/1", "passes": rows})
         return
     display = display_for(sys.stdout)
-    lines = _example(found[0]) if name else _table(found, color=display.color)
-    console.write("\n".join(lines))
+    if not names:
+        console.write("\n".join(_table(found, color=display.color)))
+        return
+    shown = ["\n".join([*_table([x], color=display.color), *_example(x)]) for x in found]
+    console.write("\n\n\n".join(shown))
 
 
 def _row(step: Pass) -> dict[str, object]:
@@ -40,12 +46,14 @@ def _row(step: Pass) -> dict[str, object]:
         "name": step.name,
         "sentence": step.sentence,
         "options": dict(step.defaults),
+        "meanings": dict(step.meanings),
         "before": step.before.strip(),
         "after": step.after.strip(),
     }
 
 
 def _table(found: list[Pass], *, color: bool) -> list[str]:
+    from lowtide.passes.interface import value_text
     from lowtide.report.drawing import Paint
 
     paint = Paint(color=color)
@@ -53,18 +61,16 @@ def _table(found: list[Pass], *, color: bool) -> list[str]:
     lines = []
     for step in found:
         lines.append(f"{paint('title', f'{step.name:<{width}}')}  {step.sentence}")
+        meanings = dict(step.meanings)
         for option, default in step.defaults.items():
-            lines.append(paint("dim", f"{'':<{width}}  {option}={default}"))
+            text = f"{option}={value_text(default)}  {meanings.get(option, '')}"
+            lines.append(paint("dim", f"{'':<{width}}  {text.rstrip()}"))
     return lines
 
 
 def _example(step: Pass) -> list[str]:
-    return [
-        step.sentence,
-        "",
-        *step.before.strip().split("\n"),
-        "",
-        "becomes",
-        "",
-        *step.after.strip().split("\n"),
-    ]
+    """The lines of HLO before and after; none for a pass of another package without an example."""
+    if not step.before:
+        return []
+    before, after = step.before.strip(), step.after.strip()
+    return ["", *before.split("\n"), "", "becomes", "", *after.split("\n")]

@@ -25,6 +25,7 @@ def identity(dimensions: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([FIRST if size == 1 else i for i, size in enumerate(dimensions)])
 
 
+@lru_cache(maxsize=1 << 14)
 def composed(outer: Access, inner: Access) -> Access:
     """Return the access to the operand of an operand: `inner` as seen through `outer`."""
     if outer is None or inner is None:

@@ -22,6 +22,7 @@ from lowtide.fusion.attention_rows import (
     longest_row,
     paired_dimensions,
 )
+from lowtide.fusion.bodies import Bodies
 from lowtide.fusion.cluster import Cluster, Kind
 from lowtide.fusion.cost_model import (
     CACHE_BYTES,
@@ -66,10 +67,11 @@ def fuse_attention(module: Module, *, least_bytes: int = CACHE_BYTES) -> int:
         if instruction.opcode not in (Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL)
         for callee in instruction.called_computations
     }
+    bodies = Bodies(module)
     made = 0
     for computation in computation_post_order(module):
         if computation not in applied:
-            made += _Finder(computation, least_bytes).run()
+            made += _Finder(computation, least_bytes).run(bodies)
     if made:
         remove_dead_code(module)
     return made
@@ -88,7 +90,7 @@ class _Finder:
         self.claimed: set[Instruction] = set()
         self.possible: dict[Instruction, bool] = {}
 
-    def run(self) -> int:
+    def run(self, bodies: Bodies) -> int:
         dots = [x for x in self.computation.instructions.values() if self._may_be_second(x)]
         if not dots:
             return 0
@@ -101,7 +103,7 @@ class _Finder:
             if cluster is not None:
                 self.claimed.update([x for x in cluster.members if x not in self.free])
                 clusters.append(cluster)
-        return materialize(self.computation, clusters, self.order)
+        return materialize(self.computation, clusters, self.order, bodies)
 
     def _may_be_second(self, x: Instruction) -> bool:
         return x.opcode is Opcode.DOT and any(
@@ -394,5 +396,6 @@ ENTRY main {
     backend_config={"kernel":"attention"}
 }
 """,
+        meanings=(("least_bytes", "attentions whose scores take no more bytes stay as they are"),),
     ),
 )

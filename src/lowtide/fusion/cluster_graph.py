@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from typing import Final, final
 
@@ -20,9 +20,9 @@ class ClusterGraph:
     """A computation as kernels.
 
     `order` numbers the instructions, operands first. `owner` has the cluster that stores the value
-    of an instruction, `alone` the instructions that are no part of a cluster. `readers` are the
-    clusters that read a value, `opaque` the values that have to be stored, with the position of the
-    last instruction that needs them.
+    of an instruction, `alone` the instructions that are no part of a cluster. `readers` has the
+    values whose clusters read a value, `opaque` the values that have to be stored, with the
+    position of the last instruction that needs them.
     """
 
     def __init__(self, computation: Computation) -> None:
@@ -30,8 +30,12 @@ class ClusterGraph:
         self.order = {x: number for number, x in enumerate(post_order(computation))}
         self.owner: dict[Instruction, Cluster] = {}
         self.alone: dict[Instruction, None] = {}
-        self.readers: dict[Instruction, dict[Cluster, None]] = {}
+        self.readers: dict[Instruction, dict[Instruction, None]] = {}
         self.opaque: dict[Instruction, int] = {computation.root: len(self.order)}
+        self._own: set[Cluster] | None = None
+        """The clusters that no copy of this graph has; None where there is no copy."""
+        self._seeds: dict[Instruction, Cluster | None] = {}
+        """Clusters of one instruction, which never change."""
         for instruction, position in self.order.items():
             self._add(instruction, position)
 
@@ -44,18 +48,21 @@ class ClusterGraph:
             return
         self.owner[instruction] = cluster
         for operand in cluster.inputs:
-            self.readers.setdefault(operand, {})[cluster] = None
+            self.readers.setdefault(operand, {})[instruction] = None
+
+    def reading(self, value: Instruction) -> list[Cluster]:
+        """Return the clusters that read a value."""
+        return [self.owner[x] for x in self.readers.get(value, ())]
 
     def copy(self) -> ClusterGraph:
         """Return the same clusters, which may be changed without a change of these."""
         other = ClusterGraph.__new__(ClusterGraph)
         other.computation, other.order = self.computation, self.order
         other.alone, other.opaque = self.alone, self.opaque
-        copies = {x: copied(x) for x in self.owner.values()}
-        other.owner = {root: copies[x] for root, x in self.owner.items()}
-        other.readers = {
-            root: {copies[x]: None for x in readers} for root, readers in self.readers.items()
-        }
+        other.owner = self.owner.copy()
+        other.readers = {value: readers.copy() for value, readers in self.readers.items()}
+        other._own, self._own = set(), set()
+        other._seeds = self._seeds
         return other
 
     # -- changes -------------------------------------------------------------------------------
@@ -65,7 +72,7 @@ class ClusterGraph:
         for root in self.order:
             cluster = self.owner.get(root)
             if cluster is not None and cluster.is_free and cluster.kind is Kind.LOOP:
-                joints = [(x, joined(cluster, x)) for x in self.readers.get(root, ())]
+                joints = [(x, joined(cluster, x)) for x in self.reading(root)]
                 self.absorb(cluster, [(x, joint) for x, joint in joints if joint is not None])
 
     def absorb(self, producer: Cluster, joints: Sequence[tuple[Cluster, Joint]]) -> None:
@@ -76,24 +83,32 @@ class ClusterGraph:
         root = producer.root
         readers = self.readers.get(root, {})
         for reader, joint in joints:
-            join(producer, reader, joint)
-            del readers[reader]
+            join(producer, self._changeable(reader), joint)
+            del readers[reader.root]
             for operand in producer.inputs:
-                self.readers.setdefault(operand, {})[reader] = None
+                self.readers.setdefault(operand, {})[reader.root] = None
         if readers or root in self.opaque:
             return
         gone = self.owner.pop(root)
         self.readers.pop(root, None)
         for operand in gone.inputs:
-            self.readers[operand].pop(gone, None)
+            self.readers[operand].pop(root, None)
+
+    def _changeable(self, cluster: Cluster) -> Cluster:
+        """The same cluster, or a copy in its place where a copy of this graph has it too."""
+        if self._own is None or cluster in self._own:
+            return cluster
+        cluster = self.owner[cluster.root] = copied(cluster)
+        self._own.add(cluster)
+        return cluster
 
     def split(self, value: Instruction, readers: Sequence[Cluster]) -> bool:
         """Store a value that clusters compute, and have them read it; return whether they can.
 
         Nothing changes where they cannot.
         """
-        stored = rebuilt(value, _cone(value, readers[0]), self.order)
-        left = [rebuilt(x.root, _needed(x, value), self.order) for x in readers]
+        stored = self._rebuilt(value, _cone(value, readers[0]))
+        left = [self._rebuilt(x.root, _needed(x, value)) for x in readers]
         new = [x for x in (stored, *left) if x is not None]
         if len(new) <= len(readers):
             return False
@@ -105,28 +120,34 @@ class ClusterGraph:
         """Put a cluster in the place of the one that stored the same value, if there was one."""
         if old is not None:
             for operand in old.inputs:
-                del self.readers[operand][old]
+                del self.readers[operand][old.root]
         for operand in new.inputs:
-            self.readers.setdefault(operand, {})[new] = None
+            self.readers.setdefault(operand, {})[new.root] = None
         self.owner[new.root] = new
+        if self._own is not None:
+            self._own.add(new)
 
-
-def rebuilt(
-    root: Instruction, members: Mapping[Instruction, None], order: Mapping[Instruction, int]
-) -> Cluster | None:
-    """Return the cluster of some instructions, which compute `root`; None where there is none."""
-    cluster = seed(root, order[root])
-    if cluster is None:
-        return None
-    for member in sorted(members, key=order.__getitem__, reverse=True):
-        if member is root:
-            continue
-        alone = seed(member, order[member])
-        joint = joined(alone, cluster) if alone is not None and member in cluster.inputs else None
-        if alone is None or joint is None:
+    def _rebuilt(self, root: Instruction, members: Mapping[Instruction, None]) -> Cluster | None:
+        """The cluster of some instructions, which compute `root`; None where there is none."""
+        cluster = seed(root, self.order[root])
+        if cluster is None:
             return None
-        join(alone, cluster, joint)
-    return cluster
+        for member in sorted(members, key=self.order.__getitem__, reverse=True):
+            if member is root:
+                continue
+            if member not in cluster.inputs:
+                return None
+            alone = self._seed(member)
+            joint = None if alone is None else joined(alone, cluster)
+            if alone is None or joint is None:
+                return None
+            join(alone, cluster, joint)
+        return cluster
+
+    def _seed(self, instruction: Instruction) -> Cluster | None:
+        if instruction not in self._seeds:
+            self._seeds[instruction] = seed(instruction, self.order[instruction])
+        return self._seeds[instruction]
 
 
 def _cone(value: Instruction, cluster: Cluster) -> dict[Instruction, None]:
@@ -156,13 +177,11 @@ def join(producer: Cluster, reader: Cluster, joint: Joint) -> None:
     """Make a cluster compute what it reads from another one; what they are together is known."""
     root = producer.root
     read = reader.inputs.pop(root)
-    inputs: dict[Instruction, Read] = {}
-    for operand, own in reader.inputs.items():
-        add_read(inputs, operand, own._replace(access=composed(joint.consumer, own.access)))
+    inputs = {x: _through(joint.consumer, own) for x, own in reader.inputs.items()}
     for operand, own in producer.inputs.items():
         access = composed(joint.producer, own.access)
-        inner = own.inner or joint.inner
-        add_read(inputs, operand, scaled(own, read, root)._replace(access=access, inner=inner))
+        nbytes = scaled(own.nbytes, read, root)
+        add_read(inputs, operand, Read(access, nbytes, own.target, own.inner or joint.inner))
     reader.inputs = inputs
     reader.members |= producer.members
     reader.seconds += producer.seconds * max(1.0, evaluations(reader, read, root))
@@ -172,17 +191,38 @@ def join(producer: Cluster, reader: Cluster, joint: Joint) -> None:
     reader.packable = reader.packable and producer.packable
 
 
+def _through(outer: Access, read: Read) -> Read:
+    """How something is read from a space through which its reader is seen."""
+    access = composed(outer, read.access)
+    if access == read.access:
+        return read
+    return Read(access, read.nbytes, read.target, read.inner)
+
+
 def copied(cluster: Cluster) -> Cluster:
     """Return a cluster that may be changed without a change of this one."""
-    return replace(cluster, members=dict(cluster.members), inputs=dict(cluster.inputs))
+    return Cluster(
+        cluster.kind,
+        cluster.root,
+        cluster.space,
+        cluster.kept,
+        cluster.root_access,
+        cluster.members.copy(),
+        cluster.inputs.copy(),
+        cluster.seconds,
+        cluster.hero,
+        cluster.packable,
+        cluster.position,
+        cluster.version,
+    )
 
 
-def scaled(own: Read, read: Read, root: Instruction) -> Read:
-    """Return how a producer's operand is read where only a part of the producer's value is."""
+def scaled(nbytes: int, read: Read, root: Instruction) -> int:
+    """Return the bytes read of a producer's operand where only a part of its value is read."""
     whole = root.shape.nbytes
     if read.nbytes >= whole or not whole:
-        return own
-    return own._replace(nbytes=own.nbytes * read.nbytes // whole)
+        return nbytes
+    return nbytes * read.nbytes // whole
 
 
 def evaluations(reader: Cluster, read: Read, root: Instruction) -> float:
@@ -195,6 +235,7 @@ def evaluations(reader: Cluster, read: Read, root: Instruction) -> float:
     return prod(reader.space) / elements
 
 
+@lru_cache(maxsize=1 << 14)
 def _is_hoisted(access: Access) -> bool:
     """Whether inner loops leave it alone: it depends on the outermost dimensions only."""
     if access is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias, final
+from typing import Final, TypeAlias
 
 from lowtide.fusion.access import Access, composed, identity
 from lowtide.fusion.cluster import Cluster, Kind, Read
@@ -12,6 +12,7 @@ from lowtide.fusion.kernels import REDUCING, Kernel, aligned
 from lowtide.fusion.legality import add_read, seed
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Fusion, GetTupleElement
+from lowtide.ir.kept import kept
 from lowtide.ir.traversal import post_order
 from lowtide.ops.cost import read_bytes
 from lowtide.ops.in_place import EPILOGUE, ONE_PASS, ROWS, works_in_rows
@@ -45,45 +46,40 @@ class _Body:
     size: int
 
 
-@final
-class KernelReader:
-    """Tells what instructions are as kernels; bodies, which must not change, are read once."""
+def kernel_of(instruction: Instruction) -> Kernel | None:
+    """Return what an instruction is as a kernel, None where it is none that can be merged.
 
-    def __init__(self) -> None:
-        self._bodies: dict[tuple[Computation, str, str], _Body | None] = {}
+    Bodies of fusions are read once, as long as they do not change.
+    """
+    if instruction.opcode is Opcode.FUSION:
+        return _fused(instruction)
+    if instruction.opcode in _VIEWS:
+        return None
+    cluster = seed(instruction, 0)
+    if cluster is None:
+        return None
+    access = None if cluster.kind is Kind.UPDATE else cluster.root_access
+    inputs = dict(cluster.inputs)
+    return Kernel(*_frame_of(cluster), {instruction: access}, inputs, [instruction], 1)
 
-    def kernel_of(self, instruction: Instruction) -> Kernel | None:
-        """Return what an instruction is as a kernel, None where it is none that can be merged."""
-        if instruction.opcode is Opcode.FUSION:
-            return self._fused(instruction)
-        if instruction.opcode in _VIEWS:
-            return None
-        cluster = seed(instruction, 0)
-        if cluster is None:
-            return None
-        access = None if cluster.kind is Kind.UPDATE else cluster.root_access
-        inputs = dict(cluster.inputs)
-        return Kernel(*_frame_of(cluster), {instruction: access}, inputs, [instruction], 1)
 
-    def _fused(self, fusion: Instruction) -> Kernel | None:
-        outputs = _outputs(fusion)
-        attributes = fusion.attributes_as(Fusion)
-        if outputs is None or attributes.output_to_operand_aliasing:
-            return None
-        callee = fusion.called_computations[0]
-        if not _fits(fusion, callee):
-            return None
-        key = (callee, attributes.kind, fusion.annotations.backend_config)
-        if key not in self._bodies:
-            self._bodies[key] = _body(fusion, callee)
-        body = self._bodies[key]
-        if body is None:
-            return None
-        inputs: dict[Instruction, Read] = {}
-        for read, operand in zip(body.reads, fusion.operands, strict=True):
-            add_read(inputs, operand, read)
-        found = {value: body.results[i] for value, i in outputs.items()}
-        return Kernel(*body.frame, found, inputs, [fusion], body.size)
+def _fused(fusion: Instruction) -> Kernel | None:
+    outputs = _outputs(fusion)
+    attributes = fusion.attributes_as(Fusion)
+    if outputs is None or attributes.output_to_operand_aliasing:
+        return None
+    callee = fusion.called_computations[0]
+    if not _fits(fusion, callee):
+        return None
+    key = (_Body, attributes.kind, fusion.annotations.backend_config)
+    body = kept(callee, key, lambda: _body(fusion, callee))
+    if body is None:
+        return None
+    inputs: dict[Instruction, Read] = {}
+    for read, operand in zip(body.reads, fusion.operands, strict=True):
+        add_read(inputs, operand, read)
+    found = {value: body.results[i] for value, i in outputs.items()}
+    return Kernel(*body.frame, found, inputs, [fusion], body.size)
 
 
 def _fits(fusion: Instruction, callee: Computation) -> bool:

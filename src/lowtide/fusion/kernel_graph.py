@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.fusion.cluster import Kind
-from lowtide.fusion.kernel_bodies import KernelReader
+from lowtide.fusion.kernel_bodies import kernel_of
 from lowtide.fusion.kernels import Kernel
 from lowtide.fusion.lives import Change, Lives
 from lowtide.fusion.merge_order import Between, MergeOrder
@@ -52,7 +52,7 @@ class KernelGraph:
     copy is needed; merging keeps that.
     """
 
-    def __init__(self, base: OrderMemory, limit: int, reader: KernelReader) -> None:
+    def __init__(self, base: OrderMemory, limit: int) -> None:
         flow, order = base.flow, base.order
         self.limit = limit
         """How many bytes may live."""
@@ -62,7 +62,7 @@ class KernelGraph:
         self.node: dict[Instruction, int] = dict(flow.number)
         self.order = MergeOrder(order.tolist())
         self.kernels: dict[int, Kernel] = {}
-        self._add_kernels(order, reader)
+        self._add_kernels(order)
         self._value = {
             x: leaves[0] for x, leaves in zip(flow.nodes, flow.leaves, strict=True) if leaves
         }
@@ -73,21 +73,18 @@ class KernelGraph:
         self._read_before_overwriting()
         places = self.order.rank
         final_order = np.argsort(np.array(places, np.int64))
-        self.lives = Lives(base.graph, final_order, self._value, self._place)
+        self.lives = Lives(base.graph, final_order, self._value, self.order.place)
         for node, kernel in self.kernels.items():
             self.lives.start(kernel, places[node])
 
-    def _place(self, node: int) -> int:
-        return self.order.rank[self.order.find(node)]
-
-    def _add_kernels(self, order: Int64Array, reader: KernelReader) -> None:
+    def _add_kernels(self, order: Int64Array) -> None:
         live: set[Instruction] = set()
         for node in reversed(order.tolist()):
             x = self.instructions[node]
             if (not is_dead(x) and not x.users) or x.is_root or not live.isdisjoint(x.users):
                 live.add(x)
         for node, x in enumerate(self.instructions):
-            kernel = reader.kernel_of(x) if x in live else None
+            kernel = kernel_of(x) if x in live else None
             if kernel is not None:
                 self.kernels[node] = kernel
                 self.node.update(dict.fromkeys(kernel.outputs, node))

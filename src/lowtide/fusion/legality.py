@@ -7,13 +7,14 @@ ever fused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from lowtide.fusion.access import Access, access_of, composed, identity, inverse
 from lowtide.fusion.cluster import Cluster, Kind, Read
 from lowtide.fusion.cost_model import CACHE_BYTES, compute_seconds
+from lowtide.fusion.targets import reads_target_elsewhere
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Dimensions, Gather
 from lowtide.ops.table import TABLE
@@ -68,8 +69,11 @@ def seed(instruction: Instruction, position: int) -> Cluster | None:
     """Return the cluster of an instruction alone, None where it is opaque."""
     if instruction.control_predecessors or instruction.control_successors:
         return None
-    if not all(_is_plain(x.shape) for x in (instruction, *instruction.operands)):
+    if not _is_plain(instruction.shape):
         return None
+    for operand in instruction.operands:
+        if not _is_plain(operand.shape):
+            return None
     opcode = instruction.opcode
     if opcode is Opcode.REDUCE:
         return _reduction(instruction, position)
@@ -82,6 +86,7 @@ def seed(instruction: Instruction, position: int) -> Cluster | None:
     return None
 
 
+@lru_cache(maxsize=1 << 12)
 def _is_plain(shape: Shape) -> bool:
     """Whether it is an array in row-major order whose sizes are known."""
     if not shape.is_array or any(shape.dynamic):
@@ -208,8 +213,7 @@ def add_read(reads: dict[Instruction, Read], operand: Instruction, read: Read) -
     reads[operand] = Read(access, nbytes, known.target or read.target, known.inner or read.inner)
 
 
-@dataclass(frozen=True, slots=True)
-class Joint:
+class Joint(NamedTuple):
     """The kernel of two clusters: kind and space, and how each one's accesses look from there.
 
     `producer` and `consumer` are the access of the joint space to the space of either; None where
@@ -230,7 +234,8 @@ def joined(producer: Cluster, consumer: Cluster) -> Joint | None:
     read = consumer.inputs[producer.root]
     if read.target or len(producer.members) + len(consumer.members) > MOST_MEMBERS:
         return None
-    if _too_many_inputs(producer, consumer):
+    most = len(producer.inputs) + len(consumer.inputs) - 1
+    if most > MOST_INPUTS and _too_many_inputs(producer, consumer):
         return None
     if producer.kind is Kind.LOOP:
         return _into_any(producer, consumer, read)
@@ -242,9 +247,8 @@ def joined(producer: Cluster, consumer: Cluster) -> Joint | None:
 
 
 def _too_many_inputs(producer: Cluster, consumer: Cluster) -> bool:
-    most = len(producer.inputs) + len(consumer.inputs) - 1
-    if most <= MOST_INPUTS:
-        return False
+    if max(len(producer.inputs), len(consumer.inputs)) > MOST_INPUTS + 1:
+        return True
     return len(producer.inputs.keys() | consumer.inputs.keys()) - 1 > MOST_INPUTS
 
 
@@ -254,6 +258,8 @@ def _into_any(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
         return None
     root = producer.root
     if root.opcode is Opcode.CONCATENATE and len(root.operands) > MOST_JOINED:
+        return None
+    if consumer.kind is Kind.UPDATE and reads_target_elsewhere(producer, consumer):
         return None
     return Joint(
         consumer.kind,

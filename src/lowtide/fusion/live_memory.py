@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -13,12 +13,9 @@ from lowtide.analysis.dataflow import ComputationDataflow, ValueKind
 from lowtide.analysis.donation import Alias
 from lowtide.analysis.memory_graph import MemoryGraph, lists
 from lowtide.fusion.access import identity
-from lowtide.fusion.cluster import Cluster, Kind
+from lowtide.fusion.cluster import Kind
 from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.ir import Computation, Instruction, Opcode
-
-Scheduler = Callable[[MemoryGraph], npt.NDArray[np.int64]]
-"""From a memory graph to an order of its nodes."""
 
 
 def is_kept_by_caller(value: Instruction, computation: Computation) -> bool:
@@ -68,8 +65,9 @@ class _Maker:
 
     def __init__(self, clusters: ClusterGraph, flow: ComputationDataflow) -> None:
         self.clusters, self.flow = clusters, flow
-        kept = (clusters.owner, clusters.alone)
-        self.nodes = [x for x in clusters.order if any(x in some for some in kept)]
+        owner, alone = clusters.owner, clusters.alone
+        self.nodes = [x for x in clusters.order if x in owner or x in alone]
+        self.several = {x: cluster for x, cluster in owner.items() if len(cluster.members) > 1}
         self.number = {x: i for i, x in enumerate(self.nodes)}
         self.of_value: dict[int, int] = {}
         self.stored: dict[Instruction, int] = {}
@@ -92,7 +90,7 @@ class _Maker:
 
     def _make(self, node: int, instruction: Instruction, counted: set[int]) -> None:
         flow = self.flow
-        if self._several(instruction) is not None:
+        if instruction in self.several:
             self.stored[instruction] = self._buffer(node, instruction.shape.nbytes)
             self.of_value.setdefault(flow.leaves_of(instruction)[0], self.stored[instruction])
             return
@@ -102,10 +100,6 @@ class _Maker:
             nbytes = 0 if free else flow.value_bytes[value]
             self.of_value[value] = self._buffer(-1 if is_parameter else node, nbytes)
 
-    def _several(self, instruction: Instruction) -> Cluster | None:
-        cluster = self.clusters.owner.get(instruction)
-        return cluster if cluster is not None and len(cluster.members) > 1 else None
-
     def _buffer(self, node: int, nbytes: int) -> int:
         self.producer.append(node)
         self.bytes.append(nbytes)
@@ -113,19 +107,18 @@ class _Maker:
         return len(self.bytes) - 1
 
     def _read(self, node: int, instruction: Instruction) -> None:
-        cluster = self._several(instruction)
+        cluster = self.several.get(instruction)
         if cluster is None:
             self._read_alone(node, instruction)
             return
+        whole = identity(cluster.space) if cluster.kind is Kind.LOOP else None
         made = self.stored[instruction]
         for operand, read in cluster.inputs.items():
             buffer = self._buffer_of(operand)
             if buffer is None:
                 continue
             self.consumers[buffer].append(node)
-            over = read.target or (
-                cluster.kind is Kind.LOOP and read.access == identity(cluster.space)
-            )
+            over = read.target or (whole is not None and read.access == whole)
             if over and self.bytes[buffer] == self.bytes[made]:
                 self.shares.append((node, buffer, made))
 
@@ -153,9 +146,10 @@ class _Maker:
                 self.shares.append((node, pair[0], pair[1]))
 
     def _operands(self, instruction: Instruction) -> list[int]:
-        cluster = self._several(instruction)
-        read = instruction.operands if cluster is None else cluster.inputs
-        return list(dict.fromkeys([self.number[x] for x in read]))
+        cluster = self.several.get(instruction)
+        if cluster is not None:
+            return [self.number[x] for x in cluster.inputs]
+        return list(dict.fromkeys([self.number[x] for x in instruction.operands]))
 
     def _graph(self, aliases: Sequence[Alias], inner: npt.NDArray[np.int64]) -> MemoryGraph:
         count, buffers = len(self.nodes), len(self.bytes)
@@ -172,7 +166,10 @@ class _Maker:
                 if buffer is not None:
                     alias_set[buffer] = number
         control = [
-            [self.number[y] for y in x.control_predecessors if y in self.number] for x in self.nodes
+            [self.number[y] for y in x.control_predecessors if y in self.number]
+            if x.control_predecessors
+            else ()
+            for x in self.nodes
         ]
         leaves = (Opcode.PARAMETER, Opcode.CONSTANT)
         return MemoryGraph(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.analysis.memory_profile import last_uses, step_bytes
+from lowtide.analysis.memory_profile import lifetimes, step_bytes
 from lowtide.fusion.access import Access
 from lowtide.fusion.cluster import Kind
 from lowtide.fusion.kernels import Kernel
@@ -77,10 +77,7 @@ class Lives:
         self._place = place
         self._consumers = graph.consumers.rows()
         self._bytes: list[int] = graph.buffer_bytes.tolist()
-        position = np.empty(len(order), np.int64)
-        position[order] = np.arange(len(order))
-        first = np.where(graph.producer >= 0, position[graph.producer], 0)
-        self._last: list[int] = last_uses(graph, position, first).tolist()
+        self._last: list[int] = lifetimes(graph, order)[2].tolist()
         self._live = step_bytes(graph, order)
         self._shared: dict[int, int] = {}
 

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from lowtide.fusion.bodies import Bodies
 from lowtide.fusion.cluster import Cluster, Kind
 from lowtide.ir import Computation, Instruction, Opcode
-from lowtide.ir.attributes import Fusion, Parameter
+from lowtide.ir.annotations import Annotations
+from lowtide.ir.attributes import Fusion
 from lowtide.ops.in_place import ATTENTION, ROWS
 
-_KINDS: Final[Mapping[Kind, str]] = {
+FUSION_KINDS: Final[Mapping[Kind, str]] = {
     Kind.LOOP: "kLoop",
     Kind.REDUCTION: "kInput",
     Kind.ROWS: "kInput",
@@ -19,6 +21,8 @@ _KINDS: Final[Mapping[Kind, str]] = {
     Kind.UPDATE: "kLoop",
     Kind.ATTENTION: "kCustom",
 }
+"""What XLA calls a fusion of each kind."""
+
 _CONFIGURATIONS: Final[Mapping[Kind, str]] = {Kind.ROWS: ROWS, Kind.ATTENTION: ATTENTION}
 
 
@@ -26,19 +30,27 @@ def materialize(
     computation: Computation,
     clusters: Sequence[Cluster],
     order: Mapping[Instruction, int],
+    bodies: Bodies,
 ) -> int:
     """Make one fusion of each cluster of several instructions; return how many.
 
-    `order` numbers the instructions, operands first. Members that nobody else reads are left
-    without users, for dead code elimination.
+    `order` numbers the instructions, operands first; `bodies` makes what the fusions call. Members
+    that nobody else reads are left without users, for dead code elimination.
     """
     replaced: dict[Instruction, Instruction] = {}
     for cluster in sorted(clusters, key=lambda x: order[x.root]):
         if _is_worth_it(cluster):
-            replaced[cluster.root] = _fuse(computation, cluster, order, replaced)
-    for root, fusion in replaced.items():
-        root.replace_all_uses_with(fusion)
+            replaced[cluster.root] = _fuse(computation, cluster, order, replaced, bodies)
+    rewire(computation, replaced)
     return len(replaced)
+
+
+def rewire(computation: Computation, made: Mapping[Instruction, Instruction]) -> None:
+    """Have all readers of some values read others; each reader, however long, is changed once."""
+    for reader in {user: None for value in made for user in value.users}:
+        reader.set_operands(tuple([made.get(x, x) for x in reader.operands]))
+    if computation.root in made:
+        computation.root = made[computation.root]
 
 
 def _is_worth_it(cluster: Cluster) -> bool:
@@ -52,46 +64,32 @@ def _fuse(
     cluster: Cluster,
     order: Mapping[Instruction, int],
     replaced: Mapping[Instruction, Instruction],
+    bodies: Bodies,
 ) -> Instruction:
     members = sorted(cluster.members, key=order.__getitem__)
-    body = computation.module.add_computation("fused_computation")
-    inside: dict[Instruction, Instruction] = {}
-    outside: list[Instruction] = []
-    for member in members:
-        operands = []
-        for operand in member.operands:
-            if operand not in inside:
-                parameter = Parameter(len(outside))
-                name = f"param_{len(outside)}"
-                inside[operand] = body.add(
-                    Opcode.PARAMETER, operand.shape, (), parameter, name=name
-                )
-                outside.append(replaced.get(operand, operand))
-            operands.append(inside[operand])
-        inside[member] = _copied(member, body, tuple(operands))
-    body.root = inside[cluster.root]
+    body, outside = bodies.of(members, cluster.root)
+    operands = tuple([replaced.get(x, x) for x in outside])
     root = cluster.root
     name = f"{root.opcode.value.replace('-', '_')}_fusion"
     fusion = computation.add(
-        Opcode.FUSION, root.shape, tuple(outside), Fusion(_KINDS[cluster.kind]), (body,), name
+        Opcode.FUSION, root.shape, operands, Fusion(FUSION_KINDS[cluster.kind]), (body,), name
     )
-    fusion.set_metadata(root.raw_metadata)
+    fusion.set_metadata(origin(root, members).raw_metadata)
     config = _CONFIGURATIONS.get(cluster.kind, "")
-    fusion.set_annotations(replace(root.annotations, backend_config=config))
+    fusion.set_annotations(with_config(root.annotations, config))
     return fusion
 
 
-def _copied(
-    member: Instruction, body: Computation, operands: tuple[Instruction, ...]
-) -> Instruction:
-    copy = body.add(
-        member.opcode,
-        member.shape,
-        operands,
-        member.attributes,
-        member.called_computations,
-        name=member.name,
-    )
-    copy.set_metadata(member.raw_metadata)
-    copy.set_annotations(member.annotations)
-    return copy
+def origin(result: Instruction, members: Sequence[Instruction]) -> Instruction:
+    """Return what tells where a result comes from: itself, or the last member with a source line.
+
+    `members` stand in order, operands first.
+    """
+    return next((x for x in (result, *reversed(members)) if x.source is not None), result)
+
+
+def with_config(annotations: Annotations, config: str) -> Annotations:
+    """Return the same annotations with another backend configuration."""
+    if annotations.backend_config == config:
+        return annotations
+    return replace(annotations, backend_config=config)

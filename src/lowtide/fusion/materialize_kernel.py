@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Final
 
+from lowtide.fusion.bodies import copied
 from lowtide.fusion.cluster import Kind
 from lowtide.fusion.kernels import Kernel
+from lowtide.fusion.materialize import FUSION_KINDS, origin, rewire, with_config
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Fusion, GetTupleElement, Parameter
 from lowtide.ir.shape import tuple_shape
 from lowtide.ir.traversal import post_order
 from lowtide.ops.in_place import EPILOGUE, LOOPS, ONE_PASS, ROWS
 
-_KINDS: Final[Mapping[Kind, str]] = {
-    Kind.LOOP: "kLoop",
-    Kind.REDUCTION: "kInput",
-    Kind.ROWS: "kInput",
-    Kind.CONTRACTION: "kOutput",
-    Kind.UPDATE: "kLoop",
-}
 _SEVERAL_RESULTS: Final = {
     Kind.REDUCTION: ONE_PASS,
     Kind.UPDATE: ONE_PASS,
@@ -41,20 +35,12 @@ def materialize_kernels(computation: Computation, kernels: Sequence[Kernel]) -> 
     made: dict[Instruction, Instruction] = {}
     for kernel in kernels:
         _fuse(computation, kernel, made)
-    _rewire(computation, made)
+    rewire(computation, made)
     for kernel in reversed(kernels):
         for part in reversed(kernel.parts):
             for element in list(part.users):
                 computation.remove(element)
             computation.remove(part)
-
-
-def _rewire(computation: Computation, made: Mapping[Instruction, Instruction]) -> None:
-    """Have all readers of some values read others; each reader, however long, is changed once."""
-    for reader in {user: None for value in made for user in value.users}:
-        reader.set_operands(tuple([made.get(x, x) for x in reader.operands]))
-    if computation.root in made:
-        computation.root = made[computation.root]
 
 
 def _fuse(
@@ -76,14 +62,14 @@ def _fuse(
         body.root = body.add(Opcode.TUPLE, shape, made)
     name = "multi_output_fusion" if len(made) > 1 else f"{made[0].opcode.value}_fusion"
     operands = tuple([replaced.get(x, x) for x in outside])
-    kind = Fusion(_KINDS[kernel.kind])
+    kind = Fusion(FUSION_KINDS[kernel.kind])
     fusion = computation.add(Opcode.FUSION, shape, operands, kind, (body,), name.replace("-", "_"))
-    largest = max(made, key=lambda x: x.shape.nbytes)
-    fusion.set_metadata(results[largest][0].raw_metadata)
+    largest = results[max(made, key=lambda x: x.shape.nbytes)][0]
+    fusion.set_metadata(origin(largest, kernel.parts).raw_metadata)
     for number, values in enumerate(results.values()):
         replaced.update(dict.fromkeys(values, _result(values[0], fusion, number)))
     config = _config(kernel, made)
-    fusion.set_annotations(replace(fusion.annotations, backend_config=config))
+    fusion.set_annotations(with_config(fusion.annotations, config))
 
 
 def _result(value: Instruction, fusion: Instruction, number: int) -> Instruction:
@@ -97,7 +83,7 @@ def _result(value: Instruction, fusion: Instruction, number: int) -> Instruction
             Opcode.GET_TUPLE_ELEMENT, shape, (fusion,), attributes, name=name
         )
         result.set_metadata(value.raw_metadata)
-    result.set_annotations(replace(value.annotations, backend_config=""))
+    result.set_annotations(with_config(value.annotations, ""))
     return result
 
 
@@ -127,7 +113,7 @@ def _body_of_parts(
                 outside.append(operand)
         operands = tuple([inside[x] for x in part.operands])
         if part.opcode is not Opcode.FUSION:
-            inside[part] = _copied(part, body, operands)
+            inside[part] = copied(part, body, operands)
             continue
         results = _copied_body(part, body, operands)
         inside[part] = results[0]
@@ -148,21 +134,5 @@ def _copied_body(
             continue
         if x is callee.root and x.opcode is Opcode.TUPLE:
             return [copies[y] for y in x.operands]
-        copies[x] = _copied(x, body, tuple([copies[y] for y in x.operands]))
+        copies[x] = copied(x, body, tuple([copies[y] for y in x.operands]))
     return [copies[callee.root]]
-
-
-def _copied(
-    member: Instruction, body: Computation, operands: tuple[Instruction, ...]
-) -> Instruction:
-    copy = body.add(
-        member.opcode,
-        member.shape,
-        operands,
-        member.attributes,
-        member.called_computations,
-        name=member.name,
-    )
-    copy.set_metadata(member.raw_metadata)
-    copy.set_annotations(member.annotations)
-    return copy

@@ -45,6 +45,10 @@ class MergeOrder:
             node = parent[node]
         return node
 
+    def place(self, node: int) -> int:
+        """Return the place of what stands for a node."""
+        return self.rank[self.find(node)]
+
     def connect(self, source: int, target: int) -> None:
         """Note that a node runs before another one, which is behind it in the order."""
         self._targets[source].append(target)

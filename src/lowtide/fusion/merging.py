@@ -6,10 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Final, TypeAlias, final
 
-import numpy as np
-
-from lowtide.analysis.memory_profile import last_uses, step_bytes
-from lowtide.fusion.kernel_bodies import KernelReader
+from lowtide.analysis.memory_profile import lifetimes, step_bytes
 from lowtide.fusion.kernel_graph import KernelGraph
 from lowtide.fusion.materialize_kernel import materialize_kernels
 from lowtide.fusion.order_memory import ModuleMemory, OrderMemory, Scheduler
@@ -73,7 +70,6 @@ class _Merging:
         self.memory = memory
         self._merge = merge
         self._growth = growth
-        self._reader = KernelReader()
         self._settled: dict[Computation, tuple[OrderMemory, int]] = {}
         """Of computations in which nothing could be done, what they needed then."""
 
@@ -85,7 +81,7 @@ class _Merging:
             return 0
         banned: set[int] = set()
         for _ in range(_ROUNDS):
-            graph = KernelGraph(base, limit, self._reader)
+            graph = KernelGraph(base, limit)
             gone = self._merge(graph, banned)
             if not gone:
                 break
@@ -120,10 +116,7 @@ def _raising_the_peak(graph: KernelGraph, limit: int, scheduler: Scheduler | Non
     at = int(steps.argmax())
     if steps[at] <= limit:
         return set()
-    position = np.empty(len(order), np.int64)
-    position[order] = np.arange(len(order))
-    first = np.where(after.producer >= 0, position[after.producer], 0)
-    last = last_uses(after, position, first)
+    position, first, last = lifetimes(after, order)
     counts = (after.buffer_bytes > steps[at] * _LEAST_BYTES) & (first <= at) & (last >= at)
     counts &= (after.producer >= 0) & (after.alias_set < 0)
     found: set[int] = set()

@@ -153,8 +153,7 @@ PASSES: Final = (
     Pass(
         "multi-output-fusion",
         fuse_multiple_outputs,
-        "Makes one kernel of those that read the same values, or one the other, keeping all of "
-        "their results.",
+        "Makes one kernel of several that read the same values or one another; keeps all results.",
         before="""
 HloModule m
 

@@ -16,7 +16,8 @@ from lowtide.analysis.footprint import body_aliases
 from lowtide.analysis.memory_graph import MemoryGraph, memory_graph
 from lowtide.analysis.memory_profile import step_bytes
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.ir.traversal import post_order
+from lowtide.ir.kept import kept
+from lowtide.ir.traversal import callees, post_order
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 Scheduler: TypeAlias = Callable[[MemoryGraph], Int64Array]
@@ -87,25 +88,36 @@ class ModuleMemory:
         self.of(computation)
 
     def _estimate(self, computation: Computation) -> OrderMemory:
-        flow = dataflow(computation)[computation]
-        callers = self._calls.get(computation, ())
-        held: Sequence[Alias] = ()
-        if computation.is_entry:
-            held = aliases(self._module)
-        elif any(x.opcode is Opcode.WHILE and while_body(x) is computation for x in callers):
-            held = body_aliases(flow)
         inner: dict[Instruction, int] = {}
         for instruction, _, callee in call_sites(computation):
             inner[instruction] = max(inner.get(instruction, 0), self._peaks.get(callee, 0))
-        graph = memory_graph(flow, held, inner)
-        if self.scheduler is None:
-            order = np.array([flow.number[x] for x in post_order(computation)], np.int64)
-        else:
-            order = self.scheduler(graph)
-        found = OrderMemory(flow, graph, order, held, step_bytes(graph, order))
-        arguments = sum([flow.value_bytes[flow.parameters[x.parameter]] for x in held])
-        self._peaks[computation] = found.peak - arguments
+        callers = self._calls.get(computation, ())
+        is_body = any(x.opcode is Opcode.WHILE and while_body(x) is computation for x in callers)
+        found = self._kept(computation, inner, is_body)
+        arguments = [found.flow.parameters[x.parameter] for x in found.aliases]
+        held = sum([found.flow.value_bytes[x] for x in arguments])
+        self._peaks[computation] = found.peak - held
         return found
+
+    def _kept(
+        self, computation: Computation, inner: Mapping[Instruction, int], is_body: bool
+    ) -> OrderMemory:
+        """What a computation needs, found once as long as neither it nor what it calls changes."""
+        held = aliases(self._module) if computation.is_entry else ()
+
+        def order_memory() -> OrderMemory:
+            flow = dataflow(computation)[computation]
+            bound = body_aliases(flow) if is_body and not computation.is_entry else held
+            graph = memory_graph(flow, bound, inner)
+            if self.scheduler is None:
+                order = np.array([flow.number[x] for x in post_order(computation)], np.int64)
+            else:
+                order = self.scheduler(graph)
+            return OrderMemory(flow, graph, order, bound, step_bytes(graph, order))
+
+        called = tuple([(x, x.version) for x in _called(computation)])
+        key = (OrderMemory, self.scheduler, held, tuple(inner.items()), is_body, called)
+        return kept(computation, key, order_memory)
 
     def _slacks(self) -> dict[Computation, int]:
         """Per computation the bytes that more could live in it before its callers noticed."""
@@ -119,3 +131,14 @@ class ModuleMemory:
                 free = own + memory.peak - step
                 slack[callee] = min(slack.get(callee, free), free)
         return slack
+
+
+def _called(computation: Computation) -> list[Computation]:
+    """All that a computation calls, also through others."""
+    found: dict[Computation, None] = {}
+    waiting = [computation]
+    while waiting:
+        fresh = [x for x in callees(waiting.pop()) if x not in found]
+        found.update(dict.fromkeys(fresh))
+        waiting += fresh
+    return list(found)

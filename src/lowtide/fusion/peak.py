@@ -9,10 +9,11 @@ from typing import Final, final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.analysis.memory_profile import last_uses, step_bytes
+from lowtide.analysis.memory_profile import lifetimes, step_bytes
 from lowtide.fusion.cluster import Cluster
 from lowtide.fusion.cluster_graph import ClusterGraph
-from lowtide.fusion.live_memory import LiveMemory, Scheduler
+from lowtide.fusion.live_memory import LiveMemory
+from lowtide.fusion.order_memory import Scheduler
 from lowtide.ir import Instruction
 
 _LEAST_SHARE: Final = 1 / 1024
@@ -37,12 +38,8 @@ class Estimate:
 def estimated(memory: LiveMemory, scheduler: Scheduler) -> Estimate:
     """Return where most is live in the order of a scheduler."""
     order = scheduler(memory.graph)
-    position = np.empty(len(order), np.int64)
-    position[order] = np.arange(len(order))
-    producer = memory.graph.producer
-    first = np.where(producer >= 0, position[producer], 0)
+    position, _, last = lifetimes(memory.graph, order)
     steps = step_bytes(memory.graph, order)
-    last = last_uses(memory.graph, position, first)
     return Estimate(memory, position, last, _peaks(steps), int(steps.max()))
 
 
@@ -88,7 +85,8 @@ class PeakView:
 
     def late_readers(self, value: Instruction) -> list[Cluster]:
         """Return the clusters that read a value after the peak."""
-        return [x for x in self.graph.readers.get(value, ()) if not self.is_before(x.root)]
+        owner = self.graph.owner
+        return [owner[x] for x in self.graph.readers.get(value, ()) if not self.is_before(x)]
 
     def is_read_late_and_alone(self, buffer: int) -> bool:
         """Whether an instruction that is in no cluster reads a buffer after the peak."""

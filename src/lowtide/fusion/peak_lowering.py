@@ -10,7 +10,8 @@ from lowtide.analysis.dataflow import Dataflow, dataflow
 from lowtide.analysis.donation import Alias, aliases
 from lowtide.analysis.footprint import body_aliases
 from lowtide.fusion.cluster_graph import ClusterGraph
-from lowtide.fusion.live_memory import Scheduler, live_memory
+from lowtide.fusion.live_memory import live_memory
+from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.peak import Estimate, estimated
 from lowtide.fusion.recomputing import recompute_behind
 from lowtide.fusion.storing import store_before

@@ -7,16 +7,19 @@ instructions, so that what two of them both contain is computed once when they b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, final
 
+from lowtide.fusion.bodies import Bodies
 from lowtide.fusion.cluster import Cluster, Kind
 from lowtide.fusion.cluster_graph import ClusterGraph, evaluations
 from lowtide.fusion.cost_model import LAUNCH, move_seconds
 from lowtide.fusion.legality import Joint, joined
-from lowtide.fusion.live_memory import Scheduler, is_kept_by_caller
+from lowtide.fusion.live_memory import is_kept_by_caller
 from lowtide.fusion.materialize import materialize
+from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.peak_lowering import PeakLowering
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.traversal import computation_post_order
@@ -49,6 +52,7 @@ def fuse_by_priority(module: Module, scheduler: Scheduler | None = None) -> int:
     """
     applied = _applied_per_element(module)
     memory = None if scheduler is None else PeakLowering(module, scheduler)
+    bodies = Bodies(module)
     made = 0
     for computation in computation_post_order(module):
         if computation in applied:
@@ -58,7 +62,7 @@ def fuse_by_priority(module: Module, scheduler: Scheduler | None = None) -> int:
         _Queue(graph).run()
         if memory is not None:
             graph = memory.lowered(graph)
-        made += materialize(computation, list(graph.owner.values()), graph.order)
+        made += materialize(computation, list(graph.owner.values()), graph.order, bodies)
     if made:
         remove_dead_code(module)
     return made
@@ -148,8 +152,10 @@ class _Queue:
     def _candidate(self, producer: Cluster) -> _Candidate | None:
         """Return what fusing a producer into its readers would be, None if not legal or useful."""
         root = producer.root
-        readers = self.graph.readers.get(root)
-        if not readers or root in self.graph.opaque:
+        if root in self.graph.opaque:
+            return None
+        readers = self.graph.reading(root)
+        if not readers:
             return None
         if producer.kind is not Kind.LOOP and len(readers) > 1:
             return None
@@ -161,8 +167,8 @@ class _Queue:
             joints.append((reader, joint))
         if self._growth(producer, len(joints)) > self.room:
             return None
-        seconds = self._seconds_saved(producer)
-        if seconds <= 0 or self._lengthens_lives(producer):
+        seconds = self._seconds_saved(producer, readers)
+        if seconds <= 0 or self._lengthens_lives(producer, readers):
             return None
         return _Candidate(producer, tuple(joints), seconds)
 
@@ -170,7 +176,7 @@ class _Queue:
         """How many instructions and parameters are written more than once, at most."""
         return (readers - 1) * (len(producer.members) + len(producer.inputs))
 
-    def _seconds_saved(self, producer: Cluster) -> float:
+    def _seconds_saved(self, producer: Cluster, readers: Sequence[Cluster]) -> float:
         """Moves and launches that are saved, less what is read and computed once more."""
         root = producer.root
         whole = root.shape.nbytes
@@ -178,7 +184,7 @@ class _Queue:
         saved = 0.0 if _is_view(producer) else LAUNCH + move_seconds(whole)
         saved += sum(moves.values())
         times = -1.0
-        for reader in self.graph.readers[root]:
+        for reader in readers:
             read = reader.inputs[root]
             saved += move_seconds(read.nbytes)
             times += evaluations(reader, read, root)
@@ -186,20 +192,20 @@ class _Queue:
             saved -= part * sum([move for x, move in moves.items() if x not in reader.inputs])
         return saved - times * producer.seconds + _TIE
 
-    def _lengthens_lives(self, producer: Cluster) -> bool:
+    def _lengthens_lives(self, producer: Cluster, readers: Sequence[Cluster]) -> bool:
         """Whether without the value more bytes live for longer than with it, up to its last reader.
 
         Compared are bytes times positions, since where the peak will be is not known yet.
         """
         graph = self.graph
-        last = max([reader.position for reader in graph.readers[producer.root]])
+        last = max([reader.position for reader in readers])
         if last - producer.position < _FAR:
             return False
         longer = 0
         for operand in producer.inputs:
             if is_kept_by_caller(operand, graph.computation):
                 continue
-            positions = [x.position for x in graph.readers[operand]]
+            positions = [graph.order[x] for x in graph.readers[operand]]
             ends = max(graph.opaque.get(operand, 0), *positions)
             longer += operand.shape.nbytes * max(0, last - ends)
         return longer > max(producer.root.shape.nbytes, _SMALL) * (last - producer.position)
@@ -220,7 +226,7 @@ PASSES: Final = (
     Pass(
         "priority-fusion",
         fuse_by_priority,
-        "Makes kernels of several instructions, what saves most time first.",
+        "Makes kernels of several instructions, beginning with what saves most time.",
         before="""
 HloModule m
 

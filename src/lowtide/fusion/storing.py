@@ -60,8 +60,9 @@ class _Storing:
 
     def _readers(self, value: Instruction) -> list[Cluster]:
         """The clusters at the peak or behind it that read a value."""
+        owner, view = self.graph.owner, self.view
         readers = self.graph.readers.get(value, ())
-        return [x for x in readers if self.view.position_of(x.root) >= self.view.at]
+        return [owner[x] for x in readers if view.position_of(x) >= view.at]
 
     def _computed_from(self, value: Instruction) -> list[Instruction]:
         """The values that all of these readers compute from it, and may be stored instead."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, final
 
 from lowtide.ir.attributes import MAIN_THREAD, NO_ATTRIBUTES, Attributes, Parameter
@@ -29,6 +29,7 @@ class Computation:
         "execution_thread",
         "id",
         "instructions",
+        "kept",
         "module",
         "name",
         "order",
@@ -48,6 +49,8 @@ class Computation:
         self.version = 0
         self.order: tuple[int, list[Instruction]] | None = None
         """What `traversal.post_order` found, and the version for which it holds."""
+        self.kept: dict[Hashable, tuple[int, object]] = {}
+        """What analyses found, and the versions for which it holds: see `kept.py`."""
         self._root: Instruction | None = None
         self._next_id = 0
 
@@ -170,12 +173,8 @@ class Computation:
         """
         if instruction.users or instruction is self._root:
             raise ValueError(f"{instruction} is still in use")
-        predecessors = list(instruction.control_predecessors)
-        for successor in list(instruction.control_successors):
-            successor.drop_control_predecessors([instruction])
-            for predecessor in predecessors:
-                successor.add_control_predecessor(predecessor)
-        instruction.drop_control_predecessors(predecessors)
+        if instruction.control_predecessors or instruction.control_successors:
+            _take_out_of_control(instruction)
         for operand in instruction.operands:
             operand.users.pop(instruction, None)
         del self.instructions[instruction.name]
@@ -185,3 +184,13 @@ class Computation:
 
     def __repr__(self) -> str:
         return f"<Computation {self.name}, {len(self.instructions)} instructions>"
+
+
+def _take_out_of_control(instruction: Instruction) -> None:
+    """Have what came before an instruction come before what came after it, without it."""
+    predecessors = list(instruction.control_predecessors)
+    for successor in list(instruction.control_successors):
+        successor.drop_control_predecessors([instruction])
+        for predecessor in predecessors:
+            successor.add_control_predecessor(predecessor)
+    instruction.drop_control_predecessors(predecessors)

@@ -28,6 +28,21 @@ def sanitize(name: str) -> str:
     return f"{name}_" if name in TYPE_NAMES else name
 
 
+def _parts(name: str) -> tuple[str, int, bool]:
+    """The stem and the number of a name like `add.1`, and whether it has a number."""
+    stem, _, digits = name.rpartition(".")
+    if stem and len(digits) < _FEW_DIGITS and digits.isascii() and digits.isdigit():
+        return stem, int(digits), True
+    match = _SUFFIX.fullmatch(name)
+    if match is None or abs(int(match[2])) > _LARGEST:
+        return name, 0, False
+    return match[1], int(match[2]), True
+
+
+_FEW_DIGITS: Final = 19
+"""Of so many digits a number may exceed the largest one."""
+
+
 class NameUniquer:
     """Hands out names which differ from all names that it handed out before.
 
@@ -46,9 +61,7 @@ class NameUniquer:
             name = sanitize(name)
         stem, number, has_number = name, 0, False
         if "." in name:
-            match = _SUFFIX.fullmatch(name)
-            if match is not None and abs(int(match[2])) <= _LARGEST:
-                stem, number, has_number = match[1], int(match[2]), True
+            stem, number, has_number = _parts(name)
         used = self._used.get(stem)
         if used is None:
             self._used[stem] = {number}

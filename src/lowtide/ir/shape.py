@@ -122,6 +122,10 @@ class Shape:
     `dynamic`, one flag per dimension or `()` where all are static; `layout`, None where unknown
     and for shapes that are not arrays; `tuple_shapes`, the elements of a tuple or the one array of
     a buffer shape.
+
+    Worked out once: `rank`, the number of dimensions, 0 for shapes that are not arrays; `is_array`
+    (a scalar is an array of rank 0), `is_tuple`, and `is_token` for what only orders side effects;
+    `element_count`, the number of elements of an array at its upper bounds, 1 for a scalar.
     """
 
     __slots__ = (
@@ -132,8 +136,13 @@ class Shape:
         "_without_layout",
         "dimensions",
         "dynamic",
+        "element_count",
         "element_type",
+        "is_array",
+        "is_token",
+        "is_tuple",
         "layout",
+        "rank",
         "tuple_shapes",
     )
 
@@ -142,6 +151,11 @@ class Shape:
     dynamic: tuple[bool, ...]
     layout: Layout | None
     tuple_shapes: tuple[Shape, ...]
+    rank: int
+    is_array: bool
+    is_tuple: bool
+    is_token: bool
+    element_count: int
     _text: str | None
     _without_layout: Shape | None
     _static: Shape | None
@@ -158,21 +172,6 @@ class Shape:
         return (_intern, fields)
 
     @property
-    def is_array(self) -> bool:
-        """Whether the value is an array (a scalar is an array of rank 0)."""
-        return self.layout is not None or self.element_type.is_array
-
-    @property
-    def is_tuple(self) -> bool:
-        """Whether the value is a tuple."""
-        return self.element_type is ElementType.TUPLE
-
-    @property
-    def is_token(self) -> bool:
-        """Whether the value is a token, which only orders side effects."""
-        return self.element_type is ElementType.TOKEN
-
-    @property
     def is_buffer(self) -> bool:
         """Whether the value is a mutable buffer `b(...)`; its array is `tuple_shapes[0]`."""
         return self.element_type is ElementType.BUFFER
@@ -181,16 +180,6 @@ class Shape:
     def is_dynamic(self) -> bool:
         """Whether any dimension, here or in an element, is dynamic."""
         return any(self.dynamic) or any(x.is_dynamic for x in self.tuple_shapes)
-
-    @property
-    def rank(self) -> int:
-        """The number of dimensions; 0 for shapes that are not arrays."""
-        return len(self.dimensions)
-
-    @property
-    def element_count(self) -> int:
-        """The number of elements of an array at its upper bounds; 1 for a scalar."""
-        return math.prod(self.dimensions)
 
     @property
     def nbytes(self) -> int:
@@ -349,6 +338,11 @@ def _intern(
         shape.dynamic = dynamic
         shape.layout = layout
         shape.tuple_shapes = tuple_shapes
+        shape.rank = len(dimensions)
+        shape.is_array = layout is not None or element_type.is_array
+        shape.is_tuple = element_type is ElementType.TUPLE
+        shape.is_token = element_type is ElementType.TOKEN
+        shape.element_count = math.prod(dimensions)
         shape._text = None
         shape._without_layout = None
         shape._static = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lowtide.ir.attributes import Collective, CollectivePermute, CustomCall
 from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
@@ -12,6 +14,8 @@ def has_side_effect(instruction: Instruction) -> bool:
     """Whether an instruction, or anything that it calls, does more than compute its result."""
     if _effect_of_its_own(instruction):
         return True
+    if not instruction.called_computations:
+        return False
     seen: set[Computation] = set(instruction.called_computations)
     stack = list(instruction.called_computations)
     while stack:
@@ -24,7 +28,19 @@ def has_side_effect(instruction: Instruction) -> bool:
     return False
 
 
+_MAY_HAVE_EFFECT: Final = frozenset(
+    {
+        opcode
+        for opcode, definition in TABLE.items()
+        if definition.has_side_effect
+        or issubclass(definition.attributes, (CustomCall, Collective, CollectivePermute))
+    }
+)
+
+
 def _effect_of_its_own(instruction: Instruction) -> bool:
+    if instruction.opcode not in _MAY_HAVE_EFFECT:
+        return False
     if TABLE[instruction.opcode].has_side_effect:
         return True
     attributes = instruction.attributes

@@ -40,8 +40,7 @@ def in_place_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     find = _MUST.get(instruction.opcode)
     if find is not None:
         return find(instruction)
-    pairs = TABLE[instruction.opcode].in_place
-    return tuple([((operand, ()), output) for operand, output in pairs])
+    return _FIXED[instruction.opcode]
 
 
 def _each_operand(instruction: Instruction, count: int) -> tuple[Pair, ...]:
@@ -127,6 +126,12 @@ def source_of(instruction: Instruction, index: ShapeIndex) -> tuple[Instruction,
             return instruction, index
 
 
+_FIXED: Final[dict[Opcode, tuple[Pair, ...]]] = {
+    opcode: tuple([((operand, ()), output) for operand, output in definition.in_place])
+    for opcode, definition in TABLE.items()
+}
+"""The pairs of operations for which they do not depend on the instruction."""
+
 _MUST: Final[dict[Opcode, Callable[[Instruction], tuple[Pair, ...]]]] = {
     Opcode.SCATTER: _scatter_pairs,
     Opcode.ALL_REDUCE_START: _all_reduce_start_pairs,
@@ -175,10 +180,15 @@ def may_share(instruction: Instruction) -> tuple[Pair, ...]:
     several pairs, of which one can be chosen. In-place pairs of equal shapes are among them.
     """
     rule = _MAY.get(instruction.opcode)
-    if rule is None:
-        rule = _elementwise_pairs if TABLE[instruction.opcode].elementwise else in_place_pairs
+    pairs = in_place_pairs(instruction)
+    if rule is not None:
+        pairs = (*pairs, *rule(instruction))
+    elif TABLE[instruction.opcode].elementwise:
+        pairs = (*pairs, *_elementwise_pairs(instruction))
+    if not pairs:
+        return ()
     kept: dict[Pair, None] = {}
-    for pair in (*in_place_pairs(instruction), *rule(instruction)):
+    for pair in pairs:
         (operand, operand_index), output = pair
         source = instruction.operands[operand]
         if source.opcode is Opcode.CONSTANT:
@@ -194,7 +204,8 @@ def _never(instruction: Instruction) -> tuple[Pair, ...]:
 
 
 def _elementwise_pairs(instruction: Instruction) -> tuple[Pair, ...]:
-    return tuple([((i, ()), ()) for i in range(len(instruction.operands))])
+    shape = instruction.shape
+    return tuple([((i, ()), ()) for i, x in enumerate(instruction.operands) if x.shape is shape])
 
 
 def _while_pairs(instruction: Instruction) -> tuple[Pair, ...]:

@@ -159,6 +159,8 @@ class Dumping(Observing):
         self._write = write
         self._number = number
         self._count = 0
+        self.matched = False
+        """Whether the name of a pass that ran matches, changes or not."""
 
     def begin(self, module: Module) -> None:
         """Write the module as it came."""
@@ -167,7 +169,10 @@ class Dumping(Observing):
     def ran(self, step: Pass, module: Module, changes: int) -> None:
         """Write the module where the pass changed it and its name matches."""
         self._count += 1
-        if changes and self._pattern is not None and self._pattern.search(step.name):
+        if self._pattern is None or not self._pattern.search(step.name):
+            return
+        self.matched = True
+        if changes:
             stage = f"{self._count:04}.after_{step.name}"
             self.write(module, stage, to_text(module, COMPLETE))
 

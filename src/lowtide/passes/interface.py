@@ -22,8 +22,8 @@ class Pass:
     """A rewrite of a module.
 
     `function` changes the module in place and returns how many changes it made, or whether it made
-    any; its keyword-only parameters are the options of the pass. `before` and `after` are HLO text
-    that shows what it does; the tests run them.
+    any; its keyword-only parameters are the options of the pass, and `meanings` says for each what
+    it means. `before` and `after` are HLO text that shows what the pass does; the tests run them.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Pass:
     before: str
     after: str
     options: tuple[tuple[str, OptionValue], ...] = ()
+    meanings: tuple[tuple[str, str], ...] = ()
 
     def run(self, module: Module) -> int:
         """Change the module; return the number of changes, 0 if it is as it was."""
@@ -42,6 +43,13 @@ class Pass:
         """The options with their default values."""
         parameters = inspect.signature(self.function).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+    def check_options(self) -> None:
+        """Raise PassError for an option whose default is none of the values that there can be."""
+        for name, default in self.defaults.items():
+            if type(default) not in _KINDS:
+                kinds = ", ".join(_KINDS.values())
+                raise PassError(f"option {name} has a default that is none of: {kinds}")
 
     def with_options(self, **values: OptionValue) -> Pass:
         """Return the same pass with other values of options.
@@ -59,7 +67,7 @@ class Pass:
             kind = type(defaults[name])
             if type(value) is not kind:
                 raise PassError(
-                    f"option {name} of pass {self.name} takes a {_KINDS[kind]}, found {value!r}"
+                    f"option {name} of pass {self.name} takes {_KINDS[kind]}, found {value!r}"
                 )
         return replace(self, options=tuple({**dict(self.options), **values}.items()))
 
@@ -67,16 +75,17 @@ class Pass:
         """Return the pass as `name{k=v,...}`, which `parse_passes` reads."""
         if not self.options:
             return self.name
-        return f"{self.name}{{{','.join([f'{k}={_text(v)}' for k, v in self.options])}}}"
+        return f"{self.name}{{{','.join([f'{k}={value_text(v)}' for k, v in self.options])}}}"
 
 
 _KINDS: Final[dict[type, str]] = {
-    bool: "truth value",
-    int: "whole number",
-    float: "number",
-    str: "word",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
 }
 
 
-def _text(value: OptionValue) -> str:
+def value_text(value: OptionValue) -> str:
+    """Return the value of an option as one writes it in a list of passes."""
     return str(value).lower() if isinstance(value, bool) else str(value)

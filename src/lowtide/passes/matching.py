@@ -32,7 +32,12 @@ def scalar_value(instruction: Instruction) -> Any | None:
 def is_all(instruction: Instruction, number: complex) -> bool:
     """Whether all elements are known to be a number; 0 stands for -0 too."""
     value = scalar_value(instruction)
-    return value is not None and bool(value == np.asarray(number).astype(value.dtype))
+    return value is not None and bool(value == _as_element(number, value.dtype))
+
+
+@lru_cache(maxsize=1024)
+def _as_element(number: complex, dtype: np.dtype[Any]) -> Any:
+    return np.asarray(number).astype(dtype)[()]
 
 
 def is_positive_zero(instruction: Instruction) -> bool:

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias, final
 
 from lowtide.ir import Module
 from lowtide.ir.collection import without_collection
+from lowtide.ir.kept import forget_kept
 from lowtide.passes.interface import Pass
 
 
@@ -49,6 +50,7 @@ def run_pipeline(module: Module, steps: Sequence[Step], observers: Sequence[Obse
     run = _Run(module, observers)
     with without_collection():
         run.all_of(steps)
+        forget_kept(module)
     for observer in observers:
         observer.end(module)
     return run.changes

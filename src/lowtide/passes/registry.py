@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from math import isfinite
 from pkgutil import walk_packages
-from typing import Final
+from typing import Final, NoReturn
 
+from lowtide.ir import Module
 from lowtide.ir.suggestions import nearest
 from lowtide.passes.interface import OptionValue, Pass, PassError
 
@@ -24,26 +26,52 @@ _GROUP: Final = "lowtide.passes"
 def passes() -> Mapping[str, Pass]:
     """Return all passes by name, in alphabetical order.
 
-    Raises PassError where two have one name, or an entry point is no pass.
+    One that another package adds and that cannot be loaded, or has a name that is taken, says why
+    in its sentence, and raises PassError where it is to run. Raises PassError where two of our own
+    have one name.
     """
     found: dict[str, Pass] = {}
-    for step in _all():
+    for step in _own():
         if step.name in found:
             raise PassError(f"two passes have the name {step.name}")
+        found[step.name] = step
+    for point in sorted(entry_points(group=_GROUP)):
+        step = _loaded(point)
+        if step.name in found:
+            package = point.dist.name if point.dist is not None else point.value
+            taken = f"there is a pass {step.name} already"
+            step = _refused(point, f"{step.name} of {package}", taken)
         found[step.name] = step
     return dict(sorted(found.items()))
 
 
-def _all() -> Iterator[Pass]:
+def _own() -> Iterator[Pass]:
     for package in _PACKAGES:
         root = import_module(package)
         for info in walk_packages(root.__path__, f"{package}."):
             yield from getattr(import_module(info.name), "PASSES", ())
-    for point in sorted(entry_points(group=_GROUP)):
+
+
+def _loaded(point: EntryPoint) -> Pass:
+    """The pass of another package, or one that says why there is none as soon as it runs."""
+    try:
         step = point.load()
-        if not isinstance(step, Pass):
-            raise PassError(f"entry point {point.name} of {_GROUP} is no pass")
-        yield step
+        if isinstance(step, Pass):
+            step.check_options()
+            return step
+        reason = f"{point.value} is no Pass"
+    except Exception as error:  # whatever importing a package may raise
+        reason = f"{type(error).__name__}: {error}"
+    return _refused(point, point.name, reason)
+
+
+def _refused(point: EntryPoint, name: str, reason: str) -> Pass:
+    sentence = f"entry point {point.name} of {point.group} cannot be used: {reason}"
+
+    def refuse(module: Module) -> NoReturn:
+        raise PassError(sentence)
+
+    return Pass(name, refuse, sentence, before="", after="")
 
 
 def parse_passes(text: str) -> tuple[Pass, ...]:
@@ -68,7 +96,8 @@ _ITEM: Final = re.compile(r"\s*(?P<name>[\w.-]+)\s*(?:\{(?P<options>[^{}]*)\})?\
 def _configured(name: str, options: str | None) -> Pass:
     known = passes()
     if name not in known:
-        raise PassError(f"unknown pass {name!r}{nearest(name, known)} `lowtide passes` lists all")
+        hint = nearest(name, known) or ";"
+        raise PassError(f"unknown pass {name!r}{hint} `lowtide passes` lists all")
     step = known[name]
     values = {}
     for item in (options or "").split(","):
@@ -85,10 +114,11 @@ def _value(step: Pass, key: str, text: str) -> OptionValue:
     """The value of an option, read as its default is written."""
     default = step.defaults.get(key)
     if isinstance(default, bool):
-        return {"true": True, "false": False}.get(text, text)
+        return {"true": True, "false": False}.get(text.lower(), text)
     if isinstance(default, int | float):
         try:
-            return type(default)(text)
+            value = type(default)(text)
         except ValueError:
             return text
+        return value if isfinite(value) else text
     return text

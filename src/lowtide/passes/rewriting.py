@@ -87,17 +87,31 @@ class _Table:
         }
         self._fitting: dict[tuple[object, ...], Sequence[Rule]] = {}
 
+    def concerns(self, x: Instruction) -> bool:
+        """Whether there is anything to do for the opcode of an instruction, or it may be dead."""
+        return x.opcode in self._by_opcode or not x.users
+
     def rules(self, x: Instruction) -> Sequence[Rule]:
         """Return the rules whose guards let an instruction pass, in order."""
         opcode = x.opcode
         if opcode not in self._guarded:
             return self._by_opcode.get(opcode, ())
-        operands = x.operands
-        key = (opcode, x.shape, *[y.opcode for y in operands], *[y.shape for y in operands])
+        key = _signature(x)
         found = self._fitting.get(key)
         if found is None:
             found = self._fitting[key] = _passing(self._by_opcode[opcode], x)
         return found
+
+
+def _signature(x: Instruction) -> tuple[object, ...]:
+    """The opcodes and shapes of an instruction and its operands."""
+    operands = x.operands
+    if len(operands) == 2:
+        left, right = operands
+        return (x.opcode, x.shape, left.opcode, left.shape, right.opcode, right.shape)
+    if len(operands) == 1:
+        return (x.opcode, x.shape, operands[0].opcode, operands[0].shape)
+    return (x.opcode, x.shape, *[y.opcode for y in operands], *[y.shape for y in operands])
 
 
 def _passing(rules: Sequence[Rule], x: Instruction) -> list[Rule]:
@@ -123,6 +137,7 @@ class Rewriter:
         self._waiting: deque[Instruction] = deque()
         self._is_waiting: set[Instruction] = set()
         self._current: Instruction | None = None
+        self._made: list[Instruction] = []
         self.build = Builder.inside(computation, self._added)
         """Makes new instructions in the computation, with the metadata of the one at hand."""
 
@@ -135,6 +150,7 @@ class Rewriter:
     def _added(self, instruction: Instruction) -> None:
         if self._current is not None:
             instruction.set_metadata(self._current.raw_metadata)
+        self._made.append(instruction)
         self.enqueue(instruction)
 
     def enqueue(self, instruction: Instruction) -> None:
@@ -148,8 +164,8 @@ class Rewriter:
     def run(self) -> None:
         """Apply rules until none fits."""
         order = post_order(self.computation)
-        self._waiting.extend(order)
-        self._is_waiting.update(order)
+        self._waiting.extend([x for x in order if self._table.concerns(x)])
+        self._is_waiting.update(self._waiting)
         present = self.computation.instructions
         left = _MOST_PER_INSTRUCTION * max(100, len(order))
         while self._waiting:
@@ -172,18 +188,27 @@ class Rewriter:
             return False
         self._current = instruction
         for candidate in self._table.rules(instruction):
+            self._made = []
             made = candidate.apply(instruction, self)
             if made is None:
+                self._discard()
                 continue
             replacement = made.instruction if isinstance(made, Op) else made
             if replacement.shape is not instruction.shape and replacement.shape.compatible(
                 instruction.shape
             ):
-                continue  # It lies elsewhere, or in another order.
+                self._discard()  # It lies elsewhere, or in another order.
+                continue
             self._fired[candidate.name] += 1
             self._replace(instruction, replacement, candidate)
             return True
         return False
+
+    def _discard(self) -> None:
+        """Remove what a rule made in vain, which is no change."""
+        for instruction in reversed(self._made):
+            if not instruction.users:
+                self.computation.remove(instruction)
 
     def _replace(self, old: Instruction, new: Instruction, by: Rule) -> None:
         if new.shape is not old.shape:

@@ -14,7 +14,7 @@ from lowtide.analysis.donation import Donation
 from lowtide.analysis.flat_schedule import FlatSchedule, Values
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.ir import Instruction, Module, Opcode, SourceLocation
-from lowtide.ir.attributes import Parameter
+from lowtide.ir.attributes import GetTupleElement, Parameter
 from lowtide.report.copies import Inserted, LoopCopies, NeededCopy, loop_copies, needed_copies
 from lowtide.report.donations import DonationOutcome, donation_outcomes
 from lowtide.report.schema import Json, source_json
@@ -332,6 +332,7 @@ def _peak_buffer(
     index, shape = elements[maker][values.leaf[value]]
     chain = _callers(flat, maker, values.site[value])
     witnesses = chain if maker.opcode is Opcode.PARAMETER else _witnesses(chain)
+    witnesses = [*_reader_of(maker, values.leaf[value]), *witnesses]
     path = "/".join([x.name for x in reversed(chain)])
     end = flat.length - 1
     return PeakBuffer(
@@ -345,6 +346,14 @@ def _peak_buffer(
         source=_source(witnesses),
         live=(min(values.first[value], end), min(values.last[value], end)),
     )
+
+
+def _reader_of(fusion: Instruction, leaf: int) -> list[Instruction]:
+    """What takes a result out of a fusion with several; it knows where that one comes from."""
+    if fusion.opcode is not Opcode.FUSION or not fusion.shape.is_tuple:
+        return []
+    readers = [x for x in fusion.users if x.opcode is Opcode.GET_TUPLE_ELEMENT]
+    return [x for x in readers if x.attributes_as(GetTupleElement).index == leaf]
 
 
 def _elements(instruction: Instruction) -> list[tuple[str, str]]:

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Mapping
 from typing import Final, final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.ir.attributes import Constant
+from lowtide.ir.annotations import NO_ANNOTATIONS
+from lowtide.ir.attributes import NO_ATTRIBUTES, Constant
 from lowtide.ir.traversal import computation_post_order, post_order
 from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
@@ -71,19 +72,24 @@ _CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE}
 
 
 def _merge_in(computation: Computation, classes: _Classes) -> int:
+    """Merge in a computation; each reader of merged instructions is changed once, however long."""
     first: dict[Hashable, Instruction] = {}
-    merged = 0
+    merged: dict[Instruction, Instruction] = {}
     for instruction in post_order(computation):
+        operands = instruction.operands
+        if any(x in merged for x in operands):
+            instruction.set_operands(tuple([merged.get(x, x) for x in operands]))
         if not _may_merge(instruction):
             continue
         key = _key(instruction, [x.id for x in instruction.operands], classes)
         kept = first.setdefault(key, instruction)
         if kept is not instruction:
-            instruction.replace_all_uses_with(kept)
-            computation.remove(instruction)
-            merged += 1
+            merged[instruction] = kept
+    computation.root = merged.get(computation.root, computation.root)
+    for instruction in reversed(merged):
+        computation.remove(instruction)
     classes.add(computation)
-    return merged
+    return len(merged)
 
 
 _NEVER: Final = frozenset(
@@ -111,13 +117,14 @@ def _key(instruction: Instruction, operands: list[int], classes: _Classes) -> Ha
     if TABLE[instruction.opcode].commutative:
         operands.sort()
     called = instruction.called_computations
+    attributes, annotations = instruction.attributes, instruction.annotations
     return (
         instruction.opcode,
         tuple(operands),
-        instruction.attributes,
+        None if attributes is NO_ATTRIBUTES else attributes,
         classes.of(instruction) if called else called,
         instruction.shape,
-        instruction.annotations,
+        None if annotations == NO_ANNOTATIONS else annotations,
     )
 
 
@@ -125,7 +132,7 @@ PASSES: Final = (
     Pass(
         "cse",
         merge_common_subexpressions,
-        "Computes what several instructions compute from the same operands once.",
+        "Computes only once what several instructions compute from the same operands.",
         before="""
 HloModule m
 

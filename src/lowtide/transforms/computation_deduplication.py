@@ -19,16 +19,28 @@ def deduplicate_computations(module: Module) -> int:
     """
     first: dict[Hashable, Computation] = {}
     kept: dict[Computation, Computation] = {}
+    owned = _owned(module)
     changes = 0
     for computation in computation_post_order(module):
         for instruction in computation.instructions.values():
             changes += _call_first(instruction, kept)
-        key = _key(computation)
+        key = None if computation in owned else _key(computation)
         if key is not None:
             kept[computation] = first.setdefault(key, computation)
     if changes:
         _remove_uncalled(module, kept)
     return changes
+
+
+def _owned(module: Module) -> set[Computation]:
+    """What runs by itself: nothing else may call it."""
+    return {module.entry} | {
+        callee
+        for computation in module.computations.values()
+        for instruction in computation.instructions.values()
+        if instruction.opcode in _OWNERS
+        for callee in instruction.called_computations
+    }
 
 
 def _call_first(instruction: Instruction, kept: Mapping[Computation, Computation]) -> int:

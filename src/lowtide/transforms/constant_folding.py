@@ -175,5 +175,6 @@ ENTRY main {
   ROOT y = f32[4] multiply(x, sixes)
 }
 """,
+        meanings=(("work", "the most steps of arithmetic that are done for one result"),),
     ),
 )

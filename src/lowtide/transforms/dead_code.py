@@ -15,7 +15,7 @@ def remove_dead_code(module: Module) -> int:
 
     Returns how many of both went. What has side effects stays, and so do parameters.
     """
-    removed = sum([_remove_dead_instructions(x) for x in module.computations.values()])
+    removed = sum([sweep(x) for x in module.computations.values()])
     called = {module.entry}
     waiting = [module.entry]
     while waiting:
@@ -28,7 +28,8 @@ def remove_dead_code(module: Module) -> int:
     return removed + len(dead)
 
 
-def _remove_dead_instructions(computation: Computation) -> int:
+def sweep(computation: Computation) -> int:
+    """Remove all dead instructions of a computation; return how many."""
     dead = 0
     for instruction in reversed(post_order(computation)):
         if is_dead(instruction):

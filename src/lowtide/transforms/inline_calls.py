@@ -135,5 +135,10 @@ ENTRY main {
   ROOT b = f32[4] negate(y)
 }
 """,
+        meanings=(
+            ("small", "what is called several times is written out up to so many instructions"),
+            ("light", "and up to so many where all of them fuse with what surrounds the call"),
+            ("growth", "how many times its size the module may have at the end"),
+        ),
     ),
 )

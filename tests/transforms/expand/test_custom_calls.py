@@ -232,3 +232,39 @@ def test_other_calls_stay() -> None:
         )
         assert passes()["expand-custom-calls"].run(module) == 0
         assert module.entry.root.opcode is Opcode.CUSTOM_CALL
+
+
+ODD = (
+    ("TopK", ["f32[2,8]"], "(f32[2,3], f32[2,3])"),
+    ("TopK", ["f32[2,8]"], "(f32[2,9], s32[2,9])"),
+    ("TopK", ["f32[2,8]"], "f32[2,3]"),
+    ("TopK", ["f32[2,8]", "f32[]"], "(f32[2,3], s32[2,3])"),
+    ("TopK", ["f32[]"], "(f32[], s32[])"),
+    ("lapack_spotrf_ffi", ["f32[3,4]"], "(f32[3,4], s32[])"),
+    ("lapack_spotrf_ffi", ["f64[3,3]"], "(f64[3,3], s32[])"),
+    ("lapack_spotrf_ffi", [], "(f32[3,3], s32[])"),
+    ("lapack_spotrf_ffi", ["f32[3]"], "(f32[3], s32[])"),
+    ("lapack_spotrf_ffi", ["f32[3,3]"], "f32[3,3]"),
+    ("lapack_strsm_ffi", ["f32[3,3]", "f32[4,2]"], "f32[4,2]"),
+    ("lapack_strsm_ffi", ["f32[3,3]"], "f32[3,3]"),
+    ("lapack_sgetrf_ffi", ["f32[3,4]"], "(f32[3,4], s32[4], s32[])"),
+    ("lapack_sgeqrf_ffi", ["f32[3,4]"], "(f32[3,4], f32[4])"),
+    ("lapack_sorgqr_ffi", ["f32[3,4]", "f32[3]"], "f32[3,4]"),
+    ("lapack_sormqr_ffi", ["f32[4,4]", "f32[4]", "f32[3,5]"], "f32[3,5]"),
+    ("lapack_ssyevd_ffi", ["f32[3,3]"], "(f32[3,3], f32[2], s32[])"),
+    ("lapack_sgesdd_ffi", ["f32[3,3]"], "(f32[3,3], f32[3], f32[3,2], f32[3,3], s32[])"),
+)
+CONFIG = "{diag = 78 : ui8, side = 76 : ui8, trans_x = 78 : ui8, uplo = 76 : ui8, left = true}"
+
+
+@pytest.mark.parametrize(("target", "operands", "result"), ODD)
+def test_a_call_that_is_not_what_its_name_says_stays(
+    target: str, operands: list[str], result: str
+) -> None:
+    lines = [f"p{i} = {kind} parameter({i})" for i, kind in enumerate(operands)]
+    names = ", ".join([f"p{i}" for i in range(len(operands))])
+    call = f'custom-call({names}), custom_call_target="{target}", backend_config={CONFIG}'
+    module = module_of("\n".join([*lines, f"y = {result} {call}"]))
+    text = str(module)
+    assert passes()["expand-custom-calls"].run(module) == 0
+    assert str(module) == text

@@ -82,6 +82,15 @@ CHAINS = (
         "",
         "y{i} = f32[4,6] dynamic-update-slice({x}, part, here, here)",
     ),
+    (
+        "parts that other updates leave alone",
+        "long",
+        "long = f32[500,6] parameter(7)",
+        """h{i} = s32[] constant({n})
+        a{i} = f32[1,6] slice({x}), slice={[0:1],[0:6]}
+        b{i} = f32[1,6] cosine(a{i})
+        y{i} = f32[500,6] dynamic-update-slice({x}, b{i}, h{i}, here)""",
+    ),
 )
 
 SOURCES = """

@@ -7,6 +7,8 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
+from lowtide.cli.console import report_error, write_file
+from lowtide.cli.exit_codes import error_text, exit_code
 from lowtide.frontend.files import read
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.printer import COMPLETE, to_text
@@ -19,7 +21,7 @@ from lowtide.testing.shrink.faults import Fault, find_fault, first_fault, shows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit status: 1 for bad input and where there is no fault."""
+    """Run the command; return its exit status, as `lowtide` has it: 1 where there is no fault."""
     parser = ArgumentParser(prog="python -m lowtide.testing.shrink", description=__doc__)
     parser.add_argument("file", help="the module, as lowtide reads it")
     parser.add_argument("-o", dest="output", type=Path, help="write there, not to standard output")
@@ -31,17 +33,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        small = shrink(read(options.file))
-        failing = options.failing
-        text = to_text(small, COMPLETE) if failing is None else failing_test(small, failing)
-    except (LowtideError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    if options.output is None:
+        _shrink(options.file, options.failing, options.output)
+    except (LowtideError, OSError, KeyboardInterrupt) as error:
+        if text := error_text(error):
+            report_error(text)
+        return exit_code(error)
+    return 0
+
+
+def _shrink(file: str, failing: str | None, output: Path | None) -> None:
+    small = shrink(read(file))
+    text = to_text(small, COMPLETE) if failing is None else failing_test(small, failing)
+    if output is None:
         print(text, end="")
     else:
-        options.output.write_text(text)
-    return 0
+        write_file(output, lambda stream: stream.write(text.encode()))
 
 
 def failing_test(module: Module, passes: str) -> str:

@@ -23,8 +23,8 @@ from lowtide.transforms.control_flow.editing import (
     remove_with_operands,
     reshape_tuple,
     set_elements,
-    sweep,
 )
+from lowtide.transforms.dead_code import sweep
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from lowtide.transforms.control_flow.choices import (
     branches_of,
     choices_of,
 )
-from lowtide.transforms.control_flow.editing import substitute, sweep
+from lowtide.transforms.control_flow.editing import substitute
 from lowtide.transforms.control_flow.hoisting import WORK, Marks, copy_out, frontier, may_move
 from lowtide.transforms.control_flow.value_numbers import ValueNumbers
+from lowtide.transforms.dead_code import sweep
 
 
 def move_common_code(module: Module) -> int:
@@ -79,7 +80,7 @@ PASSES: Final = (
     Pass(
         "conditional-code-motion",
         move_common_code,
-        "Does before a conditional the work that all of its branches do.",
+        "Does before a conditional the work that all of its branches do alike.",
         before="""
 HloModule m
 

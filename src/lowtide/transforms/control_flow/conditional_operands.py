@@ -14,7 +14,8 @@ from lowtide.transforms.control_flow.choices import (
     drop_operand,
     keep_operands,
 )
-from lowtide.transforms.control_flow.editing import copy_into, settle, substitute, sweep
+from lowtide.transforms.control_flow.editing import copy_into, settle, substitute
+from lowtide.transforms.dead_code import sweep
 
 
 def simplify_operands(module: Module) -> int:
@@ -78,7 +79,7 @@ PASSES: Final = (
     Pass(
         "conditional-operands",
         simplify_operands,
-        "Passes to branches only what they read, constants and repeated values aside.",
+        "Passes to branches only what they read: no constants, and no value twice.",
         before="""
 HloModule m
 

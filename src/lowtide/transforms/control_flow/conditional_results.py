@@ -115,7 +115,7 @@ PASSES: Final = (
     Pass(
         "conditional-results",
         simplify_results,
-        "Returns from branches only what is read and what is not known outside of them.",
+        "Returns from branches only what somebody reads and what cannot be known outside of them.",
         before="""
 HloModule m
 

@@ -137,5 +137,6 @@ ENTRY main {
   ROOT z = f32[] select(c, r, s)
 }
 """,
+        meanings=(("instructions", "the most operations of a branch"),),
     ),
 )

@@ -9,7 +9,6 @@ from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes, GetTupleElement
 from lowtide.ir.shape import tuple_shape
 from lowtide.ir.sharding import TupleSharding
-from lowtide.ir.traversal import post_order
 from lowtide.passes.rewriting import is_dead
 
 
@@ -72,16 +71,6 @@ def settle(step: Callable[[Module], int], module: Module) -> int:
     while made := step(module):
         changes += made
     return changes
-
-
-def sweep(computation: Computation) -> int:
-    """Remove all dead instructions of a computation; return how many."""
-    dead = 0
-    for instruction in reversed(post_order(computation)):
-        if is_dead(instruction):
-            computation.remove(instruction)
-            dead += 1
-    return dead
 
 
 def reshape_tuple(x: Instruction, shape: Shape, kept: Sequence[int] | None = None) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Parameter
 from lowtide.ir.clone import clone_computation
-from lowtide.ir.metadata import NO_METADATA
+from lowtide.ir.metadata import NO_METADATA, Metadata
 from lowtide.ir.traversal import post_order
 from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
 from lowtide.transforms.control_flow.call_sites import has_control_edges
 from lowtide.transforms.control_flow.editing import element_index
+
+if TYPE_CHECKING:
+    from lowtide.ir.lazy_metadata import LazyMetadata
 
 _HAS_STATE: Final = frozenset(
     {Opcode.ASYNC_START, Opcode.CONDITIONAL, Opcode.WHILE, Opcode.RNG_GET_AND_UPDATE_STATE}
@@ -80,9 +84,9 @@ def embed(
     """Write the instructions of `callee` out beside `site`; return what computes its result.
 
     With `once` the computation is about to be removed, so that the copies may call what it calls;
-    without it fusions get bodies of their own. Sources and shardings come along; what has no
-    source gets that of `site`. Elements are taken from tuples at once. The caller has to check
-    `may_embed`, and `may_copy` unless `once`.
+    without it fusions get bodies of their own. Metadata and shardings come along; what has no
+    source line gets that of `site`, and a name below that of `site`. Elements are taken from tuples
+    at once. The caller has to check `may_embed`, and `may_copy` unless `once`.
     """
     copies: dict[Instruction, Instruction] = {}
     for x in post_order(callee):
@@ -118,6 +122,31 @@ def _copy(
         called = tuple([clone_computation(y, module, keep_callees=True) for y in called])
     copy = site.parent.add(x.opcode, x.shape, operands, x.attributes, called, x.name)
     copy.set_annotations(x.annotations)
-    metadata = x.raw_metadata
-    copy.set_metadata(site.raw_metadata if metadata == NO_METADATA else metadata)
+    copy.set_metadata(_metadata(x, site))
     return copy
+
+
+def _metadata(x: Instruction, site: Instruction) -> Metadata | LazyMetadata:
+    """The metadata of x, at the place of `site` in the user's program where it has none itself."""
+    if x.raw_metadata.stack_frame_id or x.metadata.source_file:
+        return x.raw_metadata
+    own, outer = x.metadata, site.metadata
+    if own == NO_METADATA:
+        return site.raw_metadata
+    return replace(
+        own,
+        op_name=_joined(outer.op_name, own.op_name),
+        source_file=outer.source_file,
+        source_line=outer.source_line,
+        source_end_line=outer.source_end_line,
+        source_column=outer.source_column,
+        source_end_column=outer.source_end_column,
+        stack_frame_id=outer.stack_frame_id,
+    )
+
+
+def _joined(outer: str, inner: str) -> str:
+    """The path of a name in the user's program; names in computations may have it already."""
+    if not outer or not inner or inner.startswith(outer):
+        return inner or outer
+    return f"{outer}/{inner}"

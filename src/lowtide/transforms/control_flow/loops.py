@@ -25,9 +25,9 @@ from lowtide.transforms.control_flow.editing import (
     remove_with_operands,
     reshape_tuple,
     set_elements,
-    sweep,
     take_apart,
 )
+from lowtide.transforms.dead_code import sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,15 @@ class Loop:
 
     def read_inside(self, index: int) -> list[Instruction]:
         """Return the instructions of condition and body that are a carried element."""
-        return [
-            user
-            for parameter in self.parameters
-            for user in parameter.users
-            if element_index(user) == index
-        ]
+        return self.all_read_inside().get(index, [])
+
+    def all_read_inside(self) -> dict[int, list[Instruction]]:
+        """Return the instructions of condition and body that are carried elements, by element."""
+        found: dict[int, list[Instruction]] = {}
+        for parameter in self.parameters:
+            for user in parameter.users:
+                found.setdefault(element_index(user), []).append(user)
+        return found
 
 
 def loops_of(module: Module) -> Iterator[Loop]:

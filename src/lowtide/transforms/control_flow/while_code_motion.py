@@ -8,9 +8,10 @@ from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.traversal import post_order
 from lowtide.passes.interface import Pass
 from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import element_index, settle, substitute, sweep
+from lowtide.transforms.control_flow.editing import element_index, settle, substitute
 from lowtide.transforms.control_flow.hoisting import WORK, Marks, copy_out, frontier, may_move
 from lowtide.transforms.control_flow.loops import Loop, add_invariants, loops_of
+from lowtide.transforms.dead_code import sweep
 
 
 def move_invariant_code(module: Module) -> int:
@@ -57,7 +58,7 @@ PASSES: Final = (
     Pass(
         "while-code-motion",
         move_invariant_code,
-        "Does once before a loop the work that all of its steps repeat, where that holds no more.",
+        "Does once before a loop what all of its steps repeat, where that takes no more memory.",
         before="""
 HloModule m
 

@@ -8,8 +8,9 @@ from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ops.effects import has_side_effect
 from lowtide.passes.interface import Pass
 from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import element_index, read_elements, settle, sweep
+from lowtide.transforms.control_flow.editing import element_index, read_elements, settle
 from lowtide.transforms.control_flow.loops import Loop, keep_carries, loops_of
+from lowtide.transforms.dead_code import sweep
 
 
 def remove_dead_carries(module: Module) -> int:
@@ -74,7 +75,7 @@ PASSES: Final = (
     Pass(
         "while-dead-carries",
         remove_dead_carries,
-        "Removes what loops carry, but nobody reads.",
+        "Removes what loops carry and nobody reads.",
         before="""
 HloModule m
 

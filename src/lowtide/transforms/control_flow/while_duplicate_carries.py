@@ -103,7 +103,7 @@ PASSES: Final = (
     Pass(
         "while-duplicate-carries",
         merge_duplicate_carries,
-        "Reads one of several elements that a loop keeps equal.",
+        "Reads only one of several elements that a loop keeps equal.",
         before="""
 HloModule m
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Final
 
-from lowtide.analysis.loop_trip_count import TripCount, trip_count
+from lowtide.analysis.loop_trip_count import COMPARISONS, TripCount, trip_count
 from lowtide.builder.literals import literal_of
 from lowtide.ir import ElementType, Instruction, Module, Opcode
 from lowtide.ir.attributes import Compare, Constant
@@ -54,22 +53,13 @@ def _answer(x: Instruction, counter: Instruction, low: int, high: int) -> bool |
     bound = scalar_value(right if left is counter else left)
     if bound is None or (left is counter) == (right is counter):
         return None
-    compare = _COMPARISONS[x.attributes_as(Compare).direction]
+    compare = COMPARISONS[x.attributes_as(Compare).direction]
     limit = int(bound)
     pairs = [(i, limit) if left is counter else (limit, i) for i in (low, high)]
     first, last = [compare(*pair) for pair in pairs]
     crosses = low < limit < high and x.attributes_as(Compare).direction in ("EQ", "NE")
     return first if first == last and not crosses else None
 
-
-_COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
-    "EQ": lambda a, b: a == b,
-    "NE": lambda a, b: a != b,
-    "LT": lambda a, b: a < b,
-    "LE": lambda a, b: a <= b,
-    "GT": lambda a, b: a > b,
-    "GE": lambda a, b: a >= b,
-}
 
 PASSES: Final = (
     Pass(

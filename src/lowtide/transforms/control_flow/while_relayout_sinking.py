@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
@@ -24,12 +25,14 @@ def sink_relayouts(module: Module) -> int:
 
 def _sink(loop: Loop) -> int:
     starts = loop.starts
-    chosen = [i for i in loop.invariants() if _is_sliced(loop, i) and _is_worth_it(starts.known(i))]
+    worth_it = [i for i in loop.invariants() if _is_worth_it(starts.known(i))]
+    read_inside = loop.all_read_inside() if worth_it else {}
+    chosen = [i for i in worth_it if _is_sliced(loop, i, read_inside.get(i, []))]
     if not chosen:
         return 0
     before = [starts.known(i) for i in chosen]
     sources = [x.operands[0] for x in before if x is not None]
-    readers = [loop.read_inside(i) for i in chosen]
+    readers = [read_inside[i] for i in chosen]
     inside = add_invariants(loop, sources)
     for x, source, reads in zip(before, inside, readers, strict=True):
         assert x is not None
@@ -43,11 +46,14 @@ def _sink(loop: Loop) -> int:
 _SLICING: Final = frozenset({Opcode.DYNAMIC_SLICE, Opcode.SLICE})
 
 
-def _is_sliced(loop: Loop, index: int) -> bool:
-    """Whether the body takes slices of an element, and does nothing else with it but pass it on."""
+def _is_sliced(loop: Loop, index: int, reads: Sequence[Instruction]) -> bool:
+    """Whether the body takes slices of an element, and does nothing else with it but pass it on.
+
+    `reads` are all instructions that are that element.
+    """
     root = loop.body.root
     sliced = False
-    for read in loop.read_inside(index):
+    for read in reads:
         if read.parent is not loop.body or read.is_root:
             return False
         for user in read.users:
@@ -56,9 +62,7 @@ def _is_sliced(loop: Loop, index: int) -> bool:
             if user.opcode not in _SLICING or read in user.operands[1:]:
                 return False
             sliced = True
-    return sliced and [i for i, x in enumerate(loop.results) if x in loop.read_inside(index)] == [
-        index
-    ]
+    return sliced and [i for i, x in enumerate(loop.results) if x in reads] == [index]
 
 
 def _is_worth_it(start: Instruction | None) -> bool:
@@ -74,7 +78,7 @@ PASSES: Final = (
     Pass(
         "while-relayout-sinking",
         sink_relayouts,
-        "Transposes and widens slices within a loop instead of whole arrays before it.",
+        "Moves transposes and conversions of arrays into the loops that read slices of them.",
         before="""
 HloModule m
 

@@ -163,5 +163,10 @@ ENTRY main {
   ROOT z = f32[4] negate(last)
 }
 """,
+        meanings=(
+            ("count", "the most steps of a loop"),
+            ("instructions", "the most instructions of all its steps together"),
+            ("growth", "how many times its size the module may have at the end"),
+        ),
     ),
 )

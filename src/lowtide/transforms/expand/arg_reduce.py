@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any, Final
 
+from lowtide.analysis.loop_trip_count import COMPARISONS
 from lowtide.builder.values import Op
 from lowtide.ir import Computation, Instruction, Module, Opcode, array_shape
 from lowtide.ir.attributes import Compare, Dimensions, Iota, Parameter
@@ -90,14 +91,6 @@ def _first_place(at: Rewriter, values: Instruction, best: Op, x: Instruction) ->
 
 # -- what a computation of two (element, place) chooses -----------------------------------------
 
-_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "EQ": operator.eq,
-    "NE": operator.ne,
-    "LT": operator.lt,
-    "LE": operator.le,
-    "GT": operator.gt,
-    "GE": operator.ge,
-}
 _OF_TRUTH: Final[Mapping[Opcode, Callable[..., bool]]] = {
     Opcode.AND: lambda a, b: a and b,
     Opcode.NOT: lambda a: not a,
@@ -158,7 +151,7 @@ def _run(order: list[Instruction], root: Instruction, given: tuple[Any, ...]) ->
         if x.opcode is Opcode.PARAMETER:
             made[x] = given[x.attributes_as(Parameter).number]
         elif x.opcode is Opcode.COMPARE:
-            made[x] = _COMPARISONS[x.attributes_as(Compare).direction](*operands)
+            made[x] = COMPARISONS[x.attributes_as(Compare).direction](*operands)
         elif x.opcode is Opcode.SELECT:
             made[x] = operands[1] if operands[0] else operands[2]
         elif x.opcode in _OF_TRUTH:

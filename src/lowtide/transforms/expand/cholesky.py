@@ -110,17 +110,17 @@ body {
   compare.3 = pred[3,1] compare(iota, broadcast.5), direction=EQ
   get-tuple-element.4 = f32[3,3] get-tuple-element(p0.1), index=3
   constant.5 = s32[] constant(0)
-    dynamic-slice = f32[3,1] dynamic-slice(get-tuple-element.4, constant.5, get-tuple-element.1),
+  dynamic-slice = f32[3,1] dynamic-slice(get-tuple-element.4, constant.5, get-tuple-element.1),
     dynamic_slice_sizes={3,1}
   constant.6 = s32[] constant(0)
-    dynamic-slice.1 = f32[1,3] dynamic-slice(get-tuple-element.2, get-tuple-element.1, constant.6),
+  dynamic-slice.1 = f32[1,3] dynamic-slice(get-tuple-element.2, get-tuple-element.1, constant.6),
     dynamic_slice_sizes={1,3}
   transpose = f32[3,1] transpose(dynamic-slice.1), dimensions={1,0}
-    dot = f32[3,1] dot(get-tuple-element.2, transpose), lhs_contracting_dims={1},
+  dot = f32[3,1] dot(get-tuple-element.2, transpose), lhs_contracting_dims={1},
     rhs_contracting_dims={0}, operand_precision={highest,highest}
   subtract = f32[3,1] subtract(dynamic-slice, dot)
   constant.7 = s32[] constant(0)
-    dynamic-slice.2 = f32[1,1] dynamic-slice(subtract, get-tuple-element.1, constant.7),
+  dynamic-slice.2 = f32[1,1] dynamic-slice(subtract, get-tuple-element.1, constant.7),
     dynamic_slice_sizes={1,1}
   sqrt = f32[1,1] sqrt(dynamic-slice.2)
   reshape.1 = f32[] reshape(sqrt)
@@ -133,7 +133,7 @@ body {
   select = f32[3,1] select(compare.2, divide, broadcast.3)
   select.1 = f32[3,1] select(compare.3, broadcast.2, select)
   constant.10 = s32[] constant(0)
-    dynamic-update-slice = f32[3,3] dynamic-update-slice(get-tuple-element.2, select.1, constant.10,
+  dynamic-update-slice = f32[3,3] dynamic-update-slice(get-tuple-element.2, select.1, constant.10,
     get-tuple-element.1)
   get-tuple-element.3 = pred[] get-tuple-element(p0.1), index=2
   constant.8 = f32[] constant(0)
@@ -143,7 +143,7 @@ body {
   and = pred[1,1] and(compare.1, is-finite)
   reshape = pred[] reshape(and)
   and.1 = pred[] and(get-tuple-element.3, reshape)
-    ROOT tuple.1 = (s32[], f32[3,3], pred[], f32[3,3]) tuple(add, dynamic-update-slice, and.1,
+  ROOT tuple.1 = (s32[], f32[3,3], pred[], f32[3,3]) tuple(add, dynamic-update-slice, and.1,
     get-tuple-element.4)
 }
 

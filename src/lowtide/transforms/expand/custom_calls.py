@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from lowtide.builder.values import Op
 from lowtide.evaluator.lapack import options, target_names
@@ -12,7 +12,12 @@ from lowtide.ir.attributes import CustomCall, TriangularSolve
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import is_plain
 from lowtide.passes.rewriting import Rewriter, rule
-from lowtide.transforms.expand import eigenvalues, factorizations, singular_values
+from lowtide.transforms.expand import (
+    eigenvalues,
+    factorizations,
+    library_shapes,
+    singular_values,
+)
 from lowtide.transforms.expand.loops import index
 from lowtide.transforms.expand.support import expand, spread_to
 from lowtide.transforms.simplify.support import Made
@@ -26,7 +31,7 @@ def expand_custom_calls(module: Module) -> int:
     `TopK` becomes topk, `potrf` cholesky, `trsm` triangular-solve. Loops are written for `getrf`
     (LU with pivots), `geqrf`, `orgqr` and `ormqr` (QR by reflectors), and of real matrices `syevd`
     (eigenvalues) and `gesdd` (singular values). Layouts that a call wants are those of copies then.
-    Other calls stay.
+    Other calls stay, and so do those whose operands and results are not what their name says.
     """
     return expand(module, RULES)
 
@@ -34,18 +39,23 @@ def expand_custom_calls(module: Module) -> int:
 @rule(Opcode.CUSTOM_CALL, exact=False)
 def call_of_library(x: Instruction, at: Rewriter) -> Made:
     """custom-call(x), custom_call_target="lapack_spotrf_ffi" => cholesky(x), ..."""
-    write = _CALLS.get(x.attributes_as(CustomCall).target)
+    call = _CALLS.get(x.attributes_as(CustomCall).target)
     results = x.shape.tuple_shapes if x.shape.is_tuple else (x.shape,)
     shapes = [*results, *[y.shape for y in x.operands]]
-    if write is None or not all(y.is_array and not y.is_dynamic for y in shapes):
+    if call is None or not all(y.is_array and not y.is_dynamic for y in shapes):
         return None
-    if any(0 in y.dimensions for y in shapes):
+    if any(0 in y.dimensions for y in shapes) or not _fits(call, x, results):
         return None
-    made = write(x, [_in_layout(at(y), _row_major(y.shape)) for y in x.operands])
+    made = call.write(x, [_in_layout(at(y), _row_major(y.shape)) for y in x.operands])
     if made is None:
         return None
     found = [_in_layout(y, shape) for y, shape in zip(made, results, strict=True)]
     return at.build.tuple(found) if x.shape.is_tuple else found[0]
+
+
+def _fits(call: _Call, x: Instruction, results: Sequence[Shape]) -> bool:
+    operands = [library_shapes.leaf(y.shape) for y in x.operands]
+    return call.fits(x, call.kind, operands, [library_shapes.leaf(y) for y in results])
 
 
 def _row_major(shape: Shape) -> Shape:
@@ -61,12 +71,10 @@ def _in_layout(value: Op, shape: Shape) -> Op:
 # -- one operation each ------------------------------------------------------------------------
 
 
-def top_k(x: Instruction, operands: Sequence[Op]) -> list[Op] | None:
+def top_k(x: Instruction, operands: Sequence[Op]) -> list[Op]:
     """Return (values, places) by topk."""
-    values, places = x.shape.tuple_shapes
-    if places.element_type is not ElementType.S32 or len(operands) != 1:
-        return None
-    return list(operands[0].builder.topk(operands[0], values.dimensions[-1]))
+    k = x.shape.tuple_shapes[0].dimensions[-1]
+    return list(operands[0].builder.topk(operands[0], k))
 
 
 def potrf(x: Instruction, operands: Sequence[Op]) -> list[Op]:
@@ -89,7 +97,7 @@ _TRANSPOSES: Final = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 def trsm(x: Instruction, operands: Sequence[Op]) -> list[Op] | None:
     """Return the solution by triangular-solve."""
     chosen = options(x)
-    if not {"side", "uplo", "diag", "trans_x"} <= chosen.keys():
+    if not {"side", "uplo", "diag"} <= chosen.keys() or chosen.get("trans_x") not in _TRANSPOSES:
         return None
     how = TriangularSolve(
         left_side=chosen["side"] == "L",
@@ -129,22 +137,43 @@ def gesdd(x: Instruction, operands: Sequence[Op]) -> list[Op]:
     return [a, values, *[spread_to(nothing, shape.dimensions) for shape in (u, v)], info]
 
 
-def _each(write: _Expand, *routines: str, types: str = "sdcz") -> dict[str, _Expand]:
-    return {name: write for routine in routines for name in target_names(routine, types)}
+_KINDS: Final[Mapping[str, ElementType]] = {
+    "s": ElementType.F32,
+    "d": ElementType.F64,
+    "c": ElementType.C64,
+    "z": ElementType.C128,
+}
 
 
-_CALLS: Final[Mapping[str, _Expand]] = {
-    "TopK": top_k,
-    **_each(potrf, "potrf"),
-    **_each(trsm, "trsm"),
-    **_each(_plain(factorizations.with_pivots), "getrf"),
-    **_each(_plain(factorizations.by_reflectors), "geqrf"),
-    **_each(_plain(factorizations.product_of_reflectors), "orgqr", types="sd"),
-    **_each(_plain(factorizations.product_of_reflectors), "ungqr", types="cz"),
-    **_each(ormqr, "ormqr", types="sd"),
-    **_each(ormqr, "unmqr", types="cz"),
-    **_each(syevd, "syevd", types="sd"),
-    **_each(gesdd, "gesdd", types="sd"),
+class _Call(NamedTuple):
+    """What a call becomes, and for which operands and results; `kind` is the type in its name."""
+
+    write: _Expand
+    fits: library_shapes.Fits
+    kind: ElementType
+
+
+def _each(
+    write: _Expand, fits: library_shapes.Fits, routine: str, types: str = "sdcz"
+) -> dict[str, _Call]:
+    names = target_names(routine, types)
+    return {
+        name: _Call(write, fits, _KINDS[letter]) for name, letter in zip(names, types, strict=True)
+    }
+
+
+_CALLS: Final[Mapping[str, _Call]] = {
+    "TopK": _Call(top_k, library_shapes.top_k, ElementType.F32),
+    **_each(potrf, library_shapes.potrf, "potrf"),
+    **_each(trsm, library_shapes.trsm, "trsm"),
+    **_each(_plain(factorizations.with_pivots), library_shapes.getrf, "getrf"),
+    **_each(_plain(factorizations.by_reflectors), library_shapes.geqrf, "geqrf"),
+    **_each(_plain(factorizations.product_of_reflectors), library_shapes.orgqr, "orgqr", "sd"),
+    **_each(_plain(factorizations.product_of_reflectors), library_shapes.orgqr, "ungqr", "cz"),
+    **_each(ormqr, library_shapes.ormqr, "ormqr", "sd"),
+    **_each(ormqr, library_shapes.ormqr, "unmqr", "cz"),
+    **_each(syevd, library_shapes.syevd, "syevd", "sd"),
+    **_each(gesdd, library_shapes.gesdd, "gesdd", "sd"),
 }
 
 RULES: Final = (call_of_library,)

@@ -159,7 +159,7 @@ ENTRY main {
   x = f32[8] parameter(0)
   i = s32[3] parameter(1)
   reshape = s32[3,1] reshape(i)
-    ROOT gather = f32[3] gather(x, reshape), offset_dims={}, collapsed_slice_dims={0},
+  ROOT gather = f32[3] gather(x, reshape), offset_dims={}, collapsed_slice_dims={0},
     start_index_map={0}, index_vector_dim=1, slice_sizes={1}
 }
 """,

@@ -142,13 +142,13 @@ ENTRY main {
   reshape = s32[4] reshape(iota)
   constant.1 = f32[] constant(0)
   constant = s32[] constant(-1)
-    reduce-window = (f32[2], s32[2]) reduce-window(x, reshape, constant.1, constant), window={size=2
+  reduce-window = (f32[2], s32[2]) reduce-window(x, reshape, constant.1, constant), window={size=2
     stride=2}, to_apply=selected
   get-tuple-element = s32[2] get-tuple-element(reduce-window), index=1
   reshape.1 = s32[2,1] reshape(get-tuple-element)
   s = f32[2] parameter(1)
   reshape.2 = f32[2] reshape(s)
-    scatter = f32[4] scatter(broadcast, reshape.1, reshape.2), update_window_dims={},
+  scatter = f32[4] scatter(broadcast, reshape.1, reshape.2), update_window_dims={},
     inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
   ROOT reshape.3 = f32[4] reshape(scatter)
 }

@@ -119,19 +119,19 @@ body {
   get-tuple-element.2 = f32[3,2] get-tuple-element(p0.1), index=1
   get-tuple-element.4 = f32[3,2] get-tuple-element(p0.1), index=3
   constant.4 = s32[] constant(0)
-    dynamic-slice = f32[1,2] dynamic-slice(get-tuple-element.4, get-tuple-element.1, constant.4),
+  dynamic-slice = f32[1,2] dynamic-slice(get-tuple-element.4, get-tuple-element.1, constant.4),
     dynamic_slice_sizes={1,2}
   get-tuple-element.3 = f32[3,3] get-tuple-element(p0.1), index=2
   constant.5 = s32[] constant(0)
-    dynamic-slice.1 = f32[1,3] dynamic-slice(get-tuple-element.3, get-tuple-element.1, constant.5),
+  dynamic-slice.1 = f32[1,3] dynamic-slice(get-tuple-element.3, get-tuple-element.1, constant.5),
     dynamic_slice_sizes={1,3}
-    dot = f32[1,2] dot(dynamic-slice.1, get-tuple-element.2), lhs_contracting_dims={1},
+  dot = f32[1,2] dot(dynamic-slice.1, get-tuple-element.2), lhs_contracting_dims={1},
     rhs_contracting_dims={0}, operand_precision={highest,highest}
   subtract = f32[1,2] subtract(dynamic-slice, dot)
   constant.6 = s32[] constant(0)
-    dynamic-update-slice = f32[3,2] dynamic-update-slice(get-tuple-element.2, subtract,
+  dynamic-update-slice = f32[3,2] dynamic-update-slice(get-tuple-element.2, subtract,
     get-tuple-element.1, constant.6)
-    ROOT tuple.1 = (s32[], f32[3,2], f32[3,3], f32[3,2]) tuple(add, dynamic-update-slice,
+  ROOT tuple.1 = (s32[], f32[3,2], f32[3,3], f32[3,2]) tuple(add, dynamic-update-slice,
     get-tuple-element.3, get-tuple-element.4)
 }
 

@@ -37,10 +37,12 @@ def assign_layouts(module: Module) -> int:
     disagree on layouts stays as it is.
     """
     problem = Problem(module)
-    if not problem.places.is_consistent or not any(unit.cost for unit in problem.units):
-        return 0
-    _choose(problem)
-    return write_layouts(problem)
+    changes = 0
+    if problem.places.is_consistent and any(unit.cost for unit in problem.units):
+        _choose(problem)
+        changes = write_layouts(problem)
+    problem.take_apart()
+    return changes
 
 
 def _choose(problem: Problem) -> None:

@@ -253,7 +253,7 @@ PASSES: Final = (
     Pass(
         "layout-normalization",
         normalize_layouts,
-        "Makes all arrays row major: their dimensions in the order in which they lie.",
+        "Makes all arrays row major: puts their dimensions into the order in which they lie.",
         before="""
 HloModule m, entry_computation_layout={(f32[2,3]{0,1})->f32[2,3]{1,0}}
 

@@ -7,7 +7,7 @@ so that they lie as they are numbered.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from lowtide.ir import Instruction, Layout, Opcode, Shape, array_shape
 from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes, Dimensions, Reshape
@@ -17,6 +17,7 @@ Order = tuple[int, ...]
 """The dimensions of an array from major to minor; `(0, 1, ..., rank - 1)` is row major."""
 
 
+@cache
 def row_major_order(rank: int) -> Order:
     """Return the order of dimensions that lie as they are numbered."""
     return tuple(range(rank))
@@ -39,7 +40,8 @@ def twin_shape(shape: Shape) -> Shape:
     return array_shape(shape.element_type, permuted(shape.dimensions, order_of(shape)))
 
 
-def permuted(values: Sequence[int], order: Order) -> tuple[int, ...]:
+@lru_cache(maxsize=1 << 14)
+def permuted(values: Order, order: Order) -> Order:
     """Return what belongs to each dimension, in an order of dimensions."""
     return tuple([values[d] for d in order])
 
@@ -68,7 +70,8 @@ def same_bytes(a: Order, b: Order, sizes: Sequence[int]) -> bool:
     return a == b or [d for d in a if sizes[d] != 1] == [d for d in b if sizes[d] != 1]
 
 
-def minor(order: Order, sizes: Sequence[int]) -> int:
+@lru_cache(maxsize=1 << 14)
+def minor(order: Order, sizes: tuple[int, ...]) -> int:
     """Return the fastest dimension that is larger than 1, or -1."""
     return next((d for d in reversed(order) if sizes[d] != 1), -1)
 

@@ -27,7 +27,8 @@ def running_computations(module: Module) -> dict[Computation, float]:
     callers: Counter[Computation] = Counter()
     for computation in module.computations.values():
         for x in computation.instructions.values():
-            callers.update(list(dict.fromkeys(x.called_computations)))
+            if x.called_computations:
+                callers.update(list(dict.fromkeys(x.called_computations)))
     times: dict[Computation, float] = {module.entry: 1.0}
     missing: Counter[Computation] = Counter()
     waiting = [module.entry]

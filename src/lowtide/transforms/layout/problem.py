@@ -104,6 +104,11 @@ class Problem:
         self.nodes.append(node)
         return node
 
+    def take_apart(self) -> None:
+        """Part nodes from units, so that they go without a search for cycles."""
+        for node in self.nodes:
+            node.units = []
+
     def _units_of(self, x: Instruction, times: float) -> Iterator[Unit]:
         if x.opcode is Opcode.TUPLE:
             for i in range(len(x.operands)):
@@ -190,7 +195,7 @@ def _is_quiet(unit: Unit) -> bool:
 
 def is_moved(unit: Unit) -> bool:
     """Whether anything around an operation gets another order than it has."""
-    return any(node.label != node.present for node in unit.nodes)
+    return [node.label for node in unit.nodes] != [node.present for node in unit.nodes]
 
 
 def cost(unit: Unit) -> float:

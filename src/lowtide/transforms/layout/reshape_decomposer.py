@@ -58,7 +58,7 @@ PASSES: Final = (
     Pass(
         "reshape-decomposer",
         decompose_reshapes,
-        "Makes reshapes bitcasts, with a copy to the layout that they need.",
+        "Puts copies beside reshapes that would move bytes, so that they move none.",
         before="""
 HloModule m, entry_computation_layout={(f32[2,3]{0,1})->f32[6]{0}}
 

@@ -128,13 +128,13 @@ def _with_layouts(x: Instruction, shape: Shape) -> Instruction:
 
 def _copy_behind(x: Instruction, fixed: set[Instruction]) -> int:
     """Let the users of what keeps its layout read a row-major copy, but for those that keep too."""
-    users = [user for user in x.users if user not in fixed]
+    shape = row_major(x.shape)
+    copies = {y: None for y in x.users if y.opcode is Opcode.COPY and y.shape is shape}
+    users = [y for y in x.users if y not in fixed and y not in copies]
     if not users:
         return 0
-    copy = _copy(x, row_major(x.shape))
+    copy = next(iter(copies), None) or _copy(x, shape)
     for user in users:
-        if user is copy:
-            continue
         for number, operand in enumerate(user.operands):
             if operand is x:
                 user.replace_operand(number, copy)

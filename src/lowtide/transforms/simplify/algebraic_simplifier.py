@@ -39,7 +39,10 @@ def simplify(module: Module, *, fast_math: bool = False) -> int:
     # A rule looks further than the neighbours of what changed: what it missed fits another time.
     while waiting := [x for x in module.computations.values() if seen.get(x) != x.version]:
         seen.update({x: x.version for x in waiting})
-        changes += rewrite(module, chosen, waiting).total()
+        fired = rewrite(module, chosen, waiting).total()
+        changes += fired
+        if not fired:  # Versions move where rules make something in vain, too.
+            break
     return changes
 
 
@@ -65,5 +68,6 @@ ENTRY main {
   ROOT x = s32[4] parameter(0)
 }
 """,
+        meanings=(("fast_math", "also rules that may round otherwise, and assume finite numbers"),),
     ),
 )

@@ -158,14 +158,16 @@ ELEMENTWISE: Final = tuple(
 """Operations that may be done before or after elements change places."""
 
 
-@arrays(*ELEMENTWISE, of=(Opcode.BROADCAST,))
+def _reads_other_arrays(x: Instruction) -> bool:
+    return any(y.shape.rank and y.opcode is not Opcode.BROADCAST for y in x.operands)
+
+
+@arrays(*ELEMENTWISE, of=(Opcode.BROADCAST,), unless=_reads_other_arrays)
 def elementwise_of_broadcasts(x: Instruction, at: Rewriter) -> Made:
     """f(broadcast(x), broadcast(y)) => broadcast(f(x, y)), with fewer elements to compute"""
     if not x.shape.rank or not x.shape.element_count:
         return None
     large = [y for y in x.operands if y.shape.rank]
-    if any(y.opcode is not Opcode.BROADCAST for y in large):
-        return None
     parts = [y for y in large if y.operands[0].shape.rank]
     model = parts[0] if parts else large[0]
     sizes = model.operands[0].shape.dimensions

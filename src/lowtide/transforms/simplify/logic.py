@@ -9,6 +9,8 @@ from lowtide.ir.attributes import Compare
 from lowtide.passes.matching import has_one_user, is_all, scalar_value
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.simplify.support import (
+    ANY,
+    COMPLEX,
     FLOATS,
     INTEGERS,
     PRED,
@@ -91,7 +93,7 @@ def xor_constant(xor: Instruction, at: Rewriter) -> Made:
     return ~at(x) if _all_ones(y) else None
 
 
-@elementwise(*_BITWISE, *_EXTREMES)
+@elementwise(*_BITWISE, *_EXTREMES, on=ANY - COMPLEX)
 def merge_equal_operations(x: Instruction, at: Rewriter) -> Made:
     """(x and c) and d => x and (c and d), and so for or, xor, max and min"""
     inner, outer = x.operands

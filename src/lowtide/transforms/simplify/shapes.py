@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from lowtide.ir import Instruction, Opcode
@@ -50,7 +51,8 @@ def without_units(sizes: Sizes) -> Sizes:
     return tuple([n for n in sizes if n != 1])
 
 
-def inverse(permutation: Sequence[int]) -> Sizes:
+@lru_cache(maxsize=1 << 14)
+def inverse(permutation: Sizes) -> Sizes:
     """Return the permutation that undoes another one."""
     result = [0] * len(permutation)
     for i, j in enumerate(permutation):

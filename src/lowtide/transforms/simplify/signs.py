@@ -47,7 +47,7 @@ def even_function_of_negated(x: Instruction, at: Rewriter) -> Made:
 def even_function_of_abs(x: Instruction, at: Rewriter) -> Made:
     """cos(|x|) => cos(x), cosh(|x|) => cosh(x)"""
     inner = x.operands[0]
-    if inner.opcode is not Opcode.ABS:
+    if inner.opcode is not Opcode.ABS or inner.operands[0].shape is not x.shape:
         return None
     return at.build.emit(x.opcode, [at(inner.operands[0])])
 
@@ -57,6 +57,8 @@ def square_of_unsigned(multiply: Instruction, at: Rewriter) -> Made:
     """|x| * |x| => x * x, (-x) * (-x) => x * x"""
     inner, other = multiply.operands
     if inner is not other or inner.opcode not in (Opcode.ABS, Opcode.NEGATE):
+        return None
+    if inner.operands[0].shape is not inner.shape:
         return None
     x = at(inner.operands[0])
     return x * x

@@ -200,25 +200,42 @@ def slice_of_reverse(slice_: Instruction, at: Rewriter) -> Made:
 @arrays(Opcode.SLICE)
 def slice_of_update(slice_: Instruction, at: Rewriter) -> Made:
     """slice(dynamic-update-slice(x, u, c)) => slice(x) or slice(u), at constant places"""
-    inner = slice_.operands[0]
-    if inner.opcode is not Opcode.DYNAMIC_UPDATE_SLICE or not is_uniform(inner):
-        return None
-    x, update, *starts = inner.operands
-    values = [scalar_value(start) for start in starts]
-    if len(values) != x.shape.rank or any(v is None for v in values) or not values:
-        return None
-    inside, apart = True, False
     ranges = ranges_of(slice_)
-    shifted = []
-    for d, (value, (start, limit, stride)) in enumerate(zip(values, ranges, strict=True)):
-        size = update.shape.dimensions[d]
-        begin = min(max(int(value or 0), 0), x.shape.dimensions[d] - size)
-        inside = inside and begin <= start and limit <= begin + size
-        apart = apart or limit <= begin or begin + size <= start
-        shifted.append((start - begin, limit - begin, stride))
-    if inside:
-        return sliced(at, at(update), shifted)
-    return sliced(at, at(x), ranges) if apart else None
+    found = slice_.operands[0]
+    for _ in range(_MOST_PASSED):
+        begins = _begins(found)
+        if begins is None:
+            break
+        x, update, *_ = found.operands
+        pairs = list(zip(begins, update.shape.dimensions, ranges, strict=True))
+        if all(begin <= start and limit <= begin + n for begin, n, (start, limit, _) in pairs):
+            shifted = [
+                (first - begin, last - begin, step) for begin, _, (first, last, step) in pairs
+            ]
+            return sliced(at, at(update), shifted)
+        if not any(limit <= begin or begin + n <= start for begin, n, (start, limit, _) in pairs):
+            break
+        found = x
+    else:
+        return None
+    return None if found is slice_.operands[0] else sliced(at, at(found), ranges)
+
+
+_MOST_PASSED: Final = 64
+"""Updates of other places that one looks behind; more are left, which keeps chains linear."""
+
+
+def _begins(update: Instruction) -> list[int] | None:
+    """Where a dynamic-update-slice writes along each dimension; None where that is not known."""
+    if update.opcode is not Opcode.DYNAMIC_UPDATE_SLICE or not is_uniform(update):
+        return None
+    x, part, *starts = update.operands
+    values = [scalar_value(start) for start in starts]
+    known = [int(value) for value in values if value is not None]
+    if len(known) != x.shape.rank or not known:
+        return None
+    sizes = zip(known, x.shape.dimensions, part.shape.dimensions, strict=True)
+    return [min(max(value, 0), whole - size) for value, whole, size in sizes]
 
 
 @arrays(Opcode.SLICE)

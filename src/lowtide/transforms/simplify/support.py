@@ -69,9 +69,11 @@ def _elementwise_guard(on: Kinds, of: tuple[Opcode, ...]) -> Guard:
 
 
 @cache
-def _array_guard(on: Kinds, of: tuple[Opcode, ...]) -> Guard:
+def _array_guard(on: Kinds, of: tuple[Opcode, ...], unless: Guard | None = None) -> Guard:
     def guard(x: Instruction) -> bool:
         if of and not _reads_one(x, of):
+            return False
+        if unless is not None and unless(x):
             return False
         operands = x.operands
         if not operands or operands[0].shape.element_type not in on or not is_plain(x.shape):
@@ -97,13 +99,18 @@ def elementwise(
 
 
 def arrays(
-    *opcodes: Opcode, on: Kinds = ANY, of: tuple[Opcode, ...] = (), exact: bool = True
+    *opcodes: Opcode,
+    on: Kinds = ANY,
+    of: tuple[Opcode, ...] = (),
+    unless: Guard | None = None,
+    exact: bool = True,
 ) -> Callable[[Apply], Rule]:
     """Return the decorator of rules on arrays: the shapes of operands and result are plain.
 
     `on` has the element types of operand 0 on which the rule works; `of` is as for `elementwise`.
+    What `unless` holds for, which looks at opcodes and shapes only, the rule does not get.
     """
-    return _guarded(_array_guard(on, of), opcodes, exact)
+    return _guarded(_array_guard(on, of, unless), opcodes, exact)
 
 
 def exact_on_integers(

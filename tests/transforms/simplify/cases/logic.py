@@ -32,6 +32,12 @@ CASES: list[Case] = [
     ("xor-constant", "x: s8[4]; c: s8[4] = 0; a = s8[4] xor(x, c)", "x: s8[4]"),
     (
         "merge-equal-operations",
+        "x: c64[4]; c: c64[4] = (1,2); d: c64[4] = (1,3); a = c64[4] maximum(x, c); "
+        "b = c64[4] maximum(a, d)",
+        None,
+    ),
+    (
+        "merge-equal-operations",
         "x: s8[4]; c: s8[4] = 12; d: s8[4] = 10; a = s8[4] and(x, c); b = s8[4] and(a, d)",
         "x: s8[4]; c: s8[4] = 8; a = s8[4] and(x, c)",
     ),

@@ -122,6 +122,14 @@ CASES: list[Case] = [
     ),
     (
         "slice-of-update",
+        "x: f32[8]; u: f32[3]; v: f32[2]; i: s32[] = 2; j: s32[] = 5; "
+        "a = f32[8] dynamic-update-slice(x, u, i); c = f32[8] dynamic-update-slice(a, v, j); "
+        "b = f32[2] slice(c), slice={[1:3]}",
+        "x: f32[8]; u: f32[3]; v: f32[2]; i: s32[] = 2; "
+        "a = f32[8] dynamic-update-slice(x, u, i); b = f32[2] slice(a), slice={[1:3]}",
+    ),
+    (
+        "slice-of-update",
         "x: f32[8]; u: f32[3]; i: s32[] = 2; a = f32[8] dynamic-update-slice(x, u, i); "
         "b = f32[2] slice(a), slice={[1:3]}",
         None,
