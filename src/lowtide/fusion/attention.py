@@ -34,7 +34,7 @@ from lowtide.fusion.cost_model import (
 from lowtide.fusion.legality import INDEXING, MOST_INPUTS, MOST_MEMBERS, MOST_ROW_BYTES, seed
 from lowtide.fusion.materialize import materialize
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.ir.traversal import computation_post_order, post_order
+from lowtide.ir.traversal import applied_computations, computation_post_order, post_order
 from lowtide.ops.table import TABLE
 from lowtide.passes.interface import Pass
 from lowtide.transforms.dead_code import remove_dead_code
@@ -60,13 +60,7 @@ def rows_at_once(row_bytes: int) -> int:
 
 def fuse_attention(module: Module, *, least_bytes: int = CACHE_BYTES) -> int:
     """Make one kernel of each attention with more than `least_bytes` of scores; return how many."""
-    applied = {
-        callee
-        for computation in module.computations.values()
-        for instruction in computation.instructions.values()
-        if instruction.opcode not in (Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL)
-        for callee in instruction.called_computations
-    }
+    applied = applied_computations(module)
     bodies = Bodies(module)
     made = 0
     for computation in computation_post_order(module):

@@ -7,6 +7,7 @@ ever fused.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from math import prod
 from typing import Final, NamedTuple
@@ -244,6 +245,19 @@ def joined(producer: Cluster, consumer: Cluster) -> Joint | None:
     if producer.kind in (Kind.REDUCTION, Kind.ROWS):
         return _in_rows(producer, consumer, read) or _behind(producer, consumer, read)
     return None
+
+
+def joined_by_all(
+    producer: Cluster, readers: Iterable[Cluster]
+) -> tuple[tuple[Cluster, Joint], ...] | None:
+    """Return what kernels a cluster and each of its readers make, None unless all make one."""
+    joints = []
+    for reader in readers:
+        joint = joined(producer, reader)
+        if joint is None:
+            return None
+        joints.append((reader, joint))
+    return tuple(joints)
 
 
 def _too_many_inputs(producer: Cluster, consumer: Cluster) -> bool:

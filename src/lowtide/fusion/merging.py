@@ -10,8 +10,8 @@ from lowtide.analysis.memory_profile import lifetimes, step_bytes
 from lowtide.fusion.kernel_graph import KernelGraph
 from lowtide.fusion.materialize_kernel import materialize_kernels
 from lowtide.fusion.order_memory import ModuleMemory, OrderMemory, Scheduler
-from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.ir.traversal import computation_post_order
+from lowtide.ir import Computation, Instruction, Module
+from lowtide.ir.traversal import applied_computations, computation_post_order
 
 Merge: TypeAlias = Callable[[KernelGraph, Collection[int]], int]
 """Merges kernels of a graph, but not those of some nodes; returns how many vanished."""
@@ -27,11 +27,8 @@ def merge_kernels(
     """
     calls = _calls(module)
     unused = {x for x in module.computations.values() if x not in calls}
-    run = [
-        computation
-        for computation in computation_post_order(module)
-        if all(x.opcode in _CONTROL_FLOW for x in calls.get(computation, ()))
-    ]
+    applied = applied_computations(module)
+    run = [x for x in computation_post_order(module) if x not in applied]
     merging = _Merging(ModuleMemory(module, run, calls, scheduler), merge, growth)
     gone = 0
     while found := sum([merging.merge_in(computation) for computation in run]):
@@ -40,9 +37,6 @@ def merge_kernels(
     if gone:
         _remove_unused_bodies(module, unused)
     return gone
-
-
-_CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL})
 
 
 def _calls(module: Module) -> dict[Computation, list[Instruction]]:

@@ -16,13 +16,13 @@ from lowtide.fusion.bodies import Bodies
 from lowtide.fusion.cluster import Cluster, Kind
 from lowtide.fusion.cluster_graph import ClusterGraph, evaluations
 from lowtide.fusion.cost_model import LAUNCH, move_seconds
-from lowtide.fusion.legality import Joint, joined
+from lowtide.fusion.legality import Joint, joined_by_all
 from lowtide.fusion.live_memory import is_kept_by_caller
 from lowtide.fusion.materialize import materialize
 from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.peak_lowering import PeakLowering
-from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.ir.traversal import computation_post_order
+from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir.traversal import applied_computations, computation_post_order
 from lowtide.passes.interface import Pass
 from lowtide.transforms.dead_code import remove_dead_code
 
@@ -50,7 +50,7 @@ def fuse_by_priority(module: Module, scheduler: Scheduler | None = None) -> int:
     With a `scheduler` values that live at the peak of its order, and can be computed once more by
     those that read them later, are.
     """
-    applied = _applied_per_element(module)
+    applied = applied_computations(module)
     memory = None if scheduler is None else PeakLowering(module, scheduler)
     bodies = Bodies(module)
     made = 0
@@ -66,20 +66,6 @@ def fuse_by_priority(module: Module, scheduler: Scheduler | None = None) -> int:
     if made:
         remove_dead_code(module)
     return made
-
-
-def _applied_per_element(module: Module) -> set[Computation]:
-    """The bodies of fusions, reducers, comparators and the like."""
-    return {
-        callee
-        for computation in module.computations.values()
-        for instruction in computation.instructions.values()
-        if instruction.opcode not in _CONTROL_FLOW
-        for callee in instruction.called_computations
-    }
-
-
-_CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +145,15 @@ class _Queue:
             return None
         if producer.kind is not Kind.LOOP and len(readers) > 1:
             return None
-        joints = []
-        for reader in readers:
-            joint = joined(producer, reader)
-            if joint is None:
-                return None
-            joints.append((reader, joint))
+        joints = joined_by_all(producer, readers)
+        if joints is None:
+            return None
         if self._growth(producer, len(joints)) > self.room:
             return None
         seconds = self._seconds_saved(producer, readers)
         if seconds <= 0 or self._lengthens_lives(producer, readers):
             return None
-        return _Candidate(producer, tuple(joints), seconds)
+        return _Candidate(producer, joints, seconds)
 
     def _growth(self, producer: Cluster, readers: int) -> int:
         """How many instructions and parameters are written more than once, at most."""

@@ -10,7 +10,7 @@ from typing import Final, final
 
 from lowtide.fusion.cluster import Cluster, Kind
 from lowtide.fusion.cluster_graph import ClusterGraph, copied, evaluations, join
-from lowtide.fusion.legality import Joint, joined
+from lowtide.fusion.legality import joined, joined_by_all
 from lowtide.fusion.peak import Estimate, PeakView
 from lowtide.ir import Instruction
 
@@ -56,7 +56,9 @@ class _Recomputing:
             return False
         producer = self._from_what_is_live(self.graph.owner[root])
         readers = view.late_readers(root)
-        joints = _joints(producer, readers)
+        if producer.kind is not Kind.LOOP or not readers:
+            return False
+        joints = joined_by_all(producer, readers)
         if joints is None or not self._is_worth_it(producer, buffer, readers):
             return False
         end, view.last[buffer] = view.last[buffer], view.at
@@ -87,16 +89,3 @@ class _Recomputing:
         root = producer.root
         times = sum([evaluations(x, x.inputs[root], root) for x in readers])
         return bool(times * producer.seconds <= gained * SECONDS_PER_BYTE)
-
-
-def _joints(producer: Cluster, readers: list[Cluster]) -> list[tuple[Cluster, Joint]] | None:
-    """What readers become that compute a value; None unless it is a loop, and all of them can."""
-    if producer.kind is not Kind.LOOP or not readers:
-        return None
-    joints = []
-    for reader in readers:
-        joint = joined(producer, reader)
-        if joint is None:
-            return None
-        joints.append((reader, joint))
-    return joints

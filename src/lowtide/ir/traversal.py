@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lowtide.ir.opcode import Opcode
 
@@ -152,3 +152,20 @@ def fused_computations(module: Module) -> set[Computation]:
         if instruction.opcode is Opcode.FUSION
         for callee in instruction.called_computations
     }
+
+
+def applied_computations(module: Module) -> set[Computation]:
+    """Return the computations that do not run by themselves: kernels, reducers, comparators.
+
+    Those that while, conditional and call run do.
+    """
+    return {
+        callee
+        for computation in module.computations.values()
+        for instruction in computation.instructions.values()
+        if instruction.called_computations and instruction.opcode not in _CONTROL_FLOW
+        for callee in instruction.called_computations
+    }
+
+
+_CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE})

@@ -8,7 +8,7 @@ from typing import Final, final
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.attributes import NO_ATTRIBUTES, Constant
-from lowtide.ir.traversal import computation_post_order, post_order
+from lowtide.ir.traversal import applied_computations, computation_post_order, post_order
 from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
 from lowtide.passes.interface import Pass
@@ -37,13 +37,7 @@ class _Classes:
     def __init__(self, module: Module) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._classes: dict[Computation, int] = {}
-        self._applied = {
-            callee
-            for computation in module.computations.values()
-            for instruction in computation.instructions.values()
-            if instruction.called_computations and instruction.opcode not in _CONTROL_FLOW
-            for callee in instruction.called_computations
-        }
+        self._applied = applied_computations(module)
 
     def of(self, instruction: Instruction) -> tuple[Hashable, ...]:
         """Return what stands for the computations that an instruction calls."""
@@ -66,9 +60,6 @@ class _Classes:
 
     def _number(self, key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
-
-
-_CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE})
 
 
 def _merge_in(computation: Computation, classes: _Classes) -> int:

@@ -6,12 +6,14 @@ rules are tried, and how often the whole computation is looked over.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 import lowtide
-from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.passes.rewriting import Rewriter, Rule
 from lowtide.transforms.simplify import algebraic_simplifier
 from lowtide.transforms.simplify.support import Made
@@ -135,9 +137,11 @@ class Counting:
 
         return replace(rule, apply=apply)
 
-    def looked_over(self, *arguments: object) -> object:
+    def looked_over(
+        self, module: Module, rules: Sequence[Rule], computations: Sequence[Computation]
+    ) -> Counter[str]:
         self.rounds += 1
-        return self.rewrite(*arguments)  # type: ignore[arg-type]
+        return self.rewrite(module, rules, computations)
 
 
 @pytest.mark.parametrize(
