@@ -17,6 +17,7 @@ LAYERS: dict[str, set[str]] = {
     "certificate": {"planning"},
     "options": set(),
     "ops": {"ir"},
+    "llvm": set(),
     "builder": {"ir", "ops"},
     "verifier": {"ir", "ops"},
     "frontend": {"ir", "ops", "builder"},
@@ -29,10 +30,12 @@ LAYERS: dict[str, set[str]] = {
     "scheduling": {"ir", "ops", "analysis"},
     "buffers": {"ir", "ops", "analysis", "planning"},
     "report": {"ir", "analysis"},
+    "codegen": {"ir", "ops", "llvm"},
+    "runtime": {"ir", "llvm"},
 }
 """What each layer may import besides itself; layers that are not listed may import all."""
 
-ABOVE = {"__init__", "__main__", "api", "compiler", "pipelines", "client", "cli", "testing"}
+ABOVE = {"__init__", "__main__", "api", "compiler", "pipelines", "native", "client", "cli", "testing"}
 """What stands above all layers."""
 
 LONGEST_FILE = 500

@@ -18,6 +18,7 @@ from lowtide.analysis.dataflow import Dataflow, ValueKind, dataflow
 from lowtide.analysis.donation import Alias, aliases, possible_donations
 from lowtide.analysis.footprint import FootprintBounds, body_aliases
 from lowtide.analysis.live_range import LiveRanges, live_ranges
+from lowtide.analysis.scratch import ScratchBytes
 from lowtide.buffers.assignment import (
     DEFAULT_SEARCH,
     PackedBuffers,
@@ -92,18 +93,20 @@ def plan(
     stage: str = DEFAULT_STAGE,
     packing: str = DEFAULT_PACKING,
     search: SearchOptions = DEFAULT_SEARCH,
+    scratch_bytes: ScratchBytes | None = None,
 ) -> Plan:
     """Return where every value of the module lies, once it is taken to a stage.
 
     A scheduled module is taken as it is. `packing` is the strategy that gives out offsets, limited
-    by `search`. Raises LowtideError as `explain` does, and for a strategy that is not known or does
+    by `search`. What instructions need while they run is in the plan where `scratch_bytes` tells
+    how much that is. Raises LowtideError as `explain` does, and for a strategy that is not known or does
     not take what the module has.
     """
-    laid_out = _lay_out(module, stage, packing, search)
+    laid_out = _lay_out(module, stage, packing, search, scratch_bytes)
     ordered = laid_out.scheduled
     with ordered.clock.stage("assignment"):
         assignment = assign_buffers(laid_out.ranges, laid_out.packed)
-    report = _report(laid_out)
+    report = _report(laid_out, counts_scratch=scratch_bytes is not None)
     return Plan(ordered.module, ordered.copies, assignment, report, laid_out.ranges)
 
 
@@ -180,11 +183,12 @@ def _lay_out(
     stage: str,
     packing: str = DEFAULT_PACKING,
     search: SearchOptions = DEFAULT_SEARCH,
+    scratch_bytes: ScratchBytes | None = None,
 ) -> _LaidOut:
     with without_collection():
         ordered = _ordered(module, stage)
     clock = ordered.clock
-    ranges, packed = _pack(ordered.module, ordered.flows, ordered.aliases, clock)
+    ranges, packed = _pack(ordered, scratch_bytes)
     with clock.stage("packing"):
         if packing != DEFAULT_PACKING:
             packed = _packed_by(packing, ranges, search)
@@ -211,12 +215,13 @@ def _schedule(module: Module, flows: Dataflow, pairs: tuple[Alias, ...], clock: 
 
 
 def _pack(
-    module: Module, flows: Dataflow, pairs: tuple[Alias, ...], clock: _Clock
+    ordered: _Scheduled, scratch_bytes: ScratchBytes | None
 ) -> tuple[LiveRanges, PackedBuffers]:
     """Live ranges and offsets of the smaller arena: with copies that stay where they are, or not.
 
     Where they do, less is live at once, but what lies in one buffer is harder to pack.
     """
+    module, clock = ordered.module, ordered.clock
     assert module.schedule is not None
     best: tuple[LiveRanges, PackedBuffers] | None = None
     for share_copies in (True, False):
@@ -224,10 +229,11 @@ def _pack(
             ranges = live_ranges(
                 module.entry,
                 module.schedule.sequences,
-                flows,
-                pairs,
+                ordered.flows,
+                ordered.aliases,
                 owns_results=True,
                 share_copies=share_copies,
+                scratch_bytes=scratch_bytes,
             )
         with clock.stage("packing"):
             packed = pack_buffers(ranges)
@@ -257,7 +263,7 @@ def _packed_by(packing: str, ranges: LiveRanges, search: SearchOptions) -> Packe
         raise LowtideError(f"packing: {error}") from None
 
 
-def _report(laid_out: _LaidOut) -> MemoryReport:
+def _report(laid_out: _LaidOut, *, counts_scratch: bool = False) -> MemoryReport:
     ordered, ranges, packed = laid_out.scheduled, laid_out.ranges, laid_out.packed
     module, flows, bounds, clock = ordered.module, ordered.flows, ordered.bounds, ordered.clock
     with clock.stage("bound"):
@@ -281,6 +287,7 @@ def _report(laid_out: _LaidOut) -> MemoryReport:
             left_out,
             was_scheduled=ordered.was_scheduled,
             was_fused=ordered.was_fused,
+            counts_scratch=counts_scratch,
         ),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TextIO
 
 DEFAULT_STAGE: Final = "scheduled"
@@ -16,15 +17,47 @@ GREATEST_WIDTH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a module is taken to its memory plan.
+    """How a module is taken to its memory plan, and to native code.
 
     `stage` says how far it is optimized before it is scheduled and its buffers are planned: not at
     all at "input". A module that is scheduled is taken as it is. `effort` is "fast", "default" or
     "proof": how far to search for a smaller arena.
+
+    The rest is about native code. `threads` is how many run a program, 0 for one per core. `memory`
+    is the most bytes that a call may need beyond its arguments, None for any number. `target` is
+    "native" for this processor, or "avx2" for the same with fewer features. `cache` says whether
+    compiled programs are kept in a folder for later processes, `huge_pages` whether the system may
+    use large pages for arenas.
     """
 
     stage: str = DEFAULT_STAGE
     effort: str = "default"
+    threads: int = 0
+    memory: int | None = None
+    target: str = "native"
+    cache: bool = True
+    huge_pages: bool = True
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what cannot be."""
+        if self.threads < 0:
+            raise ValueError(f"threads is 0 for one per core, or how many; found {self.threads}")
+        if self.memory is not None and self.memory < 0:
+            raise ValueError(f"memory is a number of bytes, found {self.memory}")
+
+    @property
+    def thread_count(self) -> int:
+        """How many threads run a program."""
+        return self.threads or len(os.sched_getaffinity(0))
+
+
+def cache_folder() -> Path:
+    """Return where compiled programs are kept: LOWTIDE_CACHE, else the user's cache folder."""
+    given = os.environ.get("LOWTIDE_CACHE")
+    if given:
+        return Path(given)
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "lowtide"
 
 
 @dataclass(frozen=True, slots=True)

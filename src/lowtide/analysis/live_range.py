@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from lowtide.analysis.colocation import Colocation, colocate
 from lowtide.analysis.dataflow import Dataflow
 from lowtide.analysis.donation import Alias
 from lowtide.analysis.flat_schedule import FlatSchedule, Sequences, flatten
+from lowtide.analysis.scratch import ScratchBytes, with_scratch
 from lowtide.ir import Computation
 
 Int64Array = npt.NDArray[np.int64]
@@ -26,7 +27,7 @@ class LiveRanges:
     `buffer` is taken at these positions, both included; a buffer has several rows where it is free
     in between, and its rows never overlap. `profile` is the sum of bytes taken at each position.
     `output_bytes` is the size of all leaves of the result, `alias_bytes` that of the arguments that
-    outputs overwrite.
+    outputs overwrite. `scratch` has, by position, the buffer of what a step needs while it runs.
     """
 
     flat: FlatSchedule
@@ -39,6 +40,7 @@ class LiveRanges:
     profile: Int64Array
     output_bytes: int
     alias_bytes: int
+    scratch: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def live_bytes(self) -> int:
@@ -79,13 +81,15 @@ def live_ranges(
     *,
     owns_results: bool = False,
     share_copies: bool = True,
+    scratch_bytes: ScratchBytes | None = None,
 ) -> LiveRanges:
     """Return when the buffers of the program that starts at `root` are taken.
 
     `sequences` holds the order of `root` and of all that it runs. What leaves the program is taken
     up to the last position. With `owns_results`, each leaf of the result has storage of its own, as
     in the entry; the program must then have all the copies that it needs. With `share_copies`, the
-    copy of a value that dies stays in its place.
+    copy of a value that dies stays in its place. What instructions need while they run is a buffer
+    of each step, too, where `scratch_bytes` tells its size.
     """
     writable = frozenset([alias.parameter for alias in aliases])
     flat = flatten(root, sequences, flows, writable)
@@ -93,6 +97,9 @@ def live_ranges(
     colocation = colocate(flat, pairs, owns_results=owns_results, share_copies=share_copies)
     if colocation.refusals and owns_results:
         raise AssertionError(f"{root.name}: copies are missing: {colocation.refusals[0]}")
+    scratch: dict[int, int] = {}
+    if scratch_bytes is not None:
+        colocation, scratch = with_scratch(colocation, flat, scratch_bytes)
     rows = np.array(_rows(colocation, flat), np.int64).reshape(-1, 3)
     nbytes = np.array(colocation.nbytes, np.int64)
     size = flat.values.nbytes
@@ -107,6 +114,7 @@ def live_ranges(
         memory_profile(flat.length, nbytes[rows[:, 0]], rows[:, 1], rows[:, 2]),
         sum([size[value] for value in flat.outputs]),
         sum([size[flat.parameters[alias.parameter]] for alias in aliases]),
+        scratch,
     )
 
 

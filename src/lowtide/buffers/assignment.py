@@ -225,14 +225,19 @@ class _Assignment:
     def result(self) -> BufferAssignment:
         flat = self.ranges.flat
         slices = [self._slice(value) for value in range(len(self.values.nbytes))]
+        scratch = self._scratch()
         sites = []
-        for site in flat.sites:
+        for number, site in enumerate(flat.sites):
             flow = site.flow
             table = {
                 instruction: tuple([slices[site.values[value]] for value in leaves])
                 for instruction, leaves in zip(flow.nodes, flow.leaves, strict=True)
             }
-            sites.append(CallSite(site.computation, site.caller, site.parent, table))
+            sites.append(
+                CallSite(
+                    site.computation, site.caller, site.parent, table, scratch=scratch[number]
+                )
+            )
         return BufferAssignment(
             tuple(self.allocations),
             tuple(sites),
@@ -322,13 +327,26 @@ class _Assignment:
         leaf = self.ranges.colocation.argument[buffer]
         return self.of_parameter[self.ranges.flat.parameters[leaf]]
 
+    def _scratch(self) -> list[dict[Instruction, Slice]]:
+        """Per call site what its instructions need while they run."""
+        flat = self.ranges.flat
+        found: list[dict[Instruction, Slice]] = [{} for _ in flat.sites]
+        for position, buffer in self.ranges.scratch.items():
+            nbytes = int(self.ranges.nbytes[buffer])
+            place = self._buffer_slice(buffer, nbytes)
+            found[flat.site_of[position]][flat.instructions[position]] = place
+        return found
+
+    def _buffer_slice(self, buffer: int, nbytes: int) -> Slice:
+        region, colour = int(self.packed.region[buffer]), int(self.packed.colour[buffer])
+        allocation = self.arena[colour] if region == ARENA else self.of_region[region]
+        return Slice(allocation, int(self.packed.offset[buffer]), nbytes)
+
     def _slice(self, value: int) -> Slice:
         nbytes = self.values.nbytes[value]
         buffer = self.ranges.colocation.buffer_of[value]
         if buffer >= 0:
-            region, colour = int(self.packed.region[buffer]), int(self.packed.colour[buffer])
-            allocation = self.arena[colour] if region == ARENA else self.of_region[region]
-            return Slice(allocation, int(self.packed.offset[buffer]), nbytes)
+            return self._buffer_slice(buffer, nbytes)
         if not nbytes:
             return NO_BYTES
         if value in self.of_parameter:

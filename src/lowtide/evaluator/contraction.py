@@ -10,7 +10,7 @@ import numpy as np
 
 from lowtide.evaluator.conversion import reduce_precision
 from lowtide.evaluator.numeric import COMPUTE_DTYPES, element_type_of, narrow, widen
-from lowtide.evaluator.unsupported import unsupported
+from lowtide.ir.places import unsupported
 from lowtide.evaluator.values import Value, as_array
 from lowtide.ir.attributes import Dot, DotAlgorithm, DotDimensions, RaggedDot
 from lowtide.ir.element_type import ElementType

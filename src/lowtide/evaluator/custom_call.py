@@ -12,7 +12,7 @@ import numpy as np
 
 from lowtide.evaluator import lapack, lapack_spectra
 from lowtide.evaluator.sorting import largest
-from lowtide.evaluator.unsupported import unsupported
+from lowtide.ir.places import unsupported
 from lowtide.evaluator.values import Value, as_array, value_leaves, zeros
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.literal import DTYPES

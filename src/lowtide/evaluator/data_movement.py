@@ -10,7 +10,7 @@ import numpy as np
 
 from lowtide.evaluator.bits import bitcast_convert
 from lowtide.evaluator.numeric import element_type_of
-from lowtide.evaluator.unsupported import unsupported
+from lowtide.ir.places import unsupported
 from lowtide.evaluator.values import Value, as_array
 from lowtide.ir.attributes import Dimensions, DynamicSlice, Iota, Pad, Slice
 from lowtide.ir.element_type import ElementType

@@ -16,7 +16,7 @@ from lowtide.evaluator.bits import bitcast_convert
 from lowtide.evaluator.comparison import compare
 from lowtide.evaluator.conversion import convert, reduce_precision, stochastic_convert
 from lowtide.evaluator.numeric import element_type_of, narrow, widen
-from lowtide.evaluator.unsupported import unsupported
+from lowtide.ir.places import unsupported
 from lowtide.evaluator.values import Value, as_array
 from lowtide.ir.attributes import Compare, ReducePrecision
 from lowtide.ir.element_type import ElementType

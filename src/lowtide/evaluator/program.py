@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lowtide.evaluator.registry import Handler, handlers
-from lowtide.evaluator.unsupported import unsupported
+from lowtide.ir.places import unsupported
 from lowtide.evaluator.values import Value, from_literal
 from lowtide.ir.attributes import Constant, CustomCall
 from lowtide.ir.computation import Computation

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.evaluator.unsupported import unsupported
+from lowtide.ir.places import unsupported
 from lowtide.evaluator.values import Value, as_array
 from lowtide.ir.attributes import Rng, RngBitGenerator, RngGetAndUpdateState
 from lowtide.ir.element_type import ElementType

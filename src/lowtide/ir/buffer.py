@@ -75,7 +75,7 @@ class CallSite:
     computation where the leaves of its result lie, depth first. An instruction that is missing
     there, or a leaf that is None, passes on a value of its operands or of the caller. `tables` are
     the slices of tables of addresses, for plans that have those, by instruction and index of the
-    tuple.
+    tuple. `scratch` is what instructions need while they run, beyond operands and results.
     """
 
     computation: Computation
@@ -83,6 +83,7 @@ class CallSite:
     parent: int
     slices: Mapping[Instruction, tuple[Slice | None, ...]]
     tables: Mapping[tuple[Instruction, ShapeIndex], Slice] = field(default_factory=dict)
+    scratch: Mapping[Instruction, Slice] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,13 @@ def caveats(
     *,
     was_scheduled: bool,
     was_fused: bool = False,
+    counts_scratch: bool = False,
 ) -> tuple[str, ...]:
     """Return what to keep in mind when reading the figures of a module.
 
     `left_out` is the number of called computations without figures of their own. A module that was
     scheduled when it came is taken for optimized; one that `was_fused` went through our passes.
+    `counts_scratch` says that what kernels need while they run is in the figures.
     """
     found = []
     if not (was_scheduled or was_fused):
@@ -49,7 +51,10 @@ def caveats(
         found.append("dynamic dimensions count with their upper bounds")
     if left_out:
         found.append(f"{left_out} deeply nested computations have no figures of their own")
-    found.append("scratch memory of kernels is not counted")
+    if not counts_scratch:
+        found.append(
+            "scratch memory of kernels is not counted; it is in the plan of what is compiled"
+        )
     found.append("bound_bytes is the largest single step: a lower bound, often far from the best")
     return tuple(found)
 

@@ -82,7 +82,8 @@ class PeakBuffer:
     `op_name` and `source` are those of the instruction that makes the value; where it has none,
     those of the nearest instruction that uses it, or of the one that calls its computation.
     `live` are the positions of the value's definition and of its last use, both included. `kind`
-    is "temporary", "output", or "argument" for one that an output overwrites.
+    is "temporary", "output", "argument" for one that an output overwrites, or "scratch" for what
+    the step at the peak needs only while it runs.
     """
 
     name: str
@@ -277,7 +278,7 @@ def memory_report(
         alias_bytes=ranges.alias_bytes,
         constant_bytes=constant_bytes,
         temp_bytes=temp_bytes,
-        scratch_bytes=0,
+        scratch_bytes=max([int(ranges.nbytes[x]) for x in ranges.scratch.values()], default=0),
         least_arena_bytes=least_arena_bytes,
         ladder=ladder,
         peak=_peak(ranges),
@@ -303,13 +304,22 @@ def _peak(ranges: LiveRanges) -> Peak:
     for value in ranges.values_at(position):
         buffer = ranges.colocation.buffer_of[value]
         held.append((value, int(ranges.nbytes[buffer]), _kind(ranges, buffer)))
-    return peak_of(ranges.flat, position, held)
+    scratch = ranges.scratch.get(position)
+    nbytes = 0 if scratch is None else int(ranges.nbytes[scratch])
+    return peak_of(ranges.flat, position, held, nbytes)
 
 
-def peak_of(flat: FlatSchedule, position: int, held: Sequence[tuple[int, int, str]]) -> Peak:
-    """Return the peak at a position, given (value, bytes, kind) of each buffer taken then."""
+def peak_of(
+    flat: FlatSchedule, position: int, held: Sequence[tuple[int, int, str]], scratch_bytes: int = 0
+) -> Peak:
+    """Return the peak at a position, given (value, bytes, kind) of each buffer taken then.
+
+    The step there needs `scratch_bytes` while it runs.
+    """
     elements: dict[Instruction, list[tuple[str, str]]] = {}
     buffers = [_peak_buffer(flat, *row, elements) for row in held]
+    if scratch_bytes:
+        buffers.append(_scratch_buffer(flat, position, scratch_bytes))
     buffers.sort(key=lambda buffer: (-buffer.nbytes, buffer.live, buffer.name))
     if not flat.length:
         return Peak(0, "", None, tuple(buffers))
@@ -345,6 +355,24 @@ def _peak_buffer(
         op_name=_op_name(witnesses),
         source=_source(witnesses),
         live=(min(values.first[value], end), min(values.last[value], end)),
+    )
+
+
+def _scratch_buffer(flat: FlatSchedule, position: int, nbytes: int) -> PeakBuffer:
+    """What the instruction at a position needs while it runs."""
+    instruction = flat.instructions[position]
+    chain = _callers(flat, instruction, flat.site_of[position])
+    witnesses = _witnesses(chain)
+    return PeakBuffer(
+        name="/".join([x.name for x in reversed(chain)]) + " (scratch)",
+        nbytes=nbytes,
+        instruction=instruction.name,
+        opcode=instruction.opcode.value,
+        shape=f"u8[{nbytes}]",
+        kind="scratch",
+        op_name=_op_name(witnesses),
+        source=_source(witnesses),
+        live=(position, position),
     )
 
 

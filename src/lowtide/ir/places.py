@@ -1,4 +1,4 @@
-"""The error for an operation that the evaluator cannot do, with its place in the user's program."""
+"""Where an instruction comes from, in words for an error."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.instruction import Instruction
 
 
-def unsupported(instruction: Instruction, reason: str) -> UnsupportedOpError:
-    """Return the error to raise: which op, where it comes from, and why it cannot be done."""
-    name = f"{instruction.opcode.value} (%{instruction.name})"
-    return UnsupportedOpError(f"{place(instruction)}: {name}: {reason}")
-
-
-def place(instruction: Instruction) -> str:
+def place_of(instruction: Instruction) -> str:
     """Return where an instruction comes from: the user's program, else the HLO text."""
     source = instruction.source
     if source is not None:
@@ -23,3 +17,9 @@ def place(instruction: Instruction) -> str:
         line, _ = text.line_and_column(instruction.position)
         return f"{text.file or module.name}:{line}"
     return f"computation {instruction.parent.name} of module {module.name}"
+
+
+def unsupported(instruction: Instruction, reason: str) -> UnsupportedOpError:
+    """Return the error to raise: which op, where it comes from, and why it cannot be done."""
+    name = f"{instruction.opcode.value} (%{instruction.name})"
+    return UnsupportedOpError(f"{place_of(instruction)}: {name}: {reason}")

@@ -1,0 +1,200 @@
+"""A cache of compiled programs: what two threads want is compiled once.
+
+A key is the signature of a compilation (see `signature`), as that of TensorFlow's
+XlaCompilationCache: what is computed, the shapes of the arguments, the values of those that are
+constants of the program, and the options.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Event, Lock, get_ident
+from time import perf_counter
+from typing import Final, Generic, TypeVar, final
+
+import numpy as np
+
+from lowtide.ir.errors import LowtideError
+from lowtide.ir.literal import Array
+from lowtide.ir.shape import Shape
+
+V = TypeVar("V")
+
+DEFAULT_CAPACITY: Final = 1024
+"""How many programs a cache keeps where nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What tells one compilation from another: equal signatures give equal programs.
+
+    `arguments` has None in place of an argument that is a constant; `constants` has its number,
+    dtype, sizes and the SHA-256 of its bytes.
+    """
+
+    computation: str
+    arguments: tuple[Shape | None, ...]
+    constants: tuple[tuple[int, str, tuple[int, ...], bytes], ...] = ()
+    options: Hashable = None
+
+
+def signature(
+    computation: str,
+    arguments: Sequence[Shape],
+    constants: Mapping[int, Array] | None = None,
+    options: Hashable = None,
+) -> Signature:
+    """Return the signature of a compilation; `constants` are values by number of the argument.
+
+    `computation` is a name or a fingerprint that says all of what is computed. Raises ValueError
+    for a constant that is none of the arguments.
+    """
+    values = constants or {}
+    unknown = sorted(set(values) - set(range(len(arguments))))
+    if unknown:
+        raise ValueError(f"constant {unknown[0]} is none of the {len(arguments)} arguments")
+    shapes = tuple([None if i in values else shape for i, shape in enumerate(arguments)])
+    known = tuple([_constant(number, values[number]) for number in sorted(values)])
+    return Signature(computation, shapes, known, options)
+
+
+def _constant(number: int, value: Array) -> tuple[int, str, tuple[int, ...], bytes]:
+    array = np.asarray(value)
+    digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).digest()
+    return number, array.dtype.name, array.shape, digest
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What a cache did so far.
+
+    A request that waited for another thread's compilation is a hit where that succeeded, and
+    nothing where it failed. `seconds` is the time spent in compilations, failed ones included.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    failures: int = 0
+    evictions: int = 0
+    seconds: float = 0.0
+
+
+class _Entry(Generic[V]):
+    """One key. `done` is set once there is a value, an error, or neither: it was given up."""
+
+    __slots__ = ("done", "error", "is_complete", "owner", "value")
+
+    def __init__(self) -> None:
+        self.owner = get_ident()
+        self.done = Event()
+        self.is_complete = False
+        self.value: V
+        self.error: Exception | None = None
+
+
+@final
+class CompilationCache(Generic[V]):
+    """At most `capacity` compiled programs by key; the one not used for longest goes first.
+
+    Threads that want one key wait for the first of them, and those of different keys compile at
+    the same time. An error is raised in every thread that waited for it, and forgotten then: the
+    next request compiles again.
+    """
+
+    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
+        if capacity < 1:
+            raise ValueError(f"the capacity of a cache is at least 1, not {capacity}")
+        self.capacity = capacity
+        self._lock = Lock()
+        self._complete: OrderedDict[Hashable, V] = OrderedDict()
+        self._started: dict[Hashable, _Entry[V]] = {}
+        self._hits = 0
+        self._misses = 0
+        self._failures = 0
+        self._evictions = 0
+        self._seconds = 0.0
+
+    def get_or_compile(self, key: Hashable, compile_: Callable[[], V]) -> V:
+        """Return the program of a key, compiled by `compile_` where there is none.
+
+        Raises what `compile_` raises, and LowtideError where it asks for its own key. Where the
+        compiling thread is interrupted (KeyboardInterrupt, SystemExit), one that waits goes on.
+        """
+        while True:
+            with self._lock:
+                if key in self._complete:
+                    self._complete.move_to_end(key)
+                    self._hits += 1
+                    return self._complete[key]
+                entry = self._started.get(key)
+                if entry is None:
+                    entry = self._started[key] = _Entry()
+                    self._misses += 1
+                    break
+            if self._waited(entry):
+                return entry.value
+        return self._compiled(key, entry, compile_)
+
+    def _waited(self, entry: _Entry[V]) -> bool:
+        """Wait for the compilation of another thread; return whether it gave a value."""
+        if entry.owner == get_ident():
+            raise LowtideError("the compilation of a program asks for the same program")
+        entry.done.wait()
+        if entry.error is not None:
+            raise entry.error
+        if entry.is_complete:
+            with self._lock:
+                self._hits += 1
+        return entry.is_complete
+
+    def _compiled(self, key: Hashable, entry: _Entry[V], compile_: Callable[[], V]) -> V:
+        start = perf_counter()
+        try:
+            entry.value = compile_()
+            entry.is_complete = True
+        except Exception as error:
+            entry.error = error
+            raise
+        finally:
+            with self._lock:
+                self._finish(key, entry, perf_counter() - start)
+            entry.done.set()
+        return entry.value
+
+    def _finish(self, key: Hashable, entry: _Entry[V], seconds: float) -> None:
+        self._seconds += seconds
+        if self._started.get(key) is entry:
+            del self._started[key]
+            if entry.is_complete:
+                self._complete[key] = entry.value
+        if not entry.is_complete:
+            self._failures += 1
+        while len(self._complete) > self.capacity:
+            self._complete.popitem(last=False)
+            self._evictions += 1
+
+    def clear(self) -> None:
+        """Forget all programs; one that is being compiled goes to those who wait, and is not kept.
+
+        The statistics stay.
+        """
+        with self._lock:
+            self._complete.clear()
+            self._started.clear()
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the cache did so far."""
+        with self._lock:
+            return Statistics(
+                self._hits, self._misses, self._failures, self._evictions, self._seconds
+            )
+
+    def __len__(self) -> int:
+        return len(self._complete)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._complete

@@ -1,0 +1,381 @@
+"""`jit`: a function for JAX, compiled and run by lowtide, with the stages of `jax.jit`.
+
+>>> fast = lowtide.jit(step, donate_argnums=0, memory="512MiB")
+>>> state = fast(state, batch)                       # NumPy arrays
+>>> fast.lower(state, batch).compile().memory        # what the plan needs
+>>> print(fast.explain(state, batch))
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from types import MethodType
+from typing import Any, Final, TypeAlias, final
+
+from lowtide.client.compilation_cache import CompilationCache, Statistics
+from lowtide.client.jax_lowering import LoweredProgram, program_of, trace_state
+from lowtide.client.jit_arguments import abstract_key, leaf_keys, other_key
+from lowtide.client.jit_program import Call, JaxProgram, JitProgram, output_kind
+from lowtide.client.library import Executable, ModuleCompiler, native_compiler
+from lowtide.client.sizes import bytes_of
+from lowtide.ir import Module, UnsupportedOpError
+from lowtide.options import Options
+
+Numbers: TypeAlias = "int | Sequence[int] | None"
+Names: TypeAlias = "str | Iterable[str] | None"
+
+
+def jit(
+    function: Callable[..., Any],
+    donate_argnums: Numbers = None,
+    static_argnums: Numbers = None,
+    memory: int | str | None = None,
+    options: Options | None = None,
+    fallback: bool = False,
+    *,
+    donate_argnames: Names = None,
+    static_argnames: Names = None,
+    output: str = "numpy",
+    compiler: ModuleCompiler | None = None,
+) -> Jitted:
+    """Return `function`, compiled by lowtide for each type of arguments when it is first called.
+
+    Tracing is JAX's: arguments are pytrees, static ones have to be hashable, Python numbers are
+    weakly typed, and 64 bits count if JAX's settings say so when the function is called. Arguments
+    may be NumPy or JAX arrays. Results are NumPy arrays, or with output="jax" JAX arrays in the
+    same memory. A donated NumPy array may be overwritten; a donated JAX array is deleted.
+
+    `memory`, in bytes or as text like "512MiB", limits what one call needs beyond its arguments.
+    `compiler` makes executables of modules; by default it is that of lowtide to native code.
+    Called with JAX tracers, inside of `jax.grad` or another `jax.jit`, the function is `jax.jit`'s.
+
+    What JAX raises in tracing is passed on as it is. A call raises UnsupportedOpError, with the
+    line of the program, at what cannot be compiled, such as calls back into Python; with `fallback`
+    it says so once, in a RuntimeWarning, and `jax.jit` runs the function. Raises ValueError for an
+    unknown `output` and for a `memory` that is no size.
+    """
+    import jax
+
+    staged = jax.jit(
+        function,
+        donate_argnums=donate_argnums,
+        donate_argnames=donate_argnames,
+        static_argnums=static_argnums,
+        static_argnames=static_argnames,
+        keep_unused=True,
+    )
+    statics = _Statics.of(function, static_argnums, static_argnames)
+    chosen = _options(options, memory)
+    return Jitted(function, staged, statics, chosen, compiler, output, fallback=fallback)
+
+
+def _options(options: Options | None, memory: int | str | None) -> Options:
+    chosen = options or Options()
+    return chosen if memory is None else replace(chosen, memory=bytes_of(memory))
+
+
+@final
+class _Statics:
+    """Which arguments are static: names and positions, from the end of a call's where negative."""
+
+    __slots__ = ("names", "positions")
+
+    def __init__(self, positions: frozenset[int], names: frozenset[str]) -> None:
+        self.positions = positions
+        self.names = names
+
+    def __bool__(self) -> bool:
+        return bool(self.positions or self.names)
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], numbers: Numbers, names: Names) -> _Statics:
+        """Read what the caller named.
+
+        Where only positions or only names are given, the signature tells the others, as in JAX.
+        """
+        order = _positional(function)
+        places = [numbers] if isinstance(numbers, int) else list(numbers or ())
+        known = [names] if isinstance(names, str) else list(names or ())
+        if names is None:
+            known = [order[i] for i in places if -len(order) <= i < len(order)]
+        if numbers is None:
+            places = [i for i, name in enumerate(order) if name in known]
+        return cls(frozenset(places), frozenset(known))
+
+    def split(
+        self, arguments: Sequence[Any], keywords: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]:
+        """Return the dynamic arguments, the dynamic keywords, and the static ones for a key."""
+        names, count = self.names, len(arguments)
+        places = {i + count if i < 0 else i for i in self.positions}
+        dynamic = tuple([x for i, x in enumerate(arguments) if i not in places])
+        named = {name: x for name, x in keywords.items() if name not in names}
+        fixed = [(i, type(x), x) for i, x in enumerate(arguments) if i in places]
+        given = sorted(names & {*keywords})
+        known = [(name, type(keywords[name]), keywords[name]) for name in given]
+        return dynamic, named, (*fixed, *known)
+
+
+def _positional(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the parameters that may be given by position; none where unknown."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return []
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [x.name for x in parameters if x.kind in kinds]
+
+
+@final
+class Jitted:
+    """A function that is compiled for each type of arguments, as `jit` says."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        staged: Any,
+        statics: _Statics,
+        options: Options,
+        compiler: ModuleCompiler | None,
+        output: str,
+        *,
+        fallback: bool,
+    ) -> None:
+        import jax
+
+        functools.update_wrapper(self, function)
+        self._staged = staged
+        self._statics = statics
+        self._options = options
+        self._compiler = compiler
+        self._output = output_kind(output)
+        self._fallback = fallback
+        self._has_fallen_back = False
+        self._state = trace_state()
+        self._flatten = jax.tree_util.tree_flatten
+        self._tracer = jax.core.Tracer
+        self._leaf_keys = leaf_keys()
+        self._programs: CompilationCache[JitProgram | JaxProgram] = CompilationCache()
+        self._calls: dict[Hashable, Call] = {}
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return the results, compiled for arguments of these types if they are not yet."""
+        if keywords or self._statics:
+            return self._call_with_tree(arguments, keywords)
+        kinds = self._leaf_keys
+        try:
+            call = self._calls[self._state(), *[kinds[type(x)](x) for x in arguments]]
+        except KeyError:  # New types, or pytrees.
+            return self._call_with_tree(arguments, keywords)
+        return call(arguments)
+
+    def _call_with_tree(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Call with pytrees, keywords, static arguments, or leaves of types not seen yet."""
+        dynamic, named = arguments, keywords
+        fixed: tuple[Any, ...] = ()
+        if self._statics:
+            dynamic, named, fixed = self._statics.split(arguments, keywords)
+        leaves, tree = self._flatten((dynamic, named))
+        kinds = self._leaf_keys
+        try:
+            parts = [kinds[type(x)](x) for x in leaves]
+        except KeyError:
+            if any(isinstance(x, self._tracer) for x in leaves):
+                return self._staged(*arguments, **keywords)
+            parts = [kinds.get(type(x), other_key)(x) for x in leaves]
+        key = (self._state(), tree, fixed, *parts)
+        try:
+            call = self._calls.get(key)
+        except TypeError:  # A static argument without a hash: JAX says so in its own words.
+            self._staged.lower(*arguments, **keywords)
+            raise
+        if call is None:
+            call = self._program(arguments, keywords, key, leaves).caller(leaves)
+            self._remember(key, call)
+            if not keywords and len(parts) == len(arguments) and not self._statics:
+                self._remember((key[0], *parts), call)
+        return call(leaves)
+
+    def _remember(self, key: Hashable, call: Call) -> None:
+        if len(self._calls) >= _MOST_CALLS:
+            self._calls.clear()
+        self._calls[key] = call
+
+    def _program(
+        self,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        key: tuple[Any, ...],
+        leaves: Sequence[Any],
+    ) -> JitProgram | JaxProgram:
+        """Return the program for these types; NumPy and JAX arrays of one type share it."""
+        try:
+            types = [abstract_key(x) for x in leaves]
+        except TypeError:  # No type of JAX's: its own tracing says so.
+            self._staged.lower(*arguments, **keywords)
+            raise
+        whole = (*key[:3], *types)
+        return self._programs.get_or_compile(whole, lambda: self._compile(arguments, keywords))
+
+    def _compile(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> JitProgram | JaxProgram:
+        lowered = self._staged.lower(*arguments, **keywords)
+        try:
+            program = program_of(lowered)
+            return JitProgram(program, self._executable(program.module), self._output)
+        except UnsupportedOpError as error:
+            if not self._fallback:
+                raise
+            self._say_once(error)
+            return JaxProgram(lowered, self._output)
+
+    def _executable(self, module: Module, options: Options | None = None) -> Executable:
+        return (self._compiler or native_compiler())(module, options or self._options)
+
+    def _say_once(self, error: UnsupportedOpError) -> None:
+        if self._has_fallen_back:
+            return
+        self._has_fallen_back = True
+        name = getattr(self, "__name__", "the function")
+        message = f"{name} is run by jax.jit, since lowtide cannot compile it: {error}"
+        warnings.warn(message, RuntimeWarning, stacklevel=_FROM_COMPILE)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    # -- stages --------------------------------------------------------------------------------
+
+    def lower(self, *arguments: Any, **keywords: Any) -> Lowered:
+        """Return the program for arguments, or for `jax.ShapeDtypeStruct`s in their place.
+
+        Raises UnsupportedOpError at a call back into Python.
+        """
+        program = program_of(self._staged.lower(*arguments, **keywords))
+        return Lowered(program, self._executable, self._options, self._output)
+
+    def trace(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return JAX's trace, a `jax.stages.Traced`."""
+        return self._staged.trace(*arguments, **keywords)
+
+    def explain(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return the memory report of the program for arguments or specs."""
+        return self.lower(*arguments, **keywords).explain()
+
+    def eval_shape(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return shapes and types of the results, as `jax.eval_shape` does."""
+        return self._staged.eval_shape(*arguments, **keywords)
+
+    def clear_cache(self) -> None:
+        """Forget what is compiled, by lowtide and by JAX."""
+        self._calls.clear()
+        self._programs.clear()
+        self._staged.clear_cache()
+
+    @property
+    def statistics(self) -> Statistics:
+        """What was compiled; only the first call with arguments of some types counts."""
+        return self._programs.statistics
+
+
+_MOST_CALLS: Final = 4096
+"""How many ways to call it a function remembers, before it looks each up among its programs."""
+
+_FROM_COMPILE: Final = 9
+"""Frames from the warning up to the line that calls the function."""
+
+
+@final
+class Lowered:
+    """A traced function as a module, which is not optimized yet."""
+
+    def __init__(
+        self,
+        program: LoweredProgram,
+        make: Callable[[Module, Options | None], Executable],
+        options: Options,
+        output: str,
+    ) -> None:
+        self._program = program
+        self._make = make
+        self._options = options
+        self._output = output
+
+    @property
+    def module(self) -> Module:
+        """The module."""
+        return self._program.module
+
+    @property
+    def in_tree(self) -> Any:
+        """The tree of (arguments, keywords) without the static ones."""
+        return self._program.in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        """The tree of the results."""
+        return self._program.out_tree
+
+    def as_text(self) -> str:
+        """Return the HLO text."""
+        return str(self._program.module)
+
+    def compile(self, memory: int | str | None = None, options: Options | None = None) -> Compiled:
+        """Return the executable, by default with the options of `jit`."""
+        chosen = _options(options or self._options, memory)
+        return Compiled(self._program, self._make(self._program.module, chosen), self._output)
+
+    def explain(self) -> Any:
+        """Return the memory report."""
+        from lowtide.api import explain
+
+        return explain(self._program.module, self._options)
+
+
+@final
+class Compiled:
+    """An executable for arguments of one type; the static ones are not given again."""
+
+    def __init__(self, program: LoweredProgram, executable: Executable, output: str) -> None:
+        import jax
+
+        self.executable = executable
+        self._program = program
+        self._flatten = jax.tree_util.tree_flatten
+        self._linked = JitProgram(program, executable, output)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return the results; raises TypeError for arguments of other types, and names them."""
+        leaves, tree = self._flatten((arguments, keywords))
+        if tree != self._program.in_tree:
+            raise TypeError(
+                "the function was compiled for arguments of another structure: expected "
+                f"{self._program.in_tree}, found {tree}"
+            )
+        self._linked.check(leaves)
+        return self._linked.caller(leaves)(leaves)
+
+    @property
+    def in_tree(self) -> Any:
+        """The tree of (arguments, keywords) without the static ones."""
+        return self._program.in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        """The tree of the results."""
+        return self._program.out_tree
+
+    @property
+    def memory(self) -> Any:
+        """The report of schema "lowtide.memory/1"."""
+        return self.executable.memory
+
+    def as_text(self) -> str:
+        """Return the scheduled HLO."""
+        return self.executable.as_text()

@@ -1,0 +1,72 @@
+"""Leaves of arguments: the types that a call is compiled for, and the arrays that go in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import cache, partial
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from lowtide.client.jax_lowering import is_key_type
+
+KeyOf: TypeAlias = Callable[[Any], Hashable]
+Convert: TypeAlias = Callable[[Any], Any]
+
+_PYTHON_NUMBERS: Final = (bool, int, float, complex)
+
+
+_type_key: KeyOf = type
+_array_key: KeyOf = attrgetter("dtype", "shape")
+_jax_array_key: KeyOf = attrgetter("dtype", "shape", "weak_type")
+
+
+@cache
+def leaf_keys() -> dict[type, KeyOf]:
+    """Return, for each usual type of leaf, the function to the part of a key that stands for it.
+
+    Equal parts mean equal abstract values in JAX: dtype, shape and whether the type is weak.
+    """
+    import jax
+
+    keys: dict[type, KeyOf] = {np.ndarray: _array_key, type(jax.numpy.zeros(())): _jax_array_key}
+    for number in _PYTHON_NUMBERS:
+        keys[number] = _type_key
+    return keys
+
+
+def other_key(x: Any) -> Hashable:
+    """Return the part of a key that stands for a leaf of a type not in `leaf_keys`."""
+    if hasattr(x, "dtype") and hasattr(x, "shape"):
+        return type(x), x.dtype, x.shape, bool(getattr(x, "weak_type", False))
+    return _type_key(x)
+
+
+def abstract_key(x: Any) -> tuple[Any, tuple[int, ...], bool]:
+    """Return what JAX makes a leaf under its present settings: dtype, sizes, whether weak.
+
+    Raises TypeError for what is no array or number.
+    """
+    import jax
+
+    aval: Any = jax.typeof(x)
+    return aval.dtype, aval.shape, aval.weak_type
+
+
+def converter(leaf: Any, dtype: Any) -> Convert | None:
+    """Return what makes an array of leaves like this one, None where they are right as they are.
+
+    `dtype` is the one that JAX says the parameter has.
+    """
+    if is_key_type(dtype):
+        return _key_data
+    if getattr(leaf, "dtype", None) != dtype:
+        return partial(np.asarray, dtype=np.dtype(dtype))
+    return None if type(leaf) is np.ndarray else np.asarray
+
+
+def _key_data(x: Any) -> Any:
+    import jax
+
+    return np.asarray(jax.random.key_data(x))

@@ -1,0 +1,180 @@
+"""One compiled function: leaves in, a tree of results out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias, final
+
+import numpy as np
+
+from lowtide.client.jax_lowering import LoweredProgram, is_key_type, wrapped_key
+from lowtide.client.jit_arguments import Convert, abstract_key, converter
+from lowtide.client.library import Executable
+from lowtide.ir import LowtideError
+from lowtide.ir.suggestions import nearest
+
+Call: TypeAlias = Callable[[Sequence[Any]], Any]
+"""Takes the leaves of the dynamic arguments to the tree of results."""
+
+OUTPUTS: Final = ("numpy", "jax")
+
+
+_WRITABLE: Final = ("C_CONTIGUOUS", "ALIGNED", "WRITEABLE")
+"""What an array has to be to become a result."""
+
+
+def output_kind(name: str) -> str:
+    """Return the name of a kind of results; raises ValueError for an unknown one."""
+    if name not in OUTPUTS:
+        known = " or ".join(map(repr, OUTPUTS))
+        raise ValueError(f"output is {known}, not {name!r}{nearest(name, OUTPUTS)}")
+    return name
+
+
+@final
+class JitProgram:
+    """An executable between the pytrees of a function's arguments and results."""
+
+    __slots__ = (
+        "_executable",
+        "_finish",
+        "_is_plain",
+        "_overwritten",
+        "_program",
+        "_unflatten",
+    )
+
+    def __init__(self, program: LoweredProgram, executable: Executable, output: str) -> None:
+        import jax
+
+        self._program = program
+        self._executable = executable
+        self._finish = _finishers(program, output)
+        aliases = program.module.input_output_aliases
+        self._overwritten = tuple([alias.parameter for alias in aliases])
+        tree = program.out_tree
+        self._is_plain = tree == jax.tree_util.tree_structure(0)
+        self._unflatten = tree.unflatten
+
+    def caller(self, leaves: Sequence[Any]) -> Call:
+        """Return what takes leaves of the same Python types as these to the tree of results."""
+        infos = self._program.arguments
+        pairs = zip(leaves, infos, strict=True)
+        converters = tuple([converter(x, info.dtype) for x, info in pairs])
+        if self._program.donated:
+            return partial(self._call_and_donate, converters)
+        if all(convert is None for convert in converters):
+            return self._call
+        if all(convert is None or convert is np.asarray for convert in converters):
+            return self._call_opened
+        return partial(self._call_converted, converters)
+
+    def _call(self, leaves: Sequence[Any]) -> Any:
+        return self._results(self._executable(*leaves))
+
+    def _call_opened(self, leaves: Sequence[Any]) -> Any:
+        return self._results(self._executable(*map(np.asarray, leaves)))
+
+    def _call_converted(self, converters: Sequence[Convert | None], leaves: Sequence[Any]) -> Any:
+        return self._results(self._executable(*_converted(converters, leaves)))
+
+    def _call_and_donate(self, converters: Sequence[Convert | None], leaves: Sequence[Any]) -> Any:
+        """Return the tree of the results; donated arguments are used up.
+
+        What JAX holds is deleted as `jax.jit` does, but never overwritten, since it may be memory
+        that JAX itself only borrowed: like other arrays that must not be written, it is copied.
+        """
+        arrays = _converted(converters, leaves)
+        for number in self._overwritten:
+            arrays[number] = np.require(arrays[number], None, _WRITABLE)
+        results = self._executable(*arrays, consume=True)
+        for number in self._program.donated:
+            leaf = leaves[number]
+            if hasattr(leaf, "delete"):
+                leaf.delete()
+        return self._results(results)
+
+    def _results(self, value: Any) -> Any:
+        if self._is_plain:
+            result = value[0] if type(value) is tuple else value
+            finish = self._finish
+            return result if finish is None else finish[0](result)
+        results = value if type(value) is tuple else (value,)
+        if len(results) != len(self._program.results):
+            raise LowtideError(
+                f"the function returns {len(self._program.results)} arrays, its program "
+                f"{len(results)}"
+            )
+        if self._finish is not None:
+            results = tuple([f(x) for f, x in zip(self._finish, results, strict=True)])
+        return self._unflatten(results)
+
+    def check(self, leaves: Sequence[Any]) -> None:
+        """Raise TypeError at the first leaf whose type is not that of the program, naming it."""
+        program = self._program
+        for leaf, info, name in zip(leaves, program.arguments, program.names, strict=True):
+            dtype, sizes, _ = abstract_key(leaf)
+            if dtype != info.dtype or sizes != tuple(info.shape):
+                raise TypeError(
+                    f"argument {name}: compiled for {_text(info.dtype, info.shape)}, called with "
+                    f"{_text(dtype, sizes)}"
+                )
+
+
+def _converted(converters: Sequence[Convert | None], leaves: Sequence[Any]) -> list[Any]:
+    pairs = zip(converters, leaves, strict=True)
+    return [x if convert is None else convert(x) for convert, x in pairs]
+
+
+@final
+class JaxProgram:
+    """A function that `jax.jit` runs, since lowtide cannot compile it."""
+
+    __slots__ = ("_compiled", "_in_tree", "_output")
+
+    def __init__(self, lowered: Any, output: str) -> None:
+        self._in_tree = lowered.in_tree
+        self._compiled = lowered.compile()
+        self._output = output
+
+    def caller(self, leaves: Sequence[Any]) -> Call:
+        """Return what takes leaves to the tree of results."""
+        return self._call
+
+    def _call(self, leaves: Sequence[Any]) -> Any:
+        import jax
+
+        arguments, keywords = jax.tree_util.tree_unflatten(self._in_tree, leaves)
+        results = self._compiled(*arguments, **keywords)
+        return results if self._output == "jax" else jax.tree_util.tree_map(_to_numpy, results)
+
+
+def _to_numpy(x: Any) -> Any:
+    return x if is_key_type(x.dtype) else np.asarray(x)
+
+
+def _text(dtype: Any, sizes: Sequence[int]) -> str:
+    name = getattr(dtype, "name", None) or str(dtype)
+    return f"{name}[{','.join(map(str, sizes))}]"
+
+
+def _finishers(program: LoweredProgram, output: str) -> tuple[Callable[[Any], Any], ...] | None:
+    """Return what makes each result what the caller gets; None where all are right as they are."""
+    types = [x.dtype for x in program.results]
+    if output == "numpy" and not any(is_key_type(x) for x in types):
+        return None
+    return tuple([_finisher(x, output) for x in types])
+
+
+def _finisher(dtype: Any, output: str) -> Callable[[Any], Any]:
+    if is_key_type(dtype):
+        return lambda x: wrapped_key(x, dtype)
+    return _to_jax if output == "jax" else lambda x: x
+
+
+def _to_jax(x: Any) -> Any:
+    """Return a JAX array in the memory of a NumPy array, which nobody else may write to."""
+    import jax
+
+    return jax.device_put(x, may_alias=True)

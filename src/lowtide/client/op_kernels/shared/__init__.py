@@ -1,0 +1,1 @@
+"""What the ops of several frameworks are made of: NumPy's conventions on top of the builder."""

@@ -1,0 +1,1 @@
+"""Kernels of attention: scores of a block of rows stay in scratch."""

@@ -1,0 +1,1 @@
+"""Dots as native code: tiles of accumulators in registers, packed operands, epilogues."""

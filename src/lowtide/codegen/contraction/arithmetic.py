@@ -1,0 +1,240 @@
+"""In which types products are formed and added up, and by which instructions.
+
+An operand that is packed has *units*: what one lane of a vector holds. A unit is one element, or
+several that follow one another along the contracted dimension, where an instruction multiplies them
+with those of another unit and adds up all products at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from lowtide.codegen.value import register_type, vector_type
+from lowtide.ir.element_type import ElementType
+from lowtide.llvm.function import Function
+from lowtide.llvm.target import Target
+
+
+class Method(Enum):
+    """The instructions of one step along the contracted dimension."""
+
+    FLOAT = auto()
+    """A fused multiplication and addition."""
+    INTEGER = auto()
+    """A multiplication and an addition, modulo the width of the sum."""
+    COMPLEX = auto()
+    """Four fused multiplications and additions."""
+    BF16_PAIRS = auto()
+    """Two products of bf16 added to an f32; denormals count as 0."""
+    S16_PAIRS = auto()
+    """Two products of 16-bit integers added to a 32-bit one, modulo 2^32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """A method, the type of the sums, and the type that elements are converted to before."""
+
+    method: Method
+    total: ElementType
+    element: ElementType
+
+    @property
+    def group(self) -> int:
+        """How many elements make a unit."""
+        return 2 if self.method in (Method.BF16_PAIRS, Method.S16_PAIRS) else 1
+
+    @property
+    def planes(self) -> int:
+        """How many vectors hold a vector of sums or of units: two of complex ones."""
+        return 2 if self.method is Method.COMPLEX else 1
+
+    @property
+    def unit(self) -> str:
+        """The LLVM type of a unit, of each part of a complex one."""
+        return "i32" if self.group == 2 else register_type(self.total)
+
+    @property
+    def sum_type(self) -> str:
+        """The LLVM type of a sum, of each part of a complex one."""
+        return register_type(self.total)
+
+    @property
+    def unit_bytes(self) -> int:
+        """Bytes of a unit in memory, both parts of a complex one together."""
+        return self.total.bits // 8
+
+    def lanes(self, target: Target) -> int:
+        """How many sums a vector holds."""
+        return target.vector_bytes * self.planes // self.unit_bytes
+
+    def zero(self, lanes: int) -> tuple[str, ...]:
+        """Return the vectors of a sum of nothing."""
+        return ("zeroinitializer" if lanes else _zero(self.sum_type),) * self.planes
+
+    def multiply_add(
+        self,
+        fn: Function,
+        target: Target,
+        lanes: int,
+        total: tuple[str, ...],
+        a: tuple[str, ...],
+        b: tuple[str, ...],
+    ) -> tuple[str, ...]:
+        """Return total + a * b for vectors of units; each is one vector for each plane."""
+        return _METHODS[self.method](self, fn, target, lanes, total, a, b)
+
+
+def _zero(type_: str) -> str:
+    return "0.0" if type_ in ("float", "double") else "0"
+
+
+_Vectors = tuple[str, ...]
+
+
+def _float(
+    how: Arithmetic,
+    fn: Function,
+    target: Target,
+    lanes: int,
+    total: _Vectors,
+    a: _Vectors,
+    b: _Vectors,
+) -> _Vectors:
+    type_ = vector_type(how.sum_type, lanes)
+    return (fn.intrinsic("fma", type_, a[0], b[0], total[0]),)
+
+
+def _integer(
+    how: Arithmetic,
+    fn: Function,
+    target: Target,
+    lanes: int,
+    total: _Vectors,
+    a: _Vectors,
+    b: _Vectors,
+) -> _Vectors:
+    type_ = vector_type(how.sum_type, lanes)
+    product = fn.op(f"mul {type_} {a[0]}, {b[0]}")
+    return (fn.op(f"add {type_} {total[0]}, {product}"),)
+
+
+def _complex(
+    how: Arithmetic,
+    fn: Function,
+    target: Target,
+    lanes: int,
+    total: _Vectors,
+    a: _Vectors,
+    b: _Vectors,
+) -> _Vectors:
+    type_ = vector_type(how.sum_type, lanes)
+    minus = fn.op(f"fneg {type_} {a[1]}")
+    real = fn.intrinsic("fma", type_, a[0], b[0], total[0])
+    imaginary = fn.intrinsic("fma", type_, a[0], b[1], total[1])
+    return (
+        fn.intrinsic("fma", type_, minus, b[1], real),
+        fn.intrinsic("fma", type_, a[1], b[0], imaginary),
+    )
+
+
+def _bf16_pairs(
+    how: Arithmetic,
+    fn: Function,
+    target: Target,
+    lanes: int,
+    total: _Vectors,
+    a: _Vectors,
+    b: _Vectors,
+) -> _Vectors:
+    pairs, sums = f"<{2 * lanes} x bfloat>", f"<{lanes} x float>"
+    x, y = (fn.op(f"bitcast <{lanes} x i32> {v} to {pairs}") for v in (a[0], b[0]))
+    name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+    return (fn.call(sums, name, [sums, pairs, pairs], [total[0], x, y]),)
+
+
+def _s16_pairs(
+    how: Arithmetic,
+    fn: Function,
+    target: Target,
+    lanes: int,
+    total: _Vectors,
+    a: _Vectors,
+    b: _Vectors,
+) -> _Vectors:
+    sums, pairs = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
+    if has_vnni(target):
+        x, y = (fn.op(f"bitcast {sums} {v} to {pairs}") for v in (a[0], b[0]))
+        name = f"llvm.x86.avx512.vpdpwssd.{32 * lanes}"
+        return (fn.call(sums, name, [sums, pairs, pairs], [total[0], x, y]),)
+    x, y = (fn.op(f"bitcast {sums} {v} to {pairs}") for v in (a[0], b[0]))
+    product = fn.call(sums, "llvm.x86.avx2.pmadd.wd", [pairs, pairs], [x, y])
+    return (fn.op(f"add {sums} {total[0]}, {product}"),)
+
+
+_METHODS: Final = {
+    Method.FLOAT: _float,
+    Method.INTEGER: _integer,
+    Method.COMPLEX: _complex,
+    Method.BF16_PAIRS: _bf16_pairs,
+    Method.S16_PAIRS: _s16_pairs,
+}
+
+
+def has_vnni(target: Target) -> bool:
+    """Whether there is one instruction for pairs of 16-bit integers in the widest vectors."""
+    return target.vector_bytes == 64 and target.has("avx512vnni")
+
+
+_COMPLEX: Final = {False: ElementType.C64, True: ElementType.C128}
+_FLOAT: Final = {False: ElementType.F32, True: ElementType.F64}
+_DOUBLES: Final = frozenset({ElementType.F64, ElementType.C128})
+_S16: Final = frozenset({ElementType.S8, ElementType.U8, ElementType.S16, ElementType.PRED})
+
+
+def arithmetic_of(
+    lhs: ElementType, rhs: ElementType, result: ElementType, target: Target
+) -> Arithmetic:
+    """Return how to multiply elements of two types: exactly enough for the type of the result.
+
+    Floating point is added up in f32 or wider, integers modulo 2^32 or, for results of 64 bits,
+    modulo 2^64.
+    """
+    types = (lhs, rhs, result)
+    is_double = any(x in _DOUBLES for x in types)
+    if any(x.is_complex for x in types):
+        total = _COMPLEX[is_double]
+        return Arithmetic(Method.COMPLEX, total, total)
+    if any(x.is_floating for x in types):
+        if lhs is rhs is ElementType.BF16 and has_bf16(target) and not is_double:
+            return Arithmetic(Method.BF16_PAIRS, ElementType.F32, ElementType.BF16)
+        total = _FLOAT[is_double]
+        return Arithmetic(Method.FLOAT, total, total)
+    if result.bits == 64:
+        return Arithmetic(Method.INTEGER, ElementType.S64, ElementType.S64)
+    if _fits_s16(lhs) and _fits_s16(rhs) and (has_vnni(target) or target.vector_bytes == 32):
+        return Arithmetic(Method.S16_PAIRS, ElementType.S32, ElementType.S16)
+    return Arithmetic(Method.INTEGER, ElementType.S32, ElementType.S32)
+
+
+def _fits_s16(type_: ElementType) -> bool:
+    return type_ in _S16 or type_.bits < 8
+
+
+def has_bf16(target: Target) -> bool:
+    """Whether pairs of bf16 are worth an instruction of the widest vectors.
+
+    On processors that multiply tiles of bf16 that instruction has half the rate of an f32 product.
+    """
+    is_slow = target.has("amx-bf16")
+    return target.vector_bytes == 64 and target.has("avx512bf16") and not is_slow
+
+
+def without_pairs(how: Arithmetic) -> Arithmetic:
+    """Return the arithmetic with units of one element, for operands that are not packed."""
+    if how.method is Method.BF16_PAIRS:
+        return Arithmetic(Method.FLOAT, how.total, how.total)
+    if how.method is Method.S16_PAIRS:
+        return Arithmetic(Method.INTEGER, how.total, how.total)
+    return how

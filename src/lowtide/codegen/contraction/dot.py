@@ -1,0 +1,71 @@
+"""Dots, alone and with what is fused into them."""
+
+from __future__ import annotations
+
+from lowtide.codegen.contraction.arithmetic import arithmetic_of
+from lowtide.codegen.contraction.choice import blocked_scheme, is_better_swapped
+from lowtide.codegen.contraction.finishing import Finish
+from lowtide.codegen.contraction.gemm import Gemm, gemm_code
+from lowtide.codegen.contraction.geometry import Roles, geometry_of
+from lowtide.codegen.contraction.inner import Inner, inner_scheme
+from lowtide.codegen.contraction.operands import Side
+from lowtide.codegen.contraction.views import view_of, whole
+from lowtide.codegen.element_rules import has_rule
+from lowtide.codegen.kernel import Code, Plan
+from lowtide.codegen.operands import members, roots_of
+from lowtide.ir import Instruction, Opcode
+from lowtide.llvm.target import Target
+
+
+def plan_dot(instruction: Instruction, target: Target) -> Plan | None:
+    """Return the plan of a dot whose operands are arrays in memory."""
+    finish = Finish(instruction, instruction, (instruction,))
+    return _planned(finish, target)
+
+
+def plan_fused_dot(fusion: Instruction, target: Target) -> Plan | None:
+    """Return the plan of a fusion around one dot, None where it is none that is written here.
+
+    Operands of the dot are computed while they are read. Behind it stand operations that keep its
+    elements apart.
+    """
+    members_ = members(fusion)
+    dots = [x for x in members_ if x.opcode is Opcode.DOT]
+    if len(dots) != 1 or any(x.opcode is Opcode.FUSION for x in members_):
+        return None
+    finish = Finish(dots[0], fusion, tuple(roots_of(fusion.called_computations[0].root)))
+    if not all(has_rule(x) for x in members_) or not finish.is_possible():
+        return None
+    return _planned(finish, target)
+
+
+def _planned(finish: Finish, target: Target) -> Plan | None:
+    dot = finish.dot
+    shape = geometry_of(dot)
+    if not shape.batch * shape.m * shape.n:
+        return Plan(lambda: Code((), ()))
+    types = [x.shape.element_type for x in (*dot.operands, dot)]
+    how = arithmetic_of(types[0], types[1], types[2], target)
+    rows, columns = _side(finish, 0, shape.rows), _side(finish, 1, shape.columns)
+    if is_better_swapped(shape, rows):
+        shape, rows, columns = shape.swapped(), columns, rows
+    inner = inner_scheme(shape, how, rows, columns, target)
+    if inner is not None:
+        return Plan(
+            lambda: Inner(inner, target, rows, columns, finish).code(),
+            inner.shared_bytes,
+            inner.thread_bytes,
+        )
+    scheme = blocked_scheme(shape, how, rows, columns, finish, target)
+    return Plan(
+        lambda: gemm_code(Gemm(scheme, target, rows, columns, finish)),
+        scheme.shared_bytes,
+        scheme.thread_bytes,
+    )
+
+
+def _side(finish: Finish, number: int, roles: Roles) -> Side:
+    operand = finish.dot.operands[number]
+    is_array = finish.kernel is finish.dot
+    view = whole(operand) if is_array else view_of(operand)
+    return Side(operand, roles, view, finish.kernel)

@@ -1,0 +1,112 @@
+"""The shape of a dot: batch, rows, columns and contracted indices, and where operands have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from lowtide.codegen.indexing import ZERO, Affine
+from lowtide.ir import Instruction
+from lowtide.ir.attributes import Dot, DotDimensions
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The dimensions of an operand: batch, its own (the rows or columns), and contracted ones."""
+
+    batch: tuple[int, ...]
+    free: tuple[int, ...]
+    inner: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A product of `batch` matrices m x k and k x n.
+
+    `rows` has the roles of the dimensions of operand `rows_of`, `columns` those of the other one.
+    `is_swapped` says that rows are the free dimensions of operand 1, so that the result has them
+    behind the columns.
+    """
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    rows: Roles
+    columns: Roles
+    is_swapped: bool
+
+    @property
+    def rows_of(self) -> int:
+        """The number of the operand that has the rows."""
+        return int(self.is_swapped)
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """By how many elements neighbouring rows and columns of the result lie apart."""
+        return (1, self.m) if self.is_swapped else (self.n, 1)
+
+    def swapped(self) -> Geometry:
+        """Return the same product with rows and columns exchanged."""
+        return Geometry(
+            self.batch, self.n, self.m, self.k, self.columns, self.rows, not self.is_swapped
+        )
+
+
+def geometry_of(dot: Instruction) -> Geometry:
+    """Return the shape of a dot; the columns are the free dimensions of operand 1."""
+    numbers = dot.attributes_as(Dot).dimensions
+    shapes = [x.shape.dimensions for x in dot.operands]
+    lhs, rhs = _roles(numbers, len(shapes[0]), len(shapes[1]))
+    return Geometry(
+        prod([shapes[0][d] for d in lhs.batch]),
+        prod([shapes[0][d] for d in lhs.free]),
+        prod([shapes[1][d] for d in rhs.free]),
+        prod([shapes[0][d] for d in lhs.inner]),
+        lhs,
+        rhs,
+        is_swapped=False,
+    )
+
+
+def _roles(numbers: DotDimensions, lhs_rank: int, rhs_rank: int) -> tuple[Roles, Roles]:
+    used = {*numbers.lhs_batch, *numbers.lhs_contracting}
+    lhs = tuple([d for d in range(lhs_rank) if d not in used])
+    used = {*numbers.rhs_batch, *numbers.rhs_contracting}
+    rhs = tuple([d for d in range(rhs_rank) if d not in used])
+    return (
+        Roles(numbers.lhs_batch, lhs, numbers.lhs_contracting),
+        Roles(numbers.rhs_batch, rhs, numbers.rhs_contracting),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`size` indices whose elements lie `step` elements apart."""
+
+    size: int
+    step: int
+
+
+def runs(sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[Run, ...]:
+    """Return the dimensions, merged where they lie like one; without those of size 1."""
+    found: list[Run] = []
+    for size, step in zip(sizes, steps, strict=True):
+        if size == 1:
+            continue
+        if found and found[-1].step == step * size:
+            found[-1] = Run(found[-1].size * size, step)
+        else:
+            found.append(Run(size, step))
+    return tuple(found)
+
+
+def placed(
+    rank: int, groups: tuple[tuple[tuple[int, ...], tuple[Affine, ...]], ...]
+) -> tuple[Affine, ...]:
+    """Return an index of `rank` entries from pairs of dimensions and their entries."""
+    index = [ZERO] * rank
+    for dimensions, entries in groups:
+        for d, entry in zip(dimensions, entries, strict=True):
+            index[d] = entry
+    return tuple(index)

@@ -1,0 +1,405 @@
+"""Products of few rows with columns that lie along k: vectors run along k, and are added up last.
+
+Each column is read once, as it lies, by tiles of few rows and columns whose sums are vectors. So a
+matrix that is multiplied with a vector comes from memory at the speed of a copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lowtide.codegen.contraction.arithmetic import Arithmetic, Method
+from lowtide.codegen.contraction.finishing import Finish, Sums, finish_function
+from lowtide.codegen.contraction.geometry import Geometry
+from lowtide.codegen.contraction.micro import Vectors, accumulate, zeros
+from lowtide.codegen.contraction.operands import Position, Reader, Side
+from lowtide.codegen.contraction.packing import as_bits, or_zero, pack_rows, packer, tail_mask
+from lowtide.codegen.contraction.scheme import (
+    LEAST_STEPS,
+    LEAST_UNITS,
+    SHARED_PART,
+    UNIT_SECONDS,
+    seconds_of,
+)
+from lowtide.codegen.contraction.tiles import Cut
+from lowtide.codegen.contraction.transposing import totals
+from lowtide.codegen.elements import Elements, Mask
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.kernel import ARGUMENTS, Code, rounded
+from lowtide.ir.thunk import Phase
+from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
+
+MOST_ROWS = 8
+"""Rows for which columns need not be packed."""
+
+STEPS_PER_ROW = 8
+"""The length of k, for each row more than one, for which adding up vectors is worth it."""
+
+MOST_STREAMS = 8
+"""Columns that are read side by side: more fall out of a first cache where they lie far apart."""
+
+ROWS_BYTES = 256 << 10
+"""Bytes of packed rows."""
+
+TILE = "ptr %buffers, ptr %rows, ptr %sums, i64 %batch, i64 %column, i64 %first, i64 %last"
+"""The parameters of a tile, which covers the vectors of units of k from `%first` to `%last`."""
+
+
+@dataclass(frozen=True, slots=True)
+class InnerScheme:
+    """How to compute a product along k: `tiles` cuts the columns, `blocks` their tiles into pieces.
+
+    `shares` cuts the vectors of units along k into parts that are added up by themselves. Rows are
+    packed where they do not lie along k as they are multiplied.
+    """
+
+    geometry: Geometry
+    how: Arithmetic
+    lanes: int
+    width: int
+    blocks: Cut
+    shares: Cut
+    packs_rows: bool
+
+    @property
+    def units(self) -> int:
+        """The pieces of work."""
+        return self.geometry.batch * self.shares.parts * self.blocks.parts
+
+    @property
+    def row_step(self) -> int:
+        """Units between packed rows."""
+        return self.shares.size * self.lanes
+
+    @property
+    def thread_bytes(self) -> int:
+        """Scratch of a thread: packed rows."""
+        nbytes = self.geometry.m * self.row_step * self.how.unit_bytes
+        return rounded(nbytes) if self.packs_rows else 0
+
+    @property
+    def shared_bytes(self) -> int:
+        """Scratch for the sums of all shares."""
+        shape = self.geometry
+        count = self.shares.parts * shape.batch * shape.m * shape.n
+        return rounded(count * self.how.unit_bytes) if self.shares.parts > 1 else 0
+
+
+def inner_scheme(
+    shape: Geometry, how: Arithmetic, rows: Side, columns: Side, target: Target
+) -> InnerScheme | None:
+    """Return how to compute a product along k, None where another way is better."""
+    if not columns.lies_along_k or shape.k < STEPS_PER_ROW * (shape.m - 1):
+        return None
+    if how.method is Method.COMPLEX or not 0 < shape.m <= MOST_ROWS or not shape.k:
+        return None
+    lanes = how.lanes(target)
+    vectors = -(-shape.k // (how.group * lanes))
+    width = min(shape.n, MOST_STREAMS, max(1, lanes // shape.m))
+    packs = not (rows.is_plain(how) and rows.lies_along_k)
+    if packs and shape.m * vectors * lanes * how.unit_bytes > ROWS_BYTES:
+        return None
+    seconds = seconds_of(shape, how, lanes)
+    wanted = max(1, min(LEAST_UNITS, int(seconds / UNIT_SECONDS)))
+    tiles = -(-shape.n // width)
+    blocks = Cut(tiles, min(tiles, -(-wanted // shape.batch)))
+    operands = (shape.m + shape.n) * vectors * lanes
+    parts = min(
+        wanted // (shape.batch * blocks.parts),
+        vectors * lanes // LEAST_STEPS,
+        operands // (SHARED_PART * shape.m * shape.n),
+    )
+    shares = Cut(vectors, max(1, parts))
+    return InnerScheme(shape, how, lanes, width, blocks, shares, packs)
+
+
+@dataclass(eq=False, slots=True)
+class Inner:
+    """A product to be written: its scheme, the operands with rows and columns, what follows."""
+
+    scheme: InnerScheme
+    target: Target
+    rows: Side
+    columns: Side
+    finish: Finish
+    functions: dict[str, Function] = field(default_factory=dict)
+    globals: dict[str, str] = field(default_factory=dict)
+
+    def code(self) -> Code:
+        """Return the code."""
+        scheme = self.scheme
+        seconds = seconds_of(scheme.geometry, scheme.how, scheme.lanes)
+        main = self._products()
+        phases = [Phase(main.name, scheme.units, seconds / scheme.units)]
+        functions = [main]
+        if scheme.shares.parts > 1:
+            functions.append(self._put_together())
+            shape = scheme.geometry
+            each = shape.n * scheme.shares.parts * 0.3e-9 + 5e-9
+            phases.append(Phase(functions[1].name, shape.batch * shape.m, each))
+        text = "\n".join(self.globals.values())
+        return Code((*self.functions.values(), *functions), tuple(phases), text)
+
+    # -- pieces ----------------------------------------------------------------------------------
+
+    def _products(self) -> Function:
+        scheme = self.scheme
+        fn = Function("products", ARGUMENTS)
+        thread = fn.gep("%scratch", scheme.shared_bytes)
+        thread = fn.gep(thread, fn.mul("%thread", scheme.thread_bytes))
+        count = -(-scheme.geometry.m * scheme.width // scheme.lanes) * scheme.lanes
+        sums = fn.stack("i8", count * scheme.how.unit_bytes)
+        with fn.loop("%begin", "%end", 1, [("i64", "-1")]) as loop:
+            block = fn.rem(loop.index, scheme.blocks.parts)
+            rest = fn.div(loop.index, scheme.blocks.parts)
+            share = fn.rem(rest, scheme.shares.parts)
+            batch = fn.div(rest, scheme.shares.parts) if scheme.geometry.batch > 1 else 0
+            if scheme.packs_rows:
+                loop.next = [str(batch)]
+                with fn.when(fn.compare("ne", batch, loop.values[0])):
+                    self._pack(fn, thread, batch)
+            self._columns(fn, thread, sums, batch, share, block)
+        return fn
+
+    def _pack(self, fn: Function, thread: str, batch: Integer) -> None:
+        scheme, shape = self.scheme, self.scheme.geometry
+        if "pack_rows" not in self.functions:
+            pack = packer(
+                "pack_rows",
+                self.target,
+                scheme.how,
+                scheme.lanes,
+                self.rows,
+                shape.batch,
+                shape.m,
+                shape.k,
+            )
+            self.functions["pack_rows"] = pack_rows(pack, scheme.row_step)
+            self.globals.update(pack.elements.globals)
+        steps = -(-shape.k // scheme.how.group)
+        fn.do(
+            f"call void @pack_rows(ptr %buffers, ptr {thread}, i64 {batch}, i64 0, i64 {shape.m}, "
+            f"i64 0, i64 {steps})"
+        )
+
+    def _columns(
+        self, fn: Function, thread: str, sums: str, batch: Integer, share: Integer, block: Integer
+    ) -> None:
+        """The tiles of a piece: full ones, then the last one if it is narrower."""
+        scheme = self.scheme
+        first, last = scheme.blocks.starts(fn, block)
+        ragged = scheme.geometry.n % scheme.width
+        full = scheme.blocks.size - bool(ragged)
+        with fn.loop(first, fn.min(last, full)) as loop:
+            self._tile_call(fn, thread, sums, batch, share, loop.index, scheme.width)
+        if not ragged:
+            return
+        if isinstance(last, int):
+            self._tile_call(fn, thread, sums, batch, share, full, ragged)
+            return
+        with fn.when(fn.compare("eq", last, scheme.blocks.size)):
+            self._tile_call(fn, thread, sums, batch, share, full, ragged)
+
+    def _tile_call(
+        self,
+        fn: Function,
+        thread: str,
+        sums: str,
+        batch: Integer,
+        share: Integer,
+        tile: Integer,
+        width: int,
+    ) -> None:
+        scheme, shape = self.scheme, self.scheme.geometry
+        first, last = scheme.shares.starts(fn, share)
+        column = fn.mul(tile, scheme.width)
+        fn.do(
+            f"call void @{self._tile(width)}(ptr %buffers, ptr {thread}, ptr {sums}, i64 {batch}, "
+            f"i64 {column}, i64 {first}, i64 {last})"
+        )
+        if scheme.shares.parts > 1:
+            self._keep(fn, sums, batch, share, column, width)
+            return
+        name = self._finishing(f"finish_{width}", width, Sums(width))
+        fn.do(
+            f"call void @{name}(ptr %buffers, ptr {sums}, i64 {batch}, i64 0, i64 {shape.m}, "
+            f"i64 {column})"
+        )
+
+    def _keep(
+        self,
+        fn: Function,
+        sums: str,
+        batch: Integer,
+        share: Integer,
+        column: Integer,
+        width: int,
+    ) -> None:
+        """Copy the sums of a tile to those of its share."""
+        scheme, shape = self.scheme, self.scheme.geometry
+        type_, nbytes = scheme.how.sum_type, scheme.how.unit_bytes
+        matrix = fn.add(fn.mul(share, shape.batch), batch)
+        start = fn.add(fn.mul(matrix, shape.m * shape.n), column)
+        with fn.loop(0, shape.m) as rows, fn.loop(0, width) as columns:
+            at = fn.add(fn.mul(rows.index, width), columns.index)
+            value = fn.load(type_, fn.gep(sums, fn.mul(at, nbytes)), nbytes)
+            to = fn.add(fn.add(start, fn.mul(rows.index, shape.n)), columns.index)
+            fn.store(type_, value, fn.gep("%scratch", fn.mul(to, nbytes)), nbytes)
+
+    def _put_together(self) -> Function:
+        """The phase that adds up the sums of all shares, row by row."""
+        scheme, shape = self.scheme, self.scheme.geometry
+        sums = Sums(shape.n, scheme.shares.parts, shape.batch * shape.m * shape.n)
+        name = self._finishing("put_together", shape.n, sums)
+        fn = Function("results", ARGUMENTS)
+        with fn.loop("%begin", "%end") as loop:
+            batch, row = fn.div(loop.index, shape.m), fn.rem(loop.index, shape.m)
+            there = fn.gep("%scratch", fn.mul(loop.index, shape.n * scheme.how.unit_bytes))
+            fn.do(
+                f"call void @{name}(ptr %buffers, ptr {there}, i64 {batch}, i64 {row}, i64 1, i64 0)"
+            )
+        return fn
+
+    def _finishing(self, name: str, columns: int, sums: Sums) -> str:
+        if name not in self.functions:
+            scheme = self.scheme
+            self.functions[name] = finish_function(
+                name,
+                self.target,
+                scheme.how,
+                scheme.lanes,
+                scheme.geometry,
+                self.finish,
+                columns,
+                sums,
+                self.globals,
+                is_aligned=columns == scheme.geometry.n,
+            )
+        return name
+
+    # -- a tile ----------------------------------------------------------------------------------
+
+    def _tile(self, width: int) -> str:
+        name = f"tile_{width}"
+        if name not in self.functions:
+            self.functions[name] = self._tile_function(name, width)
+        return name
+
+    def _tile_function(self, name: str, width: int) -> Function:
+        scheme, how, target = self.scheme, self.scheme.how, self.target
+        shape, lanes = scheme.geometry, scheme.lanes
+        fn = Function(name, TILE, linkage="internal")
+        elements = Elements(fn, target, lanes * how.group)
+        fetch = _Fetch(self, elements)
+        full = shape.k // (how.group * lanes)
+        start = zeros(how, shape.m, width, lanes)
+        first: Integer = "%first"
+        last = fn.min("%last", full) if full < scheme.shares.size else "%last"
+        if scheme.shares.parts == 1:
+            first, last = 0, full
+        sums = accumulate(
+            fn,
+            target,
+            how,
+            lanes,
+            lambda start, stop, step, carry: elements.loop(first, last, step, carry),
+            0,
+            start,
+            lambda step, row: fetch.row(step, row, None),
+            lambda step, column: fetch.column(step, column, None),
+        )
+        if full < scheme.shares.size:
+            sums = self._with_rest(fn, fetch, sums, full, width)
+        self._store_totals(fn, sums, width)
+        self.globals.update(elements.globals)
+        return fn
+
+    def _with_rest(
+        self, fn: Function, fetch: _Fetch, sums: list[list[Vectors]], full: int, width: int
+    ) -> list[list[Vectors]]:
+        """Add the products of the last elements of k, which are no whole vector."""
+        scheme, how = self.scheme, self.scheme.how
+        lanes = scheme.lanes
+        mask = tail_mask(lanes * how.group, scheme.geometry.k - full * lanes * how.group)
+
+        def added() -> list[str]:
+            columns = [fetch.column(full, c, mask) for c in range(width)]
+            found = []
+            for r, line in enumerate(sums):
+                row = fetch.row(full, r, mask)
+                for c, total in enumerate(line):
+                    found += how.multiply_add(fn, self.target, lanes, total, row, columns[c])
+            return found
+
+        names = [x for line in sums for total in line for x in total]
+        if scheme.shares.parts == 1:
+            after = added()
+        else:
+            is_last = fn.compare("eq", "%last", scheme.shares.size)
+            types = [f"<{lanes} x {how.sum_type}>"] * len(names)
+            after = fn.choose(is_last, types, added, lambda: names)
+        rest = iter(after)
+        return [[(next(rest),) for _ in line] for line in sums]
+
+    def _store_totals(self, fn: Function, sums: list[list[Vectors]], width: int) -> None:
+        """Add up each vector, and store the totals row by row."""
+        scheme, how = self.scheme, self.scheme.how
+        lanes = scheme.lanes
+        type_ = f"<{lanes} x {how.sum_type}>"
+        add = "add" if how.total.is_integer else "fadd"
+        flat = [total[0] for line in sums for total in line]
+        for first in range(0, len(flat), lanes):
+            part = flat[first : first + lanes]
+            part += ["zeroinitializer"] * (lanes - len(part))
+            total = totals(fn, type_, how.unit_bytes, add, part)
+            there = fn.gep("%sums", first * how.unit_bytes)
+            fn.store(type_, total, there, how.unit_bytes)
+
+
+class _Fetch:
+    """Reads vectors of units along k in a tile."""
+
+    def __init__(self, inner: Inner, elements: Elements) -> None:
+        scheme = inner.scheme
+        self.inner = inner
+        self.elements = elements
+        self.rows = inner.rows.reader(elements, scheme.how)
+        self.columns = inner.columns.reader(elements, scheme.how)
+        self.batch = elements.variable("%batch", scheme.geometry.batch)
+        self.start = elements.variable("%column", scheme.geometry.n)
+        self.lane = elements.variable(0, elements.lanes, is_lane=True)
+        self.steps: dict[Integer, Affine] = {}
+
+    def _k(self, step: Integer) -> Position:
+        if step not in self.steps:
+            self.steps[step] = self.elements.variable(step, self.inner.scheme.shares.size)
+        return Position(self.steps[step] * self.elements.lanes, self.lane, is_aligned=True)
+
+    def row(self, step: Integer, row: int, mask: Mask | None) -> Vectors:
+        """Write the units of a row."""
+        scheme = self.inner.scheme
+        if not scheme.packs_rows:
+            number = Position(Affine((), row, row, row))
+            return self._units(self.rows, number, step, mask)
+        fn, size = self.elements.function, scheme.how.unit_bytes
+        at = fn.add(fn.mul(step, scheme.lanes), row * scheme.row_step)
+        type_ = f"<{scheme.lanes} x {scheme.how.unit}>"
+        return (fn.load(type_, fn.gep("%rows", fn.mul(at, size)), size),)
+
+    def column(self, step: Integer, column: int, mask: Mask | None) -> Vectors:
+        """Write the units of a column of the tile."""
+        return self._units(self.columns, Position(self.start + column), step, mask)
+
+    def _units(self, reader: Reader, free: Position, step: Integer, mask: Mask | None) -> Vectors:
+        elements, how = self.elements, self.inner.scheme.how
+        value = reader.at(self.batch, free, self._k(step), mask)
+        if not value.lanes:
+            value = elements.splat(value, elements.level)
+        if mask is not None:
+            value = or_zero(elements, value, mask)
+        if how.group == 1:
+            return value.names
+        fn, lanes = elements.function, elements.lanes
+        bits = as_bits(fn, elements.target, value)
+        return (fn.op(f"bitcast <{lanes} x i16> {bits} to <{lanes // 2} x i32>"),)

@@ -1,0 +1,286 @@
+"""Packing: blocks of an operand copied to scratch in the order in which they are multiplied.
+
+Every function here packs the units of one block of k, from the vector of units `%first` on, for
+`%steps` steps; where k ends within a unit or a vector, zeros follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lowtide.codegen.contraction.arithmetic import Arithmetic
+from lowtide.codegen.contraction.operands import Position, Reader, Side
+from lowtide.codegen.contraction.prefetching import ahead_of
+from lowtide.codegen.contraction.transposing import transposed
+from lowtide.codegen.element_rules import within
+from lowtide.codegen.elements import Elements, Mask
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.elementwise.formats import encoded
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.value import Value, memory_type
+from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
+
+PARAMETERS = "ptr %buffers, ptr %to, i64 %batch, i64 %start, i64 %count, i64 %first, i64 %steps"
+"""The parameters of a packing function: `%count` rows or columns from `%start` on."""
+
+
+@dataclass(eq=False, slots=True)
+class Packer:
+    """What a packing function is written with."""
+
+    fn: Function
+    target: Target
+    how: Arithmetic
+    side: Side
+    elements: Elements
+    reader: Reader
+    batch: Affine
+    k: int
+    count: int
+
+    @property
+    def lanes(self) -> int:
+        """Units in a vector."""
+        return self.elements.lanes
+
+    def lane(self) -> Affine:
+        """Return the number of the lane."""
+        return self.elements.variable(0, self.lanes, is_lane=True)
+
+    def inside(self, index: Affine, end: int) -> Mask | None:
+        """Return the mask of indices below an end, None where all of them are."""
+        found = within(self.elements, index, 0, end)
+        if found is False:
+            return Mask("false", 0, 0)
+        assert not isinstance(found, bool)
+        return found
+
+    def value(self, free: Position, inner: Position, mask: Mask | None) -> Value:
+        """Return a vector of elements, 0 outside of a mask."""
+        elements = self.elements
+        value = self.reader.at(self.batch, free, inner, mask)
+        is_loaded = bool(value.lanes) and self.side.is_plain(self.how)
+        if not value.lanes:
+            value = elements.splat(value, elements.level)
+        return value if mask is None or is_loaded else or_zero(elements, value, mask)
+
+
+def packer(
+    name: str,
+    target: Target,
+    how: Arithmetic,
+    lanes: int,
+    side: Side,
+    batch: int,
+    count: int,
+    k: int,
+) -> Packer:
+    """Begin a packing function for an operand with `count` rows or columns in all."""
+    fn = Function(name, PARAMETERS, linkage="internal")
+    elements = Elements(fn, target, lanes)
+    reader = side.reader(elements, how)
+    index = elements.variable("%batch", batch)
+    return Packer(fn, target, how, side, elements, reader, index, k, count)
+
+
+def stored(packer: Packer, value: Value, to: str, unit: Integer) -> None:
+    """Store elements as units from the unit number `unit` on; elements are as long as units."""
+    memory.store(packer.fn, packer.target, value, unit_address(packer, to, unit))
+
+
+def unit_address(packer: Packer, to: str, unit: Integer) -> str:
+    """Return the address of a unit."""
+    return packer.fn.gep(to, packer.fn.mul(unit, packer.how.unit_bytes))
+
+
+# -- [row][k] ------------------------------------------------------------------------------------
+
+
+def pack_rows(pack: Packer, row_step: int) -> Function:
+    """Write the packing of rows one by one, `row_step` units apart, each along k."""
+    fn, elements, how = pack.fn, pack.elements, pack.how
+    width = how.group * pack.lanes
+    end = fn.add("%start", "%count")
+    vectors = -(-pack.k // width)
+    last = fn.add("%first", fn.div(fn.add("%steps", pack.lanes - 1), pack.lanes))
+    with elements.loop("%start", end) as row_loop:
+        row = Position(elements.variable(row_loop.index, pack.count))
+        to = unit_address(pack, "%to", fn.mul(fn.sub(row_loop.index, "%start"), row_step))
+        with elements.loop("%first", last) as loop:
+            chunk = elements.variable(loop.index, vectors)
+            there = unit_address(pack, to, fn.mul(fn.sub(loop.index, "%first"), pack.lanes))
+            for part in range(how.group):
+                start = chunk * width + part * pack.lanes
+                inner = Position(start, pack.lane(), is_aligned=True)
+                value = pack.value(row, inner, pack.inside(inner.index, pack.k))
+                size = memory.element_bytes(how.element) * how.planes
+                memory.store(fn, pack.target, value, fn.gep(there, part * pack.lanes * size))
+    return fn
+
+
+# -- [k][row or column] --------------------------------------------------------------------------
+
+
+def pack_panel(pack: Packer, columns: int, step: int) -> Function:
+    """Write the packing of `columns` columns from `%start` on, a multiple of a vector's lanes.
+
+    Steps lie `step` units apart. A last vector that is not full is filled up with zeros.
+    """
+    masks = [tail_mask(pack.lanes, columns - j) for j in range(0, columns, pack.lanes)]
+    fn, elements = pack.fn, pack.elements
+    start = elements.variable("%start", pack.count)
+    first = fn.mul("%first", pack.lanes * pack.how.group)
+    ask = ahead_of(fn, pack.side, "%start", first, columns)
+    with _steps(pack) as (k, number):
+        for part in range(pack.how.group):
+            ask(fn.add(fn.mul(number, pack.how.group), part))
+        there = unit_address(pack, "%to", fn.mul(number, step))
+        for j, mask in enumerate(masks):
+            free = Position(start + j * pack.lanes, pack.lane(), is_aligned=True)
+            _store_units(pack, free, k, mask, there, j * pack.lanes)
+    return fn
+
+
+def pack_block(pack: Packer, step: int) -> Function:
+    """Write the packing of `%count` rows from `%start` on; steps lie `step` units apart."""
+    fn, elements = pack.fn, pack.elements
+    start = elements.variable("%start", pack.count)
+    with _steps(pack) as (k, number):
+        to = unit_address(pack, "%to", fn.mul(number, step))
+        with elements.loop(0, "%count", pack.lanes) as loop:
+            free = Position(start + elements.variable(loop.index, pack.count), pack.lane())
+            mask = pack.inside(free.index, pack.count)
+            _store_units(pack, free, k, mask, to, loop.index)
+    return fn
+
+
+@contextmanager
+def _steps(pack: Packer) -> Iterator[tuple[Affine, Integer]]:
+    """Write the loop over the steps of a block: the first element of a unit, and the step."""
+    elements, group = pack.elements, pack.how.group
+    count = max(1, -(-pack.k // group))
+    with elements.loop(0, "%steps") as loop:
+        first = elements.variable("%first", -(-count // pack.lanes))
+        number = elements.variable(loop.index, count)
+        k = (first * pack.lanes + number) * group
+        yield k.within(0, (count - 1) * group), loop.index
+
+
+def _store_units(
+    pack: Packer, free: Position, k: Affine, mask: Mask | None, to: str, unit: Integer
+) -> None:
+    """Store a vector of units of neighbouring rows or columns."""
+    how, elements = pack.how, pack.elements
+    values = []
+    for part in range(how.group):
+        inner = k + part
+        inside = None if part == 0 else pack.inside(inner, pack.k)
+        values.append(pack.value(free, Position(inner), elements.both(mask, inside)))
+    if how.group == 1:
+        stored(pack, values[0], to, unit)
+        return
+    pack.fn.store(*interleaved(pack, values), unit_address(pack, to, unit), 2)
+
+
+def interleaved(pack: Packer, values: list[Value]) -> tuple[str, str]:
+    """Return a type and a vector in memory with the elements of two vectors in turn."""
+    raw = [as_bits(pack.fn, pack.target, x) for x in values]
+    lanes = pack.lanes
+    type_ = f"<{lanes} x i16>"
+    order = [i // 2 + lanes * (i % 2) for i in range(2 * lanes)]
+    return f"<{2 * lanes} x i16>", pack.fn.shuffle(type_, raw[0], raw[1], order)
+
+
+def as_bits(fn: Function, target: Target, value: Value) -> str:
+    """Return the elements of a 16-bit type as i16, as they stand in memory."""
+    (number,) = memory.numbers(fn, target, value)
+    return encoded(value.type, number).name if value.type.is_floating else number.name
+
+
+def or_zero(elements: Elements, value: Value, mask: Mask) -> Value:
+    """Return a vector with zeros outside of a mask."""
+    fn, type_ = elements.function, value.llvm_type
+    kind = f"<{value.lanes} x i1>"
+    where = elements.mask_lanes(mask, value.lanes)
+    names = [
+        fn.op(f"select {kind} {where}, {type_} {x}, {type_} zeroinitializer") for x in value.names
+    ]
+    return Value(tuple(names), value.type, value.lanes)
+
+
+def tail_mask(lanes: int, count: int) -> Mask | None:
+    """Return the mask of the first `count` lanes, None for all of them."""
+    if count >= lanes:
+        return None
+    return Mask(mask_text(lanes, count), lanes, 0)
+
+
+def mask_text(lanes: int, count: int) -> str:
+    """Return a constant of `lanes` i1, the first `count` of which are set."""
+    return "<" + ", ".join([f"i1 {int(i < count)}" for i in range(lanes)]) + ">"
+
+
+# -- columns that lie along k --------------------------------------------------------------------
+
+
+def pack_transposed(pack: Packer, columns: int, step: int) -> Function:
+    """Write the packing of `columns` columns that lie along k; steps lie `step` units apart.
+
+    A square of units is read column by column into a buffer on the stack, and transposed in
+    registers. Columns beyond the last one repeat it.
+    """
+    fn, elements, how, lanes = pack.fn, pack.elements, pack.how, pack.lanes
+    square = fn.stack("i8", lanes * lanes * how.unit_bytes)
+    width = how.group * lanes
+    vectors = -(-pack.k // width)
+    last = fn.add("%first", fn.div(fn.add("%steps", lanes - 1), lanes))
+    with elements.loop("%first", last) as loop:
+        chunk = elements.variable(loop.index, vectors)
+        at = fn.mul(fn.mul(fn.sub(loop.index, "%first"), lanes), step)
+        with elements.loop(0, columns, lanes) as across:
+            start = fn.add("%start", across.index)
+            with elements.loop(0, lanes) as inside:
+                number = fn.min(fn.add(start, inside.index), pack.count - 1)
+                column = Position(elements.variable(number, pack.count))
+                row = fn.gep(square, fn.mul(inside.index, lanes * how.unit_bytes))
+                for part in range(how.group):
+                    inner = Position(chunk * width + part * lanes, pack.lane(), is_aligned=True)
+                    value = pack.value(column, inner, pack.inside(inner.index, pack.k))
+                    size = memory.element_bytes(how.element) * how.planes
+                    memory.store(fn, pack.target, value, fn.gep(row, part * lanes * size))
+            there = unit_address(pack, "%to", fn.add(at, across.index))
+            _store_square(pack, square, there, step)
+    return fn
+
+
+def _store_square(pack: Packer, square: str, to: str, step: int) -> None:
+    fn, how, lanes = pack.fn, pack.how, pack.lanes
+    size = how.unit_bytes
+    if how.planes == 2:
+        _store_pairs(pack, square, to, step)
+        return
+    side = 16 // size
+    element = f"i{8 * size}"
+    with fn.loop(0, lanes, side) as loop:
+        start = fn.gep(square, fn.mul(loop.index, size))
+        pieces = [
+            fn.load(f"<{side} x {element}>", fn.gep(start, i * lanes * size), size)
+            for i in range(lanes)
+        ]
+        there = fn.gep(to, fn.mul(loop.index, step * size))
+        for i, row in enumerate(transposed(fn, element, size, pieces)):
+            fn.store(f"<{lanes} x {element}>", row, fn.gep(there, i * step * size), size)
+
+
+def _store_pairs(pack: Packer, square: str, to: str, step: int) -> None:
+    """Transpose complex numbers, which are too wide for one register type, one by one."""
+    fn, nbytes, lanes = pack.fn, pack.how.unit_bytes, pack.lanes
+    part = memory_type(pack.how.element)
+    pair = f"<2 x {part}>"
+    for i in range(lanes):
+        for j in range(lanes):
+            value = fn.load(pair, fn.gep(square, (j * lanes + i) * nbytes), nbytes // 2)
+            fn.store(pair, value, fn.gep(to, (i * step + j) * nbytes), nbytes // 2)

@@ -1,0 +1,1 @@
+"""Convolutions and pooling as native code: implicit matrix products, and windows over channels."""

@@ -1,0 +1,80 @@
+"""About how long pieces of work take, to decide into how many pieces to split it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from lowtide.codegen.value import register_type
+from lowtide.ir import ElementType, Instruction, Opcode
+
+CLOCK: Final = 3e9
+"""Cycles in a second, about."""
+
+BYTES_PER_CYCLE: Final = 8.0
+"""What one core reads or writes beyond its caches."""
+
+_CYCLES: Final[dict[Opcode, float]] = {
+    Opcode.EXPONENTIAL: 8,
+    Opcode.EXPONENTIAL_MINUS_ONE: 14,
+    Opcode.LOG: 10,
+    Opcode.LOG_PLUS_ONE: 14,
+    Opcode.TANH: 14,
+    Opcode.LOGISTIC: 10,
+    Opcode.ERF: 14,
+    Opcode.SINE: 20,
+    Opcode.COSINE: 20,
+    Opcode.TAN: 25,
+    Opcode.POWER: 30,
+    Opcode.ATAN2: 25,
+    Opcode.CBRT: 20,
+    Opcode.DIVIDE: 5,
+    Opcode.REMAINDER: 10,
+    Opcode.SQRT: 6,
+    Opcode.RSQRT: 4,
+    Opcode.GATHER: 10,
+}
+"""Cycles of one vector instruction's worth of an operation; 1 where it is not listed."""
+
+_FREE: Final = frozenset(
+    {
+        Opcode.PARAMETER,
+        Opcode.CONSTANT,
+        Opcode.BROADCAST,
+        Opcode.RESHAPE,
+        Opcode.BITCAST,
+        Opcode.TRANSPOSE,
+        Opcode.TUPLE,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.SLICE,
+    }
+)
+
+
+def vector_cycles(members: Iterable[Instruction]) -> float:
+    """Return about how many cycles all members take for one vector of elements."""
+    return sum([_CYCLES.get(x.opcode, 1.0) for x in members if x.opcode not in _FREE])
+
+
+def element_bytes(type_: ElementType) -> int:
+    """Return the bytes of an element in a register, of both parts of a complex one."""
+    kind = register_type(type_)
+    if kind == "i1":
+        return 1
+    size = {"float": 4, "double": 8}.get(kind) or int(kind[1:]) // 8
+    return size
+
+
+def widest(members: Iterable[Instruction]) -> int:
+    """Return the bytes of the widest element that members compute with or read."""
+    found = 1
+    for member in members:
+        for shape in (member.shape, *[x.shape for x in member.operands]):
+            if shape.is_array and (shape.rank or member.shape.rank == 0):
+                found = max(found, element_bytes(shape.element_type))
+    return found
+
+
+def seconds(nbytes: float, cycles: float) -> float:
+    """Return about how long it takes to move bytes and to compute."""
+    return (nbytes / BYTES_PER_CYCLE + cycles) / CLOCK

@@ -1,0 +1,82 @@
+"""Comparison, by value or in the total order; choice by a predicate; clamping."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lowtide.codegen.elementwise.formats import encoded
+from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.elementwise.operation import Operation, is_float_register, widest
+from lowtide.codegen.value import Value
+from lowtide.ir.attributes import Compare
+from lowtide.ir.element_type import ElementType
+
+_FLOAT: Final = {"EQ": "oeq", "NE": "une", "GE": "oge", "GT": "ogt", "LE": "ole", "LT": "olt"}
+_SIGNED: Final = {"EQ": "eq", "NE": "ne", "GE": "sge", "GT": "sgt", "LE": "sle", "LT": "slt"}
+_UNSIGNED: Final = {"EQ": "eq", "NE": "ne", "GE": "uge", "GT": "ugt", "LE": "ule", "LT": "ult"}
+
+
+def compare(operation: Operation) -> Value:
+    """Return where the comparison holds; by value, NaN is unequal to and unordered with all."""
+    attributes = operation.attributes
+    if not isinstance(attributes, Compare):
+        raise operation.unsupported("a comparison needs its direction")
+    type_ = operation.operand_type
+    if type_.is_complex:
+        return operation.result(_compare_complex(operation, attributes.direction))
+    a, b = operation.number(0), operation.number(1)
+    if not type_.is_floating:
+        table = _SIGNED if type_.is_signed else _UNSIGNED
+        return operation.result(a.compare(table[attributes.direction], b))
+    if attributes.type == "TOTALORDER":
+        a, b = (total_order_key(type_, x) for x in (a, b))
+        return operation.result(a.compare(_SIGNED[attributes.direction], b))
+    a, b = widest((a, b))
+    return operation.result(a.compare(_FLOAT[attributes.direction], b))
+
+
+def _compare_complex(operation: Operation, direction: str) -> Number:
+    (ar, ai), (br, bi) = operation.numbers(0), operation.numbers(1)
+    if direction == "EQ":
+        return ar.equals(br) & ai.equals(bi)
+    if direction == "NE":
+        return ar.differs(br) | ai.differs(bi)
+    raise operation.unsupported("complex numbers compare by EQ and NE only")
+
+
+def total_order_key(type_: ElementType, x: Number) -> Number:
+    """Return signed integers that stand in the total order: -NaN < -inf < -0 < 0 < inf < NaN."""
+    if type_ is ElementType.F8E8M0FNU:
+        return encoded(type_, x).cast("zext", "i16")
+    if is_float_register(type_) and type_.bits < 32:
+        x = encoded(type_, x).cast("bitcast", f"i{max(8, type_.bits)}")
+    else:
+        x = x.bits()
+    unused = x.width - type_.bits
+    x = x << unused if unused > 0 else x
+    magnitude = (1 << (x.width - 1)) - 1
+    return x ^ (x.ashr(x.width - 1) & magnitude)
+
+
+def select(operation: Operation) -> Value:
+    """Return elements of operand 1 where the predicate holds, else of operand 2."""
+    predicate = operation.number(0)
+    on_true, on_false = operation.numbers(1), operation.numbers(2)
+    chosen = []
+    for a, b in zip(on_true, on_false, strict=True):
+        yes, no = widest((a, b)) if a.is_float else (a, b)
+        chosen.append(predicate.select(yes, no))
+    return operation.result(*chosen)
+
+
+def clamp(operation: Operation) -> Value:
+    """Return operand 1 between the bounds operand 0 and operand 2; NaN wins."""
+    low, x, high = (operation.number(i) for i in range(3))
+    type_ = operation.operand_type
+    if type_.is_floating:
+        low, x, high = widest((low, x, high))
+        up = ((x < low) | low.is_nan()).select(low, x).where(x.is_nan(), x)
+        down = ((up > high) | high.is_nan()).select(high, up).where(up.is_nan(), up)
+        return operation.rounded(down)
+    kind = "s" if type_.is_signed else "u"
+    return operation.result(x.intrinsic(f"{kind}max", low).intrinsic(f"{kind}min", high))

@@ -1,0 +1,274 @@
+"""Functions of complex numbers of two doubles.
+
+The inverse functions are combined from square roots so that no branch cut is crossed and nothing
+cancels. Source: W. Kahan (1987), Branch Cuts for Complex Elementary Functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from lowtide.codegen.elementwise import exponential, hyperbolic, logarithm, trigonometric
+from lowtide.codegen.elementwise.complex_number import Complex, divide, magnitude
+from lowtide.codegen.elementwise.number import Number, exact_sum, fma
+from lowtide.codegen.elementwise.trigonometric import sine_and_cosine
+from lowtide.ir.opcode import Opcode
+
+ComplexFunction: TypeAlias = Callable[..., "Complex | Number"]
+
+
+def _angle(y: Number, x: Number) -> Number:
+    return trigonometric.atan2(y, x).copysign(y)
+
+
+def _sinh(x: Number) -> Number:
+    return exponential.sinh(x).copysign(x)
+
+
+def _asinh(x: Number) -> Number:
+    return hyperbolic.asinh(x).copysign(x)
+
+
+# -- exponential and logarithm -----------------------------------------------------------------
+
+_SPARE: Final = 64
+"""By which power of two exp is kept smaller where it is about to overflow."""
+
+
+def exp(z: Complex) -> Complex:
+    """Return e to the z: the size e to the real part, the angle the imaginary one."""
+    sine, cosine = sine_and_cosine(z.imag)
+    large = z.real > 700.0
+    size = exponential.exp(z.real)
+    size = size.where(large, exponential.exp(z.real, halvings=_SPARE))
+    factor = large.select(size.constant(2.0**_SPARE), 1.0)
+    found = Complex(size * cosine, size * sine).scaled(factor)
+    real_axis = z.imag.equals(0.0)
+    found = Complex(found.real, found.imag.where(real_axis, z.imag))
+    return found.where(z.real.equals(-math.inf), found.constant(0.0).where(z.imag.is_nan(), z))
+
+
+def expm1(z: Complex) -> Complex:
+    """Return e to the z, minus 1."""
+    sine, cosine = sine_and_cosine(z.imag)
+    half_sine, _ = sine_and_cosine(z.imag * 0.5)
+    real = fma(exponential.expm1(z.real), cosine, -2.0 * (half_sine * half_sine))
+    return Complex(real, (exponential.exp(z.real) * sine).where(z.imag.equals(0.0), z.imag))
+
+
+def _log_size(x: Number, y: Number) -> Number:
+    """The logarithm of |x + i y|; near 1 from |z|**2 - 1, whose terms are known in two parts."""
+    z = Complex(x, y)
+    a, b = x.abs(), y.abs()
+    large, small = a.where(a < b, b), b.where(a < b, a)
+    square, other = large * large, small * small
+    total, lost = exact_sum(square - 1.0, other)
+    lost = lost + (fma(large, large, -square) + fma(small, small, -other))
+    near = (square >= 0.5) & (square + other <= 2.0)
+    close = logarithm.log1p(near.select(total + lost, 0.0)) * 0.5
+    return logarithm.log(magnitude(z)).where(near, close)
+
+
+def log(z: Complex) -> Complex:
+    """Return the natural logarithm, principal branch."""
+    return Complex(_log_size(z.real, z.imag), _angle(z.imag, z.real))
+
+
+def log1p(z: Complex) -> Complex:
+    """Return the natural logarithm of 1 + z."""
+    x, y = z.real, z.imag
+    near = z.size() < 0.25
+    added = fma(x, x + 2.0, y * y)
+    close = logarithm.log1p(near.select(added, 0.0)) * 0.5
+    return Complex(_log_size(x + 1.0, y).where(near, close), _angle(y, x + 1.0))
+
+
+def logistic(z: Complex) -> Complex:
+    """Return 1 / (1 + exp(-z))."""
+    return divide(z.constant(1.0), exp(-z).plus(1.0))
+
+
+def power(a: Complex, b: Complex) -> Complex:
+    """Return a to the power of b; 1 for b = 0, and 0 for a = 0 and a positive b."""
+    usual = exp(b * log(a))
+    positive = (b.real > 0.0) & b.imag.equals(0.0)
+    undefined = a.constant(complex(math.nan, math.nan))
+    at_zero = undefined.where(positive, a.constant(0.0))
+    return usual.where(a.is_zero(), at_zero).where(b.is_zero(), a.constant(1.0))
+
+
+# -- roots -------------------------------------------------------------------------------------
+
+
+def sqrt(z: Complex) -> Complex:
+    """Return the square root, principal branch."""
+    huge, tiny = z.size() > 2.0**1000, z.size() < 2.0**-900
+    factor = z.real.constant(1.0).where(huge, 2.0**-4).where(tiny, 2.0**200)
+    back = z.real.constant(1.0).where(huge, 4.0).where(tiny, 2.0**-100)
+    w = z.scaled(factor)
+    root = ((w.real.abs() + magnitude(w)) * 0.5).sqrt()
+    other = w.imag.abs() / (root + root)
+    left = w.real < 0.0
+    real, imag = root.where(left, other), other.where(left, root)
+    found = Complex(real, imag.copysign(z.imag)).scaled(back)
+    found = found.where(z.is_zero(), Complex(z.real.abs(), z.imag))
+    return _root_of_infinite(z, found)
+
+
+def _root_of_infinite(z: Complex, found: Complex) -> Complex:
+    infinite = z.real.constant(math.inf)
+    zero = z.real.constant(0.0)
+    right = Complex(infinite, zero.copysign(z.imag))
+    left = Complex(zero, infinite.copysign(z.imag))
+    found = found.where(z.real.equals(math.inf), right)
+    found = found.where(z.real.equals(-math.inf), left)
+    return found.where(z.imag.abs().equals(math.inf), Complex(infinite, z.imag))
+
+
+def rsqrt(z: Complex) -> Complex:
+    """Return 1 / sqrt(z), principal branch."""
+    return divide(z.constant(1.0), sqrt(z))
+
+
+def cbrt(z: Complex) -> Complex:
+    """Return the principal cube root."""
+    return exp(log(z).scaled(1.0 / 3.0)).where(z.is_zero(), z)
+
+
+# -- trigonometric and hyperbolic --------------------------------------------------------------
+
+
+def sinh(z: Complex) -> Complex:
+    """Return the hyperbolic sine."""
+    sine, cosine = sine_and_cosine(z.imag)
+    imag = exponential.cosh(z.real) * sine
+    real = _sinh(z.real) * cosine
+    return Complex(real.where(z.real.equals(0.0), z.real), imag.where(z.imag.equals(0.0), z.imag))
+
+
+def cosh(z: Complex) -> Complex:
+    """Return the hyperbolic cosine."""
+    sine, cosine = sine_and_cosine(z.imag)
+    imag = _sinh(z.real) * sine
+    flat = z.imag.equals(0.0) | z.real.equals(0.0)
+    return Complex(exponential.cosh(z.real) * cosine, imag.where(flat, z.real * z.imag))
+
+
+def tanh(z: Complex) -> Complex:
+    """Return the hyperbolic tangent, by the tangent of the imaginary part."""
+    sine, cosine = sine_and_cosine(z.imag)
+    far = z.real.abs() > 20.0
+    x = z.real.where(far, 0.0)
+    s, t = _sinh(x), sine / cosine
+    slope = fma(t, t, 1.0)
+    below = fma(slope * s, s, 1.0)
+    near = Complex(slope * exponential.cosh(x) * s / below, t / below)
+    decay = exponential.exp(z.real.abs() * -2.0)
+    away = Complex(z.real.constant(1.0).copysign(z.real), sine * cosine * 4.0 * decay)
+    return near.where(far, away)
+
+
+def sin(z: Complex) -> Complex:
+    """Return the sine."""
+    return sinh(z.times_i()).over_i()
+
+
+def cos(z: Complex) -> Complex:
+    """Return the cosine."""
+    return cosh(z.times_i())
+
+
+def tan(z: Complex) -> Complex:
+    """Return the tangent."""
+    return tanh(z.times_i()).over_i()
+
+
+# -- inverses ----------------------------------------------------------------------------------
+
+
+def asin(z: Complex) -> Complex:
+    """Return the inverse sine."""
+    minus, plus = sqrt(-z.plus(-1.0)), sqrt(z.plus(1.0))
+    real = _angle(z.real, (minus * plus).real)
+    return Complex(real, _asinh((minus.conjugate() * plus).imag))
+
+
+def acos(z: Complex) -> Complex:
+    """Return the inverse cosine."""
+    minus, plus = sqrt(-z.plus(-1.0)), sqrt(z.plus(1.0))
+    real = _angle(minus.real, plus.real) * 2.0
+    return Complex(real, _asinh((plus.conjugate() * minus).imag))
+
+
+def asinh(z: Complex) -> Complex:
+    """Return the inverse hyperbolic sine."""
+    return asin(z.times_i()).over_i()
+
+
+def acosh(z: Complex) -> Complex:
+    """Return the inverse hyperbolic cosine."""
+    minus, plus = sqrt(z.plus(-1.0)), sqrt(z.plus(1.0))
+    real = _asinh((minus.conjugate() * plus).real)
+    return Complex(real, _angle(minus.imag, plus.real) * 2.0)
+
+
+def atanh(z: Complex) -> Complex:
+    """Return the inverse hyperbolic tangent."""
+    x, y = z.real.abs(), z.imag
+    apart, square = 1.0 - x, y * y
+    real = logarithm.log1p(4.0 * x / fma(apart, apart, square)) * 0.25
+    imag = _angle(y + y, fma(apart, x + 1.0, -square)) * 0.5
+    return Complex(real.copysign(z.real), imag)
+
+
+def atan2(y: Complex, x: Complex) -> Complex:
+    """Return -i log((x + i y) / sqrt(x**2 + y**2))."""
+    return log(divide(x + y.times_i(), sqrt(x * x + y * y))).over_i()
+
+
+def sign(z: Complex) -> Complex:
+    """Return z / |z|, or 0 for 0."""
+    size = magnitude(z)
+    unit = Complex(z.real / size, z.imag / size)
+    return unit.where(size.equals(0.0), z.constant(0.0))
+
+
+IN_DOUBLE: Final[Mapping[Opcode, ComplexFunction]] = {
+    Opcode.ABS: magnitude,
+    Opcode.ACOS: acos,
+    Opcode.ACOSH: acosh,
+    Opcode.ASIN: asin,
+    Opcode.ASINH: asinh,
+    Opcode.ATAN2: atan2,
+    Opcode.ATANH: atanh,
+    Opcode.CBRT: cbrt,
+    Opcode.COSH: cosh,
+    Opcode.COSINE: cos,
+    Opcode.DIVIDE: divide,
+    Opcode.EXPONENTIAL: exp,
+    Opcode.EXPONENTIAL_MINUS_ONE: expm1,
+    Opcode.LOG: log,
+    Opcode.LOG_PLUS_ONE: log1p,
+    Opcode.LOGISTIC: logistic,
+    Opcode.POWER: power,
+    Opcode.RSQRT: rsqrt,
+    Opcode.SIGN: sign,
+    Opcode.SINE: sin,
+    Opcode.SINH: sinh,
+    Opcode.SQRT: sqrt,
+    Opcode.TAN: tan,
+    Opcode.TANH: tanh,
+}
+"""Functions that are computed in double, whatever the parts are."""
+
+AS_THEY_ARE: Final[Mapping[Opcode, ComplexFunction]] = {
+    Opcode.ADD: lambda a, b: a + b,
+    Opcode.IMAG: lambda z: z.imag,
+    Opcode.MULTIPLY: lambda a, b: a * b,
+    Opcode.NEGATE: lambda z: -z,
+    Opcode.REAL: lambda z: z.real,
+    Opcode.SUBTRACT: lambda a, b: a - b,
+}
+"""Functions that are computed in the type of the parts."""

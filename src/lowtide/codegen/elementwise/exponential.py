@@ -1,0 +1,186 @@
+"""exp and what is made of it: expm1, logistic, tanh, sinh, cosh.
+
+exp(x) = 2**n * exp(r) with |r| <= log(2) / 2, where n * log(2) is taken from x in two parts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lowtide.codegen.elementwise.coefficients import EXP, EXP_SHORT
+from lowtide.codegen.elementwise.number import Number, fma, horner
+from lowtide.codegen.elementwise.processor import has_wide, power_of_two, quotient, scaled
+from lowtide.ir.opcode import Opcode
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """What differs between float and double.
+
+    `rounder` added to a number leaves its nearest integer in the last bits. `log2` is log(2) in two
+    parts. Between `low` and `high` exp is neither 0 nor infinite, nor is it when halved.
+    """
+
+    rounder: float
+    log2: tuple[float, float]
+    low: float
+    high: float
+    minus_one_below: float
+    tanh_one_above: float
+
+
+_PRECISION: Final = {
+    "float": Precision(
+        12582912.0, (0.693147182464599609375, -1.904654299957768e-09), -104.0, 90.0, -18.0, 10.0
+    ),
+    "double": Precision(
+        6755399441055744.0,
+        (0.6931471805599453, 2.3190468138462996e-17),
+        -746.0,
+        711.0,
+        -38.0,
+        20.0,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """x = n * log(2) + r; `whole` is n as an integer."""
+
+    n: Number
+    whole: Number
+    r: Number
+
+
+def reduced(x: Number, *, roughly: bool = False) -> Reduced:
+    """Return n and r for a number that is finite and of no large magnitude.
+
+    `roughly` is enough where a large n makes the exponential count for little.
+    """
+    precision = _PRECISION[x.element]
+    shifted = fma(x, math.log2(math.e), precision.rounder)
+    n = shifted - precision.rounder
+    high, low = precision.log2
+    r = fma(n, -high, x)
+    r = r if roughly else fma(n, -low, r)
+    whole = shifted.bits() - shifted.constant(precision.rounder).bits()
+    return Reduced(n, whole, r)
+
+
+def bounded(x: Number) -> Number:
+    """Return x within the range in which exp needs to be computed; NaN stays."""
+    precision = _PRECISION[x.element]
+    return x.at_least(precision.low).at_most(precision.high)
+
+
+def exp(x: Number, *, halvings: int = 0, coefficients: Sequence[float] = ()) -> Number:
+    """Return e to the x, divided by 2**halvings."""
+    return exp_of_parts(bounded(x), None, halvings, coefficients)
+
+
+def exp_of_parts(
+    x: Number, rest: Number | None, halvings: int = 0, coefficients: Sequence[float] = ()
+) -> Number:
+    """Return exp(x + rest) / 2**halvings for a bounded x and a rest below its last bit."""
+    parts = reduced(x)
+    r = parts.r if rest is None else parts.r + rest
+    grown = horner(r, (*(coefficients or EXP[x.element]), 1.0, 1.0))
+    if not halvings:
+        return scaled(grown, parts.n, parts.whole)
+    return scaled(grown, parts.n - float(halvings), parts.whole - halvings)
+
+
+def small_exp(x: Number) -> Number:
+    """Return exp(x) of a negative x for a sum with 1, neither 0 nor infinite."""
+    parts = reduced(x, roughly=True)
+    grown = horner(parts.r, (*EXP[x.element], 1.0, 1.0))
+    if has_wide(x):
+        return scaled(grown, parts.n, parts.whole)
+    return grown * power_of_two(parts.whole)
+
+
+def _grown(parts: Reduced) -> Number:
+    """exp(r) - 1, to the last bits of itself."""
+    r = parts.r
+    return fma(horner(r, EXP[r.element]), r * r, r)
+
+
+def expm1(x: Number) -> Number:
+    """Return exp(x) - 1."""
+    precision = _PRECISION[x.element]
+    parts = reduced(x.at_least(precision.minus_one_below).at_most(precision.high - 1.0))
+    half = power_of_two(parts.whole - 1)
+    found = fma(_grown(parts), half, half - 0.5)
+    return (found + found).where(x.abs() < TINY, x)
+
+
+def logistic(x: Number) -> Number:
+    """Return 1 / (1 + exp(-x)), by the exponential that is below 1."""
+    small = exp_of_parts((-x.abs()).at_least(_PRECISION[x.element].low), None)
+    top = (x < 0.0).select(small, 1.0)
+    whole = small + 1.0
+    return quotient(top, whole, small - (whole - 1.0))
+
+
+def tanh(x: Number) -> Number:
+    """Return the hyperbolic tangent: y / (y + 2), where y = exp(2 |x|) - 1."""
+    size = x.abs().at_most(_PRECISION[x.element].tanh_one_above)
+    parts = reduced(size + size, roughly=True)
+    power = power_of_two(parts.whole)
+    y = fma(_grown(parts), power, power - 1.0)
+    whole = y + 2.0
+    return quotient(y, whole, y - (whole - 2.0)).copysign(x)
+
+
+def sinh(x: Number) -> Number:
+    """Return the magnitude of the hyperbolic sine."""
+    size = x.abs()
+    y = expm1(size.at_most(1.0))
+    near = (y + y / (y + 1.0)) * 0.5
+    half = exp(size, halvings=1)
+    far = half - 0.25 / half
+    return far.where(size < 1.0, near)
+
+
+def cosh(x: Number) -> Number:
+    """Return the hyperbolic cosine."""
+    half = exp(x.abs(), halvings=1)
+    return half + 0.25 / half
+
+
+TINY: Final = 1e-30
+"""Below this magnitude an odd function with derivative 1 at 0 is its operand."""
+
+
+def by_double(function: Callable[..., Number], *, odd: bool = False) -> Callable[..., Number]:
+    """Return a function that is computed in double and rounded to its operands' type.
+
+    One that is odd yields magnitudes, and gets the sign of its first operand when it is rounded:
+    LLVM cannot take signs of doubles from f16, which is what a float may have been.
+    """
+
+    def rounded_once(*operands: Number) -> Number:
+        found = function(*[x.extended() for x in operands])
+        found = found if operands[0].is_double else found.shortened()
+        return found.copysign(operands[0]) if odd else found
+
+    return rounded_once
+
+
+def short_exp(x: Number) -> Number:
+    """Return exp(x) of a double to 37 bits."""
+    return exp(x, coefficients=EXP_SHORT)
+
+
+FUNCTIONS: Final[Mapping[Opcode, Callable[..., Number]]] = {
+    Opcode.COSH: by_double(cosh),
+    Opcode.EXPONENTIAL: exp,
+    Opcode.EXPONENTIAL_MINUS_ONE: expm1,
+    Opcode.LOGISTIC: logistic,
+    Opcode.SINH: by_double(sinh, odd=True),
+    Opcode.TANH: tanh,
+}

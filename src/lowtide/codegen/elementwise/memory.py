@@ -1,0 +1,269 @@
+"""Elements between memory and registers: contiguous, gathered and scattered; constants.
+
+Addresses are multiples of the size of an element (of each part of a complex one). A mask is the
+name of a <lanes x i1>: lanes where it is false are not touched, and loads give zeros there. Single
+elements (no lanes) take no mask: `Function.when` does that.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from lowtide.codegen.elementwise.formats import FORMATS, decoded, encoded
+from lowtide.codegen.elementwise.number import Number, constant_text
+from lowtide.codegen.value import Value, memory_type, register_type, vector_type
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.literal import DTYPES
+from lowtide.llvm.function import Function, suffix
+from lowtide.llvm.target import Target
+
+_BYTES: Final = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
+
+
+def element_bytes(type_: ElementType) -> int:
+    """Return the bytes of an element in memory; of a complex one, of each part."""
+    return _BYTES[memory_type(type_)]
+
+
+# -- contiguous --------------------------------------------------------------------------------
+
+
+def load(
+    fn: Function,
+    target: Target,
+    type_: ElementType,
+    pointer: str,
+    lanes: int,
+    mask: str | None = None,
+) -> Value:
+    """Return `lanes` elements from an address on, or one for no lanes."""
+    _check_mask(lanes, mask)
+    parts = 2 if type_.is_complex else 1
+    element = memory_type(type_)
+    whole = vector_type(element, parts * lanes)
+    if type_.is_complex and not lanes:
+        names = [_load(fn, element, fn.gep(pointer, i, element), None, type_) for i in (0, 1)]
+        return Value(tuple(names), type_)
+    if mask is not None and type_.is_complex:
+        mask = _doubled(fn, mask, lanes)
+    name = _load(fn, whole, pointer, mask, type_)
+    if not type_.is_complex:
+        return _in_register(fn, target, type_, name, lanes)
+    picks = [fn.shuffle(whole, name, "poison", range(i, 2 * lanes, 2)) for i in (0, 1)]
+    return Value(tuple(picks), type_, lanes)
+
+
+def _load(fn: Function, whole: str, pointer: str, mask: str | None, type_: ElementType) -> str:
+    align = element_bytes(type_)
+    if mask is None:
+        return fn.load(whole, pointer, align)
+    types = ["ptr", "i32", _mask_type(whole), whole]
+    name = f"llvm.masked.load.{suffix(whole)}.p0"
+    _declare_masked(fn, whole, name, ["ptr", "i32 immarg", _mask_type(whole), whole])
+    given = [pointer, str(align), mask, "zeroinitializer"]
+    return fn.op(f"call {whole} @{name}({_arguments(types, given)})")
+
+
+def store(
+    fn: Function, target: Target, value: Value, pointer: str, mask: str | None = None
+) -> None:
+    """Store elements from an address on."""
+    element, lanes = memory_type(value.type), value.lanes
+    _check_mask(lanes, mask)
+    if not value.type.is_complex:
+        _store(fn, vector_type(element, lanes), _in_memory(fn, target, value), pointer, mask, value)
+        return
+    if not lanes:
+        for i, name in enumerate(value.names):
+            _store(fn, element, name, fn.gep(pointer, i, element), None, value)
+        return
+    real, imaginary = value.names
+    picks = [i // 2 + lanes * (i % 2) for i in range(2 * lanes)]
+    mixed = fn.shuffle(value.llvm_type, real, imaginary, picks)
+    mask = None if mask is None else _doubled(fn, mask, lanes)
+    _store(fn, vector_type(element, 2 * lanes), mixed, pointer, mask, value)
+
+
+def _store(
+    fn: Function, whole: str, name: str, pointer: str, mask: str | None, value: Value
+) -> None:
+    align = element_bytes(value.type)
+    if mask is None:
+        fn.store(whole, name, pointer, align)
+        return
+    types = [whole, "ptr", "i32", _mask_type(whole)]
+    function = f"llvm.masked.store.{suffix(whole)}.p0"
+    _declare_masked(fn, "void", function, [whole, "ptr", "i32 immarg", _mask_type(whole)])
+    fn.do(f"call void @{function}({_arguments(types, [name, pointer, str(align), mask])})")
+
+
+# -- anywhere ----------------------------------------------------------------------------------
+
+
+def gather(
+    fn: Function,
+    target: Target,
+    type_: ElementType,
+    base: str,
+    indices: str,
+    lanes: int,
+    mask: str | None = None,
+) -> Value:
+    """Return the elements of an array at indices, a <lanes x i64>; an i64 for no lanes."""
+    _check_mask(lanes, mask)
+    element = memory_type(type_)
+    names = []
+    for pointer in _addresses(fn, type_, base, indices, lanes):
+        if not lanes:
+            names.append(_load(fn, element, pointer, None, type_))
+            continue
+        names.append(_gather(fn, vector_type(element, lanes), pointer, mask, type_))
+    if type_.is_complex:
+        return Value(tuple(names), type_, lanes)
+    return _in_register(fn, target, type_, names[0], lanes)
+
+
+def _gather(fn: Function, whole: str, pointers: str, mask: str | None, type_: ElementType) -> str:
+    lanes = whole[1:].split(" ")[0]
+    types = [f"<{lanes} x ptr>", "i32", _mask_type(whole), whole]
+    name = f"llvm.masked.gather.{suffix(whole)}.v{lanes}p0"
+    _declare_masked(fn, whole, name, [types[0], "i32 immarg", *types[2:]])
+    every = mask if mask is not None else constant_text("i1", 1, int(lanes))
+    given = [pointers, str(element_bytes(type_)), every, "zeroinitializer"]
+    return fn.op(f"call {whole} @{name}({_arguments(types, given)})")
+
+
+def scatter_store(
+    fn: Function,
+    target: Target,
+    value: Value,
+    base: str,
+    indices: str,
+    mask: str | None = None,
+) -> None:
+    """Store elements at indices of an array; where two indices are equal, the last lane stays."""
+    lanes = value.lanes
+    _check_mask(lanes, mask)
+    pointers = _addresses(fn, value.type, base, indices, lanes)
+    names = value.names if value.type.is_complex else (_in_memory(fn, target, value),)
+    whole = vector_type(memory_type(value.type), lanes)
+    for pointer, name in zip(pointers, names, strict=True):
+        if not lanes:
+            _store(fn, whole, name, pointer, None, value)
+            continue
+        types = [whole, f"<{lanes} x ptr>", "i32", _mask_type(whole)]
+        function = f"llvm.masked.scatter.{suffix(whole)}.v{lanes}p0"
+        _declare_masked(fn, "void", function, [*types[:2], "i32 immarg", types[3]])
+        every = mask if mask is not None else constant_text("i1", 1, lanes)
+        given = [name, pointer, str(element_bytes(value.type)), every]
+        fn.do(f"call void @{function}({_arguments(types, given)})")
+
+
+def _addresses(
+    fn: Function, type_: ElementType, base: str, indices: str, lanes: int
+) -> tuple[str, ...]:
+    """The addresses of elements, or of both parts of complex ones."""
+    index = vector_type("i64", lanes)
+    element = memory_type(type_)
+    unit = f"{{ {element}, {element} }}" if type_.is_complex else element
+    first = fn.op(f"getelementptr inbounds {unit}, ptr {base}, {index} {indices}")
+    if not type_.is_complex:
+        return (first,)
+    pointers = vector_type("ptr", lanes)
+    return first, fn.op(f"getelementptr inbounds {element}, {pointers} {first}, i64 1")
+
+
+# -- values ------------------------------------------------------------------------------------
+
+
+def splat(fn: Function, value: Value, lanes: int) -> Value:
+    """Return a vector with a single element in each lane; the element itself for no lanes."""
+    if not lanes:
+        return value
+    element = register_type(value.type)
+    names = [fn.splat(element, name, lanes) for name in value.names]
+    return Value(tuple(names), value.type, lanes)
+
+
+def constant(type_: ElementType, number: complex) -> Value:
+    """Return a single element, the number rounded to its type."""
+    element = register_type(type_)
+    if type_.is_complex:
+        found = complex(number)
+        parts = (found.real, found.imag)
+        return Value(tuple([constant_text(element, x) for x in parts]), type_)
+    if not type_.is_floating:
+        return Value((constant_text(element, int(number.real)),), type_)
+    rounded = np.asarray(number.real, np.float64).astype(DTYPES[type_]).astype(np.float64)
+    return Value((constant_text(element, float(rounded)),), type_)
+
+
+def lane_numbers(lanes: int) -> str:
+    """Return the constant <lanes x i64> <0, 1, 2, ...>; 0 for no lanes."""
+    return f"<{', '.join([f'i64 {i}' for i in range(lanes)])}>" if lanes else "0"
+
+
+# -- forms -------------------------------------------------------------------------------------
+
+
+def numbers(fn: Function, target: Target, value: Value) -> tuple[Number, ...]:
+    """Return a value as numbers: one, or the real and the imaginary part."""
+    element = register_type(value.type)
+    return tuple([Number(fn, target, element, value.lanes, name) for name in value.names])
+
+
+def _in_register(fn: Function, target: Target, type_: ElementType, name: str, lanes: int) -> Value:
+    """What was loaded in the form in which it is computed with."""
+    raw = Number(fn, target, memory_type(type_), lanes, name)
+    if type_ is ElementType.PRED:
+        raw = raw.differs(0)
+    elif type_.is_floating and type_.bits < 32:
+        raw = decoded(type_, raw & 2**type_.bits - 1 if type_.bits < 8 else raw)
+    elif type_.is_integer:
+        raw = wrapped(type_, raw)
+    return Value((raw.name,), type_, lanes)
+
+
+def _in_memory(fn: Function, target: Target, value: Value) -> str:
+    (x,) = numbers(fn, target, value)
+    type_ = value.type
+    if type_ is ElementType.PRED:
+        return x.cast("zext", "i8").name
+    if type_ in FORMATS or (type_.is_floating and type_.bits < 32):
+        return encoded(type_, x).name
+    if type_.is_integer and type_.bits < 8:
+        return (x & ((1 << type_.bits) - 1)).name
+    return x.name
+
+
+def wrapped(type_: ElementType, x: Number) -> Number:
+    """Return an integer of 8 bits wrapped around to a type narrower than that, and extended."""
+    unused = x.width - type_.bits
+    if unused <= 0 or type_.bits >= 8:
+        return x
+    if type_.is_signed:
+        return (x << unused).ashr(unused)
+    return x & ((1 << type_.bits) - 1)
+
+
+def _check_mask(lanes: int, mask: str | None) -> None:
+    if mask is not None and not lanes:
+        raise ValueError("a single element takes no mask")
+
+
+def _mask_type(whole: str) -> str:
+    return f"{whole.split(' ')[0]} x i1>"
+
+
+def _doubled(fn: Function, mask: str, lanes: int) -> str:
+    return fn.shuffle(f"<{lanes} x i1>", mask, "poison", [i // 2 for i in range(2 * lanes)])
+
+
+def _arguments(types: list[str], values: list[str]) -> str:
+    return ", ".join([f"{t} {v}" for t, v in zip(types, values, strict=True)])
+
+
+def _declare_masked(fn: Function, returns: str, name: str, types: list[str]) -> None:
+    fn.declare(f"declare {returns} @{name}({', '.join(types)})")

@@ -1,0 +1,102 @@
+"""Instructions of AVX-512 that shorten arithmetic, and portable forms of the same meaning."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lowtide.codegen.elementwise.number import Number, by_registers, fma
+
+_SUFFIX: Final = {"float": "ps", "double": "pd"}
+_LANES: Final = {"float": 16, "double": 8}
+_MASK: Final = {"float": "i16", "double": "i8"}
+
+
+def has_wide(x: Number) -> bool:
+    """Whether the target has AVX-512's floating point instructions on vectors of 64 bytes."""
+    return x.target.vector_bytes == 64 and x.target.has("avx512f")
+
+
+def scaled(x: Number, exponent: Number, whole: Number) -> Number:
+    """Return x * 2**exponent, rounded once, for x of magnitude about 1.
+
+    `whole` is the exponent as an integer; half of it must be the exponent of a normal number.
+    """
+    if has_wide(x) and x.lanes:
+        return _scalef(x, exponent)
+    half = whole.ashr(1)
+    return (x * power_of_two(half)) * power_of_two(whole - half)
+
+
+def power_of_two(exponent: Number) -> Number:
+    """Return 2**exponent for an integer exponent of a normal number."""
+    mantissa, bias = (52, 1023) if exponent.width == 64 else (23, 127)
+    return ((exponent + bias) << mantissa).from_bits()
+
+
+def _scalef(x: Number, exponent: Number) -> Number:
+    name = f"llvm.x86.avx512.mask.scalef.{_SUFFIX[x.element]}.512"
+    mask = _MASK[x.element]
+
+    def scale(a: Number, b: Number) -> Number:
+        types = [a.type, a.type, a.type, mask, "i32"]
+        values = [a.name, b.name, "zeroinitializer", "-1", "4"]
+        return a.named(a.element, a.fn.call(a.type, name, types, values))
+
+    return by_registers(_LANES[x.element], scale, x, exponent)
+
+
+def reciprocal_root_estimate(x: Number) -> Number:
+    """Return 1 / sqrt(x) to 14 bits, for normal x; needs `has_wide`."""
+    return _estimate("rsqrt14", x)
+
+
+def quotient(a: Number, b: Number, rest: Number) -> Number:
+    """Return a / (b + rest), half an ulp off and a little.
+
+    `rest` is the rounding error of b; b and its reciprocal are normal.
+    """
+    if has_wide(b) and not b.is_double:
+        estimate = _estimate("rcp14", b)
+        first = a * estimate
+        return fma(fma(-rest, first, fma(-b, first, a)), estimate, first)
+    first = a / b
+    return fma(-(first / b), rest, first)
+
+
+def exponent_and_mantissa(x: Number) -> tuple[Number, Number]:
+    """Return e and m with x = m * 2**e, m from 1 to 2; needs `has_wide`.
+
+    e is infinite for 0 and infinity, and m is NaN for what is negative or NaN.
+    """
+    kind, mask = _SUFFIX[x.element], _MASK[x.element]
+
+    def exponent(a: Number) -> Number:
+        name = f"llvm.x86.avx512.mask.getexp.{kind}.512"
+        values = [a.name, "zeroinitializer", "-1", "4"]
+        types = [a.type, a.type, mask, "i32"]
+        return a.named(a.element, a.fn.call(a.type, name, types, values))
+
+    def mantissa(a: Number) -> Number:
+        name = f"llvm.x86.avx512.mask.getmant.{kind}.512"
+        values = [a.name, str(_NAN_IF_NEGATIVE), "zeroinitializer", "-1", "4"]
+        types = [a.type, "i32", a.type, mask, "i32"]
+        return a.named(a.element, a.fn.call(a.type, name, types, values))
+
+    lanes = _LANES[x.element]
+    return by_registers(lanes, exponent, x), by_registers(lanes, mantissa, x)
+
+
+_NAN_IF_NEGATIVE: Final = 8
+"""The choice of signs in vgetmant; mantissas are from 1 to 2."""
+
+
+def _estimate(name: str, x: Number) -> Number:
+    full = f"llvm.x86.avx512.{name}.{_SUFFIX[x.element]}.512"
+    mask = _MASK[x.element]
+
+    def estimate(piece: Number) -> Number:
+        types = [piece.type, piece.type, mask]
+        values = [piece.name, "zeroinitializer", "-1"]
+        return piece.named(piece.element, piece.fn.call(piece.type, full, types, values))
+
+    return by_registers(_LANES[x.element], estimate, x)

@@ -1,0 +1,46 @@
+"""What a template of code generation yields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lowtide.ir.thunk import Phase
+from lowtide.llvm.function import Function
+
+ARGUMENTS = "ptr %buffers, ptr %scratch, i64 %begin, i64 %end, i64 %thread"
+"""The parameters of the function of a phase.
+
+`%buffers` points to the addresses of the operands' arrays, depth first, then of the results'.
+`%scratch` points to the kernel's scratch: `shared_bytes`, then `thread_bytes` for each thread.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The functions of a kernel, and the phases that run them; `globals` are constants in IR.
+
+    Symbols are neutral ("phase0", "tile"): they are made unique by what the text contains.
+    """
+
+    functions: tuple[Function, ...]
+    phases: tuple[Phase, ...]
+    globals: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How an instruction will run, decided before buffers are assigned and code is written.
+
+    `shared_bytes` and `thread_bytes` are the scratch that it needs, multiples of 64; `emit` writes
+    the code. Equal instructions (see `fingerprint.py`) get equal code.
+    """
+
+    emit: Callable[[], Code]
+    shared_bytes: int = 0
+    thread_bytes: int = 0
+
+
+def rounded(nbytes: int) -> int:
+    """Return the least multiple of 64 that is not less."""
+    return -(-nbytes // 64) * 64

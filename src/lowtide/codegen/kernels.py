@@ -1,0 +1,88 @@
+"""The kernels of a program: instructions that run the same code share one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from lowtide.codegen.kernel import Code, Plan
+from lowtide.codegen.select import kernel_plan
+from lowtide.ir import Instruction
+from lowtide.ir.thunk import KernelEntry, Phase
+from lowtide.llvm.function import module_text
+from lowtide.llvm.objects import with_unique_names
+from lowtide.llvm.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenKernels:
+    """The kernels of a program by number, and the modules that define their functions."""
+
+    entries: tuple[KernelEntry, ...]
+    texts: tuple[str, ...]
+
+
+class Kernels:
+    """The plans of instructions, made once for all that are alike; later their code.
+
+    Scratch depends on the number of threads that run a kernel at once.
+    """
+
+    def __init__(self, target: Target, threads: int) -> None:
+        self.target = target
+        self.threads = threads
+        self._plans: dict[Hashable, Plan] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._written: list[Plan] = []
+
+    def plan(self, instruction: Instruction) -> Plan:
+        """Return how an instruction runs; raises UnsupportedOpError where it cannot."""
+        key = _likeness(instruction)
+        found = self._plans.get(key)
+        if found is None:
+            found = self._plans[key] = kernel_plan(instruction, self.target)
+        return found
+
+    def scratch_bytes(self, instruction: Instruction) -> int:
+        """Return the bytes that an instruction needs while it runs."""
+        plan = self.plan(instruction)
+        return plan.shared_bytes + plan.thread_bytes * self.threads
+
+    def number(self, instruction: Instruction) -> int:
+        """Return the number of the kernel of an instruction."""
+        key = _likeness(instruction)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._written)
+            self._written.append(self.plan(instruction))
+        return number
+
+    def write(self) -> WrittenKernels:
+        """Return the kernels that have numbers."""
+        texts: list[str] = []
+        entries = []
+        for plan in self._written:
+            code = plan.emit()
+            text, ending = with_unique_names(module_text(code.functions, code.globals))
+            texts.append(text)
+            entries.append(_entry(plan, code, ending))
+        return WrittenKernels(tuple(entries), tuple(dict.fromkeys(texts)))
+
+
+def _entry(plan: Plan, code: Code, ending: str) -> KernelEntry:
+    phases = [Phase(x.function + ending, x.units, x.unit_seconds) for x in code.phases]
+    return KernelEntry(tuple(phases), plan.shared_bytes, plan.thread_bytes)
+
+
+def _likeness(instruction: Instruction) -> Hashable:
+    """What decides about the code of an instruction."""
+    operands = instruction.operands
+    return (
+        instruction.opcode,
+        instruction.attributes,
+        instruction.shape,
+        tuple([x.shape for x in operands]),
+        tuple([operands.index(x) for x in operands]),
+        instruction.called_computations,
+        instruction.annotations.backend_config,
+    )

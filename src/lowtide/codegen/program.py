@@ -1,0 +1,179 @@
+"""From a scheduled module and its buffers to thunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.ir.attributes import Conditional
+from lowtide.ir.buffer import BufferAssignment, Slice
+from lowtide.ir.thunk import ConditionalThunk, CopyThunk, KernelThunk, Thunk, WhileThunk
+
+NO_CODE: Final = frozenset(
+    {
+        Opcode.ADD_DEPENDENCY,
+        Opcode.AFTER_ALL,
+        Opcode.ALL_GATHER_DONE,
+        Opcode.ALL_REDUCE_DONE,
+        Opcode.ASYNC_DONE,
+        Opcode.ASYNC_UPDATE,
+        Opcode.BITCAST,
+        Opcode.COLLECTIVE_PERMUTE_DONE,
+        Opcode.CONSTANT,
+        Opcode.COPY_DONE,
+        Opcode.DOMAIN,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.OPTIMIZATION_BARRIER,
+        Opcode.PARAMETER,
+        Opcode.TUPLE,
+    }
+)
+"""Operations that pass on what they are given."""
+
+_MAY_STAY: Final = frozenset({Opcode.COPY, Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.CUSTOM_CALL})
+"""Operations whose result may lie where the operand does, where no byte differs."""
+
+Kernels = Callable[[Instruction], "int | None"]
+"""The number of the kernel of an instruction, None where nothing is to be done."""
+
+
+def thunks_of(
+    assignment: BufferAssignment,
+    sequences: Mapping[Computation, Sequence[Instruction]],
+    kernel_of: Kernels,
+) -> tuple[Thunk, ...]:
+    """Return the program of the entry computation."""
+    return _Writer(assignment, sequences, kernel_of).site(0)
+
+
+class _Writer:
+    def __init__(
+        self,
+        assignment: BufferAssignment,
+        sequences: Mapping[Computation, Sequence[Instruction]],
+        kernel_of: Kernels,
+    ) -> None:
+        self.sites = assignment.call_sites
+        self.sequences = sequences
+        self.kernel_of = kernel_of
+        self.callees: dict[tuple[int, Instruction], list[int]] = {}
+        for number, site in enumerate(self.sites):
+            if site.caller is not None:
+                self.callees.setdefault((site.parent, site.caller), []).append(number)
+
+    def site(self, entry: int) -> tuple[Thunk, ...]:
+        """The thunks of a call site and all that it calls, callees first."""
+        done: dict[int, tuple[Thunk, ...]] = {}
+        stack = [entry]
+        while stack:
+            number = stack[-1]
+            order = self.sequences[self.sites[number].computation]
+            missing = [
+                callee
+                for instruction in order
+                for callee in self.callees.get((number, instruction), ())
+                if callee not in done
+            ]
+            if missing:
+                stack += reversed(missing)
+                continue
+            stack.pop()
+            done[number] = tuple(self._thunks(number, order, done))
+        return done[entry]
+
+    def _thunks(
+        self, number: int, order: Sequence[Instruction], done: Mapping[int, tuple[Thunk, ...]]
+    ) -> Iterator[Thunk]:
+        for instruction in order:
+            if instruction.opcode in NO_CODE:
+                continue
+            rule = _CONTROL.get(instruction.opcode)
+            if rule is not None:
+                yield from rule(self, number, instruction, done)
+                continue
+            thunk = self._kernel(number, instruction)
+            if thunk is not None:
+                yield thunk
+
+    def _kernel(self, number: int, instruction: Instruction) -> KernelThunk | None:
+        site = self.sites[number]
+        results = self.leaves(number, instruction)
+        operands = [x for y in instruction.operands for x in self.leaves(number, y)]
+        if instruction.opcode in _MAY_STAY and operands == results:
+            return None
+        kernel = self.kernel_of(instruction)
+        if kernel is None:
+            return None
+        scratch = site.scratch.get(instruction)
+        buffers = (*operands, *results)
+        return KernelThunk(instruction.name, kernel, buffers, len(operands), scratch)
+
+    def leaves(self, number: int, instruction: Instruction) -> list[Slice]:
+        """Where the arrays of a value lie, depth first."""
+        found = self.sites[number].slices[instruction]
+        shapes = instruction.shape.leaves()
+        places = [x for x, (_, leaf) in zip(found, shapes, strict=True) if leaf.is_array]
+        assert None not in places, instruction.name
+        return [x for x in places if x is not None]
+
+    # -- control flow --------------------------------------------------------------------------
+
+    def moved(
+        self, name: str, sources: Sequence[Slice], targets: Sequence[Slice]
+    ) -> Iterator[Thunk]:
+        """Copies of values that a computation hands over and that lie elsewhere there."""
+        for source, target in zip(sources, targets, strict=True):
+            if source != target and target.nbytes:
+                yield CopyThunk(name, source, target)
+
+    def given(self, number: int, callee: int, operands: Sequence[Instruction]) -> list[Slice]:
+        """Where the parameters of a callee lie, after a check that operands lie there, too."""
+        parameters = self.sites[callee].computation.parameters
+        return [x for y in parameters for x in self.leaves(callee, y)]
+
+    def call(
+        self, number: int, instruction: Instruction, done: Mapping[int, tuple[Thunk, ...]]
+    ) -> Iterator[Thunk]:
+        """The thunks of a call: those of the callee."""
+        for callee in self.callees[number, instruction]:
+            yield from done[callee]
+
+    def loop(
+        self, number: int, instruction: Instruction, done: Mapping[int, tuple[Thunk, ...]]
+    ) -> Iterator[Thunk]:
+        """A while: initial state to its place, condition and body."""
+        condition, body = self.callees[number, instruction]
+        start = self.leaves(number, instruction.operands[0])
+        state = self.leaves(number, instruction)
+        yield from self.moved(instruction.name, start, state)
+        for callee in (condition, body):
+            assert self.given(number, callee, instruction.operands) == state, instruction.name
+        root = self.sites[body].computation.root
+        assert self.leaves(body, root) == state, instruction.name
+        test = self.leaves(condition, self.sites[condition].computation.root)
+        yield WhileThunk(instruction.name, done[condition], test[0], done[body])
+
+    def conditional(
+        self, number: int, instruction: Instruction, done: Mapping[int, tuple[Thunk, ...]]
+    ) -> Iterator[Thunk]:
+        """A conditional: a branch each, whose results end where those of the conditional lie."""
+        results = self.leaves(number, instruction)
+        branches = []
+        for callee in self.callees[number, instruction]:
+            made = self.leaves(callee, self.sites[callee].computation.root)
+            after = self.moved(instruction.name, made, results)
+            branches.append((*done[callee], *after))
+        selector = self.leaves(number, instruction.operands[0])[0]
+        is_predicate = instruction.attributes_as(Conditional).is_predicated
+        yield ConditionalThunk(instruction.name, selector, is_predicate, tuple(branches))
+
+
+_Rule = Callable[[_Writer, int, Instruction, Mapping[int, tuple[Thunk, ...]]], Iterator[Thunk]]
+
+_CONTROL: Final[dict[Opcode, _Rule]] = {
+    Opcode.CALL: _Writer.call,
+    Opcode.ASYNC_START: _Writer.call,
+    Opcode.WHILE: _Writer.loop,
+    Opcode.CONDITIONAL: _Writer.conditional,
+}

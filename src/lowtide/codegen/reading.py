@@ -1,0 +1,116 @@
+"""Loading elements of arrays in memory: a scalar, consecutive elements, or any of each lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lowtide.codegen import indexing
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.value import Value, memory_type
+from lowtide.ir import Shape
+
+if TYPE_CHECKING:
+    from lowtide.codegen.elements import Element, Elements, Index, Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array in memory: the address of its first element, and its shape with a layout."""
+
+    pointer: str
+    shape: Shape
+
+
+def strides(shape: Shape) -> tuple[int, ...]:
+    """Return by how many elements neighbours along each dimension lie apart."""
+    order = shape.layout.minor_to_major if shape.layout else tuple(reversed(range(shape.rank)))
+    found = [0] * shape.rank
+    step = 1
+    for dimension in order:
+        found[dimension] = step
+        step *= shape.dimensions[dimension]
+    return tuple(found)
+
+
+def offset(shape: Shape, index: Index) -> Affine:
+    """Return how many elements lie before the one at an index."""
+    total = indexing.ZERO
+    for position, step in zip(index, strides(shape), strict=True):
+        total = total + position * step
+    return total.within(0, max(shape.element_count - 1, 0))
+
+
+def read(elements: Elements, array: Array, index: Index, mask: Mask | None) -> Element:
+    """Load the element of an array at an index; nothing outside of it is ever touched."""
+    from lowtide.codegen.elements import Element
+
+    place = offset(array.shape, index)
+    elements.reads.append((array, place))
+    level = max(place.level, 0 if mask is None else mask.level)
+    value: Value = elements.once(
+        ("read", array, place, mask), level, lambda: _loaded(elements, array, place, mask)
+    )
+    return Element((value,), elements.placed(level))
+
+
+def _loaded(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
+    step = place.lane_step
+    if not place.varies:
+        return _single(elements, array, place, mask)
+    if step == 1:
+        return _consecutive(elements, array, place, mask)
+    if step == -1 and mask is None:
+        return _reversed(elements, array, place)
+    return _gathered(elements, array, place, mask)
+
+
+def address(elements: Elements, array: Array, place: Affine) -> str:
+    """Return the address of an element, of lane 0 where lanes differ."""
+    fn = elements.function
+    element = memory_type(array.shape.element_type)
+    if array.shape.element_type.is_complex:
+        element = f"{{ {element}, {element} }}"
+    return fn.gep(array.pointer, elements.scalar(place), element)
+
+
+def _single(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
+    fn = elements.function
+    type_ = array.shape.element_type
+    if mask is None:
+        return memory.load(fn, elements.target, type_, address(elements, array, place), 0)
+    wanted = mask.name
+    if mask.lanes:
+        bits = fn.op(f"bitcast <{mask.lanes} x i1> {mask.name} to i{mask.lanes}")
+        wanted = fn.op(f"icmp ne i{mask.lanes} {bits}, 0")
+    there = address(elements, array, place)
+    pointer = fn.select(wanted, "ptr", there, array.pointer)
+    return memory.load(fn, elements.target, type_, pointer, 0)
+
+
+def _consecutive(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
+    pointer = address(elements, array, place)
+    lanes = elements.lanes
+    name = None if mask is None else elements.mask_lanes(mask, lanes)
+    type_ = array.shape.element_type
+    return memory.load(elements.function, elements.target, type_, pointer, lanes, name)
+
+
+def _reversed(elements: Elements, array: Array, place: Affine) -> Value:
+    fn, lanes = elements.function, elements.lanes
+    first = address(elements, array, place + -(lanes - 1))
+    value = memory.load(fn, elements.target, array.shape.element_type, first, lanes)
+    order = range(lanes - 1, -1, -1)
+    names = tuple([fn.shuffle(value.llvm_type, x, "poison", order) for x in value.names])
+    return Value(names, value.type, lanes)
+
+
+def _gathered(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
+    lanes = elements.lanes
+    name = None if mask is None else elements.mask_lanes(mask, lanes)
+    indices = elements.vector(place)
+    type_ = array.shape.element_type
+    return memory.gather(
+        elements.function, elements.target, type_, array.pointer, indices, lanes, name
+    )

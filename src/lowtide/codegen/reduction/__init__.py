@@ -1,0 +1,1 @@
+"""Kernels that reduce: along rows, along columns, of whole arrays; scans."""

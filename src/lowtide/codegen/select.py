@@ -1,0 +1,52 @@
+"""Which template makes the kernel of an instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lowtide.codegen.contraction.dot import plan_dot, plan_fused_dot
+from lowtide.codegen.element_rules import has_rule, no_rule
+from lowtide.codegen.kernel import Plan
+from lowtide.codegen.library.scatter import plan_scatter
+from lowtide.codegen.library.updates import plan_update
+from lowtide.codegen.loop import plan_loop
+from lowtide.codegen.operands import members
+from lowtide.codegen.reduction.scan import plan_scan
+from lowtide.codegen.reduction.template import plan_reduction
+from lowtide.ir import Instruction, Opcode
+from lowtide.ir.places import unsupported
+from lowtide.llvm.target import Target
+
+Template = Callable[[Instruction, Target], "Plan | None"]
+"""Returns how an instruction will run, None where the template is not for it."""
+
+
+def kernel_plan(instruction: Instruction, target: Target) -> Plan:
+    """Return how an instruction will run; raises UnsupportedOpError where it cannot."""
+    if any(x.shape.is_dynamic for x in (instruction, *instruction.operands)):
+        reason = "native code has no dynamic sizes; the evaluator runs it (lowtide run --reference)"
+        raise unsupported(instruction, reason)
+    for template in (*TEMPLATES.get(instruction.opcode, ()), _general):
+        plan = template(instruction, target)
+        if plan is not None:
+            return plan
+    raise no_rule(instruction)
+
+
+def _general(instruction: Instruction, target: Target) -> Plan | None:
+    """Loops over the elements of the results, each computed as it is defined."""
+    for member in members(instruction):
+        if not has_rule(member):
+            raise no_rule(member)
+    return plan_loop(instruction, target)
+
+
+TEMPLATES: Final[dict[Opcode, tuple[Template, ...]]] = {
+    Opcode.DOT: (plan_dot,),
+    Opcode.FUSION: (plan_fused_dot, plan_reduction, plan_update),
+    Opcode.REDUCE: (plan_reduction,),
+    Opcode.SCAN: (plan_scan,),
+    Opcode.SCATTER: (plan_scatter,),
+}
+"""By opcode the templates that are tried before the general one, in turn."""

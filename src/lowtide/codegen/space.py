@@ -1,0 +1,143 @@
+"""The loops of a kernel over the elements of an array: which dimensions make one, and in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from lowtide.codegen.elements import Elements, Index
+from lowtide.codegen.indexing import Affine, Variable
+from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
+
+PIECE: Final = 4096
+"""Elements of a piece of work, at least: less would not be worth the indices of its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The dimensions of an array, of which neighbours are run through as one.
+
+    `groups` are stretches of dimensions, as (first, end), `sizes` their numbers of elements. Pieces
+    of work are numbered by the first `outer` groups; where there is only one group, a piece is
+    `block` elements of it, a multiple of every number of lanes.
+    """
+
+    dimensions: tuple[int, ...]
+    groups: tuple[tuple[int, int], ...]
+    outer: int
+    block: int = 0
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of elements along each group."""
+        return tuple([prod(self.dimensions[a:b]) for a, b in self.groups])
+
+    @property
+    def units(self) -> int:
+        """The number of pieces of work."""
+        if self.block:
+            return -(-self.sizes[0] // self.block)
+        return prod(self.sizes[: self.outer])
+
+    @property
+    def unit_elements(self) -> int:
+        """The number of elements of a piece."""
+        return self.block or prod(self.sizes[self.outer :])
+
+    def index(self, elements: Elements, positions: Sequence[Affine]) -> Index:
+        """Return the index in the array at a position along each group."""
+        found: list[Affine] = []
+        for (first, end), position in zip(self.groups, positions, strict=True):
+            rest, places = position, []
+            for size in reversed(self.dimensions[first + 1 : end]):
+                rest, place = elements.split(rest, size)
+                places.append(place)
+            found += [rest, *reversed(places)]
+        return tuple(found)
+
+
+def space_of(
+    dimensions: tuple[int, ...], target: Target, visit: Callable[[Elements, Index], None]
+) -> Space:
+    """Return the loops over the elements of an array.
+
+    `visit` writes what is done at an index; what it reads and writes is noted as reads. Neighbours
+    are one loop where all that is done goes through memory as if they were.
+    """
+    groups = _groups(dimensions, target, visit)
+    sizes = [prod(dimensions[a:b]) for a, b in groups]
+    if len(groups) == 1:
+        return Space(dimensions, groups, 1, PIECE)
+    outer = 1
+    while outer < len(groups) - 1 and prod(sizes[outer + 1 :]) >= PIECE:
+        outer += 1
+    return Space(dimensions, groups, outer)
+
+
+def _groups(
+    dimensions: tuple[int, ...], target: Target, visit: Callable[[Elements, Index], None]
+) -> tuple[tuple[int, int], ...]:
+    if not dimensions:
+        return ((0, 0),)
+    elements = Elements(Function("trial", ""), target, 0)
+    index = tuple([elements.variable(f"%d{i}", size) for i, size in enumerate(dimensions)])
+    visit(elements, index)
+    variables = [x.terms[0][0] if x.terms else None for x in index]
+    places = list(dict.fromkeys([place for _, place in elements.reads]))
+    groups = [(0, 1)]
+    for d in range(1, len(dimensions)):
+        if _are_one(variables, dimensions, groups[-1], d, elements, places):
+            groups[-1] = (groups[-1][0], d + 1)
+        else:
+            groups.append((d, d + 1))
+    return tuple(groups)
+
+
+def _are_one(
+    variables: list[Variable | None],
+    dimensions: tuple[int, ...],
+    group: tuple[int, int],
+    d: int,
+    elements: Elements,
+    places: list[Affine],
+) -> bool:
+    """Whether dimension d can be run through together with the group of those before it."""
+    if dimensions[d] == 1:
+        return True
+    inner = variables[d]
+    assert inner is not None
+    before = [(i, v) for i in range(*group) if (v := variables[i]) is not None]
+    if not before:
+        return True
+    if inner in elements.fixed or any(v in elements.fixed for _, v in before):
+        return False
+    last, outer = before[-1]
+    step = prod(dimensions[last + 1 : d + 1])
+    for place in places:
+        factors = dict(place.terms)
+        if factors.get(outer, 0) != factors.get(inner, 0) * step:
+            return False
+    return True
+
+
+def decomposed(elements: Elements, unit: Integer, sizes: Sequence[int]) -> list[Affine]:
+    """Return the position along each of some groups of a number in row-major order."""
+    fn = elements.function
+    found: list[Affine] = []
+    rest = unit
+    for size in reversed(sizes[1:]):
+        found.append(elements.variable(fn.rem(rest, size), size))
+        rest = fn.div(rest, size)
+    if sizes:
+        found.append(elements.variable(rest, sizes[0]))
+    return found[::-1]
+
+
+def lane_variable(elements: Elements, start: Integer, extent: int) -> Affine:
+    """Return the index whose lanes count from `start`; without lanes that is `start` itself."""
+    if not elements.lanes:
+        return elements.variable(start, extent)
+    return elements.variable(start, extent, is_lane=True)

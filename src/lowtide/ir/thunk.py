@@ -1,0 +1,86 @@
+"""A program as it runs: kernels on slices of memory, and the control flow between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lowtide.ir.buffer import Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Pieces of work, numbered from 0 to `units` - 1, that run in any order and on any thread.
+
+    `function` is the symbol of `void (ptr buffers, ptr scratch, i64 begin, i64 end, i64 thread)`,
+    which does the pieces from `begin` to `end`, the latter excluded. `unit_seconds` is about how
+    long one piece takes on one thread.
+    """
+
+    function: str
+    units: int
+    unit_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEntry:
+    """A kernel: phases, each of which begins when the one before is done.
+
+    Its scratch has `shared_bytes` for all threads, then `thread_bytes` for each; both are multiples
+    of 64.
+    """
+
+    phases: tuple[Phase, ...]
+    shared_bytes: int = 0
+    thread_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelThunk:
+    """One run of a kernel, for the instruction `name`.
+
+    `kernel` is its number in the program; `buffers` are what it reads, then what it writes, from
+    number `results` on. What is updated in place stands there twice.
+    """
+
+    name: str
+    kernel: int
+    buffers: tuple[Slice, ...]
+    results: int
+    scratch: Slice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CopyThunk:
+    """The bytes of `source` are copied to `target`; the slices are equally long and disjoint."""
+
+    name: str
+    source: Slice
+    target: Slice
+
+
+@dataclass(frozen=True, slots=True)
+class WhileThunk:
+    """While `condition` leaves a byte other than 0 in `predicate`, `body` runs."""
+
+    name: str
+    condition: tuple[Thunk, ...]
+    predicate: Slice
+    body: tuple[Thunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalThunk:
+    """One of the branches runs.
+
+    `selector` is a 32-bit signed number; one that is out of range runs the last branch. With
+    `is_predicate` it is a byte: other than 0 runs branch 0, 0 runs branch 1.
+    """
+
+    name: str
+    selector: Slice
+    is_predicate: bool
+    branches: tuple[tuple[Thunk, ...], ...]
+
+
+Thunk: TypeAlias = KernelThunk | CopyThunk | WhileThunk | ConditionalThunk

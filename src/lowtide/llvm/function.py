@@ -1,0 +1,370 @@
+"""A function in LLVM's textual IR under construction: straight code, loops, conditions.
+
+Text is written because that takes a thirtieth of the time of building llvmlite's objects. Values
+are the names of LLVM values or constants ("%v.12", "7"); Python ints are 64-bit integers known
+while compiling, which the integer arithmetic here folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Integer: TypeAlias = "str | int"
+"""A 64-bit integer: the name of a value, or a number known while compiling."""
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    """One loop while its body is written.
+
+    `index` is the counter, `values` what is carried into an iteration; the body sets `next`, and
+    after the loop `results` are the values at its end. What `Function.before(loop)` writes stands
+    ahead of the loop.
+    """
+
+    index: Integer
+    values: list[str]
+    next: list[str]
+    results: list[str]
+    ahead: list[str] = field(default_factory=list)
+    entry: str = ""
+
+
+class Function:
+    """A function; `parameters` and `returns` are written as in IR ("ptr %a, i64 %n", "void").
+
+    Names that it makes have a dot, so that they never clash with those of parameters.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parameters: str,
+        returns: str = "void",
+        attributes: str = "nounwind",
+        linkage: str = "",
+    ) -> None:
+        self.name = name
+        self.parameters = parameters
+        self.returns = returns
+        self.attributes = attributes
+        self.linkage = linkage
+        self.lines: list[str] = []
+        self.declarations: dict[str, None] = {}
+        self.block = "entry"
+        self.allocas: list[str] = []
+        self._count = 0
+        self._closed = False
+
+    # -- lines ---------------------------------------------------------------------------------
+
+    def fresh(self, hint: str = "v") -> str:
+        """Return a name that is not taken."""
+        self._count += 1
+        return f"%{hint}.{self._count}"
+
+    def op(self, text: str) -> str:
+        """Write an instruction, and return the name of its value."""
+        self._count += 1
+        name = f"%v.{self._count}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """Write an instruction without a value."""
+        self.lines.append("  " + text)
+
+    def label(self, name: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{name}:")
+        self.block = name
+
+    def fresh_label(self, hint: str) -> str:
+        """Return a name for a block."""
+        return self.fresh(hint)[1:]
+
+    def ret(self, type_: str, value: str) -> None:
+        """Return a value from the function, which ends here."""
+        self.do(f"ret {type_} {value}")
+        self._closed = True
+
+    def stack(self, type_: str, count: int = 1, align: int = 64) -> str:
+        """Return a pointer to `count` elements on the stack, for as long as the function runs."""
+        name = self.fresh("stack")
+        self.allocas.append(f"  {name} = alloca {type_}, i64 {count}, align {align}")
+        return name
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def declare(self, declaration: str) -> None:
+        """Note a declaration that the module needs."""
+        self.declarations[declaration] = None
+
+    def call(self, returns: str, name: str, types: Sequence[str], values: Sequence[Integer]) -> str:
+        """Call a function that the module declares or defines elsewhere; "" where it is void."""
+        self.declare(f"declare {returns} @{name}({', '.join(types)})")
+        given = ", ".join([f"{t} {v}" for t, v in zip(types, values, strict=True)])
+        if returns == "void":
+            self.do(f"call void @{name}({given})")
+            return ""
+        return self.op(f"call {returns} @{name}({given})")
+
+    def intrinsic(self, name: str, type_: str, *values: str) -> str:
+        """Call an intrinsic overloaded on one type, which all operands and the result have."""
+        full = f"llvm.{name}.{suffix(type_)}"
+        return self.call(type_, full, [type_] * len(values), values)
+
+    # -- 64-bit integers, folded ---------------------------------------------------------------
+
+    def add(self, a: Integer, b: Integer) -> Integer:
+        """Return a + b."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0 or b == 0:
+            return b if a == 0 else a
+        return self.op(f"add nsw i64 {a}, {b}")
+
+    def sub(self, a: Integer, b: Integer) -> Integer:
+        """Return a - b."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return a if b == 0 else self.op(f"sub nsw i64 {a}, {b}")
+
+    def mul(self, a: Integer, b: Integer) -> Integer:
+        """Return a * b."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if a == 0 or b == 0:
+            return 0
+        if a == 1 or b == 1:
+            return b if a == 1 else a
+        return self.op(f"mul nsw i64 {a}, {b}")
+
+    def div(self, a: Integer, b: int) -> Integer:
+        """Return a // b for a >= 0, b > 0."""
+        if isinstance(a, int):
+            return a // b
+        return a if b == 1 else self.op(f"udiv i64 {a}, {b}")
+
+    def rem(self, a: Integer, b: int) -> Integer:
+        """Return a % b for a >= 0, b > 0."""
+        if isinstance(a, int):
+            return a % b
+        return 0 if b == 1 else self.op(f"urem i64 {a}, {b}")
+
+    def min(self, a: Integer, b: Integer) -> Integer:
+        """Return the lesser of two signed integers."""
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return self.intrinsic("smin", "i64", str(a), str(b))
+
+    def max(self, a: Integer, b: Integer) -> Integer:
+        """Return the greater of two signed integers."""
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        return self.intrinsic("smax", "i64", str(a), str(b))
+
+    def compare(self, predicate: str, a: Integer, b: Integer) -> str:
+        """Return an i1: `a predicate b` for 64-bit integers."""
+        return self.op(f"icmp {predicate} i64 {a}, {b}")
+
+    def select(self, condition: str, type_: str, a: Integer, b: Integer) -> str:
+        """Return a where the condition, an i1, holds, else b."""
+        return self.op(f"select i1 {condition}, {type_} {a}, {type_} {b}")
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def gep(self, base: str, index: Integer, element: str = "i8") -> str:
+        """Return the address of an element behind `base`."""
+        if index == 0:
+            return base
+        return self.op(f"getelementptr inbounds {element}, ptr {base}, i64 {index}")
+
+    def load(self, type_: str, pointer: str, align: int) -> str:
+        """Load a value whose address is a multiple of `align` bytes."""
+        return self.op(f"load {type_}, ptr {pointer}, align {align}")
+
+    def store(self, type_: str, value: Integer, pointer: str, align: int) -> None:
+        """Store a value at an address that is a multiple of `align` bytes."""
+        self.do(f"store {type_} {value}, ptr {pointer}, align {align}")
+
+    def splat(self, type_: str, value: str, lanes: int) -> str:
+        """Return a vector with a scalar of a type in each lane."""
+        vector = f"<{lanes} x {type_}>"
+        one = self.op(f"insertelement {vector} poison, {type_} {value}, i64 0")
+        zeros = f"<{lanes} x i32> zeroinitializer"
+        return self.op(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
+
+    def shuffle(self, type_: str, a: str, b: str, lanes: Iterable[int]) -> str:
+        """Return the lanes, numbered through both vectors; -1 is any value."""
+        taken = ["i32 poison" if x < 0 else f"i32 {x}" for x in lanes]
+        mask = f"<{len(taken)} x i32> <{', '.join(taken)}>"
+        return self.op(f"shufflevector {type_} {a}, {type_} {b}, {mask}")
+
+    # -- control flow --------------------------------------------------------------------------
+
+    @contextmanager
+    def loop(
+        self,
+        start: Integer,
+        stop: Integer,
+        step: Integer = 1,
+        carry: Sequence[tuple[str, str]] = (),
+    ) -> Iterator[Loop]:
+        """Write a loop over range(start, stop, step), which carries pairs of type and value.
+
+        A loop known to run once is no loop. One known never to run is not written.
+        """
+        trips = _trips(start, stop, step)
+        values = [value for _, value in carry]
+        if trips is not None and trips <= 1:
+            with self._straight(start, values, trips) as loop:
+                yield loop
+            return
+        head, done = self.fresh_label("head"), self.fresh_label("done")
+        loop = Loop(self.fresh("i"), [self.fresh("c") for _ in carry], [], [])
+        loop.next = list(loop.values)
+        loop.entry = self.block
+        outside, self.lines = self.lines, []
+        self.label(head)
+        if trips is None:
+            body = self.fresh_label("body")
+            test = self.compare("slt", loop.index, stop)
+            self.do(f"br i1 {test}, label %{body}, label %{done}")
+            self.label(body)
+        yield loop
+        following = self.op(f"add nsw i64 {loop.index}, {step}")
+        latch = self.block
+        if trips is None:
+            self.do(f"br label %{head}")
+            loop.results = list(loop.values)
+        else:
+            again = self.compare("slt", following, stop)
+            self.do(f"br i1 {again}, label %{head}, label %{done}")
+            loop.results = list(loop.next)
+        phis = [
+            f"  {loop.index} = phi i64 [ {start}, %{loop.entry} ], [ {following}, %{latch} ]",
+            *[
+                f"  {name} = phi {type_} [ {first}, %{loop.entry} ], [ {after}, %{latch} ]"
+                for (type_, first), name, after in zip(carry, loop.values, loop.next, strict=True)
+            ],
+        ]
+        written, self.lines = self.lines, outside
+        self.lines += [*loop.ahead, f"  br label %{head}", written[0], *phis, *written[1:]]
+        self.label(done)
+
+    @contextmanager
+    def _straight(self, start: Integer, values: list[str], trips: int) -> Iterator[Loop]:
+        """A block of its own, so that what is written ahead of it can have blocks, too."""
+        once = self.fresh_label("once")
+        loop = Loop(start, list(values), list(values), list(values), entry=self.block)
+        outside, self.lines = self.lines, []
+        self.label(once)
+        yield loop
+        written, self.lines = self.lines, outside
+        self.lines += loop.ahead
+        if not trips:
+            self.block = loop.entry
+            return
+        self.do(f"br label %{once}")
+        self.lines += written
+        loop.results = list(loop.next)
+
+    @contextmanager
+    def before(self, loop: Loop) -> Iterator[None]:
+        """Write ahead of a loop that is being written, after what was written there before."""
+        inside, self.lines = self.lines, loop.ahead
+        block, self.block = self.block, loop.entry
+        yield
+        loop.entry, self.block = self.block, block
+        loop.ahead, self.lines = self.lines, inside
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """Write what runs only where an i1 holds."""
+        then, after = self.fresh_label("then"), self.fresh_label("after")
+        self.do(f"br i1 {condition}, label %{then}, label %{after}")
+        self.label(then)
+        yield
+        self.do(f"br label %{after}")
+        self.label(after)
+
+    def choose(
+        self,
+        condition: str,
+        types: Sequence[str],
+        then: Callable[[], Sequence[str]],
+        otherwise: Callable[[], Sequence[str]],
+    ) -> list[str]:
+        """Write two branches of which one runs; return the values that it returned."""
+        yes, no, after = (self.fresh_label(x) for x in ("yes", "no", "after"))
+        self.do(f"br i1 {condition}, label %{yes}, label %{no}")
+        found = []
+        for label, branch in ((yes, then), (no, otherwise)):
+            self.label(label)
+            values = branch()
+            found.append((values, self.block))
+            self.do(f"br label %{after}")
+        self.label(after)
+        (a, a_block), (b, b_block) = found
+        return [
+            self.op(f"phi {type_} [ {x}, %{a_block} ], [ {y}, %{b_block} ]")
+            for type_, x, y in zip(types, a, b, strict=True)
+        ]
+
+    # -- the text ------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """The definition; a function that returns nothing gets its `ret`."""
+        end = [] if self._closed else ["  ret void"]
+        lines = [
+            f"define {self.linkage} {self.returns} @{self.name}({self.parameters}) "
+            f"{self.attributes} {{",
+            "entry:",
+            *self.allocas,
+            *self.lines,
+            *end,
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _trips(start: Integer, stop: Integer, step: Integer) -> int | None:
+    """The number of iterations, None where it is not known."""
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        return len(range(start, stop, step))
+    return None
+
+
+def module_text(functions: Iterable[Function], globals_: str = "") -> str:
+    """Return a module: global variables, what the functions declare, and the functions."""
+    functions = list(functions)
+    defined = {function.name for function in functions}
+    declared = {
+        line: None
+        for function in functions
+        for line in function.declarations
+        if line.split("@", 1)[1].split("(", 1)[0] not in defined
+    }
+    parts = [globals_, "\n".join(sorted(declared)), *[x.text() for x in functions]]
+    return "\n".join([x for x in parts if x])
+
+
+_SUFFIXES = {
+    "float": "f32",
+    "double": "f64",
+    "half": "f16",
+    "bfloat": "bf16",
+    "ptr": "p0",
+}
+
+
+def suffix(type_: str) -> str:
+    """Return how intrinsics spell a type: "<16 x float>" is v16f32."""
+    if type_.startswith("<"):
+        count, element = type_[1:-1].split(" x ")
+        return f"v{count}{_SUFFIXES.get(element, element)}"
+    return _SUFFIXES.get(type_, type_)

@@ -1,0 +1,129 @@
+"""From the text of a module to machine code in memory.
+
+llvmlite guards each call of LLVM with one lock of the process. LLVM needs less: that a context be
+used by one thread. A `Machine` has its own context per module, target machine and pass manager and
+calls the functions below that lock, which also let Python's other threads run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any, Final
+
+from lowtide.llvm.target import Target
+
+PASSES: Final = ("simplify_cfg", "instruction_combine", "new_gvn", "dead_store_elimination")
+"""LLVM's passes that run on kernels. Loops and vectors are written as they are to be."""
+
+CODE_LEVEL: Final = 1
+"""How hard LLVM's code generator tries, 0 to 3. Beyond 1 code was not faster."""
+
+
+class CodeError(Exception):
+    """LLVM refuses a module, which is a fault of lowtide."""
+
+
+class Machine:
+    """What one thread needs to compile; not to be shared between threads that run at once."""
+
+    def __init__(self, target: Target) -> None:
+        llvm = _llvm()
+        self._raw = llvm.ffi.lib._lib
+        found = llvm.Target.from_triple(target.triple)
+        self._machine = found.create_target_machine(
+            cpu=target.cpu,
+            features=target.feature_string,
+            opt=CODE_LEVEL,
+            reloc="pic",
+            codemodel="small",
+        )
+        options = llvm.create_pipeline_tuning_options(speed_level=2)
+        self._builder = llvm.create_pass_builder(self._machine, options)
+        self._passes = llvm.create_new_module_pass_manager()
+        for name in PASSES:
+            getattr(self._passes, f"add_{name}_pass")()
+
+    def object_code(self, text: str) -> bytes:
+        """Return the object file of a module; raises CodeError where LLVM refuses it."""
+        return self._compiled(text, is_object=1)
+
+    def assembly(self, text: str) -> str:
+        """Return the assembly text of a module; raises CodeError where LLVM refuses it."""
+        return self._compiled(text, is_object=0).decode()
+
+    def _compiled(self, text: str, is_object: int) -> bytes:
+        raw = self._raw
+        context = raw.LLVMPY_ContextCreate()
+        error = ctypes.c_char_p()
+        try:
+            module = raw.LLVMPY_ParseAssembly(context, text.encode(), ctypes.byref(error))
+            if not module:
+                raise CodeError((error.value or b"no message").decode())
+            try:
+                return self._emitted(module, is_object)
+            finally:
+                raw.LLVMPY_DisposeModule(module)
+        finally:
+            raw.LLVMPY_ContextDispose(context)
+
+    def _emitted(self, module: Any, is_object: int) -> bytes:
+        raw = self._raw
+        error = ctypes.c_char_p()
+        raw.LLVMPY_RunNewModulePassManager(self._passes._ptr, module, self._builder._ptr)
+        buffer = raw.LLVMPY_TargetMachineEmitToMemory(
+            self._machine._ptr, module, is_object, ctypes.byref(error)
+        )
+        if not buffer:
+            raise CodeError((error.value or b"no message").decode())
+        try:
+            start, size = raw.LLVMPY_GetBufferStart(buffer), raw.LLVMPY_GetBufferSize(buffer)
+            return ctypes.string_at(start, size)
+        finally:
+            raw.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+@cache
+def _llvm() -> Any:
+    """Return llvmlite, made ready for all targets; inline assembly needs the parsers."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()
+    return llvm
+
+
+class Library:
+    """Objects linked into the process; the code goes when the library does."""
+
+    def __init__(self, objects: list[bytes], names: list[str], target: Target) -> None:
+        llvm = _llvm()
+        builder = llvm.JITLibraryBuilder()
+        for code in dict.fromkeys(objects):
+            builder.add_object_img(code)
+        builder.add_current_process()
+        for name in names:
+            builder.export_symbol(name)
+        self._tracker = builder.link(_linker(target), f"library{next(_numbers())}")
+        self.addresses: dict[str, int] = {name: self._tracker[name] for name in names}
+
+    def __getitem__(self, name: str) -> int:
+        """The address of an exported symbol."""
+        return self.addresses[name]
+
+
+@cache
+def _linker(target: Target) -> Any:
+    llvm = _llvm()
+    machine = llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.feature_string, opt=1, reloc="pic", codemodel="small"
+    )
+    return llvm.create_lljit_compiler(machine, use_jit_link=True)
+
+
+@cache
+def _numbers() -> Any:
+    from itertools import count
+
+    return count()

@@ -1,0 +1,113 @@
+"""Objects of many modules: each distinct text compiled once, on several threads, and cached."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Final
+
+from lowtide.llvm.cache import ObjectCache
+from lowtide.llvm.machine import CODE_LEVEL, PASSES, Machine
+from lowtide.llvm.target import Target
+
+_DEFINITION: Final = re.compile(r"^define [^@]*@([\w.]+)\(|^@([\w.]+) = ", re.MULTILINE)
+_SYMBOL: Final = re.compile(r"@([\w.]+)")
+
+
+def with_unique_names(text: str) -> tuple[str, str]:
+    """Return a module whose symbols end with a fingerprint of its text, and that ending.
+
+    Equal modules stay equal, and symbols of different ones never clash.
+    """
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    names = {a or b for a, b in _DEFINITION.findall(text)}
+
+    def renamed(match: re.Match[str]) -> str:
+        name = match[1]
+        return f"@{name}.{digest}" if name in names else match[0]
+
+    return _SYMBOL.sub(renamed, text), f".{digest}"
+
+
+def compile_modules(
+    texts: Sequence[str],
+    target: Target,
+    cached: ObjectCache,
+    threads: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[bytes]:
+    """Return the object of each module; `threads` is how many compile at once, 0 for all cores.
+
+    `progress` is told how many of the modules that had to be compiled are done. Raises CodeError.
+    """
+    keys = [fingerprint(text, target) for text in texts]
+    found: dict[str, bytes] = {}
+    missing: dict[str, str] = {}
+    for key, text in zip(keys, texts, strict=True):
+        if key in found or key in missing:
+            continue
+        known = cached.get(key)
+        if known is None:
+            missing[key] = text
+        else:
+            found[key] = known
+    if missing:
+        _compile(missing, target, cached, threads, found, progress)
+    return [found[key] for key in keys]
+
+
+def _compile(
+    missing: dict[str, str],
+    target: Target,
+    cached: ObjectCache,
+    threads: int,
+    found: dict[str, bytes],
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    queue = sorted(missing.items(), key=lambda item: (len(item[1]), item[0]))
+
+    def work(machine: Machine) -> None:
+        while queue:
+            try:
+                key, text = queue.pop()
+            except IndexError:
+                return
+            code = machine.object_code(text)
+            cached.put(key, code)
+            found[key] = code
+            if progress is not None:
+                progress(len(missing) - len(queue), len(missing))
+
+    count = min(threads or len(os.sched_getaffinity(0)), len(queue))
+    machines = [_machine(target, number) for number in range(count)]
+    if count == 1:
+        work(machines[0])
+        return
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(work, machine) for machine in machines]:
+            done.result()
+
+
+@cache
+def _machine(target: Target, number: int) -> Machine:
+    return Machine(target)
+
+
+def fingerprint(text: str, target: Target) -> str:
+    """Return the key of a module's object: text, target, versions and passes."""
+    return hashlib.sha256(f"{environment(target)}\n{text}".encode()).hexdigest()[:40]
+
+
+@cache
+def environment(target: Target) -> str:
+    """Return what besides a module's text decides about its object."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    versions = f"{llvmlite.__version__} {llvm.llvm_version_info}"
+    machine = f"{target.triple} {target.cpu} {target.feature_string}"
+    return f"{versions} {machine} {PASSES} {CODE_LEVEL}"

@@ -1,0 +1,76 @@
+"""The machine that code is made for: its features, and the width of its vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A processor, as LLVM names it.
+
+    `features` are LLVM's names of what it can do, sorted. `vector_bytes` is how wide vectors are.
+    """
+
+    triple: str
+    cpu: str
+    features: tuple[str, ...]
+    vector_bytes: int
+
+    def has(self, feature: str) -> bool:
+        """Whether it has a feature: "avx512f", "avx512bf16", "fma", "neon"."""
+        return feature in self.features
+
+    @property
+    def feature_string(self) -> str:
+        """The features as LLVM takes them."""
+        return ",".join([f"+{x}" for x in self.features])
+
+    @property
+    def registers(self) -> int:
+        """The number of vector registers."""
+        return 32 if self.vector_bytes == 64 or self.triple.startswith("aarch64") else 16
+
+
+_WIDE: Final = ("avx512", "avx10", "amx", "prefer-256-bit", "evex512")
+"""How the features begin that need vectors of 64 bytes, or registers beyond vectors."""
+
+
+@cache
+def host_target() -> Target:
+    """The processor that runs this."""
+    import llvmlite.binding as llvm
+
+    found = llvm.get_host_cpu_features()
+    features = tuple(sorted([name for name, has in found.items() if has]))
+    triple = llvm.get_process_triple()
+    return Target(triple, llvm.get_host_cpu_name(), features, _vector_bytes(triple, features))
+
+
+def _vector_bytes(triple: str, features: tuple[str, ...]) -> int:
+    if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= set(features):
+        return 64
+    return 32 if "avx2" in features and "fma" in features else 16
+
+
+def restricted(target: Target, name: str) -> Target:
+    """The same processor with the features of an older one: "avx2" or "native".
+
+    Raises ValueError for a name that is not known, or a processor without these features.
+    """
+    if name == "native":
+        return target
+    if name != "avx2":
+        raise ValueError(f"no target {name!r}; there are: native, avx2")
+    features = tuple([x for x in target.features if not x.startswith(_WIDE)])
+    if not {"avx2", "fma"} <= set(features):
+        raise ValueError(f"{target.cpu} has no avx2")
+    return Target(target.triple, "x86-64-v3", features, 32)
+
+
+AARCH64: Final = Target(
+    "aarch64-unknown-linux-gnu", "generic", ("fp-armv8", "fullfp16", "neon"), 16
+)
+"""A 64-bit ARM processor with NEON, for which objects can be made on any machine."""

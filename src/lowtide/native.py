@@ -1,0 +1,86 @@
+"""From a module to a native program: optimized, planned with scratch, kernels compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowtide import compiler
+from lowtide.buffers.assignment import DEFAULT_SEARCH
+from lowtide.codegen.kernels import Kernels
+from lowtide.codegen.program import NO_CODE, thunks_of
+from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir.attributes import Constant
+from lowtide.ir.buffer import AllocationKind
+from lowtide.llvm.cache import ObjectCache
+from lowtide.llvm.objects import compile_modules
+from lowtide.llvm.target import Target, host_target
+from lowtide.options import DEFAULT_STAGE
+from lowtide.planning.search import SearchOptions
+from lowtide.runtime.program import NativeProgram, interface_of
+
+_CONTROL = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYNC_START})
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A native program, and the plan that it runs in."""
+
+    program: NativeProgram
+    plan: compiler.Plan
+
+
+def compile_module(
+    module: Module,
+    stage: str = DEFAULT_STAGE,
+    *,
+    threads: int,
+    target: Target | None = None,
+    cached: ObjectCache | None = None,
+    search: SearchOptions = DEFAULT_SEARCH,
+    progress: Callable[[int, int], None] | None = None,
+) -> Compiled:
+    """Return the native program of a module, which is not changed.
+
+    Raises UnsupportedOpError for an operation without native code, and what `compiler.plan` raises.
+    """
+    target = target or host_target()
+    kernels = Kernels(target, threads)
+
+    def scratch_bytes(instruction: Instruction) -> int:
+        if instruction.opcode in NO_CODE or instruction.opcode in _CONTROL:
+            return 0
+        return kernels.scratch_bytes(instruction)
+
+    plan = compiler.plan(module, stage, search=search, scratch_bytes=scratch_bytes)
+    assert plan.module.schedule is not None
+    sequences = plan.module.schedule.sequences
+    thunks = thunks_of(plan.assignment, sequences, kernels.number)
+    written = kernels.write()
+    objects = compile_modules(written.texts, target, cached or ObjectCache(None), 0, progress)
+    constants = [
+        (x.index, _bytes(x.constant))
+        for x in plan.assignment.allocations
+        if x.kind is AllocationKind.CONSTANT and x.constant is not None
+    ]
+    program = NativeProgram(
+        plan.module.name,
+        target,
+        threads,
+        thunks,
+        written.entries,
+        tuple(dict.fromkeys(objects)),
+        interface_of(plan.module, plan.assignment),
+        tuple(constants),
+    )
+    return Compiled(program, plan)
+
+
+def _bytes(instruction: Instruction) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """The bytes of a constant as they lie in memory."""
+    array = instruction.attributes_as(Constant).literal.array
+    layout = instruction.shape.layout
+    order = layout.minor_to_major[::-1] if layout else range(array.ndim)
+    return np.ascontiguousarray(array.transpose(tuple(order))).reshape(-1).view(np.uint8)

@@ -1,0 +1,1 @@
+"""Running programs: threads, arenas, arguments and results around the native thunk walker."""

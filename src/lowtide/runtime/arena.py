@@ -1,0 +1,69 @@
+"""The memory of a call: one stretch for all that a call provides, used again by later calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from lowtide.ir.buffer import AllocationKind
+from lowtide.runtime import pages
+from lowtide.runtime.program import Memory
+
+LINE: Final = 64
+"""What the address of each allocation is a multiple of."""
+
+PROVIDED: Final = (AllocationKind.ARENA, AllocationKind.OUTPUT, AllocationKind.THREAD_LOCAL)
+"""The allocations that a call provides."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaPlan:
+    """Where allocations lie in an arena: pairs of index and offset; all bytes, in whole pages."""
+
+    places: tuple[tuple[int, int], ...]
+    nbytes: int
+
+
+def arena_plan(memories: Sequence[Memory]) -> ArenaPlan:
+    """Return where the allocations that a call provides lie."""
+    places, end = [], 0
+    for index, memory in enumerate(memories):
+        if memory.kind in PROVIDED:
+            places.append((index, end))
+            end += -(-memory.nbytes // LINE) * LINE
+    return ArenaPlan(tuple(places), pages.whole_pages(end))
+
+
+class Arena:
+    """Memory of `nbytes` bytes at `address`, given back when this is no longer used."""
+
+    def __init__(self, nbytes: int, *, huge: bool) -> None:
+        self.nbytes = nbytes
+        self.address = 0
+        if nbytes:
+            self.address = pages.take(nbytes, huge=huge)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        if self.address:
+            pages.give(self.address, self.nbytes)
+            self.address = 0
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def aligned(
+    values: np.ndarray[tuple[int], np.dtype[np.uint8]],
+) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """Return bytes at a multiple of 64: these if they lie so, else a copy."""
+    if values.ctypes.data % LINE == 0:
+        return values
+    room = np.empty(values.size + LINE, np.uint8)
+    start = -room.ctypes.data % LINE
+    copy = room[start : start + values.size]
+    copy[:] = values
+    return copy

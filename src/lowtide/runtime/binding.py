@@ -1,0 +1,115 @@
+"""What all calls of a program share: linked code, constants, the words that they begin with."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lowtide.ir.errors import LowtideError
+from lowtide.ir.literal import DTYPES
+from lowtide.runtime.arena import ArenaPlan, aligned, arena_plan
+from lowtide.runtime.arguments import alignment, physical_sizes
+from lowtide.runtime.entry import C_CONTIGUOUS, WRITEABLE
+from lowtide.runtime.frame import EXTRA_BASES, NOTHING, UNREAD, FramePlan, Words
+from lowtide.runtime.linked import Linked
+from lowtide.runtime.native import native
+from lowtide.runtime.pool import Pool, pool_of
+from lowtide.runtime.program import Interface, NativeProgram
+from lowtide.runtime.results import Made, made_results
+from lowtide.runtime.table import LOCKED_SECONDS, WAKE_SECONDS
+
+
+class Binding:
+    """A program in the process. Nothing of it changes."""
+
+    def __init__(
+        self, program: NativeProgram, compile_object: Callable[[str], bytes] | None
+    ) -> None:
+        self._stored: list[Any] = []
+        self.interface: Interface = program.interface
+        _check_overwritten(program.interface)
+        self.native = native(compile_object)
+        self.linked = Linked(program, self.native)
+        nothing = len(self.interface.memories) + NOTHING
+        self.made = made_results(self.interface, nothing=nothing, consume=False)
+        self.consuming = made_results(self.interface, nothing=nothing, consume=True)
+        shares = program.threads > 1 and self.linked.table.shared_seconds > 0
+        self.pool: Pool | None = pool_of(program.threads, self.native) if shares else None
+        self.arena: ArenaPlan = arena_plan(self.interface.memories)
+        self.frames = self._frame_plan(program)
+
+    def _frame_plan(self, program: NativeProgram) -> FramePlan:
+        table = self.linked.table
+        wake = program.threads - 1 if table.shared_seconds >= WAKE_SECONDS else 0
+        team = 0 if self.pool is None else self.pool.block
+        lock_functions = (0, 0) if table.seconds < LOCKED_SECONDS else _lock_functions()
+        table_address = self._store(table.words)
+
+        def context(made: Sequence[Made]) -> tuple[int, ...]:
+            arguments = self._store(self._argument_words({x.consumed for x in made}))
+            results = self._store(_result_words(made))
+            last = (*lock_functions, id(np.ndarray), self.native.run)
+            return table_address, 0, 0, arguments, results, *last
+
+        return FramePlan(
+            self._bases(program.constants),
+            self.arena,
+            (team, 0, 0, wake),
+            context(self.made),
+            context(self.consuming),
+            table.workspace,
+        )
+
+    def _bases(self, constants: Sequence[tuple[int, Any]]) -> Words:
+        count = len(self.interface.memories)
+        bases = np.zeros(count + EXTRA_BASES, np.int64)
+        bases[count + NOTHING] = bases[count + UNREAD] = self._store(np.zeros(8, np.int64))
+        for index, values in constants:
+            bases[index] = self._store(aligned(values))
+        return bases
+
+    def _argument_words(self, consumed: set[int]) -> Words:
+        unread = len(self.interface.memories) + UNREAD
+        words = [len(self.interface.arguments)]
+        for number, x in enumerate(self.interface.arguments):
+            dtype = DTYPES[x.shape.element_type]
+            sizes = self._store(np.array([*physical_sizes(x.shape), 0], np.int64))
+            base = unread if x.allocation < 0 else x.allocation
+            flags = C_CONTIGUOUS | (WRITEABLE if number in consumed else 0)
+            words += [id(dtype), x.shape.rank, sizes, alignment(x.shape) - 1, base]
+            words += [flags, dtype.itemsize * x.shape.element_count]
+        return np.array(words, np.int64)
+
+    def _store(self, array: Any) -> int:
+        """Keep an array for as long as this; return its address."""
+        self._stored.append(array)
+        return int(array.ctypes.data)
+
+
+def _result_words(made: Sequence[Made]) -> Words:
+    return np.array([len(made), *[word for x in made for word in x.words]], np.int64)
+
+
+def _check_overwritten(interface: Interface) -> None:
+    """Raise LowtideError where a run would overwrite an argument that is no result."""
+    for number, memory in enumerate(interface.memories):
+        if memory.result < 0 or memory.argument < 0:
+            continue
+        place = interface.results[memory.result].place
+        if (place.allocation, place.offset, place.nbytes) != (number, 0, memory.nbytes):
+            argument = interface.arguments[memory.argument]
+            raise LowtideError(f"the plan puts more than one result into {argument}")
+
+
+@cache
+def _lock_functions() -> tuple[int, int]:
+    """The addresses of what releases Python's lock, and of what takes it again."""
+    python = ctypes.pythonapi
+    save = ctypes.cast(python.PyEval_SaveThread, ctypes.c_void_p).value
+    restore = ctypes.cast(python.PyEval_RestoreThread, ctypes.c_void_p).value
+    assert save is not None and restore is not None
+    return save, restore

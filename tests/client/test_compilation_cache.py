@@ -1,0 +1,144 @@
+"""What is compiled once, at the same time, again, and forgotten."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Event, Lock
+
+import numpy as np
+import pytest
+
+from lowtide.client.compilation_cache import CompilationCache, signature
+from lowtide.ir import ElementType, LowtideError, array_shape
+from lowtide.options import Options
+
+SECONDS = 10
+F, G = array_shape(ElementType.F32, (2, 3)), array_shape(ElementType.F32, (3, 2))
+
+
+def test_signatures_differ_in_everything_that_is_compiled_for():
+    one = {1: np.array([1, 2])}
+    base = signature("f", [F, F], one, Options())
+    assert base == signature("f", [F, G], {1: np.array([1, 2])}, Options())
+    others = [
+        signature("g", [F, F], one, Options()),
+        signature("f", [G, F], one, Options()),
+        signature("f", [F, F], {}, Options()),
+        signature("f", [F, F], {1: np.array([1, 3])}, Options()),
+        signature("f", [F, F], {1: np.array([[1, 2]])}, Options()),
+        signature("f", [F, F], {1: np.array([1, 2], np.uint64)}, Options()),
+        signature("f", [F, F], one, Options(effort="fast")),
+    ]
+    assert len({base, *others}) == 1 + len(others)
+    with pytest.raises(ValueError, match="constant 2 is none of the 2 arguments"):
+        signature("f", [F, F], {2: np.array(1)})
+
+
+def test_threads_that_want_one_key_compile_it_once():
+    cache, count, waiting = CompilationCache(), [], Barrier(8)
+    release = Event()
+
+    def compile_one():
+        count.append(1)
+        assert release.wait(SECONDS)
+        return "program"
+
+    def ask():
+        waiting.wait(SECONDS)
+        return cache.get_or_compile("key", compile_one)
+
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(ask) for _ in range(8)]
+        while not count:
+            pass
+        release.set()
+        assert [x.result(SECONDS) for x in asked] == ["program"] * 8
+    assert len(count) == 1
+    assert (cache.statistics.misses, cache.statistics.hits) == (1, 7)
+
+
+def test_different_keys_are_compiled_at_the_same_time():
+    """Each compilation waits until the other one is running too."""
+    cache, both = CompilationCache(), Barrier(2)
+
+    def compile_one():
+        return both.wait(SECONDS)
+
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(cache.get_or_compile, key, compile_one) for key in "ab"]
+        assert sorted([x.result(SECONDS) for x in asked]) == [0, 1]
+
+
+def test_an_error_reaches_all_who_wait_and_is_forgotten():
+    cache, started, release, lock = CompilationCache(), Event(), Event(), Lock()
+    attempts = []
+
+    def fail():
+        with lock:
+            attempts.append(1)
+        started.set()
+        assert release.wait(SECONDS)
+        raise LowtideError("cannot compile")
+
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(cache.get_or_compile, "key", fail)
+        assert started.wait(SECONDS)
+        others = [pool.submit(cache.get_or_compile, "key", fail) for _ in range(2)]
+        release.set()
+        for asked in [first, *others]:
+            with pytest.raises(LowtideError, match="cannot compile"):
+                asked.result(SECONDS)
+    failures = cache.statistics.failures
+    assert failures == len(attempts)
+    assert cache.get_or_compile("key", lambda: "program") == "program"
+    assert cache.statistics.failures == failures
+
+
+def test_when_the_compiling_thread_is_interrupted_the_next_one_goes_on():
+    cache, started, release = CompilationCache(), Event(), Event()
+
+    def interrupted():
+        started.set()
+        assert release.wait(SECONDS)
+        raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(cache.get_or_compile, "key", interrupted)
+        assert started.wait(SECONDS)
+        second = pool.submit(cache.get_or_compile, "key", lambda: "program")
+        release.set()
+        assert isinstance(first.exception(SECONDS), KeyboardInterrupt)
+        assert second.result(SECONDS) == "program"
+
+
+def test_the_program_not_used_for_longest_goes_first():
+    cache = CompilationCache(capacity=2)
+    for key in ("a", "b", "a", "c"):
+        cache.get_or_compile(key, lambda key=key: key.upper())
+    assert [key in cache for key in "abc"] == [True, False, True]
+    statistics = cache.statistics
+    assert (statistics.misses, statistics.hits, statistics.evictions) == (3, 1, 1)
+    assert statistics.seconds > 0
+    cache.clear()
+    assert len(cache) == 0
+    with pytest.raises(ValueError, match="at least 1"):
+        CompilationCache(0)
+
+
+def test_what_is_being_compiled_while_the_cache_is_cleared_is_not_kept():
+    cache = CompilationCache()
+
+    def compile_one():
+        cache.clear()
+        return "program"
+
+    assert cache.get_or_compile("key", compile_one) == "program"
+    assert "key" not in cache
+
+
+def test_a_program_that_needs_itself_is_an_error_and_no_deadlock():
+    cache = CompilationCache()
+
+    def compile_one():
+        return cache.get_or_compile("key", lambda: "inner")
+
+    with pytest.raises(LowtideError, match="asks for the same program"):
+        cache.get_or_compile("key", compile_one)

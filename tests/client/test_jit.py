@@ -1,0 +1,281 @@
+"""`jit` against `jax.jit`: values, types, trees, stages, settings, donation, errors, fallback."""
+
+import warnings
+from functools import partial
+from threading import Thread
+
+import numpy as np
+import pytest
+from tests.client.reference import Compiler
+
+from lowtide.client.jit import jit as lowtide_jit
+from lowtide.ir import UnsupportedOpError
+from lowtide.options import Options
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+X, Y = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3), np.float32)
+
+
+def jit(function, compiler=None, **keywords):
+    return lowtide_jit(function, compiler=compiler or Compiler(), **keywords)
+
+
+def check_like_jax(function, *arguments, **keywords):
+    found = jit(function)(*arguments, **keywords)
+    wanted = jax.jit(function)(*arguments, **keywords)
+    assert jax.tree_util.tree_structure(found) == jax.tree_util.tree_structure(wanted)
+    pairs = zip(jax.tree_util.tree_leaves(found), jax.tree_util.tree_leaves(wanted), strict=True)
+    for ours, theirs in pairs:
+        assert isinstance(ours, np.ndarray)
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(ours, theirs, 1e-6)
+
+
+# -- values and types ------------------------------------------------------------------------------
+
+PROGRAMS = {
+    "one array": (lambda x: x + 1, (X,)),
+    "a scalar result": (lambda x: x.sum(), (X,)),
+    "a tuple of one": (lambda x: (x * 2,), (X,)),
+    "nothing": (lambda x: None, (X,)),
+    "no arguments": (lambda: jnp.arange(3), ()),
+    "an argument returned": (lambda x, y: (x, y + x, x), (X, Y)),
+    "an unused argument": (lambda x, y: y * 2, (X, Y)),
+    "trees": (lambda t, s: {"a": t["b"][0] - t["a"], "n": None, "s": s}, ({"a": X, "b": [Y]}, 2)),
+    "weak int": (lambda x, n: x * n, (X.astype(np.int8), 3)),
+    "weak float": (lambda x, n: x * n, (X.astype(np.float16), 2.5)),
+    "strong scalar": (lambda x, n: x * n, (X.astype(np.float16), np.float32(2.5))),
+    "bool": (lambda x, b: jnp.where(b, x, -x), (X, True)),
+    "complex": (lambda x: x * 1j, (X,)),
+    "bfloat16": (lambda x: x + 1, (X.astype(jnp.bfloat16),)),
+    "wide array": (lambda x: x + 1, (X.astype(np.float64),)),
+    "strided array": (lambda x: x + 1, (X[:, ::2],)),
+    "a closed-over constant": (lambda x: x + Y, (X,)),
+    "control flow": (
+        lambda x: jax.lax.fori_loop(0, 3, lambda i, a: jax.lax.cond(i > 1, jnp.cos, jnp.sin, a), x),
+        (X,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results_are_those_of_jax(name):
+    check_like_jax(PROGRAMS[name][0], *PROGRAMS[name][1])
+
+
+def test_jax_arrays_keywords_and_random_keys_are_arguments():
+    check_like_jax(lambda x, *, y: x - y, jnp.asarray(X), y=jnp.float32(2))
+    f = jit(lambda key: (jax.random.split(key), jax.random.uniform(key, (3,))))
+    key = jax.random.key(3)
+    split, numbers = f(key)
+    assert (jax.random.key_data(split) == jax.random.key_data(jax.random.split(key))).all()
+    np.testing.assert_array_equal(numbers, jax.random.uniform(key, (3,)))
+
+
+def test_64_bits_count_as_the_settings_say_at_the_call():
+    f = jit(lambda x: x * 2.5)
+    wide = X.astype(np.float64)
+    assert f(wide).dtype == np.float32
+    with jax.enable_x64(True):
+        assert f(wide).dtype == np.float64
+        assert f(1.0).dtype == np.float64
+    assert f(wide).dtype == np.float32
+    assert f(1.0).dtype == np.float32
+
+
+# -- what is compiled ------------------------------------------------------------------------------
+
+
+def test_one_program_serves_all_calls_with_equal_types():
+    compiler = Compiler()
+    f = jit(lambda x, y: x + y, compiler)
+    for x in (X, Y, jnp.asarray(X), X[:, ::-1]):
+        f(x, 1)
+    assert len(compiler.made) == 1
+    f(X, 1.0)  # another weak type
+    f(X, np.int32(1))  # not weak
+    f(X[:1], 1)
+    f(X.astype(np.int32), 1)
+    assert len(compiler.made) == 5
+    assert f.statistics.misses == 5
+    f.clear_cache()
+    f(X, 1)
+    assert len(compiler.made) == 6
+
+
+def test_static_arguments_are_part_of_the_key_however_they_are_given():
+    compiler = Compiler()
+
+    def power(x, n, *, negate=False):
+        assert isinstance(n, int)
+        return -(x**n) if negate else x**n
+
+    f = jit(power, compiler, static_argnames=("n", "negate"))
+    np.testing.assert_array_equal(f(X, 2), X**2)
+    np.testing.assert_array_equal(f(X, 3), X**3)
+    np.testing.assert_array_equal(f(X, n=3), X**3)
+    np.testing.assert_array_equal(f(X, 3, negate=True), -(X**3))
+    np.testing.assert_array_equal(f(X, 2), X**2)
+    assert f.statistics.misses == len(compiler.made) == 4
+    g = jit(lambda flag, x: x if flag else -x, static_argnums=(-2,))
+    np.testing.assert_array_equal(g(1, X), X)
+    np.testing.assert_array_equal(g(False, X), -X)
+    np.testing.assert_array_equal(g(True, X), X)
+
+
+def test_threads_compile_one_type_once():
+    compiler, found = Compiler(), []
+    f = jit(lambda x: x + 1, compiler)
+    threads = [Thread(target=lambda: found.append(f(X))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(compiler.made) == 1
+    assert all(np.array_equal(x, X + 1) for x in found) and len(found) == 8
+
+
+def test_within_jax_it_is_jax():
+    compiler = Compiler()
+    f = jit(lambda x: (x**3).sum(), compiler)
+    np.testing.assert_allclose(jax.grad(f)(X), 3 * X**2, 1e-6)
+    np.testing.assert_allclose(jax.vmap(f)(X), (X**3).sum(1), 1e-6)
+    assert not compiler.made
+
+
+def test_methods_are_decorated_as_functions_are():
+    class Model:
+        weight = 3.0
+
+        @partial(lowtide_jit, static_argnums=0, compiler=Compiler())
+        def apply(self, x):
+            """Scale."""
+            return x * self.weight
+
+    np.testing.assert_array_equal(Model().apply(X), 3 * X)
+    assert Model.apply.__name__ == "apply"
+    assert Model.apply.__doc__ == "Scale."
+
+
+# -- stages ----------------------------------------------------------------------------------------
+
+
+def test_stages_take_specs_and_the_compiled_program_checks_its_arguments():
+    f = jit(lambda x, n, y: {"z": (x + y) * n}, static_argnums=1)
+    spec = jax.ShapeDtypeStruct((2, 3), np.float32)
+    lowered = f.lower(spec, 2, spec)
+    assert lowered.as_text().startswith("HloModule")
+    compiled = lowered.compile(options=Options(effort="fast"))
+    assert compiled.executable.options.effort == "fast"
+    assert compiled.executable.options.memory is None
+    assert lowered.compile(memory="1KiB").executable.options.memory == 1024
+    np.testing.assert_array_equal(compiled(X, Y)["z"], 2 * (X + Y))
+    np.testing.assert_array_equal(compiled(X, jnp.asarray(Y))["z"], 2 * (X + Y))
+    assert compiled.memory["schema"] == "lowtide.memory/1"
+    assert compiled.as_text()
+    with pytest.raises(TypeError, match=r"argument .*\[1\].*for float32\[2,3\], .* float32\[1,3\]"):
+        compiled(X, Y[:1])
+    with pytest.raises(TypeError, match="arguments of another structure"):
+        compiled(X)
+    assert f.eval_shape(spec, 2, spec)["z"].shape == (2, 3)
+    assert f.explain(spec, 2, spec).to_json()["output_bytes"] == 24
+
+
+# -- donation and output ---------------------------------------------------------------------------
+
+
+def test_a_limit_of_memory_is_passed_on():
+    compiler = Compiler()
+    options = Options(effort="fast")
+    jit(lambda x: x + 1, compiler, memory="1.5MB", options=options)(X)
+    made = compiler.made[0].options
+    assert (made.memory, made.effort) == (1_500_000, "fast")
+
+
+def test_donated_arguments_are_consumed():
+    compiler = Compiler()
+    f = jit(lambda x, y: x + y, compiler, donate_argnums=0)
+    x = jnp.asarray(X)
+    np.testing.assert_array_equal(f(x, Y), X + Y)
+    assert x.is_deleted()
+    for donated in (X.copy(), np.broadcast_to(X[:1], (2, 3)), X.T.copy().T):
+        f(donated, Y)
+    assert compiler.made[0].consumed == [True] * 4
+    (alias,) = compiler.made[0].module.input_output_aliases
+    assert (alias.parameter, alias.output_index) == (0, ())
+
+
+def test_results_are_jax_arrays_on_request_without_a_copy():
+    made = []
+
+    def aligned(module, options):
+        def execute(*arrays, consume=False):
+            buffer = np.zeros(24 + 64, np.uint8)
+            start = -buffer.ctypes.data % 64
+            made.append(buffer[start : start + 24].view(np.float32).reshape(2, 3))
+            return made[-1]
+
+        return execute
+
+    result = jit(lambda x: x + 1, aligned, output="jax")(X)
+    assert isinstance(result, jax.Array)
+    assert result.unsafe_buffer_pointer() == made[0].ctypes.data
+    with pytest.raises(ValueError, match="output is 'numpy' or 'jax', not 'jac'; did you"):
+        jit(lambda x: x, output="jac")
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+def test_errors_of_tracing_are_those_of_jax():
+    def wrong(x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        jit(wrong)(X)
+    with pytest.raises(TypeError) as ours:
+        jit(wrong)("text")
+    with pytest.raises(TypeError) as theirs:
+        jax.jit(wrong)("text")
+    assert str(ours.value) == str(theirs.value)
+    with pytest.raises(ValueError, match="Non-hashable static arguments"):
+        jit(lambda x, n: x, static_argnums=1)(X, [])
+    with pytest.raises(OverflowError):
+        jit(lambda n: n)(2**40)
+
+
+def calls_python(x):
+    return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
+
+
+def test_calls_back_into_python_are_refused_with_their_line():
+    line = calls_python.__code__.co_firstlineno + 1
+    for run in (jit(calls_python), jit(calls_python).lower):
+        with pytest.raises(UnsupportedOpError, match=rf"test_jit\.py:{line}: .*call back into"):
+            run(X)
+
+
+def test_fallback_runs_jax_and_says_so_once():
+    f = jit(calls_python, fallback=True)
+    with pytest.warns(RuntimeWarning, match="calls_python is run by jax.jit, since .*call") as said:
+        result = f(X)
+    assert [warning.filename for warning in said] == [__file__]
+    assert isinstance(result, np.ndarray)
+    np.testing.assert_allclose(result, np.sin(X) + 1, 1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(f(X[:1]), np.sin(X[:1]) + 1, 1e-6)
+        np.testing.assert_allclose(f(X), np.sin(X) + 1, 1e-6)
+
+
+def test_what_the_compiler_refuses_falls_back_too_and_other_errors_do_not():
+    f = jit(lambda x: x + 1, Compiler(UnsupportedOpError("no such op")), fallback=True)
+    with pytest.warns(RuntimeWarning, match="no such op"):
+        np.testing.assert_array_equal(f(X), X + 1)
+    with pytest.raises(UnsupportedOpError, match="no such op"):
+        jit(lambda x: x + 1, Compiler(UnsupportedOpError("no such op")))(X)
+    with pytest.raises(MemoryError):
+        jit(lambda x: x + 1, Compiler(MemoryError()), fallback=True)(X)

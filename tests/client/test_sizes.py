@@ -1,0 +1,31 @@
+"""Sizes as people write them."""
+
+import pytest
+
+from lowtide.client.sizes import bytes_of
+
+
+@pytest.mark.parametrize(
+    ("size", "nbytes"),
+    [
+        (0, 0),
+        (123, 123),
+        ("123", 123),
+        ("123B", 123),
+        ("512MiB", 512 << 20),
+        ("1.5GB", 1_500_000_000),
+        (" 0.5 KiB ", 512),
+        ("2k", 2000),
+        ("1Gi", 1 << 30),
+    ],
+)
+def test_sizes(size, nbytes):
+    assert bytes_of(size) == nbytes
+
+
+@pytest.mark.parametrize(
+    "size", [-1, 1 << 62, "-1", "", "MiB", "1.MiB", "1iB", "1XB", "9e9", "5000P"]
+)
+def test_what_is_no_size(size):
+    with pytest.raises(ValueError, match="expected a size"):
+        bytes_of(size)

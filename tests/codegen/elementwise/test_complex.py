@@ -1,0 +1,60 @@
+"""Complex functions agree with the evaluator, and with C's rules for infinities."""
+
+import numpy as np
+import pytest
+from tests.codegen.elementwise import oracle
+from tests.codegen.elementwise.kernels import TARGETS, Case, compiled, special_values
+
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.opcode import Opcode
+
+TOLERANCE = {ElementType.C64: 1e-6, ElementType.C128: 1e-12}
+
+
+@pytest.mark.parametrize("form", [("native", 16), ("avx2", 0)], ids=str)
+@pytest.mark.parametrize("type_", TOLERANCE)
+def test_complex_functions_are_near_the_evaluator(type_, form):
+    target, lanes = form
+    cases = oracle.cases(type_)
+    assert {x.opcode for x in cases} >= oracle.written(type_)
+    values = special_values(type_)
+    smallest = np.minimum(np.abs(values.real), np.abs(values.imag))
+    ordinary = (np.abs(values) == 0) | ((smallest == 0) | (smallest > 0.01))
+    values = values[ordinary & ((np.abs(values) > 0.01) | (values == 0)) & (np.abs(values) < 80)]
+    a, b = (x.ravel() for x in np.meshgrid(values, values))
+    for case, run in zip(cases, compiled(cases, TARGETS[target], lanes), strict=True):
+        arrays = (values,) if len(case.operands) == 1 else (a, b)
+        got, want = run(*arrays), oracle.expected(case, arrays)
+        loose = case.opcode in (Opcode.POWER, Opcode.ATAN2)
+        good = oracle.close(got, want, TOLERANCE[type_] * (10 if loose else 1), float(loose))
+        good |= ~np.isfinite(want)  # NumPy's are not those of C in all its releases
+        if case.opcode is Opcode.ATAN2:  # the evaluator's sum of squares cancels near its poles
+            good |= np.abs(a * a + b * b) < 0.1 * (np.abs(a) + np.abs(b)) ** 2
+        assert good.all(), oracle.report(case, good, arrays, got, want)
+
+
+def test_complex_numbers_keep_infinities_of_exp_sqrt_and_division():
+    inf, nan = np.inf, np.nan
+    table = [
+        (Opcode.EXPONENTIAL, (complex(-inf, 3),), complex(0, 0)),
+        (Opcode.EXPONENTIAL, (complex(inf, 0),), complex(inf, 0)),
+        (Opcode.EXPONENTIAL, (complex(709.9, 1.5707963267948966),), complex(1.23775e292, inf)),
+        (Opcode.SQRT, (complex(-4, -0.0),), complex(0, -2)),
+        (Opcode.SQRT, (complex(-inf, 1),), complex(0, inf)),
+        (Opcode.SQRT, (complex(1e308, 1e308),), np.sqrt(complex(1e308, 1e308))),
+        (Opcode.LOG, (complex(-0.0, -0.0),), complex(-inf, -np.pi)),
+        (Opcode.LOG, (complex(0.6, 0.8),), np.log(complex(0.6, 0.8))),
+        (Opcode.DIVIDE, (complex(1, 1), complex(0, 0)), complex(inf, inf)),
+        (Opcode.DIVIDE, (complex(inf, nan), complex(2, 1)), complex(inf, -inf)),
+        (Opcode.DIVIDE, (complex(2, 1), complex(inf, inf)), complex(0, -0.0)),
+        (Opcode.DIVIDE, (complex(1e300, 1e300), complex(1e300, -1e300)), complex(0, 1)),
+        (Opcode.TANH, (complex(400, 1),), complex(1, 0)),
+    ]
+    type_ = ElementType.C128
+    kernels = [Case(opcode, (type_,) * len(given), type_) for opcode, given, _ in table]
+    for (opcode, given, want), run in zip(
+        table, compiled(kernels, TARGETS["native"], 0), strict=True
+    ):
+        (got,) = run(*[np.array([x]) for x in given])
+        for a, b in ((got.real, want.real), (got.imag, want.imag)):
+            assert a == b or abs(a - b) <= 1e-3 * abs(b) + 1e-300, (opcode, given, got)

@@ -1,0 +1,113 @@
+"""Operations on integers, truth values, f32 and f64 agree with the evaluator on special values."""
+
+import numpy as np
+import pytest
+from tests.codegen.elementwise import oracle
+from tests.codegen.elementwise.kernels import TARGETS, compiled
+
+from lowtide.codegen.elementwise import emit_op
+from lowtide.codegen.elementwise.dispatch import OF_ANY_TYPE
+from lowtide.codegen.elementwise.memory import constant
+from lowtide.codegen.value import Value
+from lowtide.ir.attributes import NO_ATTRIBUTES
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.opcode import Opcode
+from lowtide.llvm.function import Function, module_text
+from lowtide.llvm.machine import Machine
+from lowtide.ops.table import TABLE
+
+FORMS = [("native", 16), ("native", 0), ("avx2", 8), ("avx2", 0)]
+EXACT = [x for x in oracle.ARRAY_TYPES if x is ElementType.PRED or x.is_integer]
+WIDE = [ElementType.F32, ElementType.F64]
+
+TOLERANCE = {ElementType.F32: 3e-7, ElementType.F64: 1e-15}
+"""Relative."""
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("type_", EXACT)
+def test_integers_and_predicates_have_the_bits_of_the_evaluator(type_, form):
+    target, lanes = form
+    cases = oracle.cases(type_)
+    assert {x.opcode for x in cases} >= oracle.written(type_) - {Opcode.ABS}
+    for case, run in zip(cases, compiled(cases, TARGETS[target], lanes), strict=True):
+        arrays = oracle.operands(case)
+        got, want = run(*arrays), oracle.expected(case, arrays)
+        good = oracle.same_bits(got, want)
+        assert good.all(), oracle.report(case, good, arrays, got, want)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("type_", WIDE)
+def test_floats_are_near_the_evaluator_and_have_its_signs(type_, form):
+    target, lanes = form
+    cases = oracle.cases(type_)
+    assert {x.opcode for x in cases} >= oracle.written(type_)
+    for case, run in zip(cases, compiled(cases, TARGETS[target], lanes), strict=True):
+        arrays = oracle.operands(case)
+        got, want = run(*arrays), oracle.expected(case, arrays)
+        least = float(np.finfo(want.dtype).tiny) if type_ is case.result else 1.0
+        if case.opcode is Opcode.LOGISTIC:
+            least *= 1e8  # where the evaluator's exp(-x) is infinite
+        good = oracle.close(got, want, TOLERANCE[type_], least)
+        good &= np.isnan(want) | (np.signbit(got) == np.signbit(want))
+        assert good.all(), oracle.report(case, good, arrays, got, want)
+
+
+@pytest.mark.parametrize("type_", [ElementType.F32, ElementType.F64])
+def test_a_lane_of_a_vector_has_the_bits_of_a_single_element(type_):
+    cases = [x for x in oracle.cases(type_) if x.result is type_]
+    single = compiled(cases, TARGETS["native"], 0)
+    vector = compiled(cases, TARGETS["native"], 16)
+    rng = np.random.default_rng(3)
+    size = 2048
+    a, b = (
+        (rng.standard_normal(size) * 2.0 ** rng.integers(-20, 12, size)).astype(f"f{type_.nbytes}")
+        for _ in range(2)
+    )
+    for case, one, many in zip(cases, single, vector, strict=True):
+        arrays = (a, b)[: len(case.operands)]
+        got, want = many(*arrays), one(*arrays)
+        good = (got == want) | (np.isnan(got) & np.isnan(want))
+        assert good.all(), oracle.report(case, good, arrays, got, want)
+
+
+def test_a_product_and_a_sum_contract_to_one_rounding():
+    f32 = ElementType.F32
+    fn = Function("f", "float %a, float %b, float %c", "float")
+    target = TARGETS["native"]
+    a, b, c = (Value((x,), f32) for x in ("%a", "%b", "%c"))
+    product = emit_op(fn, target, Opcode.MULTIPLY, NO_ATTRIBUTES, f32, [a, b])
+    total = emit_op(fn, target, Opcode.ADD, NO_ATTRIBUTES, f32, [product, c])
+    fn.ret("float", total.name)
+    assembly = Machine(target).assembly(module_text([fn]))
+    assert "vfmadd" in assembly
+    assert "vmulss" not in assembly
+
+
+# -- everything is written ---------------------------------------------------------------------
+
+
+def test_every_elementwise_opcode_is_written_for_some_type():
+    known = {x for type_ in oracle.ARRAY_TYPES for x in oracle.written(type_)}
+    missing = {x for x in TABLE if TABLE[x].elementwise} - known - set(OF_ANY_TYPE)
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    ("opcode", "type_"),
+    [
+        (Opcode.ERF, ElementType.S32),
+        (Opcode.DIVIDE, ElementType.PRED),
+        (Opcode.AND, ElementType.F32),
+        (Opcode.FLOOR, ElementType.C64),
+        (Opcode.IS_FINITE, ElementType.C64),
+        (Opcode.MAP, ElementType.F32),
+    ],
+)
+def test_what_has_no_meaning_is_refused_by_name(opcode, type_):
+    fn = Function("f", "")
+    values = [constant(type_, 1)] * 2
+    with pytest.raises(UnsupportedOpError, match=f"{opcode.value} of {type_.value}"):
+        emit_op(fn, TARGETS["native"], opcode, NO_ATTRIBUTES, type_, values)
