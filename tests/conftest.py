@@ -10,6 +10,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Draw the same examples each time, but in the slow tests, which look for new ones."""
     if "slow" not in (config.option.markexpr or "").replace("not slow", ""):
         settings.load_profile("repeatable")
+    from lowtide.llvm.target import restrict_host
+
+    restrict_host(config.getoption("--target"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,6 +21,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         default=0.0,
         help="stop each fuzz test after this many seconds; 0 for no limit",
+    )
+    parser.addoption(
+        "--target",
+        default="native",
+        choices=("native", "avx2"),
+        help="the processor to make code for: this one, or this one with fewer features",
     )
 
 

@@ -2,6 +2,9 @@
 
     module = lowtide.read("step.hlo")          # HLO text, protobuf, an XLA dump directory
     print(lowtide.explain(module))             # what its peak is made of, what bounds it
+    run = lowtide.compile(module, memory="1GiB")
+    results = run(*arguments)                  # native code, in one planned arena
+    fast = lowtide.jit(function)               # the same for what JAX traces
     lowtide.evaluate(module, arguments)        # the reference interpreter
 
 What the names below need is imported when they are first used.
@@ -13,7 +16,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from lowtide.api import compile as compile
     from lowtide.api import explain as explain
+    from lowtide.client.errors import OverMemoryError as OverMemoryError
+    from lowtide.client.executable import Executable as Executable
+    from lowtide.client.executable import deserialize_executable as deserialize
+    from lowtide.client.jit import jit as jit
+    from lowtide.client.library import ClientLibrary as ClientLibrary
     from lowtide.evaluator.evaluate import evaluate as evaluate
     from lowtide.frontend.files import read as read
     from lowtide.frontend.hlo_text import parse_hlo as parse_hlo
@@ -29,6 +38,8 @@ if TYPE_CHECKING:
     from lowtide.verifier import verify as verify
 
 __all__ = [
+    "ClientLibrary",
+    "Executable",
     "HloProtoError",
     "HloTextError",
     "InputError",
@@ -37,10 +48,14 @@ __all__ = [
     "MemoryReport",
     "Module",
     "Options",
+    "OverMemoryError",
     "UnsupportedOpError",
     "__version__",
+    "compile",
+    "deserialize",
     "evaluate",
     "explain",
+    "jit",
     "parse_hlo",
     "read",
     "verify",
@@ -49,6 +64,8 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOME: Final = {
+    "ClientLibrary": "lowtide.client.library",
+    "Executable": "lowtide.client.executable",
     "HloProtoError": "lowtide.ir.errors",
     "HloTextError": "lowtide.ir.errors",
     "InputError": "lowtide.ir.errors",
@@ -57,20 +74,27 @@ _HOME: Final = {
     "MemoryReport": "lowtide.report.memory",
     "Module": "lowtide.ir.module",
     "Options": "lowtide.options",
+    "OverMemoryError": "lowtide.client.errors",
     "UnsupportedOpError": "lowtide.ir.errors",
+    "compile": "lowtide.api",
+    "deserialize": "lowtide.client.executable",
     "evaluate": "lowtide.evaluator",
     "explain": "lowtide.api",
+    "jit": "lowtide.client.jit",
     "parse_hlo": "lowtide.frontend.hlo_text",
     "read": "lowtide.frontend.files",
     "verify": "lowtide.verifier",
 }
 """The module that defines each public name."""
 
+_NAMED_THERE: Final = {"deserialize": "deserialize_executable"}
+"""Names that are longer where they are defined."""
+
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(_HOME[name]), _NAMED_THERE.get(name, name))
     globals()[name] = value
     return value
 

@@ -3,16 +3,62 @@
 from __future__ import annotations
 
 import os
-from typing import Any, overload
+from collections.abc import Callable
+from dataclasses import fields as fields_of
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, overload
 
 from lowtide import compiler
+from lowtide.client.sizes import bytes_of
 from lowtide.frontend.files import read
 from lowtide.ir import Module
+from lowtide.ir.suggestions import nearest
 from lowtide.options import Options
 from lowtide.planning.search import SearchOptions, effort_named
 from lowtide.report.autopsy import PlanReport
 from lowtide.report.memory import MemoryReport
 from lowtide.verifier import verify
+
+if TYPE_CHECKING:
+    from lowtide.client.executable import Executable
+
+
+def compile(
+    source: Module | str | os.PathLike[str],
+    memory: int | str | None = None,
+    options: Options | None = None,
+    **fields: Any,
+) -> Executable:
+    """Return a module, given itself or as the path of any MODULE file, as native code.
+
+    `memory`, in bytes or as text like "512MiB", is the most that one call may need beyond its
+    arguments. `fields` are those of `Options`, and take the place of what `options` has.
+
+    Raises InputError for a file that cannot be read, InvalidModuleError for a module that breaks
+    the rules of HLO, UnsupportedOpError for an operation without native code (`evaluate` runs it),
+    OverMemoryError for more than `memory`, ValueError for what no option can be, and TypeError for
+    a source or an option that there is not.
+    """
+    from lowtide.client.executable import compile_module
+
+    chosen = _options(memory, options, fields)
+    if not isinstance(source, Module | str | os.PathLike):
+        raise TypeError(
+            f"expected a Module or a path, found {type(source).__name__}; functions are compiled "
+            "by lowtide.jit"
+        )
+    module = source if isinstance(source, Module) else read(source)
+    verify(module)
+    return compile_module(module, chosen)
+
+
+def _options(memory: int | str | None, options: Options | None, fields: dict[str, Any]) -> Options:
+    known = [x.name for x in fields_of(Options)]
+    for name in fields:
+        if name not in known:
+            raise TypeError(f"no option {name!r}{nearest(name, known)}; there are {known}")
+    limit = {} if memory is None else {"memory": bytes_of(memory)}
+    return replace(options or Options(), **fields, **limit)
 
 
 @overload
@@ -22,13 +68,27 @@ def explain(
 
 
 @overload
+def explain(
+    source: Callable[..., Any], *specs: Any, options: Options | None = None, **keywords: Any
+) -> MemoryReport: ...
+
+
+@overload
 def explain(source: Any, options: Options | None = None, *, lowered: Any = None) -> PlanReport: ...
 
 
 def explain(
-    source: Any, options: Options | None = None, *, lowered: Any = None
+    source: Any,
+    *specs: Any,
+    options: Options | None = None,
+    lowered: Any = None,
+    **keywords: Any,
 ) -> MemoryReport | PlanReport:
     """Return the memory report of a module, given itself or as the path of any MODULE file.
+
+    Of a function for JAX it is the report of the program for `specs` and `keywords`: arguments, or
+    `jax.ShapeDtypeStruct`s in their place. What `lowtide.jit` or `jax.jit` returned is taken with
+    its static and donated arguments.
 
     Of a `jax.stages.Compiled` it is the report on what XLA planned, with causes and remedies. These
     are compiled to see what they do: from `lowered`, the `jax.stages.Lowered` that it was made
@@ -41,16 +101,55 @@ def explain(
     """
     if isinstance(source, Module | str | os.PathLike):
         module = source if isinstance(source, Module) else read(source)
-        verify(module)
-        chosen = options or Options()
-        return compiler.explain(module, chosen.stage, SearchOptions(effort_named(chosen.effort)))
+        return _explain_module(module, _only_options(specs, options, keywords))
     from lowtide.client import jax_compiled
 
     if jax_compiled.is_compiled(source):
+        _only_options(specs, options, keywords)
         return jax_compiled.explain_compiled(source, lowered)
     if jax_compiled.is_lowered(source):
+        _only_options(specs, options, keywords)
         return jax_compiled.explain_lowered(source)
+    if callable(source):
+        return _explain_function(source, specs, keywords, options)
     raise TypeError(
-        "expected a path, a Module, or a compiled or lowered JAX program; found "
+        "expected a path, a Module, a function, or a compiled or lowered JAX program; found "
         f"{type(source).__name__}"
     )
+
+
+def _explain_module(module: Module, options: Options | None) -> MemoryReport:
+    verify(module)
+    chosen = options or Options()
+    return compiler.explain(module, chosen.stage, SearchOptions(effort_named(chosen.effort)))
+
+
+def _only_options(
+    specs: tuple[Any, ...], options: Options | None, keywords: dict[str, Any]
+) -> Options | None:
+    """The options of what has no arguments; they may be the second positional argument."""
+    if len(specs) == 1 and options is None and isinstance(specs[0], Options | None):
+        specs, options = (), specs[0]
+    if specs or keywords:
+        raise TypeError("arguments are only for functions: a program has its own")
+    return options
+
+
+def _explain_function(
+    function: Callable[..., Any],
+    specs: tuple[Any, ...],
+    keywords: dict[str, Any],
+    options: Options | None,
+) -> MemoryReport:
+    from lowtide.client.jit import Jitted, jit
+    from lowtide.frontend.hlo_proto import read_hlo_proto
+
+    if isinstance(function, Jitted) and options is None:
+        report: MemoryReport = function.explain(*specs, **keywords)
+        return report
+    if isinstance(function, Jitted):
+        return _explain_module(function.lower(*specs, **keywords).module, options)
+    if not hasattr(function, "lower"):
+        return _explain_module(jit(function).lower(*specs, **keywords).module, options)
+    hlo = function.lower(*specs, **keywords).compiler_ir("hlo")
+    return _explain_module(read_hlo_proto(hlo.as_serialized_hlo_module_proto()), options)

@@ -11,15 +11,18 @@ from lowtide import compiler
 from lowtide.buffers.assignment import DEFAULT_SEARCH
 from lowtide.codegen.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
+from lowtide.fusion.conflicts import write_out_conflicts
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Constant
 from lowtide.ir.buffer import AllocationKind
+from lowtide.ir.clone import clone_module
 from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.objects import compile_modules
 from lowtide.llvm.target import Target, host_target
 from lowtide.options import DEFAULT_STAGE
 from lowtide.planning.search import SearchOptions
 from lowtide.runtime.program import NativeProgram, interface_of
+from lowtide.transforms.layout.plain_memory import to_plain_memory
 
 _CONTROL = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYNC_START})
 
@@ -54,6 +57,7 @@ def compile_module(
             return 0
         return kernels.scratch_bytes(instruction)
 
+    module = _prepared(module)
     plan = compiler.plan(module, stage, search=search, scratch_bytes=scratch_bytes)
     assert plan.module.schedule is not None
     sequences = plan.module.schedule.sequences
@@ -76,6 +80,14 @@ def compile_module(
         tuple(constants),
     )
     return Compiled(program, plan)
+
+
+def _prepared(module: Module) -> Module:
+    """A copy of a module that says the same in a form that native code can run."""
+    module = clone_module(module)
+    to_plain_memory(module)
+    write_out_conflicts(module)
+    return module
 
 
 def _bytes(instruction: Instruction) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

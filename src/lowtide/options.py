@@ -11,6 +11,9 @@ from typing import Final, TextIO
 DEFAULT_STAGE: Final = "scheduled"
 """How far modules are taken by default: to the program as it will run."""
 
+TARGETS: Final = ("native", "avx2")
+"""The processors that code can be made for: this one, and this one with fewer features."""
+
 LEAST_WIDTH: Final = 80
 GREATEST_WIDTH: Final = 100
 
@@ -19,15 +22,20 @@ GREATEST_WIDTH: Final = 100
 class Options:
     """How a module is taken to its memory plan, and to native code.
 
-    `stage` says how far it is optimized before it is scheduled and its buffers are planned: not at
-    all at "input". A module that is scheduled is taken as it is. `effort` is "fast", "default" or
-    "proof": how far to search for a smaller arena.
+    `stage` says how far it is optimized before it is scheduled and its buffers are planned:
+    "input" (not at all), "simplified", "layout", "fused" or "scheduled". A module that is scheduled
+    is taken as it is. `effort` is "fast", "default" or "proof": how far to search for a smaller
+    arena. Equal options give equal programs.
 
-    The rest is about native code. `threads` is how many run a program, 0 for one per core. `memory`
-    is the most bytes that a call may need beyond its arguments, None for any number. `target` is
-    "native" for this processor, or "avx2" for the same with fewer features. `cache` says whether
-    compiled programs are kept in a folder for later processes, `huge_pages` whether the system may
-    use large pages for arenas.
+    The rest is about native code. `threads` is how many run a program, 0 for one per core that this
+    process may use; results do not depend on it. `memory` is the most bytes that a call may need
+    beyond its arguments (temporaries, outputs that overwrite no argument, scratch), None for any
+    number. `target` is "native" for this processor, or "avx2" for the same with fewer features.
+    `cache` says whether compiled programs are kept for later processes, in the folder that
+    LOWTIDE_CACHE names or else in the user's cache folder; `huge_pages` whether the system may use
+    large pages for arenas.
+
+    Raises ValueError for a number below 0 and for an unknown target.
     """
 
     stage: str = DEFAULT_STAGE
@@ -44,6 +52,8 @@ class Options:
             raise ValueError(f"threads is 0 for one per core, or how many; found {self.threads}")
         if self.memory is not None and self.memory < 0:
             raise ValueError(f"memory is a number of bytes, found {self.memory}")
+        if self.target not in TARGETS:
+            raise ValueError(f"no target {self.target!r}; there are: {', '.join(TARGETS)}")
 
     @property
     def thread_count(self) -> int:

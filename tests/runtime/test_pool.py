@@ -14,7 +14,7 @@ from tests.runtime.handmade import ARGUMENTS, Draft, kernel
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import AARCH64, host_target, restricted
-from lowtide.runtime.call import Executable, load
+from lowtide.runtime.call import CallOptions, Executable, load
 from lowtide.runtime.grouping import Stage
 from lowtide.runtime.native import native, runtime_text
 from lowtide.runtime.pool import pool_of
@@ -50,6 +50,26 @@ def test_workers_that_fell_asleep_are_woken() -> None:
         assert (run(one * k, one) == k + 6).all()
 
 
+def test_no_more_arenas_are_kept_than_wanted() -> None:
+    draft, run = chain(1)
+    one = np.ones(draft.count, np.float32)
+    run(one, one)
+    each = run.idle_bytes
+    ready = threading.Barrier(8)
+
+    def work() -> None:
+        ready.wait()
+        for _ in range(100):
+            run(one, one)
+
+    workers = [threading.Thread(target=work) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert each <= run.idle_bytes <= CallOptions().idle_arenas * each
+
+
 def counts() -> Function:
     """Unit u adds 1 to the u-th i64 of the buffer, and thread t to the 64 + t-th."""
     f = Function("counts", ARGUMENTS)
@@ -80,9 +100,10 @@ def test_each_unit_is_done_once_and_by_workers_too(members: int) -> None:
     words = np.array(builder.words, np.int64)
     workspace = np.array([*slots, 0], np.int64)
     control = np.array([pool.block, workspace.ctypes.data, 0, 2], np.int64)
-    runs = 3000
-    for _ in range(runs):
+    runs, end = 0, time.monotonic() + 15
+    while runs < 3000 or (not found[:, 64:67].sum(axis=0).all() and time.monotonic() < end):
         runtime.run_alone(words.ctypes.data, 0, control.ctypes.data)
+        runs += 1
     assert (found[:, :50] == runs).all()
     by_thread = found[:, 64:67].sum(axis=0)
     assert by_thread.sum() == 50 * runs * members

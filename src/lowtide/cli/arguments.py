@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -34,24 +33,28 @@ ReoptimizeOption = Annotated[
     bool,
     typer.Option("--reoptimize", help="Also a module that is scheduled."),
 ]
-
-
-_SIZE: Final = re.compile(r"(\d+)(?:\.(\d+))?\s*([kKMGTP]?)(i?)(B?)", re.ASCII)
-_POWERS: Final = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
-_MOST_BYTES: Final = 1 << 62
-
-
 def size_in_bytes(text: str) -> int:
     """Return the whole bytes of a size such as `512MiB`, `1.5GB` or `123`; a MB are 10^6 bytes.
 
     Raises typer.BadParameter for what is none, and for 2^62 bytes or more.
     """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None or (found[4] and not found[3]) or len(text) > 40:
-        raise typer.BadParameter(f"expected a size such as 512MiB, 1.5GB or 123, found {text!r}")
-    whole, digits, prefix, binary, _ = found.groups()
-    unit = (1024 if binary else 1000) ** _POWERS[prefix]
-    nbytes = int(whole + (digits or "")) * int(unit) // int(10 ** len(digits or ""))
-    if nbytes >= _MOST_BYTES:
-        raise typer.BadParameter(f"expected a size below 2^62 bytes, found {text!r}")
-    return nbytes
+    from lowtide.client.sizes import bytes_of
+
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+MemoryOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SIZE",
+        parser=size_in_bytes,
+        help="The most that a call may need beyond its arguments, as 512MiB or 1.5GB.",
+    ),
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Threads that run native code; else one per core."),
+]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 from lowtide.cli.console import note, write_file
 from lowtide.ir import LowtideError, Module
-from lowtide.passes.instrumentation import Dumping
+from lowtide.passes.instrumentation import Dumping, dump_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lowtide.compiler import Plan
 
 _NUMBERS: Final = count(1)
 """The numbers of modules that are dumped: each has its own in a process."""
+
+_ODD: Final = re.compile(r"[^\w.-]", re.ASCII)
+_LONGEST_NAME: Final = 80
 
 
 @final
@@ -28,7 +34,8 @@ class Dumps:
     """
 
     def __init__(self, directory: Path, pattern: str = "") -> None:
-        self.observer = Dumping(self._write, pattern, next(_NUMBERS))
+        self._number = next(_NUMBERS)
+        self.observer = Dumping(self._write, pattern, self._number)
         self._directory = directory
         self._pattern = pattern
         if directory.exists() and not directory.is_dir():
@@ -41,14 +48,18 @@ class Dumps:
         """
         from lowtide import compiler
 
-        if self._pattern and not self.observer.matched:
-            note(f"--dump-pass-re {self._pattern!r} matches the name of no pass that ran")
+        self.note_unmatched()
         try:
             planned = compiler.plan(module, "input")
         except LowtideError as error:
             note(f"{module.name} has no plan to be dumped: {error}")
             return
         self.write_plan(planned)
+
+    def note_unmatched(self) -> None:
+        """Say so where no pass that ran matched the pattern."""
+        if self._pattern and not self.observer.matched:
+            note(f"--dump-pass-re {self._pattern!r} matches the name of no pass that ran")
 
     def write_plan(self, plan: Plan) -> None:
         """Write a plan's module, its buffer assignment and its memory usage report."""
@@ -64,6 +75,13 @@ class Dumps:
         }
         for suffix, text in texts.items():
             self.observer.write(module, f"after_optimizations{suffix}", text)
+
+    def write_kernels(self, module: Module, kernels: Sequence[tuple[str, str]]) -> None:
+        """Write a text in LLVM IR for each of the kernels, which are pairs of name and text."""
+        for number, (name, text) in enumerate(kernels):
+            safe = _ODD.sub("_", name)[:_LONGEST_NAME]
+            stage = f"kernel_{number:04}.{safe}"
+            self._write(f"{dump_name(self._number, module, stage)}.ll", text)
 
     def _write(self, name: str, text: str) -> Path:
         self._directory.mkdir(parents=True, exist_ok=True)

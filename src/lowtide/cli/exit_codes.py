@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from lowtide.client.errors import OverMemoryError, SanitizerError
 from lowtide.ir.errors import LowtideError, UnsupportedOpError
 
 
@@ -41,7 +42,9 @@ class VerificationError(LowtideError):
 _STATUS: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (UnsupportedOpError, ExitCode.UNSUPPORTED),
     (VerificationError, ExitCode.NOT_VERIFIED),
+    (SanitizerError, ExitCode.NOT_VERIFIED),
     (OverBudgetError, ExitCode.OVER_BUDGET),
+    (OverMemoryError, ExitCode.OVER_BUDGET),
     (LowtideError, ExitCode.BAD_INPUT),
     (KeyboardInterrupt, ExitCode.INTERRUPTED),
     (ClosedPipeError, ExitCode.BROKEN_PIPE),
@@ -67,7 +70,7 @@ def error_text(error: BaseException) -> str:
     code = exit_code(error)
     if code in (ExitCode.INTERRUPTED, ExitCode.BROKEN_PIPE):
         return ""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) and not isinstance(error, LowtideError):
         return "out of memory"
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""

@@ -11,6 +11,8 @@ from typing import Annotated, Final
 import typer
 
 from lowtide import __version__
+from lowtide.cli.bench import bench
+from lowtide.cli.compile import compile
 from lowtide.cli.explain import explain
 from lowtide.cli.ops import ops
 from lowtide.cli.opt import opt
@@ -27,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _command in (explain, plan, verify, run, opt, passes, planners, ops):
+for _command in (explain, plan, verify, compile, run, bench, opt, passes, planners, ops):
     app.command()(_command)
 
 _USAGE_ERROR: Final[type[BaseException]] = typer.BadParameter.__bases__[0]

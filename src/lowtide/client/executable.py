@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import struct
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final, final
 
-from lowtide import native
-from lowtide.ir import LowtideError, Module
+from lowtide import compiler, native
+from lowtide.client.errors import OverMemoryError
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import Module, Opcode
+from lowtide.ir.attributes import Constant
+from lowtide.ir.clone import clone_module
 from lowtide.ir.errors import InputError
-from lowtide.ir.printer import COMPLETE, to_text
+from lowtide.ir.literal import Literal
+from lowtide.ir.printer import CANONICAL, COMPLETE, to_text
 from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.objects import environment
 from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.options import Options, cache_folder
+from lowtide.passes import Observer
 from lowtide.planning.search import SearchOptions, effort_named
 from lowtide.runtime.call import CallOptions
 from lowtide.runtime.call import Executable as Callee
@@ -26,13 +35,18 @@ from lowtide.runtime.program import NativeProgram
 from lowtide.runtime.serial import deserialize, serialize
 
 MAGIC: Final = b"lowtide executable 1\n"
+"""What the bytes of an executable begin with."""
 
 Progress = Callable[[int, int], None]
 """Is told how many kernels are compiled, and of how many."""
 
 
-class OverMemoryError(LowtideError):
-    """A program needs more memory than it may; nothing was run."""
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How an executable came about: wall seconds by stage, in order, and whether from the cache."""
+
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    was_cached: bool = False
 
 
 @final
@@ -40,12 +54,22 @@ class Executable:
     """A program in native code, which several threads may call at once."""
 
     def __init__(
-        self, program: NativeProgram, text: str, memory: Mapping[str, Any], options: Options
+        self,
+        program: NativeProgram,
+        text: str,
+        memory: Mapping[str, Any],
+        options: Options,
+        making: Making | None = None,
     ) -> None:
         self._program = program
         self._text = text
         self._memory = memory
+        start = perf_counter()
         self._callee = Callee(program, _compile_object, CallOptions(huge_pages=options.huge_pages))
+        making = making or Making()
+        linked = {"linking": perf_counter() - start}
+        self.making = Making({**making.seconds, **linked}, making.was_cached)
+        """How it came about in this process."""
 
     def __call__(self, *arrays: Any, consume: bool = False) -> Any:
         """Return the results for the leaves of the parameters, depth first, as new arrays.
@@ -65,6 +89,11 @@ class Executable:
         return found
 
     @property
+    def arena_bytes(self) -> int:
+        """The bytes that a call needs beyond its arguments."""
+        return int(self._memory["ladder"]["arena_bytes"])
+
+    @property
     def name(self) -> str:
         """The name of the module."""
         return self._program.name
@@ -73,6 +102,11 @@ class Executable:
     def program(self) -> NativeProgram:
         """The thunks, kernels and machine code."""
         return self._program
+
+    @cached_property
+    def module(self) -> Module:
+        """The scheduled module that runs, read back from its text."""
+        return parse_hlo(self._text)
 
     def as_text(self) -> str:
         """Return the scheduled HLO that runs."""
@@ -92,22 +126,49 @@ class Executable:
         return b"".join([MAGIC, struct.pack("<Q", len(header)), header, serialize(self._program)])
 
 
-def deserialize_executable(data: bytes, options: Options | None = None) -> Executable:
-    """Return the executable that `serialize` made bytes of.
+def deserialize_executable(
+    source: bytes | str | os.PathLike[str], options: Options | None = None
+) -> Executable:
+    """Return the executable that `serialize` made bytes of, from these or from a file of them.
 
-    Raises InputError for anything else, and for one that this processor cannot run.
+    It is machine code, to be taken from whom one trusts. Raises InputError for anything else, and
+    for one that this processor cannot run; OverMemoryError as `compile_module` does.
     """
+    start = perf_counter()
+    options = options or Options()
+    if isinstance(source, bytes):
+        program, text, memory = _opened(source)
+    else:
+        program, text, memory = _read(Path(source))
+    making = Making({"reading": perf_counter() - start})
+    return _within_memory(Executable(program, text, memory, options, making), options)
+
+
+def _read(path: Path) -> tuple[NativeProgram, str, Any]:
+    try:
+        return _opened(path.read_bytes())
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot be read: {reason}", file=str(path)) from error
+    except InputError as error:
+        raise InputError(error.message, file=str(path)) from None
+
+
+def _opened(data: bytes) -> tuple[NativeProgram, str, Any]:
+    """The program, the text of its module and its memory."""
     if not data.startswith(MAGIC):
         raise InputError("is no executable of this version of lowtide")
     start = len(MAGIC) + 8
     try:
         (length,) = struct.unpack_from("<Q", data, len(MAGIC))
         header = json.loads(data[start : start + length])
-        text, memory = header["text"], header["memory"]
+        text, memory = str(header["text"]), header["memory"]
+        int(memory["ladder"]["arena_bytes"])
     except (struct.error, ValueError, KeyError, TypeError):
         raise InputError("is a damaged executable: its header cannot be read") from None
-    program = deserialize(data[start + length :])
-    return Executable(program, text, memory, options or Options())
+    program = deserialize(memoryview(data)[start + length :])
+    program.check_host()
+    return program, text, memory
 
 
 def compile_module(
@@ -115,69 +176,144 @@ def compile_module(
 ) -> Executable:
     """Return a module, which is not changed, as a program in native code.
 
-    Raises UnsupportedOpError for an operation without native code, OverMemoryError where a call
-    would need more than `options.memory`, and what `compiler.plan` raises.
+    It is taken from the cache where it was compiled before. Raises UnsupportedOpError for an
+    operation without native code, OverMemoryError where a call would need more than
+    `options.memory`, and what `compiler.plan` raises.
     """
     options = options or Options()
-    found = _compiled(module, options, progress)
-    needed = found.memory["ladder"]["arena_bytes"]
-    if options.memory is not None and needed > options.memory:
-        raise OverMemoryError(
-            f"{module.name} needs {needed:,} bytes beyond its arguments, more than the "
-            f"{options.memory:,} that it may use; nothing was run"
-        )
-    return found
-
-
-def _compiled(module: Module, options: Options, progress: Progress | None) -> Executable:
-    folder = cache_folder() if options.cache else None
-    programs = ObjectCache(None if folder is None else folder / "programs")
-    target = restricted(host_target(), options.target)
-    key = _key(module, options, target)
+    start = perf_counter()
+    programs = _cache("programs", options)
+    key = _key(module, options, _target(options))
     known = programs.get(key)
     if known is not None:
         try:
-            return deserialize_executable(known, options)
+            opened = _opened(known)
         except InputError:
             known = None
-    compiled = native.compile_module(
+        else:
+            making = Making({"cache": perf_counter() - start}, was_cached=True)
+            return _within_memory(Executable(*opened, options, making), options)
+    made = executable_of(compile_anew(module, options, progress), options)
+    programs.put(key, made.serialize())
+    return _within_memory(made, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A native program with the plan that it runs in; `seconds` by stage until here."""
+
+    program: NativeProgram
+    plan: compiler.Plan
+    seconds: Mapping[str, float]
+
+
+def compile_anew(
+    module: Module,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    observers: Sequence[Observer] = (),
+) -> Compiled:
+    """Return the native program of a module, which is not changed, with all that is known of it.
+
+    It is compiled also where a cache has the program; kernels come from the cache. `observers` look
+    on while passes run. Raises what `compile_module` raises, but no OverMemoryError.
+    """
+    options = options or Options()
+    start = perf_counter()
+    stage, observed = options.stage, 0.0
+    if observers and not module.is_scheduled:
+        module = clone_module(module)
+        compiler.optimize(module, stage, observers)
+        stage, observed = "input", perf_counter() - start
+    found = native.compile_module(
         module,
-        options.stage,
+        stage,
         threads=options.thread_count,
-        target=target,
-        cached=_objects(options.cache),
+        target=_target(options),
+        cached=_cache("objects", options),
         search=SearchOptions(effort_named(options.effort)),
         progress=progress,
     )
+    seconds = dict(found.plan.report.seconds)
+    seconds["passes"] = seconds.get("passes", 0.0) + observed
+    seconds["kernels"] = perf_counter() - start - sum(seconds.values())
+    return Compiled(found.program, found.plan, seconds)
+
+
+def executable_of(compiled: Compiled, options: Options | None = None) -> Executable:
+    """Return what is compiled as an executable, however much memory it needs."""
     plan = compiled.plan
-    text = to_text(plan.module, COMPLETE)
-    made = Executable(compiled.program, text, plan.report.to_json(), options)
-    programs.put(key, made.serialize())
-    return made
+    complete = sum([values.nbytes for _, values in compiled.program.constants]) <= _SPELLED_BYTES
+    text = to_text(plan.module, COMPLETE if complete else CANONICAL)
+    making = Making(compiled.seconds)
+    return Executable(
+        compiled.program, text, plan.report.to_json(), options or Options(), making
+    )
+
+
+_SPELLED_BYTES: Final = 1 << 20
+"""The text of a module with more bytes of constants leaves the values of large ones out."""
+
+
+def _within_memory(executable: Executable, options: Options) -> Executable:
+    check_memory(executable.name, executable.arena_bytes, options.memory)
+    return executable
+
+
+def check_memory(name: str, needed: int, most: int | None) -> None:
+    """Raise OverMemoryError where a program needs more bytes than `most`, None for any number."""
+    if most is not None and needed > most:
+        raise OverMemoryError(
+            f"{name} needs {needed:,} bytes beyond its arguments, more than the {most:,} that it "
+            "may use; nothing was run"
+        )
+
+
+# -- what is kept --------------------------------------------------------------------------------
+
+
+def _target(options: Options) -> Target:
+    return restricted(host_target(), options.target)
+
+
+def _cache(kind: str, options: Options) -> ObjectCache:
+    return _cache_in(cache_folder() / kind if options.cache else None)
 
 
 @cache
-def _objects(is_kept: bool) -> ObjectCache:
-    return ObjectCache(cache_folder() / "objects" if is_kept else None)
+def _cache_in(folder: Path | None) -> ObjectCache:
+    return ObjectCache(folder)
 
 
 def _compile_object(text: str) -> bytes:
     """The object of the runtime itself, which is the same for all programs."""
     from lowtide.llvm.objects import compile_modules
 
-    (code,) = compile_modules([text], host_target(), _objects(True), 1)
+    (code,) = compile_modules([text], host_target(), _cache("objects", Options()), 1)
     return code
 
 
 def _key(module: Module, options: Options, target: Target) -> str:
     """What decides about a program: the module, what is asked for, and who compiles."""
-    parts = (
-        to_text(module, COMPLETE),
+    digest = hashlib.sha256()
+    for part in (
+        to_text(module),
         f"{options.stage} {options.effort} {options.thread_count}",
         environment(target),
         _code_version(),
-    )
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
+    ):
+        digest.update(f"{part}\n".encode())
+    for computation in module.computations.values():
+        for x in computation.instructions.values():
+            if x.opcode is Opcode.CONSTANT:
+                digest.update(_constant_bytes(x.attributes_as(Constant).literal))
+    return digest.hexdigest()[:40]
+
+
+def _constant_bytes(literal: Literal) -> bytes:
+    if literal.shape.is_array:
+        return literal.array.tobytes()
+    return literal.text(large=True).encode()
 
 
 @cache

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from lowtide.codegen import library
 from lowtide.codegen.contraction.dot import plan_dot, plan_fused_dot
+from lowtide.codegen.convolution.convolution import plan_convolution, plan_fused_convolution
 from lowtide.codegen.element_rules import has_rule, no_rule
 from lowtide.codegen.kernel import Plan
-from lowtide.codegen.library.scatter import plan_scatter
-from lowtide.codegen.library.updates import plan_update
 from lowtide.codegen.loop import plan_loop
 from lowtide.codegen.operands import members
 from lowtide.codegen.reduction.scan import plan_scan
@@ -42,11 +42,17 @@ def _general(instruction: Instruction, target: Target) -> Plan | None:
     return plan_loop(instruction, target)
 
 
-TEMPLATES: Final[dict[Opcode, tuple[Template, ...]]] = {
+TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
+    **library.TEMPLATES,
+    Opcode.CONVOLUTION: (plan_convolution,),
     Opcode.DOT: (plan_dot,),
-    Opcode.FUSION: (plan_fused_dot, plan_reduction, plan_update),
+    Opcode.FUSION: (
+        plan_fused_dot,
+        plan_fused_convolution,
+        plan_reduction,
+        *library.TEMPLATES[Opcode.FUSION],
+    ),
     Opcode.REDUCE: (plan_reduction,),
     Opcode.SCAN: (plan_scan,),
-    Opcode.SCATTER: (plan_scatter,),
 }
 """By opcode the templates that are tried before the general one, in turn."""

@@ -36,7 +36,7 @@ class CallOptions:
 
     huge_pages: bool = True
     idle_arenas: int = 4
-    idle_bytes: int = 4 << 30
+    idle_bytes: int = 1 << 30
 
 
 class Executable:

@@ -2,7 +2,8 @@
 
 The file is run as `python FILE --scale SCALE` would run it, up to the line that begins with
 `if A.list:`. It fills `PROGS`, from names to dictionaries of `make` (from random inputs to a
-function and its arguments), `x64` and `donate`, and defines `R`, the random inputs of a name.
+function and its arguments), `x64`, `donate` and perhaps `tol`, the error that is allowed relative to
+the greatest magnitude of a result; and it defines `R`, the random inputs of a name.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class JaxProgram:
     tree: Sequence[Any]
     is_64_bit: bool
     donated: tuple[int, ...]
+    tolerance: float = 0.0
 
     def arguments(self) -> list[Array]:
         """Return the arguments as arrays, those of trees one after the other."""
@@ -73,6 +75,15 @@ class JaxProgram:
             memory.serialized_buffer_assignment_proto,
         )
 
+    def expected(self) -> list[Array]:
+        """Return what XLA:CPU computes, the leaves one after the other."""
+        import jax
+
+        with jax.enable_x64(self.is_64_bit):
+            tree = jax.tree.map(jax.numpy.array, self.tree)
+            results = self._lowered().compile()(*tree)
+            return [np.array(leaf) for leaf in jax.tree.leaves(results)]
+
     def _lowered(self) -> Any:
         import jax
 
@@ -90,7 +101,8 @@ def jax_programs(path: Path, scale: str = "small") -> Iterator[JaxProgram]:
         exec(compile(source, str(path), "exec"), names)
         for name, entry in names["PROGS"].items():
             function, tree = entry["make"](names["R"](name))
-            yield JaxProgram(name, function, tree, entry["x64"], tuple(entry["donate"]))
+            donated, tolerance = tuple(entry["donate"]), entry.get("tol", 0.0)
+            yield JaxProgram(name, function, tree, entry["x64"], donated, tolerance)
 
 
 @contextmanager

@@ -111,7 +111,7 @@ def check(
     for x in results:
         x.reshape(-1).view(np.uint8)[...] = 0x5A
     results = [misaligned(x) for x in results]
-    given = {x: y for x, y in zip(module.entry.parameters, inputs, strict=True)}
+    given = dict(zip(module.entry.parameters, inputs, strict=True))
     kernel([*[misaligned(given[x]) for x in root.operands], *results])
     for got, expected, shape in zip(results, wanted, shapes, strict=True):
         assert_close(got, expected, shape.element_type, factor=factor)

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,15 @@ from lowtide.llvm.machine import Machine
 from lowtide.llvm.target import AARCH64, Target, host_target, restricted
 
 AVX2 = restricted(host_target(), "avx2")
-TARGETS = {"native": host_target(), "avx2": AVX2}
+
+
+def without_tiles(target: Target) -> Target:
+    """The same processor without registers of squares."""
+    features = tuple([x for x in target.features if not x.startswith("amx")])
+    return replace(target, features=features)
+
+
+TARGETS = {"native": host_target(), "vectors": without_tiles(host_target()), "avx2": AVX2}
 
 TYPES = [
     *[(x, x, x) for x in ("f32", "f64", "bf16", "f16", "s8", "u8", "s16", "u16", "s32", "u32")],
@@ -41,7 +50,7 @@ def text_of(
     order: tuple[str, str],
     sizes: dict[str, int],
 ) -> str:
-    """A dot whose operands' dimensions are letters: b batch, m and M rows, n and N columns, k and K."""
+    """A dot of operands whose dimensions are letters: b batch, m rows, n columns, k contracted."""
     lhs, rhs = order
     roles = {"batch": "bB", "contracting": "kK"}
     numbers = []
@@ -124,6 +133,8 @@ def test_empty_dimensions(empty: str) -> None:
     [
         (70, 130, 1500, "mk,kn", F32),
         (130, 70, 1500, "km,nk", F32),
+        (800, 40, 450, "km,kn", F32),
+        (800, 40, 450, "km,kn", ("c64", "c64", "c64")),
         (60, 70, 3001, "mk,kn", ("bf16", "bf16", "bf16")),
         (130, 150, 2100, "km,kn", ("bf16", "bf16", "f32")),
         (100, 90, 900, "mk,nk", ("s8", "s8", "s32")),
@@ -138,9 +149,7 @@ def test_several_blocks_of_k(
 
 @pytest.mark.parametrize("types", [F32, ("bf16", "bf16", "bf16"), ("s32", "s32", "s32")])
 @pytest.mark.parametrize("order", ["mk,kn", "mk,nk", "km,kn"])
-def test_sums_are_shared_out_where_results_are_few(
-    order: str, types: tuple[str, str, str]
-) -> None:
+def test_sums_are_shared_out_where_results_are_few(order: str, types: tuple[str, str, str]) -> None:
     kernel = check(square(types, 4, 30, 40_001, order), factor=3)
     assert len(kernel.phases) == 2 and kernel.plan.shared_bytes
     one = check(square(F32, 1, 1, 300_000, "mk,nk"), factor=3)
@@ -212,3 +221,14 @@ def test_equal_dots_have_equal_text() -> None:
 
     assert written(AVX2) == written(AVX2)
     assert written(AVX2) != written(host_target())
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    ["bf16_bf16_f32", "bf16_bf16_f32_x6", "tf32_tf32_f32", "f16_f16_f32", "f32_f32_f32"],
+)
+def test_algorithms_round_operands(algorithm: str) -> None:
+    for m in (3, 40):
+        text = square(F32, m, 30, 50)
+        end = "rhs_contracting_dims={0}"
+        check(text.replace(end, f"{end}, algorithm=dot_{algorithm}"))

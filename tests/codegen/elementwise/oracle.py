@@ -83,8 +83,6 @@ def report(
     case: Case, good: np.ndarray, arrays: tuple[np.ndarray, ...], *results: np.ndarray
 ) -> str:
     """Return the first operands with wrong results, in words."""
-    wrong = np.flatnonzero(~good)[:5]
-    rows = [tuple([x[i] for x in (*arrays, *results)]) for i in wrong]
-    return (
-        f"{case.opcode.value} of {case.operands[0].value}: {len(good) - good.sum()} wrong: {rows}"
-    )
+    wrong = np.flatnonzero(~good)
+    rows = [tuple([x[i] for x in (*arrays, *results)]) for i in wrong[:5]]
+    return f"{case.opcode.value} of {case.operands[0].value}: {len(wrong)} wrong: {rows}"

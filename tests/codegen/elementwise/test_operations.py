@@ -1,20 +1,23 @@
 """Operations on integers, truth values, f32 and f64 agree with the evaluator on special values."""
 
+import ctypes
+
 import numpy as np
 import pytest
 from tests.codegen.elementwise import oracle
-from tests.codegen.elementwise.kernels import TARGETS, compiled
+from tests.codegen.elementwise.kernels import TARGETS, compiled, special_values
 
-from lowtide.codegen.elementwise import emit_op
+from lowtide import parse_hlo
+from lowtide.codegen.elementwise import emit, emit_op, memory
 from lowtide.codegen.elementwise.dispatch import OF_ANY_TYPE
-from lowtide.codegen.elementwise.memory import constant
 from lowtide.codegen.value import Value
+from lowtide.evaluator.elementwise import FUNCTIONS
 from lowtide.ir.attributes import NO_ATTRIBUTES
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.opcode import Opcode
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import Machine
+from lowtide.llvm.machine import Library, Machine
 from lowtide.ops.table import TABLE
 
 FORMS = [("native", 16), ("native", 0), ("avx2", 8), ("avx2", 0)]
@@ -86,6 +89,54 @@ def test_a_product_and_a_sum_contract_to_one_rounding():
     assert "vmulss" not in assembly
 
 
+def test_an_instruction_brings_its_attributes_and_type():
+    module = parse_hlo(
+        "HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+        "  less = pred[] compare(a, b), direction=LT\n"
+        "  ROOT r = bf16[] convert(less)\n}\n"
+    )
+    fn = Function("f", "float %a, float %b", "float")
+    target = TARGETS["native"]
+    root = module.entry.root
+    given = [Value((x,), ElementType.F32) for x in ("%a", "%b")]
+    less = emit(fn, target, root.operands[0], given)
+    found = emit(fn, target, root, [less])
+    assert (less.type, found.type) == (ElementType.PRED, ElementType.BF16)
+    fn.ret("float", found.name)
+    library = Library([Machine(target).object_code(module_text([fn]))], ["f"], target)
+    call = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float, ctypes.c_float)(library["f"])
+    assert [call(1, 2), call(2, 2), call(float("nan"), 2)] == [1, 0, 0]
+    assert library
+
+
+@pytest.mark.parametrize("opcode", [Opcode.DIVIDE, Opcode.REMAINDER])
+@pytest.mark.parametrize("type_", [ElementType.S32, ElementType.U16, ElementType.S8])
+def test_constant_divisors_need_no_division(type_, opcode):
+    values = special_values(type_)
+    top = int(np.iinfo(values.dtype).max)
+    for divisor in (0, 1, 7, -1, -12, top):
+        if divisor < 0 and not type_.is_signed:
+            continue
+        fn = Function("f", "ptr %from, ptr %to, i64 %n")
+        target = TARGETS["native"]
+        with fn.loop(0, "%n", 16) as loop:
+            at = fn.mul(loop.index, type_.nbytes)
+            a = memory.load(fn, target, type_, fn.gep("%from", at), 16)
+            b = memory.splat(fn, memory.constant(type_, divisor), 16)
+            found = emit_op(fn, target, opcode, NO_ATTRIBUTES, type_, [a, b])
+            memory.store(fn, target, found, fn.gep("%to", at))
+        text = module_text([fn])
+        assert "div" not in Machine(target).assembly(text)
+        given = np.resize(values, 64)
+        got = np.empty_like(given)
+        library = Library([Machine(target).object_code(text)], ["f"], target)
+        pointers = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+        ctypes.CFUNCTYPE(None, *pointers)(library["f"])(given.ctypes.data, got.ctypes.data, 64)
+        want = FUNCTIONS[type_][opcode](given, np.full(64, divisor, given.dtype))
+        assert (got == want).all()
+        assert library
+
+
 # -- everything is written ---------------------------------------------------------------------
 
 
@@ -108,6 +159,6 @@ def test_every_elementwise_opcode_is_written_for_some_type():
 )
 def test_what_has_no_meaning_is_refused_by_name(opcode, type_):
     fn = Function("f", "")
-    values = [constant(type_, 1)] * 2
+    values = [memory.constant(type_, 1)] * 2
     with pytest.raises(UnsupportedOpError, match=f"{opcode.value} of {type_.value}"):
         emit_op(fn, TARGETS["native"], opcode, NO_ATTRIBUTES, type_, values)

@@ -30,6 +30,10 @@ class Method(Enum):
     """Two products of bf16 added to an f32; denormals count as 0."""
     S16_PAIRS = auto()
     """Two products of 16-bit integers added to a 32-bit one, modulo 2^32."""
+    BF16_TILES = auto()
+    """Pairs of bf16 in registers that hold 16 x 16 sums; denormals count as 0."""
+    S8_TILES = auto()
+    """Four products of 8-bit integers, likewise, with or without sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,17 @@ class Arithmetic:
     @property
     def group(self) -> int:
         """How many elements make a unit."""
-        return 2 if self.method in (Method.BF16_PAIRS, Method.S16_PAIRS) else 1
+        return _GROUPS.get(self.method, 1)
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether registers hold squares of sums, and units come in whole vectors along k."""
+        return self.method in (Method.BF16_TILES, Method.S8_TILES)
+
+    def element_of(self, type_: ElementType) -> ElementType:
+        """Return the type that elements of a type are converted to before they are multiplied."""
+        is_byte = self.method is Method.S8_TILES and type_ is ElementType.U8
+        return type_ if is_byte else self.element
 
     @property
     def planes(self) -> int:
@@ -53,7 +67,7 @@ class Arithmetic:
     @property
     def unit(self) -> str:
         """The LLVM type of a unit, of each part of a complex one."""
-        return "i32" if self.group == 2 else register_type(self.total)
+        return "i32" if self.group > 1 else register_type(self.total)
 
     @property
     def sum_type(self) -> str:
@@ -84,6 +98,14 @@ class Arithmetic:
     ) -> tuple[str, ...]:
         """Return total + a * b for vectors of units; each is one vector for each plane."""
         return _METHODS[self.method](self, fn, target, lanes, total, a, b)
+
+
+_GROUPS: Final = {
+    Method.BF16_PAIRS: 2,
+    Method.S16_PAIRS: 2,
+    Method.BF16_TILES: 2,
+    Method.S8_TILES: 4,
+}
 
 
 def _zero(type_: str) -> str:
@@ -233,8 +255,27 @@ def has_bf16(target: Target) -> bool:
 
 def without_pairs(how: Arithmetic) -> Arithmetic:
     """Return the arithmetic with units of one element, for operands that are not packed."""
-    if how.method is Method.BF16_PAIRS:
-        return Arithmetic(Method.FLOAT, how.total, how.total)
-    if how.method is Method.S16_PAIRS:
-        return Arithmetic(Method.INTEGER, how.total, how.total)
-    return how
+    if how.group == 1:
+        return how
+    method = Method.INTEGER if how.total.is_integer else Method.FLOAT
+    return Arithmetic(method, how.total, how.total)
+
+
+def tiled(how: Arithmetic, lhs: ElementType, rhs: ElementType, target: Target) -> Arithmetic | None:
+    """Return the arithmetic of large products in registers of squares, None where there are none.
+
+    `how` is the arithmetic otherwise.
+    """
+    if target.vector_bytes != 64 or not target.has("amx-tile"):
+        return None
+    is_bf16 = lhs is rhs is ElementType.BF16 and how.total is ElementType.F32
+    if is_bf16 and target.has("amx-bf16"):
+        return Arithmetic(Method.BF16_TILES, ElementType.F32, ElementType.BF16)
+    is_s8 = _fits_byte(lhs) and _fits_byte(rhs) and how.total is ElementType.S32
+    if is_s8 and target.has("amx-int8"):
+        return Arithmetic(Method.S8_TILES, ElementType.S32, ElementType.S8)
+    return None
+
+
+def _fits_byte(type_: ElementType) -> bool:
+    return type_ in (ElementType.S8, ElementType.U8, ElementType.PRED) or type_.bits < 8

@@ -8,6 +8,7 @@ from lowtide.codegen.contraction.arithmetic import Arithmetic, without_pairs
 from lowtide.codegen.contraction.finishing import Finish
 from lowtide.codegen.contraction.geometry import Geometry
 from lowtide.codegen.contraction.inner import MOST_ROWS
+from lowtide.codegen.contraction.matrix_tile import MOST, SIDE
 from lowtide.codegen.contraction.operands import Side, element_bytes
 from lowtide.codegen.contraction.scheme import Columns, Rows, Scheme, scheme_of
 from lowtide.codegen.contraction.tiles import Tile, best_tile
@@ -19,11 +20,14 @@ DIRECT_ROWS: Final = 40
 NEAR_BYTES: Final = 1024
 """Rows of a matrix so close together are read like a packed panel."""
 
-NEAR_MATRIX_BYTES: Final = 256 << 10
-"""The bytes of a matrix of such rows that stays in the second cache."""
-
 SET_BYTES: Final = 4096
 """Rows so far apart, or multiples of it, fall into the same lines of a first cache."""
+
+FAR_BYTES: Final = 3072
+"""Steps of k so far apart fall into few lines of a second cache, each of them in another page."""
+
+FEW_STEPS: Final = 128
+"""Steps of k that do so without harm."""
 
 TILE_ROWS: Final = 14
 """Rows of a tile otherwise: each is a stream of its own."""
@@ -43,6 +47,11 @@ def is_better_swapped(shape: Geometry, rows: Side) -> bool:
     if shape.n > MOST_ROWS:
         return False
     return shape.n == 1 or shape.k * (16 - shape.n) > 160 * shape.n
+
+
+def is_large(shape: Geometry, how: Arithmetic) -> bool:
+    """Whether a product fills registers of squares so that they are worth packing for."""
+    return min(shape.m, shape.n) >= SIDE and shape.k >= SIDE * how.group
 
 
 def blocked_scheme(
@@ -70,11 +79,13 @@ def _columns_way(
     if step is None:
         return Columns.ALONG_COLUMNS
     apart = step * element_bytes(columns.type)
-    is_near = apart <= NEAR_BYTES and apart * shape.k <= NEAR_MATRIX_BYTES
+    is_near = apart <= NEAR_BYTES
     return Columns.DIRECT if is_near or shape.m <= DIRECT_ROWS else Columns.ALONG_COLUMNS
 
 
 def _tile(shape: Geometry, how: Arithmetic, rows: Side, target: Target) -> Tile:
+    if how.is_tiled:
+        return Tile(min(MOST, shape.m), -(-min(MOST, shape.n) // SIDE), SIDE)
     most = TILE_ROWS
     if rows.is_plain(how) and rows.view is not None:
         step = rows.view.single(rows.roles.free) or 1
@@ -94,9 +105,20 @@ def _lanes(shape: Geometry, how: Arithmetic, target: Target) -> int:
 
 
 def _rows_way(how: Arithmetic, rows: Side, shape: Geometry) -> Rows:
-    if rows.is_plain(how) and rows.view is not None:
-        along, across = (rows.view.single(x) for x in (rows.roles.inner, rows.roles.free))
-        fits = how.group == 1 or (along == 1 and shape.k % how.group == 0)
-        if along is not None and across is not None and fits:
-            return Rows.IN_PLACE
-    return Rows.ALONG_K if rows.lies_along_k else Rows.ALONG_ROWS
+    if _is_fit_in_place(how, rows, shape):
+        return Rows.IN_PLACE
+    return Rows.ALONG_K if rows.lies_along_k or how.is_tiled else Rows.ALONG_ROWS
+
+
+def _is_fit_in_place(how: Arithmetic, rows: Side, shape: Geometry) -> bool:
+    """Whether units of rows can be read one by one where they lie, and are not too far apart."""
+    if not rows.is_plain(how) or rows.view is None:
+        return False
+    along, across = (rows.view.single(x) for x in (rows.roles.inner, rows.roles.free))
+    if along is None or across is None:
+        return False
+    if how.group > 1:
+        whole = how.group * (SIDE if how.is_tiled else 1)
+        return along == 1 and shape.k % whole == 0
+    apart = along * element_bytes(rows.type)
+    return apart < FAR_BYTES or shape.k <= FEW_STEPS or shape.m <= DIRECT_ROWS

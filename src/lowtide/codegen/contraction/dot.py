@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from lowtide.codegen.contraction.arithmetic import arithmetic_of
-from lowtide.codegen.contraction.choice import blocked_scheme, is_better_swapped
+from typing import Final
+
+from lowtide.codegen.contraction.arithmetic import arithmetic_of, tiled
+from lowtide.codegen.contraction.choice import blocked_scheme, is_better_swapped, is_large
 from lowtide.codegen.contraction.finishing import Finish
-from lowtide.codegen.contraction.gemm import Gemm, gemm_code
+from lowtide.codegen.contraction.gemm import Gemm
 from lowtide.codegen.contraction.geometry import Roles, geometry_of
 from lowtide.codegen.contraction.inner import Inner, inner_scheme
 from lowtide.codegen.contraction.operands import Side
+from lowtide.codegen.contraction.phases import gemm_code
 from lowtide.codegen.contraction.views import view_of, whole
 from lowtide.codegen.element_rules import has_rule
 from lowtide.codegen.kernel import Code, Plan
 from lowtide.codegen.operands import members, roots_of
-from lowtide.ir import Instruction, Opcode
+from lowtide.ir import ElementType, Instruction, Opcode
+from lowtide.ir.attributes import Dot, DotAlgorithm, ReducePrecision
 from lowtide.llvm.target import Target
+
+ROUNDED: Final = {
+    DotAlgorithm.F16_F16_F16: ReducePrecision(5, 10),
+    DotAlgorithm.F16_F16_F32: ReducePrecision(5, 10),
+    DotAlgorithm.BF16_BF16_BF16: ReducePrecision(8, 7),
+    DotAlgorithm.BF16_BF16_F32: ReducePrecision(8, 7),
+    DotAlgorithm.TF32_TF32_F32: ReducePrecision(8, 10),
+}
+"""The algorithms that round operands. Those that add up products of several parts of them come
+close to the products of f32, which are taken instead; the others change nothing."""
 
 
 def plan_dot(instruction: Instruction, target: Target) -> Plan | None:
@@ -46,6 +60,9 @@ def _planned(finish: Finish, target: Target) -> Plan | None:
         return Plan(lambda: Code((), ()))
     types = [x.shape.element_type for x in (*dot.operands, dot)]
     how = arithmetic_of(types[0], types[1], types[2], target)
+    wide = tiled(how, types[0], types[1], target)
+    if wide is not None and is_large(shape, wide):
+        how = wide
     rows, columns = _side(finish, 0, shape.rows), _side(finish, 1, shape.columns)
     if is_better_swapped(shape, rows):
         shape, rows, columns = shape.swapped(), columns, rows
@@ -68,4 +85,7 @@ def _side(finish: Finish, number: int, roles: Roles) -> Side:
     operand = finish.dot.operands[number]
     is_array = finish.kernel is finish.dot
     view = whole(operand) if is_array else view_of(operand)
-    return Side(operand, roles, view, finish.kernel)
+    algorithm = finish.dot.attributes_as(Dot).precision.algorithm
+    is_wide = operand.shape.element_type in (ElementType.F32, ElementType.F64)
+    rounded_to = ROUNDED.get(algorithm) if is_wide else None
+    return Side(operand, roles, view, finish.kernel, rounded_to)

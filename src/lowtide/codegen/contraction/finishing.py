@@ -24,7 +24,7 @@ from lowtide.llvm.target import Target
 from lowtide.ops.table import TABLE
 
 PARAMETERS = "ptr %buffers, ptr %sums, i64 %batch, i64 %row, i64 %count, i64 %column"
-"""The parameters of a finishing function: `%count` rows from `%row` on, whose sums are at `%sums`."""
+"""The parameters of a finishing function: `%sums` has those of `%count` rows from `%row` on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ def finish_function(
 ) -> Function:
     """Write what finishes `columns` columns from `%column` on.
 
-    With `is_aligned` that is a multiple of a vector's lanes. Constant arrays that it needs are added
-    to `constants`.
+    With `is_aligned` that is a multiple of a vector's lanes. Constant arrays that it needs are
+    added to `constants`.
     """
     fn = Function(name, PARAMETERS, linkage="internal")
     elements = Elements(fn, target, lanes)

@@ -41,11 +41,6 @@ class Geometry:
         """The number of the operand that has the rows."""
         return int(self.is_swapped)
 
-    @property
-    def steps(self) -> tuple[int, int]:
-        """By how many elements neighbouring rows and columns of the result lie apart."""
-        return (1, self.m) if self.is_swapped else (self.n, 1)
-
     def swapped(self) -> Geometry:
         """Return the same product with rows and columns exchanged."""
         return Geometry(

@@ -257,7 +257,8 @@ class Inner:
             batch, row = fn.div(loop.index, shape.m), fn.rem(loop.index, shape.m)
             there = fn.gep("%scratch", fn.mul(loop.index, shape.n * scheme.how.unit_bytes))
             fn.do(
-                f"call void @{name}(ptr %buffers, ptr {there}, i64 {batch}, i64 {row}, i64 1, i64 0)"
+                f"call void @{name}(ptr %buffers, ptr {there}, i64 {batch}, i64 {row}, "
+                "i64 1, i64 0)"
             )
         return fn
 
@@ -325,7 +326,7 @@ class Inner:
 
         def added() -> list[str]:
             columns = [fetch.column(full, c, mask) for c in range(width)]
-            found = []
+            found: list[str] = []
             for r, line in enumerate(sums):
                 row = fetch.row(full, r, mask)
                 for c, total in enumerate(line):

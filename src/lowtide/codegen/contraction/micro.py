@@ -41,14 +41,14 @@ def accumulate(
     type_ = vector_type(how.sum_type, lanes)
     carry = [(type_, name) for name in _flat(start)]
     with loop_of(0, steps, 1, carry) as loop:
-        sums = _shaped(loop.values, rows, vectors, how.planes)
+        sums = shaped(loop.values, rows, vectors, how.planes)
         columns = [column_at(loop.index, j) for j in range(vectors)]
         for i in range(rows):
             row = row_at(loop.index, i)
             for j in range(vectors):
                 sums[i][j] = how.multiply_add(fn, target, lanes, sums[i][j], row, columns[j])
         loop.next = list(_flat(sums))
-    return _shaped(loop.results, rows, vectors, how.planes)
+    return shaped(loop.results, rows, vectors, how.planes)
 
 
 def broadcast(
@@ -74,7 +74,8 @@ def _flat(tile: list[list[Vectors]]) -> Iterator[str]:
             yield from vector
 
 
-def _shaped(names: list[str], rows: int, vectors: int, planes: int) -> list[list[Vectors]]:
+def shaped(names: list[str], rows: int, vectors: int, planes: int) -> list[list[Vectors]]:
+    """Return the vectors of a tile from one list of all their planes, row by row."""
     rest = iter(names)
     return [
         [tuple([next(rest) for _ in range(planes)]) for _ in range(vectors)] for _ in range(rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from lowtide.codegen import elementwise
 from lowtide.codegen.contraction.arithmetic import Arithmetic
@@ -15,7 +14,7 @@ from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.operands import bind
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
-from lowtide.ir.attributes import NO_ATTRIBUTES, Dimensions
+from lowtide.ir.attributes import NO_ATTRIBUTES, Dimensions, ReducePrecision
 from lowtide.llvm.function import Function, Integer
 
 
@@ -62,15 +61,15 @@ def digits(elements: Elements, position: Position, sizes: tuple[int, ...]) -> tu
 class Side:
     """One operand of a product: what computes it, the roles of its dimensions, how it lies.
 
-    `kernel` is the instruction that runs: the dot, or the fusion that it is in. Elements are rounded
-    to `rounded_to` before they are multiplied, where that is given.
+    `kernel` is the instruction that runs: the dot, or the fusion that it is in. Elements are
+    rounded to `rounded_to` before they are multiplied, where that is given.
     """
 
     instruction: Instruction
     roles: Roles
     view: View | None
     kernel: Instruction
-    rounded_to: ElementType | None = None
+    rounded_to: ReducePrecision | None = None
 
     @property
     def type(self) -> ElementType:
@@ -86,13 +85,13 @@ class Side:
         """Return the sizes of some dimensions."""
         return tuple([self.dimensions[d] for d in dimensions])
 
-    def count(self, dimensions: tuple[int, ...]) -> int:
-        """Return the number of indices of some dimensions."""
-        return prod(self.sizes(dimensions))
-
     def is_plain(self, how: Arithmetic) -> bool:
         """Whether memory has the elements as they are multiplied."""
-        return self.view is not None and self.type is how.element and self.rounded_to is None
+        return (
+            self.view is not None
+            and self.type is how.element_of(self.type)
+            and self.rounded_to is None
+        )
 
     @property
     def lies_along_k(self) -> bool:
@@ -147,8 +146,8 @@ class Reader:
         )
         value = self._value(index, mask)
         if side.rounded_to is not None:
-            value = self._converted(value, side.rounded_to)
-        return self._converted(value, self.how.element)
+            value = self._rounded(value, side.rounded_to)
+        return self._converted(value, self.how.element_of(value.type))
 
     def _value(self, index: tuple[Affine, ...], mask: Mask | None) -> Value:
         instruction = self.side.instruction
@@ -156,6 +155,10 @@ class Reader:
         if array is None:
             return self.elements.at(instruction, index, self.frame, mask)
         return self.elements.read(array, index, mask).values[0]
+
+    def _rounded(self, value: Value, how: ReducePrecision) -> Value:
+        fn, target = self.elements.function, self.elements.target
+        return elementwise.emit_op(fn, target, Opcode.REDUCE_PRECISION, how, value.type, [value])
 
     def _converted(self, value: Value, type_: ElementType) -> Value:
         if value.type is type_:

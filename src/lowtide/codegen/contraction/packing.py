@@ -162,7 +162,12 @@ def _steps(pack: Packer) -> Iterator[tuple[Affine, Integer]]:
     """Write the loop over the steps of a block: the first element of a unit, and the step."""
     elements, group = pack.elements, pack.how.group
     count = max(1, -(-pack.k // group))
-    with elements.loop(0, "%steps") as loop:
+    stop: Integer = "%steps"
+    if pack.how.is_tiled:
+        count = -(-count // pack.lanes) * pack.lanes
+        vectors = pack.fn.div(pack.fn.add("%steps", pack.lanes - 1), pack.lanes)
+        stop = pack.fn.mul(vectors, pack.lanes)
+    with elements.loop(0, stop) as loop:
         first = elements.variable("%first", -(-count // pack.lanes))
         number = elements.variable(loop.index, count)
         k = (first * pack.lanes + number) * group
@@ -177,7 +182,7 @@ def _store_units(
     values = []
     for part in range(how.group):
         inner = k + part
-        inside = None if part == 0 else pack.inside(inner, pack.k)
+        inside = pack.inside(inner, pack.k) if part or how.is_tiled else None
         values.append(pack.value(free, Position(inner), elements.both(mask, inside)))
     if how.group == 1:
         stored(pack, values[0], to, unit)
@@ -186,16 +191,25 @@ def _store_units(
 
 
 def interleaved(pack: Packer, values: list[Value]) -> tuple[str, str]:
-    """Return a type and a vector in memory with the elements of two vectors in turn."""
-    raw = [as_bits(pack.fn, pack.target, x) for x in values]
-    lanes = pack.lanes
-    type_ = f"<{lanes} x i16>"
-    order = [i // 2 + lanes * (i % 2) for i in range(2 * lanes)]
-    return f"<{2 * lanes} x i16>", pack.fn.shuffle(type_, raw[0], raw[1], order)
+    """Return a type and a vector in memory with the elements of two or four vectors in turn."""
+    fn, lanes, count = pack.fn, pack.lanes, len(values)
+    bits = f"i{32 // count}"
+    parts = [as_bits(fn, pack.target, x) for x in values]
+    length = lanes
+    while len(parts) > 2:
+        type_ = f"<{length} x {bits}>"
+        parts = [
+            fn.shuffle(type_, a, b, range(2 * length))
+            for a, b in zip(parts[::2], parts[1::2], strict=True)
+        ]
+        length *= 2
+    order = [lane + lanes * part for lane in range(lanes) for part in range(count)]
+    low, high = parts
+    return f"<{count * lanes} x {bits}>", fn.shuffle(f"<{length} x {bits}>", low, high, order)
 
 
 def as_bits(fn: Function, target: Target, value: Value) -> str:
-    """Return the elements of a 16-bit type as i16, as they stand in memory."""
+    """Return the elements of a type of 8 or 16 bits as they stand in memory."""
     (number,) = memory.numbers(fn, target, value)
     return encoded(value.type, number).name if value.type.is_floating else number.name
 
@@ -253,6 +267,32 @@ def pack_transposed(pack: Packer, columns: int, step: int) -> Function:
                     memory.store(fn, pack.target, value, fn.gep(row, part * lanes * size))
             there = unit_address(pack, "%to", fn.add(at, across.index))
             _store_square(pack, square, there, step)
+    return fn
+
+
+def pack_rows_across(pack: Packer, row_step: int) -> Function:
+    """Write the packing of rows one by one, `row_step` units apart, that do not lie along k.
+
+    A square of units is made of vectors across the rows, and transposed. It may fill up to a vector
+    of rows more than there are.
+    """
+    fn, elements, how, lanes = pack.fn, pack.elements, pack.how, pack.lanes
+    square = fn.stack("i8", lanes * lanes * how.unit_bytes)
+    units = -(-pack.k // how.group)
+    last = fn.add("%first", fn.div(fn.add("%steps", lanes - 1), lanes))
+    start = elements.variable("%start", pack.count)
+    with elements.loop("%first", last) as loop:
+        chunk = elements.variable(loop.index, -(-units // lanes))
+        to = unit_address(pack, "%to", fn.mul(fn.sub(loop.index, "%first"), lanes))
+        with elements.loop(0, "%count", lanes) as down:
+            free = Position(start + elements.variable(down.index, pack.count), pack.lane())
+            mask = pack.inside(free.index, pack.count)
+            with elements.loop(0, lanes) as inside:
+                k = (chunk * lanes + elements.variable(inside.index, lanes)) * how.group
+                _store_units(pack, free, k, mask, square, fn.mul(inside.index, lanes))
+            _store_square(
+                pack, square, unit_address(pack, to, fn.mul(down.index, row_step)), row_step
+            )
     return fn
 
 

@@ -21,20 +21,22 @@ LINE: Final = 64
 
 
 def ahead_of(
-    fn: Function, side: Side, column: Integer, first: Integer, columns: int
+    fn: Function, side: Side, column: Integer, first: Integer, columns: int, *, beside: bool = False
 ) -> Callable[[Integer], None]:
-    """Return what asks for the columns from `column` on, called with each step.
+    """Return what asks for the columns from `column` on of later steps, called with each step.
 
-    Steps count the elements of k from `first` on. Nothing is asked for where the operand is not
-    read as it lies, or does not lie along its columns.
+    Steps count the elements of k from `first` on. With `beside` the columns behind these of the
+    same step are asked for. Nothing is asked for where the operand is not read as it lies, or does
+    not lie along its columns.
     """
     along = None if side.view is None else side.view.single(side.roles.inner)
     across = None if side.view is None else side.view.single(side.roles.free)
     if along is None or across != 1:
         return lambda step: None
     size = element_bytes(side.type)
-    steps = max(1, AHEAD_BYTES // (columns * size))
-    start = fn.add(fn.mul(fn.add(first, steps), along), column)
+    steps = 0 if beside else max(1, AHEAD_BYTES // (columns * size))
+    place = fn.add(column, columns) if beside else column
+    start = fn.add(fn.mul(fn.add(first, steps), along), place)
     base = fn.gep(side.address(fn, "%batch"), fn.mul(start, size))
     fn.declare("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
 

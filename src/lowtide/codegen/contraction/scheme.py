@@ -15,6 +15,13 @@ LONGEST: Final = 1024
 """The most steps of a block of k where only columns are packed: a panel is read from the second
 cache while rows come in long runs."""
 
+NEAR_LONGEST: Final = 96
+"""The same where columns are read as they lie, several times: a panel stays in a first cache, and
+the next one, which lies beside it, can be asked for meanwhile."""
+
+STREAMED_ROWS: Final = 4
+"""Rows for which columns come from memory faster than they are multiplied, in any order."""
+
 PACKED_LONGEST: Final = 384
 """The most steps of a block of k where rows are packed, so that a block of many rows is small."""
 
@@ -23,6 +30,9 @@ PACKED_ROWS_BYTES: Final = 192 << 10
 
 PACKED_COLUMNS: Final = 384
 """Columns for which a block of rows is packed once."""
+
+TILED_COLUMNS: Final = 64
+"""Columns for which rows are read once where squares are multiplied, faster than rows come."""
 
 SUMS_BYTES: Final = 128 << 10
 """Bytes of the sums of a block that wait in scratch for the next block of k."""
@@ -125,9 +135,7 @@ class Scheme:
             return 0
         if self.rows is not Rows.IN_PLACE:
             return self.column_blocks.parts
-        if self.columns is Columns.DIRECT or self.column_blocks.longest > 1:
-            return 0
-        return self.row_blocks.parts
+        return 0 if self.columns is Columns.DIRECT else self.row_blocks.parts
 
     @property
     def is_shared(self) -> bool:
@@ -148,8 +156,9 @@ class Scheme:
 
     @property
     def row_step(self) -> int:
-        """Units between packed rows (`ALONG_K`), odd in vectors so that rows fall apart in caches;
-        or between steps (`ALONG_ROWS`).
+        """Units between packed rows (`ALONG_K`), or between steps (`ALONG_ROWS`).
+
+        The former are an odd number of vectors, so that rows fall apart in caches.
         """
         lanes = self.tile.lanes
         if self.rows is Rows.ALONG_ROWS:
@@ -162,15 +171,31 @@ class Scheme:
         """Bytes of packed rows."""
         if self.rows is Rows.IN_PLACE:
             return 0
-        other = self.block_steps if self.rows is Rows.ALONG_ROWS else self.block_rows
+        other = self.block_steps
+        if self.rows is Rows.ALONG_K:
+            other = -(-self.block_rows // self.tile.lanes) * self.tile.lanes
         return rounded(self.row_step * other * self.how.unit_bytes)
 
     @property
-    def panel_bytes(self) -> int:
+    def keeps_panels(self) -> bool:
+        """Whether all panels of a piece are packed before the first of them is multiplied.
+
+        Rows then come from far once for all of them.
+        """
+        is_packed = self.columns is not Columns.DIRECT
+        return is_packed and self.rows is Rows.IN_PLACE and self.column_blocks.longest > 1
+
+    @property
+    def one_panel_bytes(self) -> int:
         """Bytes of a packed panel."""
+        return rounded(self.block_steps * self.tile.columns * self.how.unit_bytes)
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes of the packed panels that there are at once."""
         if self.columns is Columns.DIRECT:
             return 0
-        return rounded(self.block_steps * self.tile.columns * self.how.unit_bytes)
+        return self.one_panel_bytes * (self.column_blocks.longest if self.keeps_panels else 1)
 
     @property
     def sums_step(self) -> int:
@@ -224,10 +249,10 @@ def scheme_of(
     steps = max(1, -(-shape.k // how.group))
     vectors = -(-steps // tile.lanes)
     tiles = cut(shape.m, tile.rows)
-    longest = _longest(steps, rows, columns, is_one_tile=tiles.parts == 1)
+    longest = _longest(steps, rows, columns, tiles)
     blocks = cut(vectors, max(1, longest // tile.lanes))
     panels = max(1, -(-shape.n // tile.columns))
-    across = 1 if rows is Rows.IN_PLACE else max(1, PACKED_COLUMNS // tile.columns)
+    across = panels if columns is Columns.DIRECT else _across(how, tile, rows)
     found = Scheme(
         shape,
         how,
@@ -241,14 +266,28 @@ def scheme_of(
         cut(panels, across),
         has_finish,
     )
-    return _shared(_finer(_small(found)))
+    found = _small(found)
+    if columns is Columns.DIRECT and shape.m > STREAMED_ROWS:
+        return _finer(_shared(found))
+    return _shared(_finer(found))
 
 
-def _longest(steps: int, rows: Rows, columns: Columns, *, is_one_tile: bool) -> int:
+def _longest(steps: int, rows: Rows, columns: Columns, tiles: Cut) -> int:
     """The most steps of a block of k."""
-    if columns is Columns.DIRECT and rows is Rows.IN_PLACE and is_one_tile:
+    if columns is Columns.DIRECT and tiles.size > STREAMED_ROWS:
+        return NEAR_LONGEST
+    if rows is not Rows.IN_PLACE:
+        return PACKED_LONGEST
+    if columns is Columns.DIRECT:
         return steps
-    return LONGEST if rows is Rows.IN_PLACE else PACKED_LONGEST
+    return LONGEST
+
+
+def _across(how: Arithmetic, tile: Tile, rows: Rows) -> int:
+    """The most panels of a piece."""
+    if rows is not Rows.IN_PLACE:
+        return max(1, PACKED_COLUMNS // tile.columns)
+    return max(1, TILED_COLUMNS // tile.columns) if how.is_tiled else 1
 
 
 def _small(scheme: Scheme) -> Scheme:
@@ -273,15 +312,24 @@ def _wanted(scheme: Scheme) -> int:
 
 def _finer(scheme: Scheme) -> Scheme:
     """Return a scheme with more pieces, where there are too few for several threads."""
-    missing = -(-_wanted(scheme) // scheme.units)
-    if missing > 1:
-        parts = min(scheme.panels, scheme.column_blocks.parts * missing)
-        scheme = replace(scheme, column_blocks=Cut(scheme.panels, parts))
-    missing = -(-_wanted(scheme) // scheme.units)
-    if missing > 1:
-        parts = min(scheme.tiles.parts, scheme.row_blocks.parts * missing)
-        scheme = replace(scheme, row_blocks=Cut(scheme.tiles.parts, parts))
+    ways = [_finer_columns, _finer_rows]
+    if scheme.keeps_panels:
+        ways.reverse()
+    for way in ways:
+        missing = -(-_wanted(scheme) // scheme.units)
+        if missing > 1:
+            scheme = way(scheme, missing)
     return scheme
+
+
+def _finer_columns(scheme: Scheme, factor: int) -> Scheme:
+    parts = min(scheme.panels, scheme.column_blocks.parts * factor)
+    return replace(scheme, column_blocks=Cut(scheme.panels, parts))
+
+
+def _finer_rows(scheme: Scheme, factor: int) -> Scheme:
+    parts = min(scheme.tiles.parts, scheme.row_blocks.parts * factor)
+    return replace(scheme, row_blocks=Cut(scheme.tiles.parts, parts))
 
 
 def _shared(scheme: Scheme) -> Scheme:

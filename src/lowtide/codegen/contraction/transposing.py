@@ -14,8 +14,8 @@ _BLOCK = 16
 def transposed(fn: Function, element: str, nbytes: int, pieces: list[str]) -> list[str]:
     """Return columns of as many rows as there are pieces; each piece has 16 bytes of a row.
 
-    `element` is the type of the elements, of `nbytes`. Rows whose numbers differ by multiples of the
-    elements in 16 bytes share a vector, within which these squares are transposed.
+    `element` is the type of the elements, of `nbytes`. Rows whose numbers differ by multiples of
+    the elements in 16 bytes share a vector, within which these squares are transposed.
     """
     side = _BLOCK // nbytes
     count = len(pieces) // side
@@ -73,7 +73,8 @@ def _round(size: int, nbytes: int, distance: int) -> tuple[list[int], list[int]]
     if distance >= block:
         numbers = range(2 * size // block)
         return _elements(numbers[::2], block), _elements(numbers[1::2], block)
-    low, high = [], []
+    low: list[int] = []
+    high: list[int] = []
     for first in range(0, size, block):
         for part, start in ((low, first), (high, first + block // 2)):
             for at in range(start, start + block // 2, distance):

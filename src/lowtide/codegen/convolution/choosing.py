@@ -9,7 +9,7 @@ from typing import Final
 from lowtide.codegen.contraction.arithmetic import Arithmetic
 from lowtide.codegen.contraction.tiles import LATENCY, PORTS
 from lowtide.codegen.convolution.problem import Problem
-from lowtide.codegen.convolution.scheme import BATCH, FEATURE, Row, Scheme, seconds_of
+from lowtide.codegen.convolution.scheme import BATCH, FEATURE, LANE, Row, Scheme, seconds_of
 from lowtide.codegen.reading import strides
 from lowtide.ir import Instruction, Opcode
 from lowtide.llvm.target import Target
@@ -17,13 +17,16 @@ from lowtide.llvm.target import Target
 PANEL_BYTES: Final = 256 << 10
 """A packed panel of the kernel: it stays in the second cache while tiles stream through it."""
 
+NEAR_BYTES: Final = 40 << 10
+"""A panel that stays in the first cache, where each step takes other lines of the input."""
+
 SLAB_BYTES: Final = 320 << 10
 """The copy of the input for a block of rows: it stays in the second cache, too."""
 
 SUMS_BYTES: Final = 256 << 10
 """The sums that wait in scratch for the next block."""
 
-SHARED_BYTES: Final = 2 << 20
+SHARED_BYTES: Final = 5 << 18
 """The sums of all shares."""
 
 MOST_ROWS: Final = 1024
@@ -38,11 +41,20 @@ LANEWISE_COLUMNS: Final = 128
 LEAST_UNITS: Final = 16
 """Pieces of work that a product of some size is cut into, so that all threads get equal shares."""
 
+ENOUGH_UNITS: Final = 8
+"""Pieces that do where more of them would cost time."""
+
 UNIT_SECONDS: Final = 40e-6
 """How long a piece takes at least, where there is a choice."""
 
 _PER_TILE: Final = 24
 """Cycles around a tile: the call, and filling and emptying the pipeline."""
+
+_STREAM: Final = 20
+"""Bytes of a panel that come from the second cache in a cycle, beside all else."""
+
+SHARED_STEPS: Final = 192
+"""Contracted indices of a block that are not cut further to be shared out."""
 
 
 def choose(
@@ -153,7 +165,9 @@ def _step(scheme: Scheme, rows: int, vectors: int) -> float:
     planes = scheme.how.planes
     multiplications = rows * vectors * planes * planes / PORTS
     own = rows * vectors if scheme.is_lanewise else rows
-    return max(multiplications, (own + vectors) * planes / PORTS)
+    loads = (own + vectors) * planes / PORTS
+    streamed = vectors * scheme.lanes * scheme.how.unit_bytes / _STREAM
+    return max(multiplications, loads, streamed)
 
 
 # -- blocks ----------------------------------------------------------------------------------------
@@ -166,9 +180,10 @@ def _column_block(scheme: Scheme) -> int:
 
 
 def _with_inner_blocks(scheme: Scheme) -> Scheme:
-    """Cut the contracted indices until a panel, and the input of a few rows, fit their caches."""
-    least = replace(scheme, block_dim=scheme.tile_dim, block=scheme.tile_rows)
-    while not _fits(least):
+    """Cut the contracted indices until a panel, and the input of some rows, fit their caches."""
+    least = _with_few_rows(scheme)
+    most = NEAR_BYTES if _takes_lines(scheme) else PANEL_BYTES
+    while least.panel_bytes > most or least.slab_bytes > SLAB_BYTES:
         found = _cut_further(least)
         if found is None:
             break
@@ -176,8 +191,21 @@ def _with_inner_blocks(scheme: Scheme) -> Scheme:
     return replace(scheme, feature_block=least.feature_block, tap_blocks=least.tap_blocks)
 
 
-def _fits(scheme: Scheme) -> bool:
-    return scheme.panel_bytes <= PANEL_BYTES and scheme.slab_bytes <= SLAB_BYTES // 2
+def _takes_lines(scheme: Scheme) -> bool:
+    """Whether each step along the contracted indices takes other lines of the input."""
+    return scheme.axes()[-1].kind not in (FEATURE, LANE)
+
+
+def _with_few_rows(scheme: Scheme) -> Scheme:
+    """Return the scheme with the least block of rows for which it pays to pack a panel."""
+    rows, dim = 1, len(scheme.rows)
+    while dim > 0 and (rows < FEWEST_ROWS or dim > scheme.tile_dim):
+        dim -= 1
+        inner, rows = rows, rows * scheme.rows[dim].size
+    block = min(scheme.rows[dim].size, -(-FEWEST_ROWS // inner))
+    if dim == scheme.tile_dim:
+        block = -(-block // scheme.tile_rows) * scheme.tile_rows
+    return replace(scheme, block_dim=dim, block=block)
 
 
 def _cut_further(scheme: Scheme) -> Scheme | None:
@@ -250,16 +278,25 @@ def _shared_out(scheme: Scheme) -> Scheme:
     wanted = min(LEAST_UNITS, int(seconds / UNIT_SECONDS))
     if scheme.row_units >= wanted:
         return scheme
-    contracted = scheme.inner_blocks * scheme.block_steps
-    if contracted > 4 * scheme.problem.rows:
-        scheme = _with_shares(scheme, wanted)
-    scheme = _with_smaller_blocks(scheme, wanted, FEWEST_ROWS)
+    enough = min(wanted, ENOUGH_UNITS)
+    if _takes_lines(scheme):
+        wanted = enough
+    if _takes_lines(scheme) and scheme.inner_blocks * scheme.block_steps > 4 * scheme.problem.rows:
+        scheme = _with_shares(scheme, enough)
+        if scheme.row_units * scheme.shares >= enough:
+            return scheme
     scheme = _with_fewer_columns(scheme, wanted)
-    scheme = _with_smaller_blocks(scheme, wanted, 1)
-    return scheme if scheme.is_shared else _with_shares(scheme, wanted)
+    scheme = _with_smaller_blocks(scheme, wanted, FEWEST_ROWS)
+    scheme = scheme if scheme.is_shared else _with_shares(scheme, enough)
+    return _with_smaller_blocks(scheme, enough, 1)
 
 
 def _with_shares(scheme: Scheme, wanted: int) -> Scheme:
+    found: Scheme | None = scheme
+    while found is not None and found.row_units * found.inner_blocks < wanted:
+        scheme, found = found, _cut_further(found)
+        if found is not None and found.block_steps < SHARED_STEPS:
+            break
     parts = min(scheme.inner_blocks, -(-wanted // scheme.row_units))
     each = scheme.row_units * scheme.block_sums_bytes
     parts = min(parts, SHARED_BYTES // each)
@@ -289,8 +326,9 @@ def _halved(scheme: Scheme) -> Scheme | None:
 
 
 def _with_fewer_columns(scheme: Scheme, wanted: int) -> Scheme:
-    units = scheme.row_units * scheme.shares
-    if units >= wanted or scheme.column_block == 1:
-        return scheme
-    parts = min(scheme.panels, scheme.column_blocks * -(-wanted // units))
-    return replace(scheme, column_block=-(-scheme.panels // parts))
+    """Cut the columns into no more blocks than are wanted."""
+    for parts in range(scheme.column_blocks, scheme.panels + 1):
+        scheme = replace(scheme, column_block=-(-scheme.panels // parts))
+        if scheme.row_units * scheme.shares >= wanted:
+            break
+    return scheme

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, TypeAlias
@@ -149,9 +148,10 @@ class _TileWriter:
         nbytes = scheme.how.unit_bytes
         count = self._count(this)
         if scheme.is_lanewise and isinstance(count, int) and count <= UNROLLED and not inner:
+            known: dict[int, Vectors] = {}
             for i in range(count):
-                there = fn.gep(a, i * this.a_step * nbytes), fn.gep(b, i * this.b_step * nbytes)
-                sums = self._step(*there, sums)
+                there = fn.gep(b, i * this.b_step * nbytes)
+                sums = self._step(a, there, sums, i * this.a_step * nbytes, known)
             return sums
         type_ = vector_type(scheme.how.sum_type, scheme.lanes)
         carry = [(type_, x) for row in sums for vector in row for x in vector]
@@ -162,37 +162,39 @@ class _TileWriter:
             loop.next = [x for row in found for vector in row for x in vector]
         return self._shaped(loop.results)
 
-    def _step(self, a: str, b: str, sums: Tile) -> Tile:
-        """One step: the units of each row times those of the columns."""
+    def _step(
+        self, a: str, b: str, sums: Tile, at: int = 0, known: dict[int, Vectors] | None = None
+    ) -> Tile:
+        """One step: the units of each row, `at` bytes behind `a`, times those of the columns.
+
+        `known` are units that earlier steps have loaded, by their distance from `a`.
+        """
         fn, scheme, lanes = self.fn, self.scheme, self.scheme.lanes
         how, nbytes = scheme.how, scheme.how.unit_bytes
         width = lanes * nbytes
         columns = [self._vector(fn.gep(b, j * width)) for j in range(self.vectors)]
-        fetch = self._rows_of(a)
+        known = {} if known is None else known
         found: Tile = []
         for row, before in zip(self.rows, sums, strict=True):
             after = []
             for j in range(self.vectors):
-                units = fetch(row.units * nbytes, j * width)
-                after.append(how.multiply_add(fn, self.target, lanes, before[j], units, columns[j]))
+                place = at + row.units * nbytes + (j * width if scheme.is_lanewise else 0)
+                if place not in known:
+                    known[place] = self._units(a, place)
+                after.append(
+                    how.multiply_add(fn, self.target, lanes, before[j], known[place], columns[j])
+                )
             found.append(after)
         return found
 
-    def _rows_of(self, a: str) -> Callable[[int, int], Vectors]:
-        """What fetches the units of a row for a vector of columns: one in all lanes, or each."""
+    def _units(self, a: str, place: int) -> Vectors:
+        """Units of a row: one in all lanes, or one for each."""
         scheme = self.scheme
-        how = scheme.how
         if scheme.is_lanewise:
-            return lambda row, column: self._vector(self.fn.gep(a, row + column))
+            return self._vector(self.fn.gep(a, place))
+        how = scheme.how
         align = how.unit_bytes // how.planes
-        known: dict[int, Vectors] = {}
-
-        def fetch(row: int, _: int) -> Vectors:
-            if row not in known:
-                known[row] = broadcast(self.fn, how, a, row, scheme.lanes, align)
-            return known[row]
-
-        return fetch
+        return broadcast(self.fn, how, a, place, scheme.lanes, align)
 
     def _vector(self, pointer: str) -> Vectors:
         scheme = self.scheme

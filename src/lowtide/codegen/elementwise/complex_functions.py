@@ -91,11 +91,10 @@ def logistic(z: Complex) -> Complex:
 
 
 def power(a: Complex, b: Complex) -> Complex:
-    """Return a to the power of b; 1 for b = 0, and 0 for a = 0 and a positive b."""
+    """Return a to the power of b; 1 for b = 0, and 0 for a = 0 and b with a positive real part."""
     usual = exp(b * log(a))
-    positive = (b.real > 0.0) & b.imag.equals(0.0)
     undefined = a.constant(complex(math.nan, math.nan))
-    at_zero = undefined.where(positive, a.constant(0.0))
+    at_zero = undefined.where(b.real > 0.0, a.constant(0.0))
     return usual.where(a.is_zero(), at_zero).where(b.is_zero(), a.constant(1.0))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.elementwise.processor import extremum
 from lowtide.ir.opcode import Opcode
 
 
@@ -32,12 +33,12 @@ def sign(x: Number) -> Number:
 
 def maximum(a: Number, b: Number) -> Number:
     """Return the greater one; 0 is greater than -0, and NaN wins."""
-    return a.intrinsic("maximum", b)
+    return extremum("maximum", a, b)
 
 
 def minimum(a: Number, b: Number) -> Number:
     """Return the lesser one; -0 is less than 0, and NaN wins."""
-    return a.intrinsic("minimum", b)
+    return extremum("minimum", a, b)
 
 
 def is_finite(x: Number) -> Number:

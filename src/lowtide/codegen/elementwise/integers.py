@@ -41,10 +41,11 @@ def _minimum(type_: ElementType, a: Number, b: Number) -> Number:
 def divide(type_: ElementType, a: Number, b: Number) -> Number:
     """Return the quotient, rounded toward zero."""
     zero = b.equals(0)
+    divide_ = _by_instruction if b.is_constant else _quotient
     if not type_.is_signed:
-        return _quotient(type_, a, b.where(zero, 1)).where(zero, -1)
+        return divide_(type_, a, b.where(zero, 1)).where(zero, -1)
     minus_one = b.equals(-1)
-    safe = _quotient(type_, a, b.where(zero | minus_one, 1))
+    safe = divide_(type_, a, b.where(zero | minus_one, 1))
     return safe.where(minus_one, -a).where(zero, -1)
 
 
@@ -53,7 +54,8 @@ def remainder(type_: ElementType, a: Number, b: Number) -> Number:
     zero = b.equals(0)
     unsafe = zero | b.equals(-1) if type_.is_signed else zero
     divisor = b.where(unsafe, 1)
-    rest = a - _quotient(type_, a, divisor) * divisor
+    divide_ = _by_instruction if b.is_constant else _quotient
+    rest = a - divide_(type_, a, divisor) * divisor
     return rest.where(zero, a)
 
 
@@ -64,10 +66,15 @@ def _quotient(type_: ElementType, a: Number, b: Number) -> Number:
     as many bits: a quotient that is no integer differs from the next by a 2**-width of itself.
     """
     if not a.lanes or a.width > 32:
-        return a.op("sdiv" if type_.is_signed else "udiv", b)
+        return _by_instruction(type_, a, b)
     float_ = "float" if a.width <= 16 else "double"
     up, down = ("sitofp", "fptosi") if type_.is_signed else ("uitofp", "fptoui")
     return (a.cast(up, float_) / b.cast(up, float_)).cast(down, a.element)
+
+
+def _by_instruction(type_: ElementType, a: Number, b: Number) -> Number:
+    """The quotient as LLVM knows it, who multiplies instead where the divisor is a constant."""
+    return a.op("sdiv" if type_.is_signed else "udiv", b)
 
 
 # -- powers and products -----------------------------------------------------------------------

@@ -183,7 +183,10 @@ def splat(fn: Function, value: Value, lanes: int) -> Value:
     if not lanes:
         return value
     element = register_type(value.type)
-    names = [fn.splat(element, name, lanes) for name in value.names]
+    names = [
+        fn.splat(element, name, lanes) if name.startswith("%") else f"splat ({element} {name})"
+        for name in value.names
+    ]
     return Value(tuple(names), value.type, lanes)
 
 

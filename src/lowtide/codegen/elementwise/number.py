@@ -54,6 +54,11 @@ class Number:
         return self.element == "double"
 
     @property
+    def is_constant(self) -> bool:
+        """Whether it is known while compiling."""
+        return not self.name.startswith("%")
+
+    @property
     def width(self) -> int:
         """The bits of an integer, or of the integer with the bits of a floating point number."""
         return int(INTEGER_OF.get(self.element, self.element)[1:])
@@ -267,7 +272,7 @@ def any_lane(condition: Number) -> str:
 def by_registers(lanes: int, function: Callable[..., Number], *operands: Number) -> Number:
     """Return a function of vectors of `lanes` applied to values or vectors of any length.
 
-    They are cut into such vectors, the last ones filled with their own first lane.
+    They are cut into such vectors, the last ones filled with lanes of any value.
     """
     first = operands[0]
     if first.lanes == lanes:
@@ -279,7 +284,7 @@ def by_registers(lanes: int, function: Callable[..., Number], *operands: Number)
         )
     parts = []
     for start in range(0, first.lanes, lanes):
-        picks = [i if i < first.lanes else 0 for i in range(start, start + lanes)]
+        picks = [i if i < first.lanes else -1 for i in range(start, start + lanes)]
         parts.append(function(*[_picked(x, picks) for x in operands]))
     return first.named(parts[0].element, _joined(parts, first.lanes))
 

@@ -55,12 +55,33 @@ def quotient(a: Number, b: Number, rest: Number) -> Number:
 
     `rest` is the rounding error of b; b and its reciprocal are normal.
     """
-    if has_wide(b) and not b.is_double:
-        estimate = _estimate("rcp14", b)
-        first = a * estimate
-        return fma(fma(-rest, first, fma(-b, first, a)), estimate, first)
-    first = a / b
-    return fma(-(first / b), rest, first)
+    fast = has_wide(b) and not b.is_double
+    inverse = _estimate("rcp14", b) if fast else 1.0 / b
+    first = a * inverse
+    return fma(fma(-rest, first, fma(-b, first, a)), inverse, first)
+
+
+def extremum(which: str, a: Number, b: Number) -> Number:
+    """Return the "maximum" or the "minimum": 0 is greater than -0, and NaN wins.
+
+    vrange orders zeros, but prefers numbers to NaN.
+    """
+    lanes = _LANES[a.element]
+    if not (has_wide(a) and a.target.has("avx512dq") and a.lanes and a.lanes % lanes == 0):
+        return a.intrinsic(which, b)
+    name = f"llvm.x86.avx512.mask.range.{_SUFFIX[a.element]}.512"
+    choice = _RANGE[which]
+
+    def of_registers(x: Number, y: Number) -> Number:
+        types = [x.type, x.type, "i32", x.type, _MASK[x.element], "i32"]
+        values = [x.name, y.name, str(choice), "zeroinitializer", "-1", "4"]
+        return x.named(x.element, x.fn.call(x.type, name, types, values))
+
+    return by_registers(lanes, of_registers, a, b).where(a.compare("uno", b), a + b)
+
+
+_RANGE: Final = {"minimum": 4, "maximum": 5}
+"""The operation of vrange, with the sign of the result that of the operand chosen."""
 
 
 def exponent_and_mantissa(x: Number) -> tuple[Number, Number]:

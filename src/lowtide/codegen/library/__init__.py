@@ -6,17 +6,27 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from lowtide.codegen.kernel import Plan
+from lowtide.codegen.library.cholesky import plan_cholesky
+from lowtide.codegen.library.fft import plan_fft
+from lowtide.codegen.library.passing import PASSING, plan_passing
+from lowtide.codegen.library.random_bits import plan_random_bits
 from lowtide.codegen.library.scatter import plan_scatter
 from lowtide.codegen.library.sort import plan_sort
 from lowtide.codegen.library.topk import plan_topk
+from lowtide.codegen.library.triangular_solve import plan_triangular_solve
 from lowtide.codegen.library.updates import plan_update
 from lowtide.ir import Instruction, Opcode
 from lowtide.llvm.target import Target
 
 TEMPLATES: Final[Mapping[Opcode, tuple[Callable[[Instruction, Target], Plan | None], ...]]] = {
+    **dict.fromkeys(PASSING, (plan_passing,)),
+    Opcode.CHOLESKY: (plan_cholesky,),
+    Opcode.FFT: (plan_fft,),
     Opcode.FUSION: (plan_update,),
+    Opcode.RNG_BIT_GENERATOR: (plan_random_bits,),
     Opcode.SCATTER: (plan_scatter,),
     Opcode.SORT: (plan_sort,),
     Opcode.TOPK: (plan_topk,),
+    Opcode.TRIANGULAR_SOLVE: (plan_triangular_solve,),
 }
 """By opcode the templates of this folder."""

@@ -31,6 +31,9 @@ MOST_PIECES: Final = 16
 SMALL: Final = 4096
 """Elements of updates that are not worth a second thread."""
 
+WIDE: Final = 32
+"""Elements of a window that take as long as a wrong guess whether it starts in a piece."""
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -56,7 +59,7 @@ def split_of(form: ScatterForm) -> Split | None:
         size = -(-max(each, -(-extent // MOST_PIECES)) // 64) * 64
         if extent >= 2 * size:
             return Split(form.line, size, -(-extent // size), along_line=True)
-    if form.row is None:
+    if form.row is None or prod([form.update_sizes[u] for _, u in form.window]) < WIDE:
         return None
     extent = form.sizes[form.row]
     size = max(1, -(-extent // MOST_PIECES))

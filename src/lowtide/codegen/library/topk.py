@@ -18,8 +18,10 @@ from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.elementwise.number import Number, any_lane
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, Code, Plan, rounded
+from lowtide.codegen.library import ranking
 from lowtide.codegen.library.order import joined, ordered
 from lowtide.codegen.library.radix import count_bytes, radix_function
+from lowtide.codegen.library.ranking import ranking_function
 from lowtide.codegen.library.records import Records, records_of
 from lowtide.codegen.library.sort_form import raw_bytes
 from lowtide.codegen.operands import bind
@@ -32,7 +34,10 @@ from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
 ASIDE: Final = 512
-"""Elements that are put aside before they are sorted, at least."""
+"""Elements that are put aside before they are sorted by bytes, at least."""
+
+FEW: Final = 48
+"""The same where each is compared with all others instead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +75,20 @@ class TopKForm:
     @cached_property
     def scans(self) -> bool:
         """Whether most elements are only looked at; else all of a row are sorted."""
-        return self.key_bits <= 32 and self.numbers.k + ASIDE < self.size
+        return self.key_bits <= 32 and max(2 * self.numbers.k, FEW) < self.size
 
     @cached_property
     def room(self) -> int:
         """How many elements can be put aside, the best k among them."""
-        return max(2 * self.numbers.k, self.numbers.k + ASIDE) if self.scans else self.size
+        k = self.numbers.k
+        if not self.scans:
+            return self.size
+        return FEW if 2 * k <= FEW else max(2 * k, k + ASIDE)
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether so few are put aside that each is compared with all others."""
+        return self.records.packed and self.room + 16 <= ranking.MOST
 
     @cached_property
     def records(self) -> Records:
@@ -90,7 +103,8 @@ class TopKForm:
     @property
     def thread_bytes(self) -> int:
         """The scratch of a thread: both arrays, and counts."""
-        return 2 * self.array_bytes + rounded(count_bytes(self.records))
+        counts = 0 if self.is_ranked else rounded(count_bytes(self.records))
+        return 2 * self.array_bytes + counts
 
 
 def plan_topk(instruction: Instruction, target: Target) -> Plan | None:
@@ -127,9 +141,19 @@ class _Writer:
             self._sort(count)
             self._store(row)
         phase = Phase("topk", form.rows, form.size * seconds(4, 2.0 if form.scans else 20.0))
+        if form.is_ranked:
+            return Code((ranking_function(form.records, self.target), self.fn), (phase,))
         return Code((radix_function(form.records), self.fn), (phase,))
 
     def _sort(self, count: Integer) -> None:
+        """Have the first k of the elements that were put aside in order."""
+        if self.form.is_ranked:
+            fn = self.fn
+            fn.do(f"call void @ranking(ptr {self.a}, ptr {self.b}, i64 {count})")
+            with fn.loop(0, fn.min(count, self.form.numbers.k)) as loop:
+                record = fn.load("i64", fn.gep(self.b, loop.index, "i64"), 8)
+                fn.store("i64", record, fn.gep(self.a, loop.index, "i64"), 8)
+            return
         given = f"ptr {self.a}, ptr {self.b}, ptr {self.counts}, i64 0, i64 {count}"
         self.fn.do(f"call void @radix({given})")
 

@@ -11,15 +11,14 @@ from math import prod
 from typing import Final, final
 
 from lowtide.codegen.cost import vector_cycles
-from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elements import Element, Elements, Index, Mask
+from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, linear
 from lowtide.codegen.kernel import ARGUMENTS
-from lowtide.codegen.loop import store
 from lowtide.codegen.operands import bind, members
 from lowtide.codegen.reduction.grid import Grid
 from lowtide.codegen.reduction.partials import Partials
-from lowtide.codegen.reduction.rows import store_rows
+from lowtide.codegen.reduction.results import store_points, store_rows
 from lowtide.codegen.reduction.scratch import Scratch
 from lowtide.codegen.reduction.strip import first_lanes
 from lowtide.codegen.reduction.totals import Totals, total_types
@@ -204,8 +203,8 @@ class ColumnsKernel:
         whole = size - size % self.lines
         last = whole if isinstance(stop, int) else fn.min(stop, whole)
         with elements.loop(start, last, self.lines) as loop:
-            at = elements.variable(loop.index, size)
-            self._lines(lead, bounds, inner, [at + i for i in range(self.lines)])
+            numbers = [fn.add(loop.index, i) for i in range(self.lines)]
+            self._lines(lead, bounds, inner, [elements.variable(x, size) for x in numbers])
         if whole == size:
             return
         rest = [elements.variable(whole + i, size) for i in range(size - whole)]
@@ -222,8 +221,7 @@ class ColumnsKernel:
         inner: tuple[Affine, ...],
         at: Sequence[Affine],
     ) -> None:
-        size = self.grid.inner_sizes[-1]
-        steps = [(*inner, x.within(0, size - 1)) for x in at]
+        steps = [(*inner, x) for x in at]
         is_first = self._is_first(steps[0])
         self._line(
             bounds,
@@ -255,18 +253,10 @@ class ColumnsKernel:
             row, along = self.grid.index(elements, rows, inner)
             points.append(self.form.point(row, along))
         found = [self.totals.taken(x, mask, self.lanes) for x in points]
-        self._store_points(points, mask)
+        store_points(self.form, elements, self.bound, points, mask)
         while len(found) > 1:
             pairs = zip(found[::2], found[1::2], strict=False)
             odd = found[-1:] if len(found) % 2 else []
             found = [self.totals.combined(a, b) for a, b in pairs] + odd
         before = self._load(place)
         self._save(self.totals.added(before, found[0], None, is_first), place)
-
-    def _store_points(self, points: Sequence[Index], mask: Mask | None) -> None:
-        elements, bound = self.elements, self.bound
-        results = [x for x in self.form.results if x.is_full]
-        values = [[elements.at(x.source, p, bound.frame, mask) for x in results] for p in points]
-        for point, row in zip(points, values, strict=True):
-            for result, value in zip(results, row, strict=True):
-                store(elements, bound.results[result.array], point, value, mask)

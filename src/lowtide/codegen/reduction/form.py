@@ -276,7 +276,8 @@ def visit(form: Form, elements: Elements, index: Index) -> bool:
 
     def note(hero: Instruction, at: Index) -> None:
         expected = tuple([point[d] for d in _kept_dimensions(hero)])
-        if any(x.terms != y.terms or x.constant != y.constant for x, y in zip(at, expected)):
+        pairs = zip(at, expected, strict=True)
+        if any(x.terms != y.terms or x.constant != y.constant for x, y in pairs):
             wrong.append(hero)
 
     _provide_all(elements, form, note)
@@ -295,4 +296,3 @@ def _visit_results(
         elements.all_at(result.source, at, bound.frame)
         array = bound.results[result.array]
         elements.reads.append((array, offset(array.shape, at)))
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Final
 
@@ -100,7 +101,7 @@ def grid_of(form: Form, target: Target) -> Grid | None:
     groups: list[tuple[int, int]] = []
     for first, end in whole.groups:
         cuts = [first, border, end] if first < border < end else [first, end]
-        groups += [(a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+        groups += pairwise(cuts)
     space = Space(dimensions, tuple(groups), 1)
     rows = tuple([i for i, (first, _) in enumerate(groups) if first < border])
     inner = tuple(range(len(rows), len(groups)))
@@ -147,12 +148,10 @@ def _best_lane(
     for number, (_, end) in enumerate(space.groups):
         moves = _moves(list(dict.fromkeys(elements.reads)), index, end - 1)
         size = space.sizes[number]
-        vectors = -(-size // most)
+        cost = -(-size // most) * moves
         if number not in rows:
-            vectors = vectors * moves + _FOLD * len(form.heroes)
-        else:
-            vectors = vectors * moves
-        costs.append((vectors / size, -number))
+            cost += _FOLD * len(form.heroes)
+        costs.append((cost / size, -number))
     return -min(costs)[1]
 
 

@@ -5,18 +5,13 @@ Into how many parts rows are split depends on sizes only, hence so do the result
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, final
 
 from lowtide.codegen.elementwise import memory
-from lowtide.codegen.elements import Element, Elements, Index, Mask
-from lowtide.codegen.indexing import Affine, linear
-from lowtide.codegen.kernel import ARGUMENTS, rounded
-from lowtide.codegen.operands import bind
-from lowtide.codegen.reducers import carried, renamed
+from lowtide.codegen.kernel import rounded
 from lowtide.codegen.reduction.grid import Grid
-from lowtide.codegen.reduction.totals import Totals, stored_bytes
-from lowtide.codegen.space import decomposed, lane_variable
+from lowtide.codegen.reduction.totals import stored_bytes
 from lowtide.codegen.value import Value, memory_type
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
@@ -30,9 +25,9 @@ LEAST_POINTS: Final = 1 << 15
 
 
 def part_count(size: int, turn: int, units: int, points: int) -> int:
-    """Return in how many parts to split a loop of `size` iterations, `turn` of which belong together.
+    """Return in how many parts to split a loop of `size` iterations.
 
-    There are `units` pieces of work of `points` points each; 1 says that they are enough.
+    `turn` of them belong together. There are `units` pieces of work with `points` points in all.
     """
     wanted = min(MOST_PARTS // max(units, 1), points // LEAST_POINTS, size // max(turn, 1))
     return max(wanted, 1)
@@ -101,82 +96,3 @@ class Partials:
             memory.load(fn, target, type_, self._address(fn, number, part, row), lanes, mask)
             for number, type_ in enumerate(self.types)
         ]
-
-
-ROWS_OF_UNIT: Final = 1024
-"""Rows of a unit of the second phase."""
-
-
-@final
-class Finish:
-    """Writes the function of the second phase: it adds up parts, and stores results of rows."""
-
-    def __init__(self, grid: Grid, target: Target, partials: Partials) -> None:
-        self.grid = grid
-        self.target = target
-        self.partials = partials
-        self.function = Function("finish", ARGUMENTS)
-        self.sizes = grid.row_sizes
-        last = self.sizes[-1] if self.sizes else 1
-        lanes = 1
-        while lanes < min(max(grid.lanes, 2), last):
-            lanes *= 2
-        self.lanes = lanes if lanes > 1 else 0
-        self.elements = Elements(self.function, target, self.lanes)
-
-    @property
-    def units(self) -> int:
-        """The number of units."""
-        last = self.sizes[-1] if self.sizes else 1
-        return self.grid.row_count // last * -(-last // ROWS_OF_UNIT)
-
-    def write(self) -> Function:
-        """Write the function."""
-        fn, elements = self.function, self.elements
-        self.bound = bind(fn, self.grid.form.instruction)
-        if not self.sizes:
-            self._rows([], None)
-            return fn
-        size = self.sizes[-1]
-        blocks = -(-size // ROWS_OF_UNIT)
-        with elements.loop("%begin", "%end") as unit:
-            lead = decomposed(elements, fn.div(unit.index, blocks), self.sizes[:-1])
-            start = fn.mul(fn.rem(unit.index, blocks), ROWS_OF_UNIT)
-            stop = fn.min(fn.add(start, ROWS_OF_UNIT), size)
-            self._line(lead, start, stop, size)
-        return fn
-
-    def _line(self, lead: list[Affine], start: Integer, stop: Integer, size: int) -> None:
-        from lowtide.codegen.reduction.strip import first_lanes
-
-        fn, elements, step = self.function, self.elements, self.lanes or 1
-        whole = size - size % step
-        with elements.loop(start, fn.min(stop, whole), step) as loop:
-            self._rows([*lead, lane_variable(elements, loop.index, size)], None)
-        if whole < size:
-            mask = Mask(first_lanes(size - whole, step), step, 0)
-            with elements.when(fn.compare("eq", stop, size)):
-                self._rows([*lead, lane_variable(elements, whole, size)], mask)
-
-    def _rows(self, rows: list[Affine], mask: Mask | None) -> None:
-        from lowtide.codegen.reduction.rows import store_rows
-
-        fn, elements, form = self.function, self.elements, self.grid.form
-        row = elements.scalar(linear(tuple(rows), self.sizes))
-        name = None if mask is None else mask.name
-        totals = Totals(elements, self.bound.frame, form.heroes)
-        lanes = self.lanes if rows else 0
-        first = self.partials.load(fn, self.target, 0, row, lanes, name)
-        with elements.loop(1, self.partials.count, 1, carried(first)) as loop:
-            more = self.partials.load(fn, self.target, loop.index, row, lanes, name)
-            after = totals.combined(renamed(first, loop.values), more)
-            loop.next = [x for value in after for x in value.names]
-        found = totals.finished(renamed(first, loop.results), lanes)
-        known = dict(zip(form.heroes, found, strict=True))
-        for hero in form.heroes:
-            elements.provide(hero, _constantly(known[hero]))
-        store_rows(self.grid, elements, self.bound, rows, mask)
-
-
-def _constantly(element: Element) -> Callable[[Index, Mask | None], Element]:
-    return lambda at, mask: element

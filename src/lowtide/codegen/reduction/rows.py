@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, final
 
+from lowtide.codegen.elements import Element, Index, Mask
 from lowtide.codegen.elementwise import memory
-from lowtide.codegen.elements import Element, Elements, Index, Mask
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS
-from lowtide.codegen.loop import store
-from lowtide.codegen.operands import Bound, bind
+from lowtide.codegen.operands import bind
 from lowtide.codegen.reduction.caching import Kept, kept_values
-from lowtide.codegen.reduction.form import Result
 from lowtide.codegen.reduction.given import GivenElements
 from lowtide.codegen.reduction.grid import Grid, all_monoids
 from lowtide.codegen.reduction.partials import Partials
+from lowtide.codegen.reduction.results import store_points, store_rows
 from lowtide.codegen.reduction.scratch import Field, Scratch
 from lowtide.codegen.reduction.strip import Step, Strip, first_lanes
 from lowtide.codegen.reduction.totals import Totals
@@ -214,14 +213,8 @@ class RowsKernel:
                 value = elements.at(kept.value, point, self.bound.frame, wanted)
                 self._keep(kept, step, value)
         if number == form.last_pass:
-            self._store_points([x for x in form.results if x.is_full], point, wanted)
+            store_points(form, elements, self.bound, [point], wanted)
         return after
-
-    def _store_points(self, results: Sequence[Result], point: Index, mask: Mask | None) -> None:
-        elements, bound = self.elements, self.bound
-        values = [elements.at(x.source, point, bound.frame, mask) for x in results]
-        for result, value in zip(results, values, strict=True):
-            store(elements, bound.results[result.array], point, value, mask)
 
     # -- kept values ---------------------------------------------------------------------------
 
@@ -261,22 +254,3 @@ def total_count(grid: Grid) -> int:
     size = grid.inner_sizes[-1]
     whole = size // grid.lanes if not all_monoids(grid.form) else -(-size // grid.lanes)
     return max(1, min(TOTALS, whole))
-
-
-def store_rows(
-    grid: Grid,
-    elements: Elements,
-    bound: Bound,
-    rows: Sequence[Affine],
-    mask: Mask | None,
-) -> None:
-    """Compute and store the results that have one element for each row."""
-    results = [x for x in grid.form.results if not x.is_full]
-    row = grid.row_index(elements, rows)
-    found = []
-    for result in results:
-        at = grid.form.place(result, row, ())
-        element = elements.all_at(result.source, at, bound.frame, mask)
-        found.append((result, at, element.values[result.component]))
-    for result, at, value in found:
-        store(elements, bound.results[result.array], at, value, mask)

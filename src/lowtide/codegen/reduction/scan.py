@@ -12,9 +12,9 @@ from math import prod
 from typing import Final, final
 
 from lowtide.codegen.cost import element_bytes, seconds, vector_cycles, widest
-from lowtide.codegen.elementwise import memory
 from lowtide.codegen.element_rules import chosen
 from lowtide.codegen.elements import Element, Elements, Index, Mask
+from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, Code, Plan, rounded
 from lowtide.codegen.operands import bind
@@ -109,8 +109,8 @@ class _Across:
             whole = size - size % self.block
             if whole:
                 with elements.loop(start, fn.min(whole, fn.add(start, 1)), self.block) as loop:
-                    columns = lane_variable(elements, loop.index, size)
-                    self._chains(lead, [(columns + i * self.lanes, None) for i in range(VECTORS)])
+                    firsts = [fn.add(loop.index, i * self.lanes) for i in range(VECTORS)]
+                    self._chains(lead, [(lane_variable(elements, x, size), None) for x in firsts])
             if whole < size:
                 with elements.when(fn.compare("sge", start, whole)):
                     self._chains(lead, self._rest(whole, size))
@@ -131,7 +131,7 @@ class _Across:
     ) -> None:
         """Some vectors of chains from start to end."""
         elements, steps = self.elements, self.steps
-        places = [((*lead, x.within(0, self.others[-1] - 1)), mask) for x, mask in columns]
+        places = [((*lead, x), mask) for x, mask in columns]
         starts = [steps.start(at, mask, self.lanes) for at, mask in places]
         flat = [x for values in starts for x in values]
         each = len(flat) // len(places)
@@ -178,7 +178,7 @@ class _Along:
 
     def code(self) -> Code:
         """Return the code: sums of parts where rows are split, then the steps."""
-        functions, phases, text = [], [], []
+        functions, phases, text = [], [], list[str]()
         each = _step_seconds(self.scan, 1) * self.part
         if self.parts > 1:
             first = self._sums()
@@ -236,9 +236,7 @@ class _Along:
     def _neutral(self) -> list[Value]:
         return [neutral(x.opcode, x.value.shape.element_type) for x in self.carries]
 
-    def _masked(
-        self, elements: Elements, values: list[Value], mask: Mask | None
-    ) -> list[Value]:
+    def _masked(self, elements: Elements, values: list[Value], mask: Mask | None) -> list[Value]:
         if mask is None:
             return values
         level = elements.level
@@ -271,11 +269,9 @@ class _Along:
     def _run(self, steps: Steps, chains: Sequence[Integer]) -> None:
         """Some chains side by side, from start to end."""
         elements, fn = steps.elements, steps.elements.function
-        rows = [
-            tuple(decomposed(elements, fn.div(x, self.parts), self.others)) for x in chains
-        ]
+        rows = [tuple(decomposed(elements, fn.div(x, self.parts), self.others)) for x in chains]
         parts = [fn.rem(x, self.parts) for x in chains]
-        firsts = [elements.variable(fn.mul(x, self.part), self.length) for x in parts]
+        firsts = [fn.mul(x, self.part) for x in parts]
         starts = [
             self._before(steps, others, chain, part)
             for others, chain, part in zip(rows, chains, parts, strict=True)
@@ -283,11 +279,10 @@ class _Along:
         flat = [x for values in starts for x in values]
         each = len(flat) // len(chains)
         with elements.loop(0, self.part, 1, carried(flat)) as loop:
-            number = elements.variable(loop.index, self.part)
             now = renamed(flat, loop.values)
             after = []
             for i, (others, first) in enumerate(zip(rows, firsts, strict=True)):
-                place = (first + number).within(0, self.length - 1)
+                place = elements.variable(fn.add(first, loop.index), self.length)
                 after += steps.step(others, place, now[i * each : (i + 1) * each], None)
             loop.next = [name for x in after for name in x.names]
         last = renamed(flat, loop.results)

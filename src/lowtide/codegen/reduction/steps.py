@@ -109,7 +109,8 @@ class Steps:
         """Return the carries before the first step."""
         elements = self.elements
         found = [
-            elements.at(x, others, self.bound.frame, mask) for x in self.scan.operands[self.inputs :]
+            elements.at(x, others, self.bound.frame, mask)
+            for x in self.scan.operands[self.inputs :]
         ]
         return widened(elements, found, lanes)
 
@@ -156,9 +157,7 @@ def combined(
     return found
 
 
-def added(
-    elements: Elements, carries: Sequence[Carry], others: Index, frame: Frame
-) -> list[Value]:
+def added(elements: Elements, carries: Sequence[Carry], others: Index, frame: Frame) -> list[Value]:
     """Return what a step adds to each carry, in the type of the carry."""
     found = []
     for carry in carries:

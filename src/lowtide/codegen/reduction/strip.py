@@ -148,11 +148,10 @@ class Strip:
         body: Body,
     ) -> list[list[Value]]:
         size = self.sizes[-1]
-        base = self.elements.variable(index, size, is_lane=True)
-        after = []
+        fn, after = self.elements.function, []
         for slot, total in enumerate(_split(flat, len(totals))):
-            at = (base + slot * self.lanes).within(0, size - 1)
-            here = (*inner, at)
+            first = fn.add(index, slot * self.lanes)
+            here = (*inner, self.elements.variable(first, size, is_lane=True))
             step = Step(here, self._linear(here), None, self._first(here, slot))
             after.append(body(step, total))
         return after

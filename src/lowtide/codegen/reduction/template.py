@@ -10,9 +10,10 @@ from lowtide.codegen.cost import element_bytes, seconds, vector_cycles
 from lowtide.codegen.kernel import Code, Plan
 from lowtide.codegen.operands import members
 from lowtide.codegen.reduction.columns import ColumnsKernel, column_block, lines_at_once
+from lowtide.codegen.reduction.finish import Finish
 from lowtide.codegen.reduction.form import Form, form_of
 from lowtide.codegen.reduction.grid import Grid, grid_of
-from lowtide.codegen.reduction.partials import Finish, Partials, part_count
+from lowtide.codegen.reduction.partials import Partials, part_count
 from lowtide.codegen.reduction.rows import RowsKernel, total_count
 from lowtide.codegen.reduction.totals import total_types
 from lowtide.ir import Instruction

@@ -1,0 +1,178 @@
+"""`lowtide compile`: a module to native code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lowtide.cli.arguments import JsonOption, MemoryOption, ModuleArgument, ThreadsOption
+
+if TYPE_CHECKING:
+    from lowtide.cli.dumps import Dumps
+    from lowtide.client.executable import Executable
+    from lowtide.ir import Module
+    from lowtide.options import Options
+
+
+def compile(
+    module: ModuleArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write the executable, which `run` takes."
+        ),
+    ] = None,
+    memory: MemoryOption = None,
+    threads: ThreadsOption = None,
+    dump_to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write the module before and after all passes, buffer assignment and memory usage "
+            "report into files that have the names of XLA's dumps, and LLVM IR for each kernel.",
+        ),
+    ] = None,
+    dump_pass_re: Annotated[
+        str,
+        typer.Option(
+            metavar="RE",
+            help="With --dump-to: also the module after each pass whose name this regular "
+            "expression matches, where it changed something.",
+        ),
+    ] = "",
+    json: JsonOption = False,
+) -> None:
+    """Compile a module to native code, and say what it came to.
+
+    What was compiled before is taken from the cache, unless --dump-to is given. With --memory a
+    program that needs more is an error (exit status 2), and nothing is written to the file of -o.
+    An executable runs on this processor, or on one that can do the same.
+    """
+    from lowtide.cli import console
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.modules import load
+    from lowtide.options import Options
+
+    if dump_pass_re and dump_to is None:
+        raise UsageError("--dump-pass-re needs --dump-to")
+    options = Options(threads=threads or 0, memory=memory)
+    found = load(module).module
+    executable = _compiled(found, options, dump_to, dump_pass_re)
+    if output is not None:
+        content = executable.serialize()
+        console.write_file(output, lambda stream: stream.write(content))
+    account = Account.of(executable)
+    if json:
+        console.write_json(account.to_json(executable))
+        return
+    console.write("\n".join(account.lines(executable)))
+
+
+def _compiled(
+    module: Module, options: Options, directory: Path | None, pattern: str
+) -> Executable:
+    from lowtide.cli.dumps import Dumps
+    from lowtide.cli.programs import while_compiling
+    from lowtide.client.executable import compile_module
+
+    if directory is not None:
+        return _dumped(module, options, Dumps(directory, pattern))
+    return while_compiling(module, lambda told: compile_module(module, options, told))
+
+
+def _dumped(module: Module, options: Options, dumps: Dumps) -> Executable:
+    from lowtide.cli.programs import while_compiling
+    from lowtide.client.executable import check_memory, compile_anew, executable_of
+    from lowtide.client.kernel_texts import kernel_texts
+
+    compiled = while_compiling(
+        module, lambda told: compile_anew(module, options, told, [dumps.observer])
+    )
+    dumps.note_unmatched()
+    dumps.write_plan(compiled.plan)
+    dumps.write_kernels(compiled.plan.module, kernel_texts(compiled))
+    executable = executable_of(compiled, options)
+    check_memory(executable.name, executable.arena_bytes, options.memory)
+    return executable
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a program consists of: runs of kernels and copies, kernels, bytes of machine code."""
+
+    runs: int
+    copies: int
+    loops: int
+    kernels: int
+    objects: int
+    code_bytes: int
+    constant_bytes: int
+
+    @classmethod
+    def of(cls, executable: Executable) -> Account:
+        """Count."""
+        from lowtide.client.profile import numbered
+        from lowtide.ir.thunk import CopyThunk, KernelThunk
+
+        program = executable.program
+        thunks = list(numbered(program.thunks))
+        runs = sum([isinstance(x, KernelThunk) for x in thunks])
+        copies = sum([isinstance(x, CopyThunk) for x in thunks])
+        return cls(
+            runs,
+            copies,
+            len(thunks) - runs - copies,
+            len(program.kernels),
+            len(program.objects),
+            sum(map(len, program.objects)),
+            sum([values.nbytes for _, values in program.constants]),
+        )
+
+    def lines(self, executable: Executable) -> list[str]:
+        """Return the account for people."""
+        from lowtide.cli.runs import duration
+
+        making, ladder = executable.making, executable.memory["ladder"]
+        took = duration(sum(making.seconds.values()))
+        parts = [f"{name} {duration(x)}" for name, x in making.seconds.items() if x >= 1e-3]
+        how = "taken from the cache" if making.was_cached else "compiled"
+        equal = ladder["bound_bytes"] == ladder["arena_bytes"]
+        program = executable.program
+        return [
+            f"{executable.name}   {how} in {took}"
+            + (f" ({', '.join(parts)})" if parts and not making.was_cached else ""),
+            f"  steps    {self.runs:,} runs of {self.kernels:,} kernels ({self.objects:,} "
+            f"distinct), {self.copies:,} copies, {self.loops:,} loops and branches",
+            f"  code     {self.code_bytes:,} bytes for {program.target.cpu}, constants "
+            f"{self.constant_bytes:,} bytes, {program.threads} threads",
+            f"  memory   bound {ladder['bound_bytes']:,}  <=  live {ladder['live_bytes']:,}  <=  "
+            f"arena {ladder['arena_bytes']:,} bytes beyond the arguments"
+            + (", optimal" if equal else ""),
+        ]
+
+    def to_json(self, executable: Executable) -> dict[str, object]:
+        """Return the JSON document."""
+        program = executable.program
+        return {
+            "schema": "lowtide.compile/1",
+            "module": executable.name,
+            "target": {
+                "triple": program.target.triple,
+                "cpu": program.target.cpu,
+                "vector_bytes": program.target.vector_bytes,
+            },
+            "threads": program.threads,
+            "kernel_runs": self.runs,
+            "copies": self.copies,
+            "loops_and_branches": self.loops,
+            "kernels": self.kernels,
+            "distinct_kernels": self.objects,
+            "code_bytes": self.code_bytes,
+            "constant_bytes": self.constant_bytes,
+            "memory": executable.memory,
+            "was_cached": executable.making.was_cached,
+            "seconds": dict(executable.making.seconds),
+        }

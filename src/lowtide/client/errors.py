@@ -1,0 +1,20 @@
+"""What can be wrong with a program beside its module: too much memory, or a fault in its code."""
+
+from __future__ import annotations
+
+from lowtide.ir.errors import LowtideError
+
+
+class OverMemoryError(LowtideError):
+    """A program needs more memory than it may; nothing was run."""
+
+
+class SanitizerError(LowtideError):
+    """A step of native code did what it must not.
+
+    `thunk` is the name of the instruction whose step it is, "" where no single one is at fault.
+    """
+
+    def __init__(self, message: str, thunk: str = "") -> None:
+        super().__init__(message)
+        self.thunk = thunk

@@ -1,0 +1,136 @@
+"""What this machine can do at best, measured: arithmetic in registers, and copying memory."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from threading import Barrier
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+from lowtide.llvm.function import Function, module_text
+from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.target import Target
+
+CHAINS: Final = 12
+"""Independent sums: more than the latency of a multiply-add times the units that do it."""
+
+COPIED_BYTES: Final = 64 << 20
+"""The bytes that each thread copies, from memory to memory."""
+
+ROUNDS: Final = 6
+"""How often each is measured; the best counts."""
+
+SHORTEST_SECONDS: Final = 5e-3
+"""How long one round of arithmetic takes at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """What a number of threads does together in a second.
+
+    `flops` are of multiply-adds of f32, two each; `copied_bytes` are read plus written, by plain
+    loads and stores on arrays of `COPIED_BYTES` bytes for each thread.
+    """
+
+    threads: int
+    flops: float
+    copied_bytes: float
+
+
+@cache
+def peaks(threads: int, target: Target) -> Peaks:
+    """Return the peaks of this machine, measured once for each number of threads in a process."""
+    text = module_text([_multiply_add(target), _copy(target)])
+    library = Library([Machine(target).object_code(text)], ["multiply_add", "copy"], target)
+    word = ctypes.c_void_p
+    prototype = ctypes.CFUNCTYPE(None, word, word, ctypes.c_int64)
+    multiply_add = prototype(library["multiply_add"])
+    copy = prototype(library["copy"])
+    with ThreadPoolExecutor(threads) as pool:
+        return Peaks(
+            threads,
+            _most_flops(multiply_add, pool, threads, target),
+            _most_bytes(copy, pool, threads),
+        )
+
+
+def _most_flops(call: Any, pool: ThreadPoolExecutor, threads: int, target: Target) -> float:
+    lanes = target.vector_bytes // 4
+    cells = [np.full(2 * lanes, 0.5, np.float32) for _ in range(threads)]
+    count, seconds = 1 << 12, 0.0
+    while seconds < SHORTEST_SECONDS:
+        count *= 2
+        start = perf_counter()
+        call(cells[0].ctypes.data, cells[0].ctypes.data, count)
+        seconds = perf_counter() - start
+
+    def work(number: int) -> None:
+        call(cells[number].ctypes.data, cells[number].ctypes.data, count)
+
+    return threads * 2.0 * lanes * CHAINS * count / _best(work, pool, threads)
+
+
+def _most_bytes(call: Any, pool: ThreadPoolExecutor, threads: int) -> float:
+    arrays = [np.ones((2, COPIED_BYTES), np.uint8) for _ in range(threads)]
+
+    def work(number: int) -> None:
+        source, target = arrays[number]
+        call(source.ctypes.data, target.ctypes.data, COPIED_BYTES)
+
+    return threads * 2.0 * COPIED_BYTES / _best(work, pool, threads)
+
+
+def _best(work: Callable[[int], None], pool: ThreadPoolExecutor, threads: int) -> float:
+    """Return the least seconds in which all threads, which begin at once, do their work."""
+    barrier = Barrier(threads)
+
+    def timed(number: int) -> tuple[float, float]:
+        barrier.wait()
+        start = perf_counter()
+        work(number)
+        return start, perf_counter()
+
+    found = []
+    for _ in range(ROUNDS):
+        times = list(pool.map(timed, range(threads)))
+        found.append(max([end for _, end in times]) - min([start for start, _ in times]))
+    return min(found)
+
+
+def _multiply_add(target: Target) -> Function:
+    """`multiply_add(ptr factors, ptr sums, i64 count)`: `CHAINS` multiply-adds, `count` times."""
+    f = Function("multiply_add", "ptr %factors, ptr %sums, i64 %count")
+    lanes = target.vector_bytes // 4
+    vector = f"<{lanes} x float>"
+    a = f.load(vector, "%factors", 4)
+    b = f.load(vector, f.gep("%factors", target.vector_bytes), 4)
+    start = [(vector, f.op(f"fadd {vector} {a}, {_splat(lanes, i)}")) for i in range(CHAINS)]
+    with f.loop(0, "%count", carry=start) as each:
+        each.next = [f.intrinsic("fmuladd", vector, x, a, b) for x in each.values]
+    total = each.results[0]
+    for value in each.results[1:]:
+        total = f.op(f"fadd {vector} {total}, {value}")
+    f.store(vector, total, "%sums", 4)
+    return f
+
+
+def _splat(lanes: int, number: int) -> str:
+    return f"<{', '.join([f'float {number}.0'] * lanes)}>"
+
+
+def _copy(target: Target) -> Function:
+    """`copy(ptr source, ptr target, i64 count)`: a multiple of four vectors of bytes."""
+    f = Function("copy", "ptr %source, ptr %target, i64 %count")
+    vector = f"<{target.vector_bytes} x i8>"
+    with f.loop(0, "%count", 4 * target.vector_bytes) as each:
+        places = [f.add(each.index, i * target.vector_bytes) for i in range(4)]
+        values = [f.load(vector, f.gep("%source", x), 1) for x in places]
+        for x, value in zip(places, values, strict=True):
+            f.store(vector, value, f.gep("%target", x), 1)
+    return f

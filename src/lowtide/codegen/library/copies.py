@@ -1,0 +1,85 @@
+"""Arrays copied, or filled with zeros, in pieces of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lowtide.codegen.cost import seconds
+from lowtide.codegen.elementwise.memory import element_bytes
+from lowtide.codegen.kernel import ARGUMENTS, Code
+from lowtide.codegen.library.sort_form import raw_bytes
+from lowtide.codegen.loop import Part, concatenated
+from lowtide.codegen.reading import strides
+from lowtide.ir import Shape
+from lowtide.llvm.function import Function, Integer
+
+PIECE_BYTES: Final = 1 << 16
+"""Bytes of a piece of work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One result: the array numbered `source` among the buffers, zeros where that is None."""
+
+    source: int | None
+    given: Shape | None
+    result: int
+    shape: Shape
+
+
+def copies_code(copies: Sequence[Copy]) -> Code:
+    """Return code that makes results; those that lie where their source does stay."""
+    parts = [_part(copy, f"copy{number}") for number, copy in enumerate(copies)]
+    parts = [x for x in parts if x.units]
+    return concatenated(parts) if parts else Code((), ())
+
+
+def _part(copy: Copy, name: str) -> Part:
+    nbytes = copy.shape.element_count * raw_bytes(copy.shape.element_type)
+    fn = Function(name, ARGUMENTS)
+    result = fn.load("ptr", fn.gep("%buffers", copy.result, "ptr"), 8)
+    if copy.source is None or copy.given is None:
+        begin, count = _bytes(fn, nbytes)
+        fn.call("void", *_memory("memset", "i8"), [fn.gep(result, begin), 0, count, "false"])
+        return _counted(fn, nbytes)
+    source = fn.load("ptr", fn.gep("%buffers", copy.source, "ptr"), 8)
+    with fn.when(fn.op(f"icmp ne ptr {source}, {result}")):
+        if strides(copy.given) == strides(copy.shape):
+            begin, count = _bytes(fn, nbytes)
+            places = [fn.gep(result, begin), fn.gep(source, begin)]
+            fn.call("void", *_memory("memcpy", "ptr"), [*places, count, "false"])
+            return _counted(fn, nbytes)
+        _transposed(fn, copy.given, copy.shape, source, result)
+    return Part(fn, 1 if nbytes else 0, seconds(2 * nbytes, nbytes))
+
+
+def _memory(name: str, second: str) -> tuple[str, list[str]]:
+    kind = "p0.p0.i64" if second == "ptr" else "p0.i64"
+    return f"llvm.{name}.{kind}", ["ptr", second, "i64", "i1"]
+
+
+def _bytes(fn: Function, nbytes: int) -> tuple[Integer, Integer]:
+    """The first byte of the pieces, and the number of their bytes."""
+    begin = fn.mul("%begin", PIECE_BYTES)
+    return begin, fn.sub(fn.min(fn.mul("%end", PIECE_BYTES), nbytes), begin)
+
+
+def _counted(fn: Function, nbytes: int) -> Part:
+    return Part(fn, -(-nbytes // PIECE_BYTES), seconds(2 * min(nbytes, PIECE_BYTES), 0))
+
+
+def _transposed(fn: Function, given: Shape, shape: Shape, source: str, result: str) -> None:
+    """Copy between different layouts, element by element."""
+    bits = f"i{8 * raw_bytes(shape.element_type)}"
+    align = element_bytes(shape.element_type)
+    with fn.loop(0, shape.element_count) as loop:
+        rest: Integer = loop.index
+        places: list[Integer] = [0, 0]
+        for d in range(shape.rank - 1, -1, -1):
+            at, rest = fn.rem(rest, shape.dimensions[d]), fn.div(rest, shape.dimensions[d])
+            for number, one in enumerate((given, shape)):
+                places[number] = fn.add(places[number], fn.mul(at, strides(one)[d]))
+        value = fn.load(bits, fn.gep(source, places[0], bits), align)
+        fn.store(bits, value, fn.gep(result, places[1], bits), align)

@@ -1,0 +1,182 @@
+"""Which one-dimensional transforms make an fft, over which lines, and where these lie.
+
+Source of the split into two shorter transforms: D. Bailey (1990), "FFTs in external or hierarchical
+memory".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from math import isqrt, prod
+from typing import Final
+
+from lowtide.ir import Instruction
+from lowtide.ir.attributes import Fft
+
+MOST_UNROLLED: Final = 13
+"""The greatest prime whose transform is written out; others go by convolution."""
+
+LONGEST: Final = 4096
+"""The longest transform that stays in the caches for a vector of lines."""
+
+
+class Place(Enum):
+    """Where the lines of a pass lie: the operand, the result, or one of two arrays in scratch."""
+
+    OPERAND = auto()
+    RESULT = auto()
+    INPUT = auto()
+    HALF_WAY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Where lines lie in an array of elements.
+
+    Element i of line b of group a lies at
+    `a * group + b // inner * outer + b % inner + i * step`.
+    """
+
+    place: Place
+    group: int
+    inner: int
+    outer: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Transforms of length n along `groups` times `count` lines.
+
+    Inputs are real or complex, or the first half of what is symmetric (`extended`); of the results
+    those below `kept` are stored. With `twiddle`, result k of line b is turned by
+    exp(-2 pi i k (b // twiddle_inner) / twiddle). With `limit`, what is stored is result k of line
+    b where `k * limit_step + b` is less.
+    """
+
+    n: int
+    groups: int
+    count: int
+    source: Lines
+    target: Lines
+    kept: int
+    inverse: bool
+    scale: float = 1.0
+    extended: bool = False
+    twiddle: int = 0
+    twiddle_inner: int = 1
+    limit: int = 0
+    limit_step: int = 0
+
+
+def factors_of(n: int) -> list[int] | None:
+    """Return radices whose product is n, None where a prime among them is too large."""
+    found = []
+    for radix in (4, 2, 3, 5, 7, 11, 13):
+        while n % radix == 0:
+            found.append(radix)
+            n //= radix
+    return found if n == 1 else None
+
+
+def halves_of(n: int) -> tuple[int, int] | None:
+    """Return two factors of n near its root, both made of small primes, None if there are none."""
+    for first in range(isqrt(n), 3, -1):
+        if n % first == 0 and factors_of(first) and factors_of(n // first):
+            return first, n // first
+    return None
+
+
+def passes_of(instruction: Instruction, lanes: int) -> tuple[Pass, ...]:
+    """Return the passes of an fft in turn; lines are transformed `lanes` at a time."""
+    attributes = instruction.attributes_as(Fft)
+    kind, lengths = attributes.kind, attributes.length
+    given = instruction.operands[0].shape.dimensions
+    result = instruction.shape.dimensions
+    rank = len(result)
+    axes = list(range(rank - len(lengths), rank))
+    inverse = kind in ("IFFT", "IRFFT")
+    ordered = axes if kind == "IRFFT" else axes[::-1]
+    found: list[Pass] = []
+    sizes = given
+    place = Place.OPERAND
+    for number, axis in enumerate(ordered):
+        is_last = number == len(ordered) - 1
+        to = Place.INPUT if kind == "IRFFT" and not is_last else Place.RESULT
+        n = lengths[axis - rank + len(lengths)]
+        after = (*sizes[:axis], result[axis], *sizes[axis + 1 :]) if _is_real(kind, axis, rank) else sizes
+        extended = kind == "IRFFT" and is_last
+        one = _whole(sizes, after, axis, n, (place, to), inverse, extended, lanes)
+        found += _split(one, sizes, after, axis, lanes)
+        sizes, place = after, to
+    return tuple(found)
+
+
+def _is_real(kind: str, axis: int, rank: int) -> bool:
+    """Whether the size of a dimension changes: it is real on one side."""
+    return kind in ("RFFT", "IRFFT") and axis == rank - 1
+
+
+def _whole(
+    sizes: Sequence[int],
+    after: Sequence[int],
+    axis: int,
+    n: int,
+    places: tuple[Place, Place],
+    inverse: bool,
+    extended: bool,
+    lanes: int,
+) -> Pass:
+    """One pass along a dimension."""
+    before, behind = prod(sizes[:axis]), prod(sizes[axis + 1 :])
+    lines = []
+    for place, shape in zip(places, (sizes, after), strict=True):
+        length = shape[axis] * behind
+        if behind >= lanes:
+            lines.append(Lines(place, length, behind, 0, behind))
+        else:
+            lines.append(Lines(place, 0, behind, length, behind))
+    groups, count = (before, behind) if behind >= lanes else (1, before * behind)
+    scale = 1.0 / n if inverse else 1.0
+    return Pass(n, groups, count, lines[0], lines[1], after[axis], inverse, scale, extended)
+
+
+def _split(
+    whole: Pass, sizes: Sequence[int], after: Sequence[int], axis: int, lanes: int
+) -> list[Pass]:
+    """The pass, or two where there are few lines, or long ones."""
+    n = whole.n
+    few = 2 * whole.groups * whole.count <= lanes and n >= 64
+    halves = halves_of(n) if (few or n > LONGEST) and not whole.extended else None
+    if halves is None:
+        return [whole]
+    first, second = halves
+    before, behind = prod(sizes[:axis]), prod(sizes[axis + 1 :])
+    columns, rows = second * behind, first * behind
+    one = replace(
+        whole,
+        n=first,
+        groups=before,
+        count=columns,
+        source=Lines(whole.source.place, n * behind, columns, 0, columns),
+        target=Lines(Place.HALF_WAY, n * behind, columns, 0, columns),
+        kept=first,
+        scale=1.0,
+        twiddle=n,
+        twiddle_inner=behind,
+    )
+    kept = after[axis]
+    two = replace(
+        whole,
+        n=second,
+        groups=before,
+        count=rows,
+        source=Lines(Place.HALF_WAY, n * behind, behind, second * behind, behind),
+        target=Lines(whole.target.place, kept * behind, rows, 0, rows),
+        kept=second,
+        limit=kept if kept < n else 0,
+        limit_step=rows,
+    )
+    return [one, two]

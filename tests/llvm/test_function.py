@@ -1,0 +1,122 @@
+"""Functions as text: what loops and branches compute once they are compiled."""
+
+import ctypes
+from collections.abc import Callable
+
+import pytest
+
+from lowtide.llvm.function import Function, module_text, suffix
+from lowtide.llvm.machine import CodeError, Library, Machine
+from lowtide.llvm.target import AARCH64, Target, host_target, restricted
+
+Write = Callable[[Function], str]
+
+
+def run(write: Write, *arguments: int) -> int:
+    """Compile a function of i64 parameters %a, %b, ... that returns the value that is written."""
+    names = "abcdef"[: len(arguments)]
+    fn = Function("f", ", ".join([f"i64 %{x}" for x in names]), "i64")
+    fn.ret("i64", str(write(fn)))
+    target = host_target()
+    library = Library([Machine(target).object_code(module_text([fn]))], ["f"], target)
+    types = [ctypes.c_int64] * len(arguments)
+    result: int = ctypes.CFUNCTYPE(ctypes.c_int64, *types)(library["f"])(*arguments)
+    return result
+
+
+def total(start: str | int, stop: str | int, step: str | int) -> Write:
+    def write(fn: Function) -> str:
+        with fn.loop(start, stop, step, [("i64", "100")]) as loop:
+            loop.next = [str(fn.add(loop.values[0], loop.index))]
+        return loop.results[0]
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "step"), [(0, 10, 1), (3, 17, 4), (5, 5, 1), (7, 3, 1), (2, 3, 1), (0, 9, 9)]
+)
+def test_loops_run_over_ranges_known_or_not(start: int, stop: int, step: int) -> None:
+    expected = 100 + sum(range(start, stop, step))
+    assert run(total(start, stop, step)) == expected
+    assert run(total("%a", "%b", step), start, stop) == expected
+    assert run(total(start, "%a", step), stop) == expected
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_what_stands_ahead_of_a_loop_may_have_loops(trips: int) -> None:
+    """Also ahead of a loop that is known to run once, inside of which others have begun."""
+
+    def write(fn: Function) -> str:
+        with fn.loop(0, trips, 1, [("i64", "0")]) as outer:
+            with fn.loop(0, "%a", 1, [("i64", outer.values[0])]) as inner:
+                with fn.before(outer), fn.loop(0, "%a", 1, [("i64", "0")]) as ahead:
+                    ahead.next = [str(fn.add(ahead.values[0], 2))]
+                with fn.before(inner):
+                    ten = fn.add(ahead.results[0], 4)
+                inner.next = [str(fn.add(inner.values[0], ten))]
+            outer.next = list(inner.results)
+        return outer.results[0]
+
+    assert run(write, 3) == trips * 3 * 10
+
+
+def test_branches_yield_the_value_of_the_one_that_ran() -> None:
+    def write(fn: Function) -> str:
+        slot = fn.stack("i64")
+        fn.store("i64", 0, slot, 8)
+        with fn.when(fn.compare("sgt", "%a", 3)):
+            fn.store("i64", 7, slot, 8)
+
+        def loops() -> list[str]:
+            with fn.loop(0, "%a", 1, [("i64", "1")]) as loop:
+                loop.next = [str(fn.mul(loop.values[0], 2))]
+            return loop.results
+
+        (found,) = fn.choose(fn.compare("slt", "%a", 5), ["i64"], loops, lambda: ["-1"])
+        return str(fn.add(found, fn.load("i64", slot, 8)))
+
+    assert [run(write, a) for a in (2, 4, 6)] == [4, 16 + 7, -1 + 7]
+
+
+def test_arithmetic_on_known_numbers_writes_nothing() -> None:
+    fn = Function("f", "i64 %a")
+    known = fn.add(fn.mul(3, 4), fn.rem(fn.div(17, 2), 5))
+    assert (known, fn.add("%a", 0), fn.mul("%a", 1), fn.mul("%a", 0)) == (15, "%a", "%a", 0)
+    assert fn.lines == []
+
+
+def test_declarations_of_what_the_module_defines_are_left_out() -> None:
+    callee = Function("callee", "i64 %a", "i64")
+    callee.ret("i64", "%a")
+    caller = Function("caller", "i64 %a", "i64")
+    caller.ret("i64", caller.call("i64", "callee", ["i64"], ["%a"]))
+    text = module_text([callee, caller])
+    assert "declare" not in text
+    Machine(host_target()).object_code(text)
+
+
+def test_intrinsics_are_spelled_by_their_types() -> None:
+    types = ("<16 x float>", "double", "<4 x i32>", "ptr")
+    assert [suffix(x) for x in types] == ["v16f32", "f64", "v4i32", "p0"]
+
+
+def test_a_refused_module_is_an_error_and_leaves_the_machine_usable() -> None:
+    machine = Machine(host_target())
+    with pytest.raises(CodeError, match="expected"):
+        machine.object_code("define void @f( {")
+    fn = Function("f", "")
+    assert machine.object_code(module_text([fn]))
+
+
+@pytest.mark.parametrize(
+    "target", [AARCH64, restricted(host_target(), "avx2")], ids=["arm", "avx2"]
+)
+def test_other_processors_get_code_with_their_vectors(target: Target) -> None:
+    fn = Function("f", "ptr %p")
+    vector = f"<{target.vector_bytes // 4} x float>"
+    found = fn.load(vector, "%p", 4)
+    fn.store(vector, fn.op(f"fadd {vector} {found}, {found}"), "%p", 4)
+    assembly = Machine(target).assembly(module_text([fn]))
+    assert ("fadd" if target is AARCH64 else "ymm0") in assembly
+    assert "zmm" not in assembly

@@ -1,0 +1,72 @@
+"""Programs written in JAX run natively and compute what XLA:CPU computes."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lowtide.testing.jax_programs import JaxProgram, jax_programs
+from tests.native.comparing import compiled, flat, relative_error
+from tests.support import SHARED, needs_shared
+
+PROGRAMS = SHARED / "benchmarks" / "jax_corpus.py"
+
+
+@cache
+def programs(scale: str) -> dict[str, JaxProgram]:
+    pytest.importorskip("jax")
+    return {x.name: x for x in jax_programs(PROGRAMS, scale)}
+
+
+@cache
+def expected(scale: str, name: str) -> list[np.ndarray]:
+    return programs(scale)[name].expected()
+
+
+def names() -> list[str]:
+    """The programs of the file, told from its text: it is only run where a test needs it."""
+    if not Path(PROGRAMS).is_file():
+        return ["none"]
+    lines = PROGRAMS.read_text().split("\nif A.list:")[0].splitlines()
+    pairs = zip(lines, lines[1:], strict=False)
+    return [y[4 : y.index("(")] for x, y in pairs if x.startswith("@prog(")]
+
+
+def errors(scale: str, name: str, threads: int, target: str) -> list[str]:
+    program = programs(scale)[name]
+    got = flat(compiled(program.module(), threads, target)(*program.arguments()))
+    wanted = expected(scale, name)
+    assert len(got) == len(wanted)
+    found = [relative_error(x, y) for x, y in zip(got, wanted, strict=True)]
+    return [
+        f"result {n} is {x:.2g} apart" for n, x in enumerate(found) if not x <= program.tolerance
+    ]
+
+
+WAYS = pytest.mark.parametrize(
+    ("threads", "target"), [(2, "native"), (1, "avx2")], ids=["2 threads", "1 thread, avx2"]
+)
+
+
+@needs_shared
+def test_the_names_are_those_of_the_file() -> None:
+    assert names() == list(programs("small"))
+
+
+@needs_shared
+@WAYS
+@pytest.mark.parametrize("name", names())
+def test_small_programs(name: str, threads: int, target: str) -> None:
+    assert not errors("small", name, threads, target)
+
+
+@pytest.mark.slow
+@needs_shared
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", names())
+def test_medium_programs(name: str, threads: int, target: str) -> None:
+    assert not errors("medium", name, threads, target)
