@@ -62,7 +62,13 @@ def gradient(number: int, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def images(
-    batch: int, size: int, features: int, outputs: int, window: int = 3, stride: int = 1, groups: int = 1
+    batch: int,
+    size: int,
+    features: int,
+    outputs: int,
+    window: int = 3,
+    stride: int = 1,
+    groups: int = 1,
 ) -> dict[str, Case]:
     """Return a convolution of square images and its two gradients."""
     how = {"stride": stride, "feature_group_count": groups}

@@ -1,5 +1,8 @@
 """Options of the test run."""
 
+import os
+import tempfile
+
 import pytest
 from hypothesis import settings
 
@@ -7,7 +10,13 @@ settings.register_profile("repeatable", derandomize=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the same examples each time, but in the slow tests, which look for new ones."""
+    """Draw the same examples each time, but in the slow tests, which look for new ones.
+
+    What is compiled is kept in a folder of this run, so that no test sees or fills the user's.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="lowtide-tests-")
+    os.environ["LOWTIDE_CACHE"] = folder.name
+    config.add_cleanup(folder.cleanup)
     if "slow" not in (config.option.markexpr or "").replace("not slow", ""):
         settings.load_profile("repeatable")
     from lowtide.llvm.target import restrict_host

@@ -195,6 +195,7 @@ def test_run_json(lowtide, small):
     assert document["schema"] == "lowtide.run/1"
     assert document["arguments"] == "seed 5"
     assert len(document["seconds"]) == 3
+    assert document["first_seconds"] > 0
     doubled, negated, count = document["outputs"]
     assert doubled["index"] == [0]
     assert negated["shape"] == "bf16[4]"

@@ -23,7 +23,7 @@ from lowtide.ir import (
     UnsupportedOpError,
 )
 
-COMMANDS = ("explain", "plan", "run", "opt", "ops")
+COMMANDS = ("explain", "plan", "compile", "run", "bench", "opt", "ops")
 ROOT = Path(__file__).parents[2]
 LINES_OF_A_SCREEN = 32
 
@@ -69,7 +69,7 @@ def test_usage_errors(lowtide, arguments, message):
     assert "Traceback" not in lowtide.err
 
 
-@pytest.mark.parametrize("command", ["explain", "plan", "run", "opt"])
+@pytest.mark.parametrize("command", ["explain", "plan", "compile", "run", "bench", "opt"])
 def test_a_typo_is_shown_with_its_place(lowtide, small, command):
     path = edited(small, "negate(y)", "negat(y)")
     assert lowtide(command, path) == 1
@@ -79,7 +79,7 @@ def test_a_typo_is_shown_with_its_place(lowtide, small, command):
     assert lowtide.out == ""
 
 
-@pytest.mark.parametrize("command", ["explain", "plan", "run", "opt"])
+@pytest.mark.parametrize("command", ["explain", "plan", "compile", "run", "bench", "opt"])
 def test_every_command_verifies(lowtide, small, command):
     path = edited(small, "doubled = f32[2,3]{1,0}", "doubled = f32[2,4]{1,0}")
     assert lowtide(command, path) == 1
@@ -133,6 +133,8 @@ def test_directories_tell_what_was_read(lowtide, small):
         (FileNotFoundError("x"), 1),
         (MemoryError(), 1),
         (UnsupportedOpError("x"), 3),
+        (OverMemoryError("x"), 2),
+        (SanitizerError("x"), 4),
         (VerificationError("x"), 4),
         (KeyboardInterrupt(), 130),
         (ValueError("x"), 70),

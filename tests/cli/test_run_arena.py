@@ -21,14 +21,14 @@ def test_the_arena_and_its_bytes_are_named(lowtide, small):
     first, second = lowtide.out.splitlines()[:2]
     assert "inside an arena of " in first
     assert second == "equal to the reference evaluator bit for bit"
-    assert lowtide("run", small, "--sanitize") == 0
+    assert lowtide("run", small, "--arena", "--sanitize") == 0
     assert lowtide.out.splitlines()[1].endswith("bit for bit, each byte read was checked")
 
 
 def test_json_has_the_engine_and_the_arena(lowtide, small):
-    assert lowtide("run", small, "--json") == 0
+    assert lowtide("run", small, "--json", "--reference") == 0
     usual = json.loads(lowtide.out)
-    assert lowtide("run", small, "--sanitize", "--json", "--repeat", 2) == 0
+    assert lowtide("run", small, "--arena", "--sanitize", "--json", "--repeat", 2) == 0
     document = json.loads(lowtide.out)
     assert (document["engine"], document["sanitized"]) == ("arena", True)
     assert document["arena_bytes"] > 0

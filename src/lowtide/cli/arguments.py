@@ -33,6 +33,8 @@ ReoptimizeOption = Annotated[
     bool,
     typer.Option("--reoptimize", help="Also a module that is scheduled."),
 ]
+
+
 def size_in_bytes(text: str) -> int:
     """Return the whole bytes of a size such as `512MiB`, `1.5GB` or `123`; a MB are 10^6 bytes.
 
@@ -51,10 +53,10 @@ MemoryOption = Annotated[
     typer.Option(
         metavar="SIZE",
         parser=size_in_bytes,
-        help="The most that a call may need beyond its arguments, as 512MiB or 1.5GB.",
+        help="Most that a call may need beyond its arguments.",
     ),
 ]
 ThreadsOption = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Threads that run native code; else one per core."),
+    typer.Option(min=1, metavar="N", help="Threads of native code; else one per core."),
 ]

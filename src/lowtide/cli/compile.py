@@ -71,9 +71,7 @@ def compile(
     console.write("\n".join(account.lines(executable)))
 
 
-def _compiled(
-    module: Module, options: Options, directory: Path | None, pattern: str
-) -> Executable:
+def _compiled(module: Module, options: Options, directory: Path | None, pattern: str) -> Executable:
     from lowtide.cli.dumps import Dumps
     from lowtide.cli.programs import while_compiling
     from lowtide.client.executable import compile_module

@@ -31,72 +31,51 @@ def run(
         Path | None, typer.Option(metavar="FILE.npz", help="Save the results out_0, out_1, ...")
     ] = None,
     seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Seed of generated arguments; else CRC-32 of the module name."
-        ),
+        int | None, typer.Option(min=0, metavar="N", help="Seed of generated arguments.")
     ] = None,
     reference: Annotated[
         bool, typer.Option("--reference", help="Use the reference evaluator in NumPy.")
     ] = False,
     arena: Annotated[
         bool,
-        typer.Option("--arena", help="Run the evaluator inside the memory plan, and compare."),
+        typer.Option("--arena", help="Run the evaluator inside the plan, and compare."),
     ] = False,
     sanitize: Annotated[
         bool,
-        typer.Option("--sanitize", help="Check what each step reads, writes and computes."),
+        typer.Option("--sanitize", help="Check what each step reads, writes, computes."),
     ] = False,
     reproducer: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.py", help="With --sanitize: write a small test of the fault it finds."
-        ),
+        typer.Option(metavar="FILE.py", help="Write a test of the fault that --sanitize finds."),
     ] = None,
     plan: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Run the evaluator in this plan: of `lowtide plan -o`, or XLA's own.",
-        ),
+        typer.Option(metavar="FILE", help="Run the evaluator in this plan, ours or XLA's."),
     ] = None,
     order: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Let instructions of the evaluator overlap at random, as far as sequential, "
-            "launch (GPU streams) or dependency order allow; planned for that.",
-        ),
+        typer.Option(metavar="NAME", help="Overlap: sequential, launch or dependency order."),
     ] = None,
     memory: MemoryOption = None,
     threads: ThreadsOption = None,
     repeat: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Time N calls; the first one stands apart.")
+        int, typer.Option(min=1, metavar="N", help="Time N calls after the first.")
     ] = 1,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Show the time of each step and what it achieves.")
+        bool, typer.Option("--profile", help="Show the time of each step and its rates.")
     ] = False,
     trace: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.json", help="Write when each step ran, for Perfetto or chrome://tracing."
-        ),
+        typer.Option(metavar="FILE.json", help="Write when each step ran, for Perfetto."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Execute a module, or what `lowtide compile -o` wrote, and show its results.
+    """Execute a module, or what `lowtide compile -o` wrote, as native code.
 
-    It runs as native code; --reference is slow and takes every operation. Parameters that are
-    tuples take one argument per leaf, depth first. Without --inputs, arguments come from the
-    snapshot, or are generated: integers 0 to 3, booleans, floating point numbers from -1 to 1.
-    With --memory nothing runs that needs more (exit status 2).
-
-    --sanitize runs native code step by step: each may write its results and scratch only, must not
-    read what it has not written, and has to compute what the evaluator does (else exit status 4).
-
-    With --arena the evaluator puts each value where the plan says, and the results have to be those
-    without a plan, bit for bit. --plan and --order imply --arena; with one of these three,
-    --sanitize checks each byte that is read.
+    Without --inputs, arguments (one per leaf of the parameters) come from the
+    snapshot or are generated. --reference takes every operation. --arena puts
+    the evaluator's values where the plan says; --plan and --order imply it.
+    Exit status: 2 over --memory, 3 no native code, 4 a check failed.
     """
     from lowtide.cli.programs import load_program
     from lowtide.options import Options

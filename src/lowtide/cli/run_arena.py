@@ -84,7 +84,9 @@ def runs_in_arena(
     except InputError as error:
         raise InputError(error.message, file=target.file) from None
     checked = ", each byte read was checked" if sanitize else ""
-    overlapping = "" if target.order_name is None else f", overlapping as {target.order_name} allows"
+    overlapping = (
+        "" if target.order_name is None else f", overlapping as {target.order_name} allows"
+    )
     return Runs(
         "arena",
         runs[0].result,

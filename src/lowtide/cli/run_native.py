@@ -24,9 +24,7 @@ class NativeRequest:
     trace: Path | None = None
 
 
-def native_runs(
-    program: Program, arguments: Any, options: Options, wanted: NativeRequest
-) -> Runs:
+def native_runs(program: Program, arguments: Any, options: Options, wanted: NativeRequest) -> Runs:
     """Compile a program if it is not yet, and run it."""
     from lowtide.cli.programs import executable_of
 
@@ -139,9 +137,7 @@ def sanitized_runs(
     )
 
 
-def _write_reproducer(
-    error: Any, program: Program, threads: int, module: Any, path: Path
-) -> None:
+def _write_reproducer(error: Any, program: Program, threads: int, module: Any, path: Path) -> None:
     from lowtide.cli import console
     from lowtide.cli.progress import progress
     from lowtide.client.reproducer import reproducer
@@ -153,5 +149,3 @@ def _write_reproducer(
         text = reproducer(module, error.thunk, threads)
     console.write_file(path, lambda stream: stream.write(text.encode()))
     console.note(f"a test that shows the fault is in {path}")
-
-

@@ -52,10 +52,14 @@ def timed(call: Callable[[], Any], repeat: int) -> tuple[Any, float, list[float]
 def results_of(module: Module, result: Any) -> list[Output]:
     """Return the arrays of a result, depth first, with their shapes."""
     from lowtide.cli.outputs import Output
-    from lowtide.evaluator import value_leaves
+    from lowtide.evaluator import Token, value_leaves
 
-    pairs = zip(module.entry.root.shape.leaves(), value_leaves(result), strict=True)
-    return [Output(index, shape, value) for (index, shape), value in pairs if not shape.is_token]
+    leaves = module.entry.root.shape.leaves()
+    found: list[Output] = []
+    for (index, shape), value in zip(leaves, value_leaves(result), strict=True):
+        if value is not None and not isinstance(value, Token):
+            found.append(Output(index, shape, value))
+    return found
 
 
 def time_text(seconds: Sequence[float], first: float | None = None) -> str:

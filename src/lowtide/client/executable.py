@@ -246,9 +246,7 @@ def executable_of(compiled: Compiled, options: Options | None = None) -> Executa
     complete = sum([values.nbytes for _, values in compiled.program.constants]) <= _SPELLED_BYTES
     text = to_text(plan.module, COMPLETE if complete else CANONICAL)
     making = Making(compiled.seconds)
-    return Executable(
-        compiled.program, text, plan.report.to_json(), options or Options(), making
-    )
+    return Executable(compiled.program, text, plan.report.to_json(), options or Options(), making)
 
 
 _SPELLED_BYTES: Final = 1 << 20

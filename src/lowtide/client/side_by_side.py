@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
 
-from lowtide.client.executable import Executable, compile_module
+from lowtide.client.executable import compile_module
 from lowtide.client.xla_program import XlaProgram
 from lowtide.evaluator import value_leaves
 from lowtide.ir import ElementType, Module
@@ -74,14 +74,14 @@ def compare(
     module = without_aliases(module)
     threads = options.thread_count
     with _on_cores(threads):
-        ours = _compiled_cold(module, options)
+        ours = compile_module(module, replace(options, cache=False))
         theirs, missing = _theirs(module, arguments)
         given = [np.array(x) for x in arguments]
         calls: list[Callable[[], Any]] = [lambda: ours(*given)]
         difference, wrong = 0.0, ""
         if theirs is not None:
             calls.append(theirs)
-            found = [x for x in value_leaves(ours(*given)) if x is not None]
+            found = [np.asarray(x) for x in value_leaves(ours(*given)) if x is not None]
             difference, wrong = differences(module, found, theirs.results())
         times = in_turns(calls, seconds)
     first = Side(sum(ours.making.seconds.values()), ours.arena_bytes, times[0])
@@ -97,19 +97,6 @@ def without_aliases(module: Module) -> Module:
     copy.input_output_aliases = ()
     copy.buffer_donors = ()
     return copy
-
-
-def _compiled_cold(module: Module, options: Options) -> Executable:
-    cold = Options(
-        options.stage,
-        options.effort,
-        options.threads,
-        options.memory,
-        options.target,
-        cache=False,
-        huge_pages=options.huge_pages,
-    )
-    return compile_module(module, cold)
 
 
 def _theirs(module: Module, arguments: Sequence[Any]) -> tuple[XlaProgram | None, str]:
@@ -161,7 +148,9 @@ FACTOR: Final = 256.0
 """By how much errors of whole programs may exceed those of one operation."""
 
 
-def differences(module: Module, ours: Sequence[Array], theirs: Sequence[Array]) -> tuple[float, str]:
+def differences(
+    module: Module, ours: Sequence[Array], theirs: Sequence[Array]
+) -> tuple[float, str]:
     """Return the largest relative difference, and the result that is further off than it may be."""
     largest, wrong = 0.0, ""
     leaves = [leaf for _, leaf in module.entry.root.shape.leaves() if leaf.is_array]

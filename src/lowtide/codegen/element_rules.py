@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Final
 
 from lowtide.codegen import elementwise, indexing
+from lowtide.codegen.element_bits import bitcast_convert, recast
+from lowtide.codegen.element_tuples import get_tuple_element
 from lowtide.codegen.elements import Element, Frame, Mask, Request
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.literals import literal_element
@@ -16,7 +18,6 @@ from lowtide.ir.attributes import (
     Dimensions,
     DynamicSlice,
     Gather,
-    GetTupleElement,
     Iota,
     Pad,
     Parameter,
@@ -56,10 +57,11 @@ def has_rule(instruction: Instruction) -> bool:
 
 
 def loop_rules() -> dict[Opcode, Callable[[Elements, Request], Rule]]:
-    """The rules that have loops in them."""
+    """The rules that have loops or conditions in them."""
+    from lowtide.codegen.element_control import CONTROL_RULES
     from lowtide.codegen.element_loops import LOOP_RULES
 
-    return LOOP_RULES
+    return {**LOOP_RULES, **CONTROL_RULES}
 
 
 def no_rule(instruction: Instruction) -> UnsupportedOpError:
@@ -114,6 +116,11 @@ def _parameter(elements: Elements, request: Request) -> Rule:
     element = frame.elements.get(instruction)
     if element is not None:
         return element
+    arrays = frame.tuples.get(instruction)
+    if arrays is not None:
+        parts = [elements.read(x, request.at, request.mask) for x in arrays]
+        values = tuple([value for x in parts for value in x.values])
+        return Element(values, max([x.level for x in parts], default=0))
     assert frame.caller is not None and frame.parent is not None, instruction.name
     number = instruction.attributes_as(Parameter).number
     operand = frame.caller.operands[number]
@@ -187,7 +194,7 @@ def _bitcast(elements: Elements, request: Request) -> Rule:
     """The element at the same place in memory, whatever the layouts."""
     source = request.instruction.operands[0].shape
     result = request.instruction.shape
-    if source.element_type is not result.element_type:
+    if source.element_type.bits != result.element_type.bits:
         raise no_rule(request.instruction)
     theirs, ours = _major_to_minor(source), _major_to_minor(result)
     places = reshaped(
@@ -197,7 +204,8 @@ def _bitcast(elements: Elements, request: Request) -> Rule:
         tuple([source.dimensions[d] for d in theirs]),
     )
     index = dict(zip(theirs, places, strict=True))
-    return (yield ask(request, 0, tuple([index[d] for d in range(source.rank)])))
+    found = yield ask(request, 0, tuple([index[d] for d in range(source.rank)]))
+    return recast(elements, found, result.element_type)
 
 
 def _major_to_minor(shape: Shape) -> tuple[int, ...]:
@@ -244,12 +252,6 @@ def _pass_on(elements: Elements, request: Request) -> Rule:
     return (yield ask(request, 0))
 
 
-def _get_tuple_element(elements: Elements, request: Request) -> Rule:
-    number = request.instruction.attributes_as(GetTupleElement).index
-    found = yield ask(request, 0)
-    return Element((found.values[number],), found.level)
-
-
 def _tuple(elements: Elements, request: Request) -> Rule:
     count = len(request.instruction.operands)
     found = yield from all_of([ask(request, number) for number in range(count)])
@@ -281,6 +283,7 @@ def within(elements: Elements, index: indexing.Affine, low: int, high: int) -> M
     if index.high < low or index.low >= high:
         return False
     elements.fix(index)
+    elements.tests.append((index, low, high))
     found: Mask = elements.once(
         ("within", index, low, high), index.level, lambda: _compared(elements, index, low, high)
     )
@@ -291,8 +294,13 @@ def _compared(elements: Elements, index: indexing.Affine, low: int, high: int) -
     """One unsigned comparison: what is less than low is large after the subtraction."""
     fn = elements.function
     shifted = index + -low
+    lanes = elements.lanes
+    limit = 1 << 31
+    if index.varies and max(-shifted.low, shifted.high, high - low) < limit:
+        vector = elements.narrow_vector(shifted)
+        name = fn.op(f"icmp ult <{lanes} x i32> {vector}, splat (i32 {high - low})")
+        return Mask(name, lanes, index.level)
     if index.varies:
-        lanes = elements.lanes
         vector = elements.vector(shifted)
         name = fn.op(f"icmp ult <{lanes} x i64> {vector}, splat (i64 {high - low})")
         return Mask(name, lanes, index.level)
@@ -466,13 +474,14 @@ RULES: Final[dict[Opcode, Callable[[Elements, Request], Rule]]] = {
     Opcode.TRANSPOSE: _transpose,
     Opcode.RESHAPE: _reshape,
     Opcode.BITCAST: _bitcast,
+    Opcode.BITCAST_CONVERT: bitcast_convert,
     Opcode.SLICE: _slice,
     Opcode.REVERSE: _reverse,
     Opcode.COPY: _pass_on,
     Opcode.OPTIMIZATION_BARRIER: _pass_on,
     Opcode.ADD_DEPENDENCY: _pass_on,
     Opcode.DOMAIN: _pass_on,
-    Opcode.GET_TUPLE_ELEMENT: _get_tuple_element,
+    Opcode.GET_TUPLE_ELEMENT: get_tuple_element,
     Opcode.TUPLE: _tuple,
     Opcode.CALL: _call,
     Opcode.FUSION: _call,

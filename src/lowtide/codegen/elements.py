@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from lowtide.codegen import indexing
 from lowtide.codegen.elementwise import memory
@@ -22,16 +22,28 @@ from lowtide.ir import Computation, ElementType, Instruction
 from lowtide.llvm.function import Function, Integer, Loop
 from lowtide.llvm.target import Target
 
+if TYPE_CHECKING:
+    from lowtide.codegen.tiles import Tile
+
 Index: TypeAlias = "tuple[Affine, ...]"
+
+_NARROW: Final = 1 << 31
+"""Indices below this are computed in 32 bits where lanes differ."""
+
+_INDEX: Final = {"i32": ElementType.S32, "i64": ElementType.S64}
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Where elements are wanted: an i1, or one per lane; `level` as of `Variable`."""
+    """Where elements are wanted: an i1, or one per lane; `level` as of `Variable`.
+
+    `count` is the number of lanes where it holds, if these are known to be the first ones, else 0.
+    """
 
     name: str
     lanes: int
     level: int
+    count: int = 0
 
 
 class Element(NamedTuple):
@@ -60,13 +72,15 @@ Rule: TypeAlias = "Generator[Request, Element, Element]"
 class Frame:
     """One use of a computation: what its parameters stand for.
 
-    They are arrays in memory, elements, or operands of `caller` in the frame `parent`.
+    They are arrays in memory, elements, or operands of `caller` in the frame `parent`. `tuples` has
+    the arrays of parameters that are tuples, depth first.
     """
 
     arrays: Mapping[Instruction, Array] = field(default_factory=dict)
     elements: Mapping[Instruction, Element] = field(default_factory=dict)
     caller: Instruction | None = None
     parent: Frame | None = None
+    tuples: Mapping[Instruction, tuple[Array, ...]] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
@@ -89,12 +103,22 @@ class Elements:
         self.lanes = lanes
         self.globals: dict[str, str] = {}
         self.reads: list[tuple[Array, Affine]] = []
+        """All places in memory that are read or written."""
+        self.writes: list[tuple[Array, Affine]] = []
+        """Those that are written by `store`."""
         self.fixed: dict[Variable, None] = {}
         """Variables that are used otherwise than in addresses."""
+        self.quotients: list[tuple[Affine, int]] = []
+        """Indices that had to be divided, and by what."""
+        self.tests: list[tuple[Affine, int, int]] = []
+        """Indices that had to be compared, with the ends of the range, the latter excluded."""
+        self.tile: Tile | None = None
+        """How elements are read that do not lie side by side along the lanes."""
         self._scopes = [_Scope(None)]
         self._variables = 0
         self._frames: dict[Any, Frame] = {}
         self._provided: dict[Instruction, Callable[[Index, Mask | None], Element]] = {}
+        self._divided: dict[Variable, tuple[Affine, int]] = {}
 
     # -- loops and variables -------------------------------------------------------------------
 
@@ -131,6 +155,13 @@ class Elements:
             self._scopes.append(_Scope(None))
             yield
             self._scopes.pop()
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Write what is branched to by other means than `when`; nothing in it goes ahead of it."""
+        self._scopes.append(_Scope(None))
+        yield
+        self._scopes.pop()
 
     @contextmanager
     def at_level(self, level: int) -> Iterator[None]:
@@ -304,26 +335,42 @@ class Elements:
         return Affine(total.terms, total.constant, index.low // divisor, top), remainder
 
     def _quotient(self, index: Affine, divisor: int) -> Affine:
-        self.fix(index)
-        extent = index.high // divisor + 1
         found: Affine = self.once(
-            ("quotient", index, divisor),
-            index.level,
-            lambda: self._new_quotient(index, divisor, extent),
+            ("quotient", index, divisor), index.level, lambda: self._new_quotient(index, divisor)
         )
         return found
 
-    def _new_quotient(self, index: Affine, divisor: int, extent: int) -> Affine:
-        fn = self.function
+    def _new_quotient(self, index: Affine, divisor: int) -> Affine:
+        """A variable whose value is written where it is needed, which it seldom is."""
         self._variables += 1
-        if not index.varies:
-            name = str(fn.div(self.scalar(index), divisor))
-            return indexing.of(Variable(self._variables, name, extent, self.level))
-        type_ = f"<{self.lanes} x i64>"
-        vector = fn.op(f"udiv {type_} {self.vector(index)}, splat (i64 {divisor})")
-        return indexing.of(
-            Variable(self._variables, vector, max(extent, 2), self.level, vector=vector)
+        extent = max(index.high // divisor + 1, 2)
+        vector = f"%quotient{self._variables}" if index.varies else ""
+        variable = Variable(self._variables, "", extent, self.level, vector=vector)
+        self._divided[variable] = index, divisor
+        return indexing.of(variable)
+
+    def _divided_by(self, variable: Variable) -> str:
+        """Write a quotient: an i64, or one for each lane."""
+        index, divisor = self._divided[variable]
+        self.fix(index)
+        self.quotients.append((index, divisor))
+        if not variable.vector:
+            return str(self.function.div(self.scalar(index), divisor))
+        fn, type_ = self.function, f"<{self.lanes} x i64>"
+        if index.high >= _NARROW:
+            return fn.op(f"udiv {type_} {self.vector(index)}, splat (i64 {divisor})")
+        narrow = f"<{self.lanes} x i32>"
+        found = fn.op(f"udiv {narrow} {self.narrow_vector(index)}, splat (i32 {divisor})")
+        return fn.op(f"zext {narrow} {found} to {type_}")
+
+    def name_of(self, variable: Variable) -> str:
+        """Return the LLVM value of a variable."""
+        if variable not in self._divided:
+            return variable.vector or variable.name
+        name: str = self.once(
+            ("divided", variable), variable.level, lambda: self._divided_by(variable)
         )
+        return name
 
     def fix(self, index: Affine) -> None:
         """Note that an index is used for itself, not in an address."""
@@ -356,30 +403,55 @@ class Elements:
 
     def scalar(self, index: Affine) -> Integer:
         """Write an index, of lane 0 where lanes differ, as an i64."""
-        fn = self.function
         total: Integer = 0
         for level in sorted({v.level for v, _ in index.terms}):
             group = tuple([(v, x) for v, x in index.terms if v.level == level and not v.vector])
-            total = self.once(("sum", total, group), level, partial(_summed, fn, total, group))
-        return fn.add(total, index.constant)
+            total = self.once(("sum", total, group), level, partial(self._summed, total, group))
+        return self.function.add(total, index.constant)
+
+    def _summed(self, before: Integer, terms: tuple[tuple[Variable, int], ...]) -> Integer:
+        total = before
+        for variable, factor in terms:
+            total = self.function.add(total, self.function.mul(self.name_of(variable), factor))
+        return total
 
     def vector(self, index: Affine) -> str:
         """Write an index as an i64 per lane."""
-        fn = self.function
-        type_ = f"<{self.lanes} x i64>"
-        base = self.scalar(index)
-        total = fn.splat("i64", str(base), self.lanes)
+        if 0 <= index.low and index.high < _NARROW:
+            narrow, lanes = self.narrow_vector(index), self.lanes
+            return self.function.op(f"sext <{lanes} x i32> {narrow} to <{lanes} x i64>")
+        return self._lanes_of(index, "i64")
+
+    def narrow_vector(self, index: Affine) -> str:
+        """Write an index as an i32 per lane, wrapped around where that is too narrow."""
+        name: str = self.once(
+            ("narrow", index), index.level, lambda: self._lanes_of(index, "i32")
+        )
+        return name
+
+    def _lanes_of(self, index: Affine, width: str) -> str:
+        fn, type_ = self.function, f"<{self.lanes} x {width}>"
+        base = self._narrowed(str(self.scalar(index)), "i64", width)
+        total = memory.splat(fn, Value((base,), _INDEX[width]), self.lanes).name
         step = sum([x for v, x in index.terms if v.is_lane])
         if step:
-            numbers = ", ".join([f"i64 {i * step}" for i in range(self.lanes)])
+            numbers = ", ".join([f"{width} {i * step}" for i in range(self.lanes)])
             total = fn.op(f"add {type_} {total}, <{numbers}>")
         for variable, factor in index.terms:
             if variable.vector:
-                scaled = variable.vector
+                wide = f"<{self.lanes} x i64>"
+                scaled = self._narrowed(self.name_of(variable), wide, type_)
                 if factor != 1:
-                    scaled = fn.op(f"mul {type_} {scaled}, splat (i64 {factor})")
+                    scaled = fn.op(f"mul {type_} {scaled}, splat ({width} {factor})")
                 total = fn.op(f"add {type_} {total}, {scaled}")
         return total
+
+    def _narrowed(self, name: str, given: str, wanted: str) -> str:
+        if given == wanted:
+            return name
+        if not name.startswith("%"):
+            return str((int(name) + _NARROW) % (2 * _NARROW) - _NARROW)
+        return self.function.op(f"trunc {given} {name} to {wanted}")
 
     def read(self, array: Array, index: Index, mask: Mask | None) -> Element:
         """Load an element of an array in memory."""
@@ -401,17 +473,12 @@ class Elements:
             if type_.bits != 64 and name.startswith("%"):
                 name = fn.op(f"trunc i64 {name} to {width}")
             return Value((name,), type_)
-        name = self.vector(index)
-        if type_.bits != 64:
-            name = fn.op(f"trunc <{self.lanes} x i64> {name} to <{self.lanes} x {width}>")
+        if type_.bits == 64:
+            return Value((self.vector(index),), type_, self.lanes)
+        name = self.narrow_vector(index)
+        if type_.bits != 32:
+            name = fn.op(f"trunc <{self.lanes} x i32> {name} to <{self.lanes} x {width}>")
         return Value((name,), type_, self.lanes)
-
-
-def _summed(fn: Function, before: Integer, terms: tuple[tuple[Variable, int], ...]) -> Integer:
-    total = before
-    for variable, factor in terms:
-        total = fn.add(total, fn.mul(variable.name, factor))
-    return total
 
 
 def _literal(number: int, lanes: int) -> str:

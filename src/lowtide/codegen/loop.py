@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowtide.codegen import indexing
-from lowtide.codegen.cost import element_bytes, seconds, vector_cycles, widest
+from lowtide.codegen.domain import domains_of
 from lowtide.codegen.elements import Elements, Frame, Index, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
-from lowtide.codegen.operands import Bound, bind, leaves, members, roots_of
-from lowtide.codegen.reading import Array, address, offset
-from lowtide.codegen.space import decomposed, lane_variable, space_of
+from lowtide.codegen.operands import Bound, bind, leaves, roots_of
+from lowtide.codegen.reading import Array, address, offset, strides
+from lowtide.codegen.strided import stored_in_turn
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.thunk import Phase
-from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import in_place_pairs
 
@@ -71,11 +70,32 @@ def _code(instruction: Instruction, target: Target) -> Code:
     groups: dict[tuple[int, ...], list[Output]] = {}
     for output in outputs_of(instruction):
         groups.setdefault(output.dimensions, []).append(output)
-    written = [
-        LoopKernel(instruction, target, outputs, f"loop{number}").write()
-        for number, outputs in enumerate(groups.values())
+    written: list[Part] = []
+    for number, outputs in enumerate(groups.values()):
+        written += loop_parts(instruction, target, outputs, f"loop{number}")
+    return concatenated(written) if written else Code((), ())
+
+
+def loop_parts(
+    instruction: Instruction, target: Target, outputs: Sequence[Output], name: str
+) -> list[Part]:
+    """Return functions that compute and store outputs of equal dimensions, none if empty.
+
+    The names of the functions begin with `name`.
+    """
+    from lowtide.codegen.loop_kernel import LoopKernel
+
+    def visit(elements: Elements, index: Index) -> None:
+        bound = bind(elements.function, instruction)
+        stored(elements, outputs, bound, [index], None)
+
+    shape = leaves(instruction.shape)[outputs[0].array]
+    order = sorted(range(shape.rank), key=lambda d: -strides(shape)[d])
+    found = domains_of(outputs[0].dimensions, order, target, visit)
+    return [
+        LoopKernel(instruction, target, outputs, f"{name}_{number}", domain, trial).write()
+        for number, (domain, trial) in enumerate(found)
     ]
-    return concatenated(written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,129 +130,36 @@ def concatenated(parts: Sequence[Part]) -> Code:
     return Code((*functions, fn), (phase,) if units else (), text)
 
 
-class LoopKernel:
-    """Writes a function that computes and stores outputs of equal dimensions."""
+def stored(
+    elements: Elements,
+    outputs: Sequence[Output],
+    bound: Bound,
+    indices: Sequence[Index],
+    mask: Mask | None,
+) -> None:
+    """Compute outputs at some indices, then store them all.
 
-    def __init__(
-        self, instruction: Instruction, target: Target, outputs: Sequence[Output], name: str
-    ) -> None:
-        self.instruction = instruction
-        self.target = target
-        self.outputs = outputs
-        self.members = members(instruction)
-        self.function = Function(name, ARGUMENTS)
-        self.space = space_of(outputs[0].dimensions, target, self._trial)
-        self.lanes = self._lanes()
-        self.elements = Elements(self.function, target, self.lanes)
-        self.bound = bind(self.function, instruction)
+    Several indices are those of the steps of a loop, for which outputs that lie so in memory are
+    stored side by side.
+    """
+    found = []
+    for output in outputs:
+        values, places = [], []
+        for index in indices:
+            element = elements.all_at(output.source, index, bound.frame, mask)
+            values.append(element.values[output.leaf])
+            places.append(_place(elements, bound.frame, output, index))
+        found.append((bound.results[output.array], values, places))
+    for array, values, places in found:
+        if not stored_in_turn(elements, array, places, values, mask):
+            for value, place in zip(values, places, strict=True):
+                store(elements, array, place, value, mask)
 
-    def write(self) -> Part:
-        """Write the function."""
-        space = self.space
-        if space.units:
-            if space.block:
-                self._flat()
-            else:
-                self._nested()
-        nbytes = sum([x.shape.element_type.nbytes for x in self.bound.results])
-        nbytes += sum(
-            [
-                element_bytes(x.shape.element_type)
-                for x in self.instruction.operands
-                if x.shape.is_array and x.shape.rank
-            ]
-        )
-        cycles = vector_cycles(self.members) / max(self.lanes, 1)
-        each = seconds(nbytes, cycles) * space.unit_elements
-        text = "\n".join(self.elements.globals.values())
-        return Part(self.function, space.units, each, text)
 
-    def _lanes(self) -> int:
-        size = self.space.sizes[-1]
-        most = max(self.target.vector_bytes // widest(self.members), 2)
-        lanes = 1
-        while lanes < min(most, size):
-            lanes *= 2
-        return lanes if lanes > 1 else 0
-
-    def _trial(self, elements: Elements, index: Index) -> None:
-        self._emit(elements, bind(elements.function, self.instruction), index, None)
-
-    # -- loops ---------------------------------------------------------------------------------
-
-    def _flat(self) -> None:
-        """One loop over consecutive elements."""
-        fn, (size,) = self.function, self.space.sizes
-        block = self.space.block
-        start = fn.mul("%begin", block)
-        stop = fn.min(fn.mul("%end", block), size)
-        self._line([], start, stop, size)
-
-    def _nested(self) -> None:
-        """Pieces by the outer groups, loops over the middle ones, vectors along the last."""
-        sizes, outer = self.space.sizes, self.space.outer
-        with self.elements.loop("%begin", "%end") as unit:
-            positions = decomposed(self.elements, unit.index, sizes[:outer])
-            self._middle(positions, list(sizes[outer:-1]))
-
-    def _middle(self, positions: list[indexing.Affine], sizes: list[int]) -> None:
-        if not sizes:
-            size = self.space.sizes[-1]
-            self._line(positions, 0, size, size)
-            return
-        with self.elements.loop(0, sizes[0]) as loop:
-            here = self.elements.variable(loop.index, sizes[0])
-            self._middle([*positions, here], sizes[1:])
-
-    def _line(
-        self, positions: list[indexing.Affine], start: Integer, stop: Integer, size: int
-    ) -> None:
-        """The elements from start to stop along the last group, the rest of it under a mask."""
-        elements, fn, lanes = self.elements, self.function, self.lanes
-        if not lanes:
-            with elements.loop(start, stop) as loop:
-                self._point(positions, lane_variable(elements, loop.index, size), None)
-            return
-        rest = size % lanes
-        whole = size - rest
-        full = fn.min(stop, whole) if rest else stop
-        with elements.loop(start, full, lanes) as loop:
-            self._point(positions, lane_variable(elements, loop.index, size), None)
-        if not rest:
-            return
-        mask = Mask(_first_lanes(rest, lanes), lanes, 0)
-        if isinstance(stop, int):
-            self._point(positions, lane_variable(elements, whole, size), mask)
-            return
-        with elements.when(fn.compare("eq", stop, size)):
-            self._point(positions, lane_variable(elements, whole, size), mask)
-
-    def _point(
-        self, positions: list[indexing.Affine], last: indexing.Affine, mask: Mask | None
-    ) -> None:
-        index = self.space.index(self.elements, [*positions, last])
-        self._emit(self.elements, self.bound, index, mask)
-
-    def _emit(self, elements: Elements, bound: Bound, index: Index, mask: Mask | None) -> None:
-        """Compute an element of each output, then store them all."""
-        found = []
-        for output in self.outputs:
-            at = index[: len(output.dimensions)]
-            element = elements.all_at(output.source, at, bound.frame, mask)
-            found.append(
-                (
-                    output,
-                    element.values[output.leaf],
-                    self._place(elements, bound.frame, output, at),
-                )
-            )
-        for output, value, at in found:
-            store(elements, bound.results[output.array], at, value, mask)
-
-    def _place(self, elements: Elements, frame: Frame, output: Output, index: Index) -> Index:
-        if output.update is None:
-            return index
-        return updated_place(elements, frame, output.update, index)
+def _place(elements: Elements, frame: Frame, output: Output, index: Index) -> Index:
+    if output.update is None:
+        return index
+    return updated_place(elements, frame, output.update, index)
 
 
 def updated_place(elements: Elements, frame: Frame, update: Instruction, index: Index) -> Index:
@@ -251,6 +178,7 @@ def store(elements: Elements, array: Array, index: Index, value: Value, mask: Ma
     fn, target = elements.function, elements.target
     place = offset(array.shape, index)
     elements.reads.append((array, place))
+    elements.writes.append((array, place))
     if not place.varies:
         pointer = address(elements, array, place)
         memory.store(fn, target, value, pointer, None)
@@ -261,7 +189,3 @@ def store(elements: Elements, array: Array, index: Index, value: Value, mask: Ma
         memory.store(fn, target, vector, address(elements, array, place), name)
         return
     memory.scatter_store(fn, target, vector, array.pointer, elements.vector(place), name)
-
-
-def _first_lanes(count: int, lanes: int) -> str:
-    return "<" + ", ".join([f"i1 {str(i < count).lower()}" for i in range(lanes)]) + ">"

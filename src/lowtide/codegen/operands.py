@@ -42,14 +42,20 @@ def bind(function: Function, instruction: Instruction) -> Bound:
     results = tuple([array(x) for x in leaves(instruction.shape)])
     if instruction.opcode is not Opcode.FUSION:
         one = {x: arrays[0] for x, arrays in operands.items() if x.shape.is_array}
-        return Bound(instruction, Frame(one), results)
+        parts = {x: tuple(arrays) for x, arrays in operands.items() if x.shape.is_tuple}
+        return Bound(instruction, Frame(one, tuples=parts), results)
     callee = instruction.called_computations[0]
     bound = {
         parameter: arrays[0]
         for parameter, arrays in zip(callee.parameters, given, strict=True)
         if parameter.shape.is_array
     }
-    return Bound(callee.root, Frame(bound), results)
+    parts = {
+        parameter: tuple(arrays)
+        for parameter, arrays in zip(callee.parameters, given, strict=True)
+        if parameter.shape.is_tuple
+    }
+    return Bound(callee.root, Frame(bound, tuples=parts), results)
 
 
 def roots_of(root: Instruction) -> list[Instruction]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from lowtide.codegen import indexing
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.value import Value, memory_type
+from lowtide.codegen.strided import element_address, strided
+from lowtide.codegen.value import Value
 from lowtide.ir import Shape
 
 if TYPE_CHECKING:
@@ -56,23 +57,21 @@ def read(elements: Elements, array: Array, index: Index, mask: Mask | None) -> E
 
 
 def _loaded(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
-    step = place.lane_step
     if not place.varies:
         return _single(elements, array, place, mask)
-    if step == 1:
+    if place.lane_step == 1:
         return _consecutive(elements, array, place, mask)
-    if step == -1 and mask is None:
-        return _reversed(elements, array, place)
-    return _gathered(elements, array, place, mask)
+    if elements.tile is not None:
+        found = elements.tile.read(elements, array, place, mask)
+        if found is not None:
+            return found
+    found = strided(elements, array, place, mask)
+    return found or _gathered(elements, array, place, mask)
 
 
 def address(elements: Elements, array: Array, place: Affine) -> str:
     """Return the address of an element, of lane 0 where lanes differ."""
-    fn = elements.function
-    element = memory_type(array.shape.element_type)
-    if array.shape.element_type.is_complex:
-        element = f"{{ {element}, {element} }}"
-    return fn.gep(array.pointer, elements.scalar(place), element)
+    return element_address(elements.function, array, elements.scalar(place))
 
 
 def _single(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
@@ -95,15 +94,6 @@ def _consecutive(elements: Elements, array: Array, place: Affine, mask: Mask | N
     name = None if mask is None else elements.mask_lanes(mask, lanes)
     type_ = array.shape.element_type
     return memory.load(elements.function, elements.target, type_, pointer, lanes, name)
-
-
-def _reversed(elements: Elements, array: Array, place: Affine) -> Value:
-    fn, lanes = elements.function, elements.lanes
-    first = address(elements, array, place + -(lanes - 1))
-    value = memory.load(fn, elements.target, array.shape.element_type, first, lanes)
-    order = range(lanes - 1, -1, -1)
-    names = tuple([fn.shuffle(value.llvm_type, x, "poison", order) for x in value.names])
-    return Value(names, value.type, lanes)
 
 
 def _gathered(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:

@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from lowtide.codegen import library
+from lowtide.codegen.attention.kernel import plan_attention
 from lowtide.codegen.contraction.dot import plan_dot, plan_fused_dot
 from lowtide.codegen.convolution.convolution import plan_convolution, plan_fused_convolution
+from lowtide.codegen.convolution.reduce_window import plan_reduce_window
+from lowtide.codegen.convolution.select_and_scatter import plan_select_and_scatter
 from lowtide.codegen.element_rules import has_rule, no_rule
 from lowtide.codegen.kernel import Plan
 from lowtide.codegen.loop import plan_loop
@@ -47,12 +50,15 @@ TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
     Opcode.CONVOLUTION: (plan_convolution,),
     Opcode.DOT: (plan_dot,),
     Opcode.FUSION: (
+        plan_attention,
         plan_fused_dot,
         plan_fused_convolution,
         plan_reduction,
         *library.TEMPLATES[Opcode.FUSION],
     ),
     Opcode.REDUCE: (plan_reduction,),
+    Opcode.REDUCE_WINDOW: (plan_reduce_window,),
     Opcode.SCAN: (plan_scan,),
+    Opcode.SELECT_AND_SCATTER: (plan_select_and_scatter,),
 }
 """By opcode the templates that are tried before the general one, in turn."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from lowtide.codegen.domain import Axis, Domain, Trial, trial_of
 from lowtide.codegen.elements import Elements, Index
 from lowtide.codegen.indexing import Affine, Variable
-from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.function import Integer
 from lowtide.llvm.target import Target
 
 PIECE: Final = 4096
@@ -67,7 +68,8 @@ def space_of(
     `visit` writes what is done at an index; what it reads and writes is noted as reads. Neighbours
     are one loop where all that is done goes through memory as if they were.
     """
-    groups = _groups(dimensions, target, visit)
+    axes = tuple([Axis(d, 1, 0, size) for d, size in enumerate(dimensions)])
+    groups = groups_of(trial_of(Domain(dimensions, axes), target, visit), dimensions)
     sizes = [prod(dimensions[a:b]) for a, b in groups]
     if len(groups) == 1:
         return Space(dimensions, groups, 1, PIECE)
@@ -77,19 +79,14 @@ def space_of(
     return Space(dimensions, groups, outer)
 
 
-def _groups(
-    dimensions: tuple[int, ...], target: Target, visit: Callable[[Elements, Index], None]
-) -> tuple[tuple[int, int], ...]:
-    if not dimensions:
+def groups_of(trial: Trial, sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Return which neighbours among loops of some sizes can be one, as (first, end)."""
+    if not sizes:
         return ((0, 0),)
-    elements = Elements(Function("trial", ""), target, 0)
-    index = tuple([elements.variable(f"%d{i}", size) for i, size in enumerate(dimensions)])
-    visit(elements, index)
-    variables = [x.terms[0][0] if x.terms else None for x in index]
-    places = list(dict.fromkeys([place for _, place in elements.reads]))
+    places = list(dict.fromkeys([place for _, place in trial.elements.reads]))
     groups = [(0, 1)]
-    for d in range(1, len(dimensions)):
-        if _are_one(variables, dimensions, groups[-1], d, elements, places):
+    for d in range(1, len(sizes)):
+        if _are_one(trial.variables, sizes, groups[-1], d, trial.elements, places):
             groups[-1] = (groups[-1][0], d + 1)
         else:
             groups.append((d, d + 1))
@@ -97,7 +94,7 @@ def _groups(
 
 
 def _are_one(
-    variables: list[Variable | None],
+    variables: Sequence[Variable | None],
     dimensions: tuple[int, ...],
     group: tuple[int, int],
     d: int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -63,9 +64,26 @@ def _found_host() -> Target:
     import llvmlite.binding as llvm
 
     found = llvm.get_host_cpu_features()
-    features = tuple(sorted([name for name, has in found.items() if has]))
+    features = tuple(sorted([name for name, has in found.items() if has and _allowed(name)]))
     triple = llvm.get_process_triple()
     return Target(triple, llvm.get_host_cpu_name(), features, _vector_bytes(triple, features))
+
+
+_ARCH_PRCTL: Final = 158
+_REQUEST_PERMISSION: Final = 0x1023
+_TILE_DATA: Final = 18
+"""Linux on x86-64: the system call that asks for the state of matrix tiles, which it may refuse."""
+
+
+def _allowed(feature: str) -> bool:
+    """Whether this process may use a feature that its processor has."""
+    return not feature.startswith("amx") or _has_tiles()
+
+
+@cache
+def _has_tiles() -> bool:
+    call = ctypes.CDLL(None).syscall
+    return bool(call(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0)
 
 
 def _vector_bytes(triple: str, features: tuple[str, ...]) -> int:

@@ -2,7 +2,7 @@
 
 The file is run as `python FILE --scale SCALE` would run it, up to the line that begins with
 `if A.list:`. It fills `PROGS`, from names to dictionaries of `make` (from random inputs to a
-function and its arguments), `x64`, `donate` and perhaps `tol`, the error that is allowed relative to
+function and its arguments), `x64`, `donate` and perhaps `tol`, the error allowed relative to
 the greatest magnitude of a result; and it defines `R`, the random inputs of a name.
 """
 
@@ -75,12 +75,14 @@ class JaxProgram:
             memory.serialized_buffer_assignment_proto,
         )
 
-    def expected(self) -> list[Array]:
-        """Return what XLA:CPU computes, the leaves one after the other."""
+    def expected(self, arguments: Sequence[Array] | None = None) -> list[Array]:
+        """Return what XLA:CPU computes, by default of the own arguments: leaves in order."""
         import jax
 
+        structure = jax.tree.structure(self.tree)
+        leaves = self.arguments() if arguments is None else arguments
         with jax.enable_x64(self.is_64_bit):
-            tree = jax.tree.map(jax.numpy.array, self.tree)
+            tree = jax.tree.unflatten(structure, [jax.numpy.array(x) for x in leaves])
             results = self._lowered().compile()(*tree)
             return [np.array(leaf) for leaf in jax.tree.leaves(results)]
 

@@ -61,8 +61,8 @@ CAUSAL = """
   i = s32[{n},{m}] iota(), iota_dimension=0  j = s32[{n},{m}] iota(), iota_dimension=1
   g = pred[{n},{m}] compare(i, j), direction=GE
   gs = pred[{b},{n},{m}] broadcast(g), dimensions={{1,2}}
-  inf = {t}[] constant(-inf)  infs = {t}[{b},{n},{m}] broadcast(inf), dimensions={{}}
-  z = {t}[{b},{n},{m}] select(gs, dots, infs)
+  no = {t}[] constant(-inf)  nos = {t}[{b},{n},{m}] broadcast(no), dimensions={{}}
+  z = {t}[{b},{n},{m}] select(gs, dots, nos)
 """
 MIDDLES = {"plain": PLAIN, "biased": BIASED, "capped": CAPPED, "causal": CAUSAL}
 

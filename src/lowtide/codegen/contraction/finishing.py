@@ -147,7 +147,7 @@ class _Writer:
         self.current = self._converted(self._sum(at, lanes, mask))
         index = self._index(batch, row, column, lanes)
         results = self.finish.results
-        places = [_index_of(elements, self.finish.dot, index, x) for x in results]
+        places = [index_of(elements, self.finish.dot, index, x) for x in results]
         values = [
             elements.at(x, place, self.bound.frame, mask)
             for x, place in zip(results, places, strict=True)
@@ -209,7 +209,7 @@ class _Writer:
 # -- the way from the product to a result ----------------------------------------------------------
 
 
-def _index_of(elements: Elements, dot: Instruction, index: Index, result: Instruction) -> Index:
+def index_of(elements: Elements, dot: Instruction, index: Index, result: Instruction) -> Index:
     """Return the index of a result where it is computed of the product at `index`."""
     path = _path(dot, result)
     if path is None:

@@ -49,20 +49,6 @@ def _do(fn: Function, name: str, *values: Integer) -> None:
     fn.do(f"call void @llvm.x86.{name}({given})")
 
 
-def permit(fn: Function) -> None:
-    """Write the request to the system for these registers, which each process has to make once."""
-    fn.op(
-        'call i64 asm sideeffect "syscall", "={rax},{rax},{rdi},{rsi},~{rcx},~{r11},~{memory}"'
-        f"(i64 {_ARCH_PRCTL}, i64 {_REQUEST_PERMISSION}, i64 {_TILE_DATA})"
-    )
-
-
-_ARCH_PRCTL: Final = 158
-_REQUEST_PERMISSION: Final = 0x1023
-_TILE_DATA: Final = 18
-"""Numbers of the interface of Linux on x86-64."""
-
-
 def release(fn: Function) -> None:
     """Write the end of the use of these registers, so that they need not be saved any more."""
     _do(fn, "tilerelease")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lowtide.codegen.contraction.finishing import Sums, finish_function
 from lowtide.codegen.contraction.gemm import Gemm
-from lowtide.codegen.contraction.matrix_tile import permit, release
+from lowtide.codegen.contraction.matrix_tile import release
 from lowtide.codegen.contraction.scheme import Columns, Rows, Scheme
 from lowtide.codegen.kernel import ARGUMENTS, Code
 from lowtide.codegen.operands import bind
@@ -50,8 +50,6 @@ def _products(gemm: Gemm) -> Function:
     scheme = gemm.scheme
     thread = fn.gep("%scratch", scheme.shared_bytes)
     thread = fn.gep(thread, fn.mul("%thread", scheme.thread_bytes))
-    if scheme.how.is_tiled:
-        permit(fn)
     with fn.loop("%begin", "%end", 1, [("i64", "-1")]) as loop:
         piece = _piece(fn, scheme, loop.index, thread)
         if scheme.reuses:

@@ -47,6 +47,9 @@ ENOUGH_UNITS: Final = 8
 UNIT_SECONDS: Final = 40e-6
 """How long a piece takes at least, where there is a choice."""
 
+MOST_INWARD: Final = 8
+"""Columns that are vectors of their own: so many leave registers for several rows."""
+
 _PER_TILE: Final = 24
 """Cycles around a tile: the call, and filling and emptying the pipeline."""
 
@@ -62,19 +65,32 @@ def choose(
 ) -> Scheme:
     """Return the scheme of a convolution of `data`, which is a parameter or computed."""
     lanes = how.lanes(target)
-    is_lanewise = problem.groups > 1 and problem.outputs * 2 <= lanes
+    is_inward = _is_inward(problem, how, lanes)
+    is_lanewise = not is_inward and problem.groups > 1 and problem.outputs * 2 <= lanes
     rows = _rows(problem)
     in_place = not is_lanewise and _lies_ready(problem, how, data)
+    in_place = in_place and not (is_inward and problem.features % lanes)
     taps = tuple([max(1, x.taps) for x in problem.spatial])
     found = Scheme(
-        problem, how, lanes, is_lanewise, in_place, has_finish, rows, len(rows) - 1, 1, 1,
-        len(rows) - 1, 1, problem.features, taps, 1,
+        problem, how, lanes, is_lanewise, is_inward, in_place, has_finish or is_inward, rows,
+        len(rows) - 1, 1, 1, len(rows) - 1, 1, problem.features, taps, 1,
     )  # fmt: skip
+    if is_inward:
+        found = replace(found, feature_block=-(-problem.features // lanes) * lanes)
     found = _tiled(found, target)
     found = replace(found, column_block=_column_block(found))
     found = _with_inner_blocks(found)
     found = _with_rows(found)
     return _shared_out(found)
+
+
+def _is_inward(problem: Problem, how: Arithmetic, lanes: int) -> bool:
+    """Whether so few columns take fewer steps if the lanes are features, which lie together."""
+    if how.planes != 1 or strides(problem.input)[problem.numbers.input_feature] != 1:
+        return False
+    outward = problem.features * -(-problem.outputs // lanes)
+    inward = problem.outputs * -(-problem.features // lanes)
+    return problem.outputs <= MOST_INWARD and 4 * inward <= 3 * outward
 
 
 def _rows(problem: Problem) -> tuple[Row, ...]:
@@ -115,12 +131,15 @@ def _tiled(scheme: Scheme, target: Target) -> Scheme:
     planes = scheme.how.planes
     most = _most_rows(scheme)
     vectors_at_most = -(-scheme.all_columns // scheme.lanes)
+    widths = range(1, vectors_at_most + 1)
+    if scheme.is_inward:
+        widths = range(scheme.columns, scheme.columns + 1)
     for dim in range(len(scheme.rows) - 1, -1, -1):
         inner = prod([x.size for x in scheme.rows[dim + 1 :]])
         if inner > most or any(x.size != x.least for x in scheme.rows[dim + 1 :]):
             break
         for rows in range(1, min(scheme.rows[dim].least, most // inner) + 1):
-            for vectors in range(1, vectors_at_most + 1):
+            for vectors in widths:
                 height = rows * inner
                 if planes * (height * vectors + vectors + 1) + planes - 1 > target.registers:
                     break
@@ -151,6 +170,8 @@ def _cycles(scheme: Scheme) -> float:
     tiles = along * prod([x.size for x in rows[: scheme.tile_dim]])
     last = -(-scheme.last_columns // scheme.lanes)
     widths = [(scheme.vectors, scheme.panels - 1), (last, 1)]
+    if scheme.is_inward:
+        widths = [(scheme.vectors, 1)]
     around = _PER_TILE / min(512, max(8, scheme.block_steps))
     height, planes = scheme.tile_height, scheme.how.planes
     return tiles * sum(
@@ -212,18 +233,23 @@ def _cut_further(scheme: Scheme) -> Scheme | None:
     """Cut the contracted indices once more: features first, then the outermost taps."""
     if scheme.feature_block > 1:
         is_last = min([x.step for x in scheme.axes() if x.kind == FEATURE]) == 1
-        unit = scheme.lanes if is_last else 1
-        size = -(-scheme.problem.features // (scheme.feature_blocks + 1))
+        unit = scheme.lanes if is_last or scheme.is_inward else 1
+        size = -(-scheme.problem.features // _more(scheme.feature_blocks))
         size = -(-size // unit) * unit
         if size < scheme.feature_block:
             return replace(scheme, feature_block=size)
     for i, size in enumerate(scheme.tap_blocks):
         if size > 1:
-            parts = scheme.tap_parts[i] + 1
+            parts = _more(scheme.tap_parts[i])
             smaller = min(size - 1, -(-scheme.problem.spatial[i].taps // parts))
             blocks = (*scheme.tap_blocks[:i], smaller, *scheme.tap_blocks[i + 1 :])
             return replace(scheme, tap_blocks=blocks)
     return None
+
+
+def _more(parts: int) -> int:
+    """More parts, in steps that grow, so that many parts take few steps."""
+    return parts + 1 + parts // 8
 
 
 def _with_rows(scheme: Scheme) -> Scheme:

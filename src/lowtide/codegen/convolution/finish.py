@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowtide.codegen import elementwise
-from lowtide.codegen.contraction.finishing import Finish, _index_of
+from lowtide.codegen.contraction.finishing import Finish, index_of
 from lowtide.codegen.contraction.packing import tail_mask
 from lowtide.codegen.convolution.scheme import BATCH, Scheme
 from lowtide.codegen.elements import Element, Elements, Index, Mask
@@ -112,7 +112,7 @@ class _Writer:
         lane = elements.variable(0, lanes, is_lane=True) if lanes else ZERO
         index = self._index(at, column + lane)
         results = self.finish.results
-        found = [_index_of(elements, self.finish.dot, index, x) for x in results]
+        found = [index_of(elements, self.finish.dot, index, x) for x in results]
         values = [
             elements.at(x, place, self.bound.frame, mask)
             for x, place in zip(results, found, strict=True)

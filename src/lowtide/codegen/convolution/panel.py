@@ -67,6 +67,8 @@ class _PanelWriter:
     def write(self) -> None:
         """Write the loops over taps, and in each of them the features."""
         rows = self._squares if self._lies_along_features() else self._rows
+        if self.scheme.is_inward:
+            rows = self._vectors
         self._taps(0, [], "%to", rows)
 
     def _lies_along_features(self) -> bool:
@@ -155,6 +157,35 @@ class _PanelWriter:
             there = fn.gep(to, fn.mul(loop.index, row_bytes))
             fn.store(f"<{row_bytes} x i8>", "zeroinitializer", there, 1)
 
+    def _feature_lanes(self, start: Integer) -> tuple[Affine, Mask | None]:
+        """A vector of features from number `start` of the block on, and which of them there are."""
+        elements, scheme, lanes = self.elements, self.scheme, self.scheme.lanes
+        features = scheme.problem.features
+        place = elements.function.add("%feature", start)
+        first = elements.variable(place, features + lanes)
+        lane = elements.variable(0, lanes, is_lane=True)
+        if features % lanes == 0 and scheme.feature_block % lanes == 0:
+            return first.within(0, features - lanes) + lane, None
+        feature = first + lane
+        mask = within(elements, feature, 0, features)
+        assert not isinstance(mask, bool)
+        return feature.within(0, features - 1), mask
+
+    # -- vectors of features ---------------------------------------------------------------------
+
+    def _vectors(self, taps: list[Affine], to: str) -> None:
+        """Write for each vector of features that of each column."""
+        elements, scheme, lanes = self.elements, self.scheme, self.scheme.lanes
+        fn = elements.function
+        with elements.loop(0, scheme.feature_block, lanes) as down:
+            feature, mask = self._feature_lanes(down.index)
+            with elements.loop(0, self.columns) as across:
+                column = self._first_column() + elements.variable(across.index, self.columns)
+                value = self._value(taps, feature, column, mask)
+                at = fn.add(fn.mul(down.index, self.columns), fn.mul(across.index, lanes))
+                there = fn.gep(to, fn.mul(at, scheme.how.unit_bytes))
+                memory.store(fn, elements.target, value, there)
+
     # -- features that are neighbours --------------------------------------------------------------
 
     def _squares(self, taps: list[Affine], to: str) -> None:
@@ -164,19 +195,15 @@ class _PanelWriter:
         again for the next tap, or lies behind the panel. Columns beyond the last one repeat it.
         """
         elements, scheme, lanes = self.elements, self.scheme, self.scheme.lanes
-        fn, features = elements.function, scheme.problem.features
-        nbytes = scheme.how.unit_bytes
+        fn, nbytes = elements.function, scheme.how.unit_bytes
         square = self._square()
         with elements.loop(0, scheme.feature_block, lanes) as down:
-            first = elements.variable(fn.add("%feature", down.index), features)
-            lane = elements.variable(0, lanes, is_lane=True)
-            mask = within(elements, first + lane, 0, features)
-            assert not isinstance(mask, bool)
+            feature, mask = self._feature_lanes(down.index)
             with elements.loop(0, self.columns, lanes) as across:
                 with elements.loop(0, lanes) as inside:
                     number = fn.min(fn.add(across.index, inside.index), self.columns - 1)
                     column = self._first_column() + elements.variable(number, self.columns)
-                    value = self._value(taps, first + lane, column, mask)
+                    value = self._value(taps, feature, column, mask)
                     row = fn.gep(square, fn.mul(inside.index, lanes * nbytes))
                     memory.store(fn, elements.target, value, row)
                 at = fn.add(fn.mul(down.index, scheme.columns), across.index)

@@ -14,7 +14,7 @@ from typing import Final
 from lowtide.codegen.contraction.packing import tail_mask
 from lowtide.codegen.cost import element_bytes, seconds
 from lowtide.codegen.elements import Element, Elements, Index, Mask
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.indexing import Affine, constant
 from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
 from lowtide.codegen.loop import store
 from lowtide.codegen.operands import Bound, bind
@@ -111,7 +111,10 @@ class _Writer:
         return Code((self.fn,), (phase,), "\n".join(self.elements.globals.values()))
 
     def _over(self, at: list[Affine]) -> None:
-        """Write the loops over the places of a piece, and along the last dimension."""
+        """Write the loops over the places of a piece, and along the last dimension.
+
+        A single element is no vector: LLVM 22 writes too much where it narrows and stores one lane.
+        """
         elements, d = self.elements, len(at)
         if d < len(self.places) - 1:
             with elements.loop(0, self.places[d]) as loop:
@@ -128,8 +131,9 @@ class _Writer:
         with elements.loop(whole, rest, lanes) as loop:
             self._place(at, ranges, [self._lane(loop.index, 0)], None)
         if rest < size:
-            mask = tail_mask(lanes, size - rest)
-            self._place(at, ranges, [self._lane(rest, 0)], mask)
+            mask = tail_mask(lanes, size - rest) if size - rest > 1 else None
+            start = self._lane(rest, 0) if mask is not None else constant(rest)
+            self._place(at, ranges, [start], mask)
 
     def _lane(self, start: Integer, offset: int) -> Affine:
         return self.elements.variable(start, self.sizes[-1], is_lane=True) + offset
@@ -156,8 +160,8 @@ class _Writer:
             elements.all_at(x, (), self.bound.frame) for x in self.instruction.operands[count:]
         ]
         initial = [x.values[0] for x in self.reducer.taken(elements, given)]
-        wide = [x if x.lanes else elements.splat(x, elements.level) for x in initial]
-        totals = self._window(0, at, [], ranges, starts, wide * len(starts), mask)
+        first = [self._as_wide(x, starts[0]) for x in initial]
+        totals = self._window(0, at, [], ranges, starts, first * len(starts), mask)
         for j, start in enumerate(starts):
             results = self.reducer.finished(elements, totals[j * count : (j + 1) * count])
             for array, value in zip(self.bound.results, results, strict=True):
@@ -203,5 +207,11 @@ class _Writer:
             taken = [x.values[0] for x in self.reducer.taken(elements, values)]
             before = totals[j * count : (j + 1) * count]
             after = self.reducer.combined(elements, before, taken)
-            found += [x if x.lanes else elements.splat(x, elements.level) for x in after]
+            found += [self._as_wide(x, start) for x in after]
         return found
+
+    def _as_wide(self, value: Value, start: Affine) -> Value:
+        """A value as a vector, if it is for a place that differs from lane to lane."""
+        if value.lanes or not start.varies:
+            return value
+        return self.elements.splat(value, self.elements.level)

@@ -71,13 +71,15 @@ class Scheme:
     pieces of work, the sums of which are added up later. `column_block` counts panels.
 
     With `is_lanewise` each lane has its own input features, else a unit is multiplied with all
-    lanes. `in_place` says that the input is read where it lies.
+    lanes. With `is_inward` lanes are neighbouring features of a few columns, each of which is a
+    vector; its lanes are added up in the end. `in_place` says that the input is read where it lies.
     """
 
     problem: Problem
     how: Arithmetic
     lanes: int
     is_lanewise: bool
+    is_inward: bool
     in_place: bool
     has_finish: bool
     rows: tuple[Row, ...]
@@ -143,7 +145,7 @@ class Scheme:
     @property
     def columns(self) -> int:
         """The columns of a full tile."""
-        return self.vectors * self.lanes
+        return self.problem.outputs if self.is_inward else self.vectors * self.lanes
 
     @property
     def all_columns(self) -> int:
@@ -199,7 +201,10 @@ class Scheme:
         """Return the loops of a tile, the longest one innermost."""
         at = {x.kind: x.step for x in self.axes()}
         spatial = self.problem.spatial
-        found = [Steps((FEATURE,), self._features, at[FEATURE], self.columns)]
+        width = self.feature_step
+        features = self._features
+        features = None if features is None else features // width
+        found = [Steps((FEATURE,), features, at[FEATURE] * width, self.columns * width)]
         for i, axis in enumerate(spatial):
             size = self.tap_blocks[i]
             is_known = len(axis.phases) == 1 and axis.taps % size == 0
@@ -224,8 +229,13 @@ class Scheme:
         return (*merged, longest)
 
     def _most(self, steps: Steps) -> int:
-        sizes = [self.feature_block if x == FEATURE else self.tap_blocks[x] for x in steps.kinds]
-        return prod(sizes)
+        features = self.feature_block // self.feature_step
+        return prod([features if x == FEATURE else self.tap_blocks[x] for x in steps.kinds])
+
+    @property
+    def feature_step(self) -> int:
+        """The features that one step takes."""
+        return self.lanes if self.is_inward else 1
 
     @property
     def _features(self) -> int | None:
@@ -282,8 +292,8 @@ class Scheme:
 
     @property
     def tile_sums(self) -> int:
-        """The sums of a tile."""
-        return self.tile_height * self.columns
+        """The sums of a tile, in whole vectors."""
+        return -(-self.tile_height * self.columns // self.lanes) * self.lanes
 
     @property
     def block_sums_bytes(self) -> int:

@@ -397,6 +397,8 @@ class _Writer:
             x = scheme.windows[d]
             step, rest = elements.split(spread, x.window_dilation)
             test = within(elements, rest, 0, 1)
+            if test is False:
+                return total
             assert not isinstance(test, bool)
             exact = elements.both(exact, test)
             step = step * -1 + (x.size - 1) if x.reversal else step

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from lowtide.codegen.contraction.micro import Vectors, broadcast, zeros
 from lowtide.codegen.contraction.packing import tail_mask
+from lowtide.codegen.contraction.transposing import totals
 from lowtide.codegen.convolution.scheme import FEATURE, Row, Scheme, Steps
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.value import Value, vector_type
@@ -75,14 +76,17 @@ class _TileWriter:
 
     @property
     def vectors(self) -> int:
-        return -(-self.columns // self.scheme.lanes)
+        return self.columns if self.scheme.is_inward else -(-self.columns // self.scheme.lanes)
 
     def write(self) -> Function:
         scheme, how, lanes = self.scheme, self.scheme.how, self.scheme.lanes
         start = zeros(how, len(self.rows), self.vectors, lanes)
-        if scheme.inner_blocks > 1:
+        if scheme.inner_blocks > 1 and not scheme.is_inward:
             start = self._before(start)
         sums = self._loops(scheme.steps(), "%a", "%b", start)
+        if scheme.is_inward:
+            self._add_lanes(sums)
+            return self.fn
         for i, j in product(range(len(self.rows)), range(self.vectors)):
             value = Value(sums[i][j], how.total, lanes)
             memory.store(self.fn, self.target, value, self._place(i, j), self._mask(j))
@@ -98,6 +102,22 @@ class _TileWriter:
     def _place(self, row: int, vector: int) -> str:
         at = self.rows[row].sums + vector * self.scheme.lanes
         return self.fn.gep("%sums", at * self.scheme.how.unit_bytes)
+
+    def _add_lanes(self, sums: Tile) -> None:
+        """Add up the lanes of each vector; store the sums by rows, with those that are there."""
+        fn, how, lanes = self.fn, self.scheme.how, self.scheme.lanes
+        type_ = vector_type(how.sum_type, lanes)
+        flat = [x for row in sums for (x,) in row]
+        flat += ["zeroinitializer"] * (-len(flat) % lanes)
+        add = "add" if how.total.is_integer else "fadd"
+        for first in range(0, len(flat), lanes):
+            total = totals(fn, type_, how.unit_bytes, add, flat[first : first + lanes])
+            there = fn.gep("%sums", first * how.unit_bytes)
+            if self.scheme.inner_blocks > 1:
+                before = memory.load(fn, self.target, how.total, there, lanes).name
+                before = fn.select("%more", type_, before, "zeroinitializer")
+                total = fn.op(f"{add} {type_} {total}, {before}")
+            memory.store(fn, self.target, Value((total,), how.total, lanes), there)
 
     def _before(self, zero: Tile) -> Tile:
         """The sums that are there, or zeros."""
@@ -137,7 +157,8 @@ class _TileWriter:
             return f"%taps{kind}"
         scheme = self.scheme
         is_known = not scheme.in_place or scheme.feature_blocks == 1
-        return scheme.feature_block if is_known else "%features"
+        features: Integer = scheme.feature_block if is_known else "%features"
+        return self.fn.div(features, scheme.feature_step)
 
     def _loops(self, steps: tuple[Steps, ...], a: str, b: str, sums: Tile) -> Tile:
         """Write the loops, outermost first; return the sums behind them."""
@@ -188,9 +209,9 @@ class _TileWriter:
         return found
 
     def _units(self, a: str, place: int) -> Vectors:
-        """Units of a row: one in all lanes, or one for each."""
+        """Units of a row: one in all lanes, or those of each lane."""
         scheme = self.scheme
-        if scheme.is_lanewise:
+        if scheme.is_lanewise or scheme.is_inward:
             return self._vector(self.fn.gep(a, place))
         how = scheme.how
         align = how.unit_bytes // how.planes

@@ -93,10 +93,27 @@ def _store(
     if mask is None:
         fn.store(whole, name, pointer, align)
         return
+    lane = _only_lane(mask)
+    if lane is not None:
+        element = whole[1:-1].split(" x ")[1]
+        one = fn.op(f"extractelement {whole} {name}, i64 {lane}")
+        fn.store(element, one, fn.gep(pointer, lane, element), align)
+        return
     types = [whole, "ptr", "i32", _mask_type(whole)]
     function = f"llvm.masked.store.{suffix(whole)}.p0"
     _declare_masked(fn, "void", function, [whole, "ptr", "i32 immarg", _mask_type(whole)])
     fn.do(f"call void @{function}({_arguments(types, [name, pointer, str(align), mask])})")
+
+
+def _only_lane(mask: str) -> int | None:
+    """The one lane of a constant mask, None for any other mask.
+
+    LLVM 22 stores four bytes where a masked store has one lane and the value was truncated to it.
+    """
+    if not mask.startswith("<"):
+        return None
+    lanes = [x.split()[-1] in ("true", "1") for x in mask[1:-1].split(",")]
+    return lanes.index(True) if sum(lanes) == 1 else None
 
 
 # -- anywhere ----------------------------------------------------------------------------------

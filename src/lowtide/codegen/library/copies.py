@@ -10,9 +10,9 @@ from lowtide.codegen.cost import seconds
 from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.kernel import ARGUMENTS, Code
 from lowtide.codegen.library.sort_form import raw_bytes
-from lowtide.codegen.loop import Part, concatenated
 from lowtide.codegen.reading import strides
 from lowtide.ir import Shape
+from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
 
 PIECE_BYTES: Final = 1 << 16
@@ -31,28 +31,35 @@ class Copy:
 
 def copies_code(copies: Sequence[Copy]) -> Code:
     """Return code that makes results; those that lie where their source does stay."""
-    parts = [_part(copy, f"copy{number}") for number, copy in enumerate(copies)]
-    parts = [x for x in parts if x.units]
-    return concatenated(parts) if parts else Code((), ())
+    functions, phases = [], []
+    for number, copy in enumerate(copies):
+        nbytes = copy.shape.element_count * raw_bytes(copy.shape.element_type)
+        if not nbytes:
+            continue
+        fn = Function(f"copy{number}", ARGUMENTS)
+        units = -(-nbytes // PIECE_BYTES) if _write(fn, copy, nbytes) else 1
+        functions.append(fn)
+        phases.append(Phase(fn.name, units, seconds(2 * nbytes / units, 0)))
+    return Code(tuple(functions), tuple(phases))
 
 
-def _part(copy: Copy, name: str) -> Part:
-    nbytes = copy.shape.element_count * raw_bytes(copy.shape.element_type)
-    fn = Function(name, ARGUMENTS)
+def _write(fn: Function, copy: Copy, nbytes: int) -> bool:
+    """Write the function of a copy; return whether it works on pieces."""
     result = fn.load("ptr", fn.gep("%buffers", copy.result, "ptr"), 8)
     if copy.source is None or copy.given is None:
         begin, count = _bytes(fn, nbytes)
         fn.call("void", *_memory("memset", "i8"), [fn.gep(result, begin), 0, count, "false"])
-        return _counted(fn, nbytes)
+        return True
     source = fn.load("ptr", fn.gep("%buffers", copy.source, "ptr"), 8)
+    alike = strides(copy.given) == strides(copy.shape)
     with fn.when(fn.op(f"icmp ne ptr {source}, {result}")):
-        if strides(copy.given) == strides(copy.shape):
+        if alike:
             begin, count = _bytes(fn, nbytes)
             places = [fn.gep(result, begin), fn.gep(source, begin)]
             fn.call("void", *_memory("memcpy", "ptr"), [*places, count, "false"])
-            return _counted(fn, nbytes)
-        _transposed(fn, copy.given, copy.shape, source, result)
-    return Part(fn, 1 if nbytes else 0, seconds(2 * nbytes, nbytes))
+        else:
+            _transposed(fn, copy.given, copy.shape, source, result)
+    return alike
 
 
 def _memory(name: str, second: str) -> tuple[str, list[str]]:
@@ -64,10 +71,6 @@ def _bytes(fn: Function, nbytes: int) -> tuple[Integer, Integer]:
     """The first byte of the pieces, and the number of their bytes."""
     begin = fn.mul("%begin", PIECE_BYTES)
     return begin, fn.sub(fn.min(fn.mul("%end", PIECE_BYTES), nbytes), begin)
-
-
-def _counted(fn: Function, nbytes: int) -> Part:
-    return Part(fn, -(-nbytes // PIECE_BYTES), seconds(2 * min(nbytes, PIECE_BYTES), 0))
 
 
 def _transposed(fn: Function, given: Shape, shape: Shape, source: str, result: str) -> None:

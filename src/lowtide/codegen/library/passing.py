@@ -116,6 +116,11 @@ def _zeros(instruction: Instruction) -> Sources:
     return [None] * len(leaves(instruction.shape))
 
 
+def _copied(instruction: Instruction) -> Sources | None:
+    """A copy of a tuple is one of its arrays; one of an array is a loop."""
+    return list(range(_given(instruction))) if instruction.shape.is_tuple else None
+
+
 def _copied_start(instruction: Instruction) -> Sources:
     """The copy, the array itself, and a context."""
     count = _given(instruction)
@@ -175,6 +180,7 @@ _SOURCES: Final[dict[Opcode, Callable[[Instruction], Sources | None]]] = {
     Opcode.COLLECTIVE_BROADCAST: _all,
     Opcode.COLLECTIVE_PERMUTE: _permuted,
     Opcode.COLLECTIVE_PERMUTE_START: _permuted_start,
+    Opcode.COPY: _copied,
     Opcode.COPY_START: _copied_start,
     Opcode.CUSTOM_CALL: _custom_call,
     Opcode.INFEED: _host,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lowtide.codegen.element_rules import has_rule
 from lowtide.codegen.kernel import Code, Plan
 from lowtide.codegen.library.scatter import scatter_code
-from lowtide.codegen.loop import LoopKernel, Output, concatenated
+from lowtide.codegen.loop import Output, concatenated, loop_parts
 from lowtide.codegen.operands import members, roots_of
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import GetTupleElement
@@ -66,13 +66,13 @@ def _code(fusion: Instruction, results: _Results, target: Target) -> Code:
     for number, (scatter, found) in enumerate(results.scatters.items()):
         arrays = [found[x] for x in range(len(found))]
         start = [
-            Output(x, array)
+            Output(x, array, x.shape.dimensions)
             for x, array in zip(scatter.operands, arrays, strict=False)
             if not _is_given(x)
         ]
         codes += _loops(fusion, start, target, f"start{number}_")
         codes.append(scatter_code(fusion, scatter, arrays, target, f"scatter{number}"))
-    plain = [Output(x, number) for number, x in results.plain.items()]
+    plain = [Output(x, number, x.shape.dimensions) for number, x in results.plain.items()]
     codes += _loops(fusion, plain, target, "plain")
     text = "\n".join(dict.fromkeys([x.globals for x in codes if x.globals]))
     functions = [x for code in codes for x in code.functions]
@@ -91,7 +91,8 @@ def _loops(fusion: Instruction, outputs: list[Output], target: Target, name: str
     groups: dict[tuple[int, ...], list[Output]] = {}
     for output in outputs:
         groups.setdefault(output.dimensions, []).append(output)
-    return [
-        concatenated([LoopKernel(fusion, target, group, f"{name}{number}").write()])
+    found = [
+        loop_parts(fusion, target, group, f"{name}{number}")
         for number, group in enumerate(groups.values())
     ]
+    return [concatenated(parts) for parts in found if parts]

@@ -17,7 +17,7 @@ from lowtide.codegen.indexing import Affine, linear
 from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.codegen.operands import bind, members
 from lowtide.codegen.reduction.grid import Grid
-from lowtide.codegen.reduction.partials import Partials
+from lowtide.codegen.reduction.partials import LEAST_POINTS, Partials
 from lowtide.codegen.reduction.results import store_points, store_rows
 from lowtide.codegen.reduction.scratch import Scratch
 from lowtide.codegen.reduction.strip import first_lanes
@@ -38,25 +38,40 @@ UNITS: Final = 16
 """Units that columns are split into, if they can be."""
 
 LINES: Final = 8
-"""Lines that are read at the same time."""
+"""Lines of all arrays together that are read or written at the same time: where they lie a power
+of two apart, more would fall out of the fastest cache."""
 
 
 def column_block(grid: Grid) -> int:
-    """Return how many columns a unit has."""
+    """Return how many columns a unit has.
+
+    Large arrays are rather split into parts of lines, which are read as they lie.
+    """
     columns, lanes = grid.row_sizes[-1], grid.lanes
-    lines = prod(grid.row_sizes[:-1])
-    wanted = -(-columns * lines // UNITS)
+    wanted = -(-columns * prod(grid.row_sizes[:-1]) // UNITS)
+    if grid.row_count * grid.row_length >= UNITS * LEAST_POINTS:
+        wanted = MOST_COLUMNS
     block = min(max(wanted, LEAST_COLUMNS), MOST_COLUMNS, columns)
     return -(-block // lanes) * lanes
 
 
 def lines_at_once(grid: Grid) -> int:
     """Return how many lines are read at the same time: fewer where much is computed of each."""
-    cycles = vector_cycles(members(grid.form.instruction))
+    form = grid.form
+    points = grid.row_count * grid.row_length
+    whole = [x for x in form.instruction.operands if _count(x) == points]
+    arrays = len(whole) + sum([x.is_full for x in form.results])
+    cycles = vector_cycles(members(form.instruction))
     lines = LINES
-    while lines > 1 and (lines * cycles > 80 or lines > grid.inner_sizes[-1]):
+    while lines > 1 and (
+        lines * arrays > LINES or lines * cycles > 80 or lines > grid.inner_sizes[-1]
+    ):
         lines //= 2
     return lines
+
+
+def _count(x: Instruction) -> int:
+    return x.shape.element_count if x.shape.is_array else 0
 
 
 @final

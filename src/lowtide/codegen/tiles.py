@@ -1,0 +1,113 @@
+"""Squares of arrays that are transposed on their way into vectors.
+
+An element's neighbours along the lanes may lie far apart in memory, while those along another loop
+lie side by side. Then a tile, of the lanes and some steps of that loop, is loaded along the latter,
+transposed in registers and kept on the stack: a vector of lanes for each step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.indexing import Affine, Variable
+from lowtide.codegen.shuffles import transposed
+from lowtide.codegen.value import Value
+from lowtide.ir import ElementType
+
+if TYPE_CHECKING:
+    from lowtide.codegen.elements import Elements, Mask
+    from lowtide.codegen.reading import Array
+
+LINE: Final = 64
+"""Bytes of a row that a tile has, so that it takes whole lines of the cache."""
+
+_PIECE: Final = 16
+"""Bytes of a row that are loaded at once: shuffles within blocks of so many cost least."""
+
+MOST: Final = 8
+"""Tiles on the stack at once, at most."""
+
+
+def unit_bytes(type_: ElementType) -> int:
+    """Return the bytes of a whole element in memory."""
+    return memory.element_bytes(type_) * (2 if type_.is_complex else 1)
+
+
+def side_of(type_: ElementType, lanes: int) -> int:
+    """Return the elements of a row that are loaded at once; 1 where no tiles are made."""
+    return min(_PIECE // unit_bytes(type_), lanes)
+
+
+@dataclass(eq=False, slots=True)
+class Tile:
+    """The steps `start` + `row` of a loop of `size` steps, while their vectors are made.
+
+    `row` is the innermost loop's variable, which counts up to `rows`. `slots` are places on the
+    stack, by number and bytes, which all tiles of a function share.
+    """
+
+    row: Variable
+    rows: int
+    start: Affine
+    size: int
+    slots: dict[tuple[int, int], str]
+    _used: int = field(default=0)
+
+    def read(
+        self, elements: Elements, array: Array, place: Affine, mask: Mask | None
+    ) -> Value | None:
+        """Return a vector of an array, None where it is not to be loaded by tiles."""
+        if dict(place.terms).get(self.row) != 1 or place.lane_step in (None, 0, 1):
+            return None
+        type_ = array.shape.element_type
+        side = side_of(type_, elements.lanes)
+        count = elements.lanes if mask is None else mask.count
+        if side < 2 or side > self.size or not count:
+            return None
+        base = place - Affine(((self.row, 1),), 0, 0, self.rows - 1)
+        key = ("tile", array, base, count)
+        stack: str | None = elements.once(
+            key, base.level, lambda: self._filled(elements, array, base, side, count)
+        )
+        if stack is None:
+            return None
+        fn, lanes = elements.function, elements.lanes
+        place_in = fn.mul(fn.add(self.row.name, side), lanes * unit_bytes(type_))
+        return memory.load(fn, elements.target, type_, fn.gep(stack, place_in), lanes)
+
+    def _slot(self, elements: Elements, nbytes: int) -> str | None:
+        self._used += 1
+        if self._used > MOST:
+            return None
+        key = self._used, nbytes
+        if key not in self.slots:
+            self.slots[key] = elements.function.stack("i8", nbytes)
+        return self.slots[key]
+
+    def _filled(
+        self, elements: Elements, array: Array, base: Affine, side: int, count: int
+    ) -> str | None:
+        """Load and transpose a tile. The last piece of a row may begin before the tile does."""
+        fn, lanes = elements.function, elements.lanes
+        type_ = array.shape.element_type
+        stack = self._slot(elements, (side + self.rows) * lanes * unit_bytes(type_))
+        if stack is None:
+            return None
+        raw = f"i{8 * unit_bytes(type_)}"
+        first = fn.gep(array.pointer, elements.scalar(base), raw)
+        start = elements.scalar(self.start)
+        step = base.lane_step or 0
+        align = memory.element_bytes(type_)
+        with fn.loop(0, fn.min(self.rows, fn.sub(self.size, start)), side) as loop:
+            column = loop.index
+            if self.size % side:
+                column = fn.min(column, fn.sub(self.size - side, start))
+            corner = fn.gep(first, column, raw)
+            lines = [fn.gep(corner, min(lane, count - 1) * step, raw) for lane in range(lanes)]
+            rows = [fn.load(f"<{side} x {raw}>", line, align) for line in lines]
+            into = fn.gep(stack, fn.mul(fn.add(column, side), lanes), raw)
+            for number, vector in enumerate(transposed(fn, raw, side, rows)):
+                fn.store(f"<{lanes} x {raw}>", vector, fn.gep(into, number * lanes, raw), align)
+        return stack

@@ -1,0 +1,102 @@
+"""Running a template of one kernel by itself, with operands and scratch where they hurt most."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from lowtide.codegen.kernel import Plan
+from lowtide.evaluator import evaluate, value_leaves
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import ElementType, Instruction
+from lowtide.ir.literal import DTYPES, Array
+from lowtide.llvm.function import module_text
+from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.target import Target, host_target, restricted
+
+SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
+FILL = 0x7F
+GUARD = 64
+
+Planner = Callable[[Instruction, Target], "Plan | None"]
+
+
+def target_of(name: str) -> Target:
+    """The processor of a test: "native" or "avx2"."""
+    return restricted(host_target(), name)
+
+
+def numbers(seed: int, type_: ElementType, sizes: Sequence[int]) -> Array:
+    """Small integers, so that sums in any order are exact."""
+    rng = np.random.default_rng(seed)
+    if type_ is ElementType.PRED:
+        return rng.integers(0, 2, sizes).astype(np.bool_)
+    low = 0 if type_.is_integer and not type_.is_signed else -3
+    found = rng.integers(low, 4, sizes)
+    if type_.is_complex:
+        return (found + 1j * rng.integers(-3, 4, sizes)).astype(DTYPES[type_])
+    return found.astype(DTYPES[type_])
+
+
+def guarded(array: Array) -> tuple[Array, Array]:
+    """A copy aligned to its elements only, and the bytes around it."""
+    size = array.dtype.itemsize
+    room = np.full(array.nbytes + 2 * GUARD + 64 + size, FILL, np.uint8)
+    start = GUARD + -(room.ctypes.data + GUARD) % 64 + size
+    found = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found, room
+
+
+class Kernel:
+    """A plan as machine code of this process."""
+
+    def __init__(self, plan: Plan, target: Target) -> None:
+        self.plan = plan
+        code = plan.emit()
+        self.text = module_text(code.functions, code.globals)
+        self.phases = code.phases
+        names = [x.function for x in code.phases]
+        self.library = Library([Machine(target).object_code(self.text)], names, target)
+
+    def __call__(self, arrays: Sequence[Array], step: int = 1) -> None:
+        """Run on operands, then results; `step` pieces at once, last to first, by two threads."""
+        buffers = (ctypes.c_void_p * len(arrays))(*[x.ctypes.data for x in arrays])
+        nbytes = self.plan.shared_bytes + 2 * self.plan.thread_bytes
+        scratch, room = guarded(np.full(nbytes + 64, FILL, np.uint8))
+        there = scratch.ctypes.data + -scratch.ctypes.data % 64
+        for phase in self.phases:
+            function = SIGNATURE(self.library[phase.function])
+            for number, first in enumerate(reversed(range(0, phase.units, step))):
+                last = min(first + step, phase.units)
+                function(ctypes.addressof(buffers), there, first, last, number % 2)
+        first = there - room.ctypes.data
+        around = np.concatenate([room[:first], room[first + nbytes :]])
+        assert (around == FILL).all(), "a kernel wrote beyond its scratch"
+
+
+def check(planner: Planner, text: str, target: str = "native", seed: int = 0) -> Kernel:
+    """Run the root of a module natively and by the evaluator: results are equal."""
+    module = parse_hlo(text)
+    root = module.entry.root
+    plan = planner(root, target_of(target))
+    assert plan is not None, "the template is not for it"
+    kernel = Kernel(plan, target_of(target))
+    parameters = module.entry.parameters
+    inputs = [
+        numbers(seed + i, x.shape.element_type, x.shape.dimensions)
+        for i, x in enumerate(parameters)
+    ]
+    given = dict(zip(parameters, inputs, strict=True))
+    wanted = [x for x in value_leaves(evaluate(module, inputs)) if x is not None]
+    results = [guarded(np.full_like(np.asarray(x), 5)) for x in wanted]
+    operands = [guarded(given[x])[0] for x in root.operands]
+    kernel([*operands, *[x for x, _ in results]])
+    for (got, room), expected in zip(results, wanted, strict=True):
+        np.testing.assert_array_equal(got, expected)
+        inside = got.ctypes.data - room.ctypes.data
+        around = np.concatenate([room[:inside], room[inside + got.nbytes :]])
+        assert (around == FILL).all(), "a kernel wrote beyond its result"
+    return kernel
