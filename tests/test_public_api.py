@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 PROMISED = {
     "parse_hlo", "read", "verify", "evaluate", "explain", "Options", "LowtideError",
     "HloTextError", "InvalidModuleError", "UnsupportedOpError", "Module", "__version__",
+    "compile", "Executable", "deserialize", "jit", "ClientLibrary", "OverMemoryError",
 }  # fmt: skip
 
 
@@ -78,3 +79,41 @@ def test_explain_verifies():
     module.entry.root.set_shape(lowtide.read(EXAMPLES / "mlp.hlo.xz").entry.root.shape)
     with pytest.raises(lowtide.InvalidModuleError):
         lowtide.explain(module)
+
+
+def test_compile_takes_a_path_or_a_module():
+    path = EXAMPLES / "mlp.hlo.xz"
+    module = lowtide.read(path)
+    made = [lowtide.compile(x, threads=1) for x in (path, str(path), module)]
+    assert all(isinstance(x, lowtide.Executable) for x in made)
+    assert len({x.serialize() for x in made}) == 1
+    assert lowtide.deserialize(made[0].serialize()).memory["schema"] == "lowtide.memory/1"
+    broken = lowtide.parse_hlo("HloModule m\nENTRY e { ROOT c = f32[2] constant({1,2}) }")
+    broken.entry.root.set_shape(module.entry.root.shape)
+    with pytest.raises(lowtide.InvalidModuleError):
+        lowtide.compile(broken)
+    with pytest.raises(lowtide.InputError, match="no such file"):
+        lowtide.compile("nope.hlo")
+
+
+def test_explain_takes_a_function_and_specs():
+    jax = pytest.importorskip("jax")
+
+    def double(x, times, unused):
+        return x @ x.T * times
+
+    spec = jax.ShapeDtypeStruct((64, 32), "float32")
+    staged = jax.jit(double, static_argnums=1)
+    fast = lowtide.jit(double, static_argnums=1)
+    reports = [
+        lowtide.explain(staged, spec, 2.0, spec),
+        lowtide.explain(fast, spec, 2.0, spec),
+        lowtide.explain(fast, spec, 2.0, spec, options=lowtide.Options()),
+        lowtide.explain(lambda x, y: double(x, 2.0, y), spec, y=spec),
+    ]
+    assert {x.ladder.arena_bytes for x in reports} == {reports[0].ladder.arena_bytes}
+    assert reports[0].ladder.arena_bytes >= 64 * 64 * 4
+    with pytest.raises(TypeError, match="arguments are only for functions"):
+        lowtide.explain(EXAMPLES / "mlp.hlo.xz", spec)
+    with pytest.raises(TypeError, match="expected a path, a Module, a function"):
+        lowtide.explain(3)

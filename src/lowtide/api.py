@@ -57,8 +57,9 @@ def _options(memory: int | str | None, options: Options | None, fields: dict[str
     for name in fields:
         if name not in known:
             raise TypeError(f"no option {name!r}{nearest(name, known)}; there are {known}")
-    limit = {} if memory is None else {"memory": bytes_of(memory)}
-    return replace(options or Options(), **fields, **limit)
+    if memory is not None:
+        fields = {**fields, "memory": bytes_of(memory)}
+    return replace(options or Options(), **fields)
 
 
 @overload
@@ -128,15 +129,16 @@ def _only_options(
     specs: tuple[Any, ...], options: Options | None, keywords: dict[str, Any]
 ) -> Options | None:
     """The options of what has no arguments; they may be the second positional argument."""
-    if len(specs) == 1 and options is None and isinstance(specs[0], Options | None):
-        specs, options = (), specs[0]
-    if specs or keywords:
+    positional, rest = (specs[0], specs[1:]) if specs else (None, ())
+    if options is None and (positional is None or isinstance(positional, Options)):
+        options, positional = positional, None
+    if positional is not None or rest or keywords:
         raise TypeError("arguments are only for functions: a program has its own")
     return options
 
 
 def _explain_function(
-    function: Callable[..., Any],
+    function: Any,
     specs: tuple[Any, ...],
     keywords: dict[str, Any],
     options: Options | None,

@@ -239,7 +239,7 @@ def _pack(
             packed = pack_buffers(ranges)
         if best is None or packed.arena_bytes < best[1].arena_bytes:
             best = ranges, packed
-        if packed.arena_bytes <= ranges.live_bytes or not ranges.flat.shares_copies:
+        if _is_tight(packed, ranges) or not ranges.flat.shares_copies:
             break
     assert best is not None
     return best
@@ -247,13 +247,18 @@ def _pack(
 
 def _smaller(packed: PackedBuffers, ranges: LiveRanges, search: SearchOptions) -> PackedBuffers:
     """The best packing that an effort allows to look for: more strategies, then a proof."""
-    if search.effort is not Effort.FAST and packed.arena_bytes > ranges.live_bytes:
+    if search.effort is not Effort.FAST and not _is_tight(packed, ranges):
         found = pack_buffers(ranges, thorough=True)
         packed = min(packed, found, key=lambda x: x.arena_bytes)
     if search.effort is Effort.PROOF and packed.arena_bytes > ranges.live_bytes:
         found = _packed_by("exact", ranges, search)
         packed = min(packed, found, key=lambda x: x.arena_bytes)
     return packed
+
+
+def _is_tight(packed: PackedBuffers, ranges: LiveRanges) -> bool:
+    """Whether a better packing could save less than a thousandth: not worth a search."""
+    return packed.arena_bytes - ranges.live_bytes <= ranges.live_bytes // 1000
 
 
 def _packed_by(packing: str, ranges: LiveRanges, search: SearchOptions) -> PackedBuffers:

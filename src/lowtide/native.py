@@ -11,7 +11,7 @@ from lowtide import compiler
 from lowtide.buffers.assignment import DEFAULT_SEARCH
 from lowtide.codegen.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
-from lowtide.fusion.conflicts import write_out_conflicts
+from lowtide.fusion.conflicts import overwrites_what_it_reads, write_out_fusions
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Constant
 from lowtide.ir.buffer import AllocationKind
@@ -57,7 +57,7 @@ def compile_module(
             return 0
         return kernels.scratch_bytes(instruction)
 
-    module = _prepared(module)
+    module = _prepared(module, kernels)
     plan = compiler.plan(module, stage, search=search, scratch_bytes=scratch_bytes)
     assert plan.module.schedule is not None
     sequences = plan.module.schedule.sequences
@@ -82,11 +82,17 @@ def compile_module(
     return Compiled(program, plan)
 
 
-def _prepared(module: Module) -> Module:
+def _prepared(module: Module, kernels: Kernels) -> Module:
     """A copy of a module that says the same in a form that native code can run."""
     module = clone_module(module)
     to_plain_memory(module)
-    write_out_conflicts(module)
+
+    def is_no_kernel(fusion: Instruction) -> bool:
+        if any(x.shape.is_tuple for x in fusion.operands) or overwrites_what_it_reads(fusion):
+            return True
+        return not kernels.has_plan(fusion)
+
+    write_out_fusions(module, is_no_kernel)
     return module
 
 

@@ -14,6 +14,7 @@ import lowtide as package
 from lowtide.cli import console
 from lowtide.cli import main as main_module
 from lowtide.cli.exit_codes import ExitCode, UsageError, VerificationError, exit_code
+from lowtide.client.errors import OverMemoryError, SanitizerError
 from lowtide.ir import (
     HloProtoError,
     HloTextError,

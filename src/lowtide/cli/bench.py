@@ -27,10 +27,10 @@ def bench(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Time a module in native code beside XLA:CPU of the installed jaxlib, in one process.
+    """Time native code beside XLA:CPU, in one process.
 
-    Both get the same arguments, in their own memory, and the module without aliases; calls take
-    turns. Compile times are cold: nothing is taken from caches. Memory is what each plans beyond
+    XLA is that of the installed jaxlib. Both get the same arguments, in their own memory, and the
+    module without aliases; calls take turns. Compile times are cold: nothing is taken from caches. Memory is what each plans beyond
     the arguments. Exit status 4 where results differ by more than rounding explains. Without
     jaxlib there are our figures alone.
     """

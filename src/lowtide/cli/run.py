@@ -70,9 +70,9 @@ def run(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Execute a module, or what `lowtide compile -o` wrote, as native code.
+    """Execute a module as native code, and show its results.
 
-    Without --inputs, arguments (one per leaf of the parameters) come from the
+    MODULE may also be what `lowtide compile -o` wrote. Without --inputs, arguments (one per leaf of the parameters) come from the
     snapshot or are generated. --reference takes every operation. --arena puts
     the evaluator's values where the plan says; --plan and --order imply it.
     Exit status: 2 over --memory, 3 no native code, 4 a check failed.
@@ -84,7 +84,9 @@ def run(
     _check_usage(
         evaluated,
         {"--profile": profile, "--trace": trace, "--threads": threads},
-        {"--profile": profile, "--trace": trace, "--repeat": repeat > 1} if sanitize else {},
+        {"--profile": profile, "--trace": trace, "--repeat": repeat > 1}
+        if sanitize and not evaluated
+        else {},
         reproducer if evaluated or not sanitize else None,
     )
     options = Options(threads=threads or 0, memory=memory)

@@ -146,6 +146,9 @@ def _write_reproducer(error: Any, program: Program, threads: int, module: Any, p
         console.note("no single instruction is at fault: there is no test to write")
         return
     with progress(f"shrinking %{error.thunk}"):
-        text = reproducer(module, error.thunk, threads)
+        text, fails = reproducer(module, error.thunk, threads)
     console.write_file(path, lambda stream: stream.write(text.encode()))
-    console.note(f"a test that shows the fault is in {path}")
+    shows = (
+        "shows the fault" if fails else "has the instruction; its arguments do not show the fault"
+    )
+    console.note(f"the test in {path} {shows}")

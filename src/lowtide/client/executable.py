@@ -84,9 +84,12 @@ class Executable:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What a call needs, in the schema "lowtide.memory/1"; sizes in bytes."""
+        """What a call needs, in the schema "lowtide.memory/1"; sizes in bytes.
+
+        Its `seconds` are those of `making`.
+        """
         found: dict[str, Any] = json.loads(json.dumps(self._memory))
-        return found
+        return {**found, "seconds": dict(self.making.seconds)}
 
     @property
     def arena_bytes(self) -> int:
@@ -121,8 +124,12 @@ class Executable:
         self._callee.empty()
 
     def serialize(self) -> bytes:
-        """Return the executable as bytes, for `deserialize` on a processor of the same kind."""
-        header = json.dumps({"text": self._text, "memory": self._memory}).encode()
+        """Return the executable as bytes, for `deserialize` on a processor of the same kind.
+
+        Equal programs give equal bytes: times are not in them.
+        """
+        memory = {**self._memory, "seconds": {}}
+        header = json.dumps({"text": self._text, "memory": memory}).encode()
         return b"".join([MAGIC, struct.pack("<Q", len(header)), header, serialize(self._program)])
 
 

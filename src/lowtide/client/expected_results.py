@@ -138,25 +138,29 @@ def _first_difference(
 
 
 def _moved(operands: Sequence[Array]) -> Iterator[list[Array]]:
-    """Yield operands whose numbers are moved up or down by their last bit."""
-    for seed in range(3):
+    """Yield operands whose numbers are a little larger, a little smaller, and either at random."""
+    yield [_moved_array(x, np.ones(x.size, np.int8)) for x in operands]
+    yield [_moved_array(x, -np.ones(x.size, np.int8)) for x in operands]
+    for seed in range(2):
         random = np.random.default_rng(seed)
-        yield [_moved_array(x, random) for x in operands]
+        yield [_moved_array(x, random.choice(np.array([-1, 1], np.int8), x.size)) for x in operands]
 
 
-def _moved_array(array: Array, random: np.random.Generator) -> Array:
+def _moved_array(array: Array, steps: Array) -> Array:
+    """Return an array whose numbers are further from 0 by so many units of their last place."""
     dtype = array.dtype
     if dtype.kind == "c":
-        part = array.real.dtype
-        pair = _moved_array(np.ascontiguousarray(array).reshape(-1).view(part), random)
-        return pair.view(dtype).reshape(array.shape)
+        parts = np.ascontiguousarray(array).reshape(-1).view(array.real.dtype)
+        moved = _moved_array(parts, np.repeat(steps, 2))
+        return moved.view(dtype).reshape(array.shape)
     if dtype.kind in "biu" or "int" in dtype.name:
         return array
-    bits = np.ascontiguousarray(array).reshape(-1).view(f"u{dtype.itemsize}")
-    wide = array.reshape(-1).astype(np.float64)
-    step = np.where(np.isfinite(wide) & (wide != 0), random.integers(0, 2, array.size), 0)
-    moved: Array = (bits ^ step.astype(bits.dtype)).view(dtype)
-    return moved.reshape(array.shape)
+    flat = np.ascontiguousarray(array).reshape(-1)
+    bits = flat.view(f"i{dtype.itemsize}")
+    further = (bits + steps.astype(bits.dtype)).view(dtype)
+    wide = flat.astype(np.float64)
+    kept = ~np.isfinite(further.astype(np.float64)) | ~np.isfinite(wide) | (wide == 0)
+    return np.where(kept, flat, further).reshape(array.shape)
 
 
 def _beyond_noise(
@@ -179,10 +183,17 @@ def _beyond_noise(
     return ""
 
 
+def _plain(array: Array) -> Array:
+    """Integers that NumPy can compare: those of fewer bits than a byte as bytes."""
+    return array if array.dtype.kind in "biu" else array.astype(np.int8)
+
+
 def _within(found: Array, expected: Array, noise: Array) -> Array:
     """What is found, replaced by what is expected where the difference is no more than noise."""
     if found.dtype.kind in "biu" or "int" in found.dtype.name:
-        return np.where(expected != noise, expected, found)
+        x, y, z = (_plain(v) for v in (found, expected, noise))
+        between = (np.minimum(y, z) <= x) & (x <= np.maximum(y, z))
+        return np.where(between, expected, found)
     wide = np.complex128 if found.dtype.kind == "c" else np.float64
     with np.errstate(all="ignore"):
         a, b, c = (x.astype(wide) for x in (found, expected, noise))

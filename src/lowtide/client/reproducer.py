@@ -17,8 +17,8 @@ SEEDS = (0, 1, 2, 3)
 """Those of the arguments with which the fault is looked for."""
 
 
-def reproducer(module: Module, name: str, threads: int) -> str:
-    """Return the source of a test that fails as the instruction `name` of a module does.
+def reproducer(module: Module, name: str, threads: int) -> tuple[str, bool]:
+    """Return the source of a test of the instruction `name` of a module, and whether it fails.
 
     With generated arguments its module is made smaller as long as native code is at fault. Where
     they do not show the fault, the instruction stands there as it is.
@@ -27,12 +27,12 @@ def reproducer(module: Module, name: str, threads: int) -> str:
     alone = single(module, name)
     seed = next((x for x in SEEDS if is_faulty(alone, options, x)), None)
     if seed is None:
-        return _test(alone, name, options, SEEDS[0])
+        return _test(alone, name, options, SEEDS[0]), False
     small = _shrunk(alone)
     if small is not None and is_faulty(small, options, seed):
         alone = small
     least = minimize(alone, lambda x: is_faulty(x, options, seed))
-    return _test(least, name, options, seed)
+    return _test(least, name, options, seed), True
 
 
 def single(module: Module, name: str) -> Module:

@@ -150,12 +150,14 @@ class _Run:
                 self.work(thunk)
 
     def loop(self, thunk: WhileThunk) -> None:
-        """Run a loop."""
+        """Run a loop; one that changes nothing ends, as in the evaluator."""
         while True:
             self.sequence(thunk.condition)
             if not self.memory.view(thunk.predicate)[0]:
                 return
             self.sequence(thunk.body)
+            if not thunk.condition and not thunk.body:
+                return
 
     def branch(self, thunk: ConditionalThunk) -> None:
         """Run one of the branches."""

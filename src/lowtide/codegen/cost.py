@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lowtide.codegen.value import register_type
@@ -65,13 +65,20 @@ def element_bytes(type_: ElementType) -> int:
     return size
 
 
-def widest(members: Iterable[Instruction]) -> int:
-    """Return the bytes of the widest element that members compute with or read."""
+def widest(
+    members: Iterable[Instruction], raw: Mapping[ElementType, ElementType] | None = None
+) -> int:
+    """Return the bytes of the widest element that members compute with or read.
+
+    `raw` are the types in whose place integers are moved.
+    """
+    instead = raw or {}
     found = 1
     for member in members:
         for shape in (member.shape, *[x.shape for x in member.operands]):
             if shape.is_array and (shape.rank or member.shape.rank == 0):
-                found = max(found, element_bytes(shape.element_type))
+                type_ = instead.get(shape.element_type, shape.element_type)
+                found = max(found, element_bytes(type_))
     return found
 
 

@@ -7,6 +7,7 @@ is split in two, so that what would be a quotient is a loop of its own.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -98,7 +99,7 @@ def domains_of(
         return []
     axes = [Axis(d, 1, 0, dimensions[d]) for d in order]
     waiting = [Domain(dimensions, tuple(axes))]
-    found = []
+    found: list[tuple[Domain, Trial]] = []
     while waiting:
         domain, trial = _refined(waiting.pop(0), target, visit)
         cuts = _cuts(domain, trial)
@@ -173,9 +174,9 @@ def _cuts(domain: Domain, trial: Trial) -> list[tuple[int, list[int]]]:
             found.setdefault(number, set()).update(inner)
     last = len(domain.axes) - 1
     cuts = []
-    for number, places in sorted(found.items()):
-        borders = [0, *sorted(places), domain.axes[number].size]
-        pieces = [b - a for a, b in zip(borders, borders[1:], strict=False)]
+    for number, borders_of in sorted(found.items()):
+        borders = [0, *sorted(borders_of), domain.axes[number].size]
+        pieces = [b - a for a, b in itertools.pairwise(borders)]
         if len(pieces) > 1 and (number < last or min(pieces) >= SHORTEST):
             cuts.append((number, borders[1:-1]))
     return cuts
@@ -190,9 +191,7 @@ def _border(index: Affine, factor: int, value: int) -> int:
 def _pieces(domain: Domain, number: int, borders: Sequence[int]) -> list[Domain]:
     axis = domain.axes[number]
     ends = [0, *borders, axis.size]
-    pieces = [
-        replace(axis, low=axis.low + a, size=b - a) for a, b in zip(ends, ends[1:], strict=False)
-    ]
+    pieces = [replace(axis, low=axis.low + a, size=b - a) for a, b in itertools.pairwise(ends)]
     return [
         replace(domain, axes=(*domain.axes[:number], piece, *domain.axes[number + 1 :]))
         for piece in pieces

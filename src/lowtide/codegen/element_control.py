@@ -27,7 +27,7 @@ def conditional(elements: Elements, request: Request) -> Rule:
     found: list[Element] = []
     for branch, operand in zip(instruction.called_computations, given, strict=True):
         frame = Frame(elements={branch.parameters[0]: operand})
-        found.append((yield Request(branch.root, (), None, frame)))
+        found.append((yield Request(branch.root, (), request.mask, frame)))
     if instruction.attributes_as(Conditional).is_predicated:
         return chosen(elements, _mask(selector), found[0], found[1])
     result = found[-1]
@@ -53,22 +53,21 @@ def _equals(elements: Elements, element: Element, number: int) -> Mask:
 
 
 def while_loop(elements: Elements, request: Request) -> Rule:
-    """Repeat the body while the condition holds in some lane; where it does not, values stay."""
+    """Repeat the body while the condition holds in some lane; where it does not, values stay.
+
+    Lanes that nobody wants take no part: their values are none for which a loop need end.
+    """
     instruction = request.instruction
     _require_scalars(instruction)
     start = yield ask(request, 0, ())
     condition, body = instruction.called_computations
-    place = elements.placed(start.level)
+    level = start.level if request.mask is None else max(start.level, request.mask.level)
+    place = elements.placed(level)
     with elements.at_level(place):
-        lanes = max([x.lanes for x in start.values], default=0) or _most_lanes(elements)
+        lanes = elements.lanes  # the body may read what differs from lane to lane
         state = [x if x.lanes or not lanes else elements.splat(x, place) for x in start.values]
-        results = _repeated(elements, condition, body, state, lanes)
+        results = _repeated(elements, condition, body, state, request.mask)
     return Element(tuple(results), place)
-
-
-def _most_lanes(elements: Elements) -> int:
-    """Vectors even where the state is the same for all lanes: the body may make them differ."""
-    return elements.lanes
 
 
 def _repeated(
@@ -76,10 +75,11 @@ def _repeated(
     condition: Computation,
     body: Computation,
     state: Sequence[Value],
-    lanes: int,
+    mask: Mask | None,
 ) -> list[Value]:
     """The loop: a test at its head, and values that are carried around."""
     fn = elements.function
+    lanes = state[0].lanes
     head, inside, done = (fn.fresh_label(x) for x in ("head", "again", "done"))
     entry = fn.block
     fn.do(f"br label %{head}")
@@ -88,7 +88,7 @@ def _repeated(
     first_line = len(fn.lines)
     values = renamed(state, names)
     with elements.inside():
-        test = _tested(elements, condition, values, lanes)
+        test = _tested(elements, condition, values, mask)
         fn.do(f"br i1 {_any(elements, test)}, label %{inside}, label %{done}")
         fn.label(inside)
         after = _applied(elements, body, values)
@@ -114,10 +114,18 @@ def _applied(
 
 
 def _tested(
-    elements: Elements, condition: Computation, values: Sequence[Value], lanes: int
+    elements: Elements, condition: Computation, values: Sequence[Value], mask: Mask | None
 ) -> Value:
+    """Where the condition holds, and elements are wanted."""
+    lanes = values[0].lanes
     (test,) = _applied(elements, condition, values)
-    return test if test.lanes or not lanes else elements.splat(test, elements.level)
+    if lanes and not test.lanes:
+        test = elements.splat(test, elements.level)
+    if mask is None:
+        return test
+    wanted = mask.name if not lanes else elements.mask_lanes(mask, lanes)
+    name = elements.function.op(f"and {test.llvm_type} {test.name}, {wanted}")
+    return Value((name,), test.type, lanes)
 
 
 def _any(elements: Elements, test: Value) -> str:

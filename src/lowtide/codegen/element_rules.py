@@ -270,7 +270,7 @@ def _map(elements: Elements, request: Request) -> Rule:
     found = yield from all_of([ask(request, number) for number in range(count)])
     callee = request.instruction.called_computations[0]
     bound = dict(zip(callee.parameters, found, strict=True))
-    return (yield Request(callee.root, (), None, Frame(elements=bound)))
+    return (yield Request(callee.root, (), request.mask, Frame(elements=bound)))
 
 
 # -- parts ---------------------------------------------------------------------------------------

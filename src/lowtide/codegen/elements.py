@@ -112,6 +112,10 @@ class Elements:
         """Indices that had to be divided, and by what."""
         self.tests: list[tuple[Affine, int, int]] = []
         """Indices that had to be compared, with the ends of the range, the latter excluded."""
+        self.raw: Mapping[ElementType, ElementType] = {}
+        """Types of constants in whose place integers are moved."""
+        self.is_streaming = False
+        """Whether vectors are stored past the caches where addresses allow it."""
         self.tile: Tile | None = None
         """How elements are read that do not lie side by side along the lanes."""
         self._scopes = [_Scope(None)]
@@ -267,10 +271,12 @@ class Elements:
             self._frames[key] = Frame(caller=caller, parent=parent)
         return self._frames[key]
 
-    def apply(self, computation: Computation, elements: Sequence[Element]) -> Element:
+    def apply(
+        self, computation: Computation, elements: Sequence[Element], mask: Mask | None = None
+    ) -> Element:
         """Return what a computation of scalars makes of elements, per lane."""
         bound = dict(zip(computation.parameters, elements, strict=True))
-        return self.all_at(computation.root, (), Frame(elements=bound))
+        return self.all_at(computation.root, (), Frame(elements=bound), mask)
 
     # -- lanes ---------------------------------------------------------------------------------
 
@@ -388,17 +394,21 @@ class Elements:
     def _clamped(self, value: Value, extent: int) -> Affine:
         if extent <= 1:
             return indexing.ZERO
-        fn = self.function
-        wide = _widened(fn, value)
-        type_ = f"<{value.lanes} x i64>" if value.lanes else "i64"
-        top = _literal(extent - 1, value.lanes)
+        fn, lanes = self.function, value.lanes
+        width = "i32" if value.type.bits <= 32 and extent <= _NARROW else "i64"
+        type_ = f"<{lanes} x {width}>" if lanes else width
+        name = _widened(fn, value, type_, width)
+        top = f"splat ({width} {extent - 1})" if lanes else str(extent - 1)
         if value.type.is_signed:
-            low = fn.intrinsic("smax", type_, wide, _literal(0, value.lanes))
-            name = fn.intrinsic("smin", type_, low, top)
+            zero = "zeroinitializer" if lanes else "0"
+            name = fn.intrinsic("smax", type_, name, zero)
+            name = fn.intrinsic("smin", type_, name, top)
         else:
-            name = fn.intrinsic("umin", type_, wide, top)
+            name = fn.intrinsic("umin", type_, name, top)
+        if width == "i32":
+            name = fn.op(f"sext {type_} {name} to {f'<{lanes} x i64>' if lanes else 'i64'}")
         self._variables += 1
-        vector = name if value.lanes else ""
+        vector = name if lanes else ""
         return indexing.of(Variable(self._variables, name, extent, self.level, vector=vector))
 
     def scalar(self, index: Affine) -> Integer:
@@ -417,16 +427,14 @@ class Elements:
 
     def vector(self, index: Affine) -> str:
         """Write an index as an i64 per lane."""
-        if 0 <= index.low and index.high < _NARROW:
+        if index.low >= 0 and index.high < _NARROW:
             narrow, lanes = self.narrow_vector(index), self.lanes
             return self.function.op(f"sext <{lanes} x i32> {narrow} to <{lanes} x i64>")
         return self._lanes_of(index, "i64")
 
     def narrow_vector(self, index: Affine) -> str:
         """Write an index as an i32 per lane, wrapped around where that is too narrow."""
-        name: str = self.once(
-            ("narrow", index), index.level, lambda: self._lanes_of(index, "i32")
-        )
+        name: str = self.once(("narrow", index), index.level, lambda: self._lanes_of(index, "i32"))
         return name
 
     def _lanes_of(self, index: Affine, width: str) -> str:
@@ -481,14 +489,9 @@ class Elements:
         return Value((name,), type_, self.lanes)
 
 
-def _literal(number: int, lanes: int) -> str:
-    return f"splat (i64 {number})" if lanes else str(number)
-
-
-def _widened(fn: Function, value: Value) -> str:
-    bits = max(8, value.type.bits)
-    if bits == 64:
+def _widened(fn: Function, value: Value, type_: str, width: str) -> str:
+    """An integer as one of at least its width."""
+    if f"i{max(8, value.type.bits)}" == width:
         return value.name
-    wide = f"<{value.lanes} x i64>" if value.lanes else "i64"
     how = "sext" if value.type.is_signed else "zext"
-    return fn.op(f"{how} {value.llvm_type} {value.name} to {wide}")
+    return fn.op(f"{how} {value.llvm_type} {value.name} to {type_}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lowtide.codegen.kernel import Code, Plan
 from lowtide.codegen.select import kernel_plan
 from lowtide.ir import Instruction
+from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.thunk import KernelEntry, Phase
 from lowtide.llvm.function import module_text
 from lowtide.llvm.objects import with_unique_names
@@ -42,6 +43,14 @@ class Kernels:
         if found is None:
             found = self._plans[key] = kernel_plan(instruction, self.target)
         return found
+
+    def has_plan(self, instruction: Instruction) -> bool:
+        """Whether there is native code for an instruction."""
+        try:
+            self.plan(instruction)
+        except UnsupportedOpError:
+            return False
+        return True
 
     def scratch_bytes(self, instruction: Instruction) -> int:
         """Return the bytes that an instruction needs while it runs."""

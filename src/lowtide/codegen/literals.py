@@ -12,6 +12,7 @@ from lowtide.codegen.reading import Array
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import ElementType
 from lowtide.ir.attributes import Constant
+from lowtide.ir.literal import DTYPES
 
 if TYPE_CHECKING:
     from lowtide.codegen.elements import Element, Elements, Request
@@ -22,13 +23,16 @@ def literal_element(elements: Elements, request: Request) -> Element:
     """Return the element of a constant at an index."""
     from lowtide.codegen.elements import Element
 
-    instruction = request.instruction
-    literal = instruction.attributes_as(Constant).literal
-    array = literal.array
+    shape = request.instruction.shape
+    array = request.instruction.attributes_as(Constant).literal.array
+    raw = elements.raw.get(shape.element_type)
+    if raw is not None:
+        shape, array = shape.with_element_type(raw), array.view(DTYPES[raw])
     if array.size and (array.size == 1 or _is_uniform(array)):
-        return Element((scalar(array.flat[0], instruction.shape.element_type),), 0)
-    pointer = global_array(elements, array)
-    return elements.read(Array(pointer, instruction.shape), request.at, request.mask)
+        return Element((scalar(array.flat[0], shape.element_type),), 0)
+    order = shape.layout.minor_to_major[::-1] if shape.layout else range(array.ndim)
+    pointer = global_array(elements, array.transpose(tuple(order)))
+    return elements.read(Array(pointer, shape), request.at, request.mask)
 
 
 def _is_uniform(array: NumpyArray) -> bool:

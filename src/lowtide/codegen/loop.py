@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from lowtide.codegen.domain import domains_of
 from lowtide.codegen.elements import Elements, Frame, Index, Mask
 from lowtide.codegen.elementwise import memory
+from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
-from lowtide.codegen.operands import Bound, bind, leaves, roots_of
+from lowtide.codegen.moves import moved_types, retyped
+from lowtide.codegen.operands import Bound, bind, leaves, members, roots_of
 from lowtide.codegen.reading import Array, address, offset, strides
 from lowtide.codegen.strided import stored_in_turn
 from lowtide.codegen.value import Value
@@ -83,38 +85,43 @@ def loop_parts(
 
     The names of the functions begin with `name`.
     """
-    from lowtide.codegen.loop_kernel import LoopKernel
+    from lowtide.codegen.loop_kernel import Job, loop_part
+
+    raw = moved_types(members(instruction))
 
     def visit(elements: Elements, index: Index) -> None:
-        bound = bind(elements.function, instruction)
+        elements.raw = raw
+        bound = retyped(bind(elements.function, instruction), raw)
         stored(elements, outputs, bound, [index], None)
 
     shape = leaves(instruction.shape)[outputs[0].array]
     order = sorted(range(shape.rank), key=lambda d: -strides(shape)[d])
     found = domains_of(outputs[0].dimensions, order, target, visit)
+    job = Job(instruction, target, tuple(outputs), raw)
     return [
-        LoopKernel(instruction, target, outputs, f"{name}_{number}", domain, trial).write()
+        loop_part(job, f"{name}_{number}", domain, trial)
         for number, (domain, trial) in enumerate(found)
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A function of pieces of work, and what it needs of the module."""
+    """A function of pieces of work, and what it needs of the module, other functions among it."""
 
     function: Function
     units: int
     unit_seconds: float
     globals: str = ""
+    others: tuple[Function, ...] = ()
 
 
 def concatenated(parts: Sequence[Part]) -> Code:
     """Return one phase which has the pieces of all parts, one after the other."""
-    text = "\n".join(dict.fromkeys([x.globals for x in parts if x.globals]))
-    functions = [x.function for x in parts]
+    text = "\n".join(dict.fromkeys([line for x in parts for line in x.globals.splitlines()]))
+    functions = [y for x in parts for y in (*x.others, x.function)]
     units = sum([x.units for x in parts])
     if len(parts) == 1:
-        phase = Phase(functions[0].name, units, parts[0].unit_seconds)
+        phase = Phase(parts[0].function.name, units, parts[0].unit_seconds)
         return Code(tuple(functions), (phase,) if units else (), text)
     fn = Function("parts", ARGUMENTS)
     first = 0
@@ -162,6 +169,17 @@ def _place(elements: Elements, frame: Frame, output: Output, index: Index) -> In
     return updated_place(elements, frame, output.update, index)
 
 
+def is_aligned(vector: Value, place: Affine) -> bool:
+    """Whether whole vectors of an array can be stored at multiples of their bytes.
+
+    The array begins at such an address, and lanes begin at multiples of their number.
+    """
+    if vector.type.is_complex:
+        return False
+    steps = [x for v, x in place.terms if not v.is_lane]
+    return all(x % vector.lanes == 0 for x in (place.constant, *steps))
+
+
 def updated_place(elements: Elements, frame: Frame, update: Instruction, index: Index) -> Index:
     """Return where a dynamic-update-slice writes element `index` of what it writes."""
     target, what = update.operands[0].shape, update.operands[1].shape
@@ -186,6 +204,7 @@ def store(elements: Elements, array: Array, index: Index, value: Value, mask: Ma
     vector = value if value.lanes else elements.splat(value, elements.level)
     name = None if mask is None else elements.mask_lanes(mask, elements.lanes)
     if place.lane_step == 1:
-        memory.store(fn, target, vector, address(elements, array, place), name)
+        streamed = elements.is_streaming and name is None and is_aligned(vector, place)
+        memory.store(fn, target, vector, address(elements, array, place), name, streamed=streamed)
         return
     memory.scatter_store(fn, target, vector, array.pointer, elements.vector(place), name)

@@ -144,7 +144,8 @@ def _access_cost(order: Order, access: _Access, sizes: Sequence[int]) -> float:
     if step in (0, 1):
         return float(step) or _UNIFORM
     if order.unrolled is not None and access.steps[order.unrolled] == 1:
-        if step == sizes[order.unrolled] or (not access.is_store and 0 < step <= FARTHEST):
+        is_near = not access.is_store and 0 < step <= FARTHEST
+        if is_near or step == sizes[order.unrolled]:
             return _SHUFFLED
     if access.is_store:
         return apart

@@ -93,7 +93,9 @@ def picked(
         same = known == list(range(lanes))
         return whole if same else fn.shuffle(type_, whole, "poison", known)
     for x in used[1:]:
-        taken = [lanes + n % lanes if n // lanes == x else k for n, k in zip(order, known, strict=True)]
+        taken = [
+            lanes + n % lanes if n // lanes == x else k for n, k in zip(order, known, strict=True)
+        ]
         whole = fn.shuffle(type_, whole, vectors[x], taken)
         known = [i if k >= 0 else -1 for i, k in enumerate(taken)]
     return whole

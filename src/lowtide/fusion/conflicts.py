@@ -1,7 +1,8 @@
-"""Fusions that read what they overwrite: they are written out, and then run one by one."""
+"""Fusions that no single loop computes are written out: their instructions run one by one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
@@ -20,23 +21,20 @@ from lowtide.transforms.control_flow.editing import substitute
 from lowtide.transforms.control_flow.embedding import embed
 
 
-def write_out_conflicts(module: Module) -> int:
-    """Replace fusions that may read an array after they have overwritten it; return how many.
-
-    The loops of a fusion write elements in any order. So a result that overwrites an operand may
-    need of it just the element that is written next. Where it needs another one, the instructions
-    of the fusion take its place, in the schedule too.
-    """
+def write_out_fusions(module: Module, is_wanted: Callable[[Instruction], bool]) -> int:
+    """Replace fusions by their instructions, in the schedule too; return how many."""
     references = count_references(module)
     sequences = dict(module.schedule.sequences) if module.schedule else {}
     left: dict[Computation, None] = {}
     changes = 0
     for computation in list(module.computations.values()):
         for fusion in list(computation.instructions.values()):
-            if fusion.opcode is not Opcode.FUSION or not overwrites_what_it_reads(fusion):
+            if fusion.opcode is not Opcode.FUSION or not is_wanted(fusion):
                 continue
-            _write_out(fusion, sequences, once=references[fusion.called_computations[0]] == 1)
-            left[fusion.called_computations[0]] = None
+            body = fusion.called_computations[0]
+            _write_out(fusion, sequences, once=references[body] == 1)
+            references[body] -= 1
+            left[body] = None
             changes += 1
     if changes:
         drop_unreferenced(module, left)
@@ -76,7 +74,11 @@ def _pass_on_edges(fusion: Instruction, made: list[Instruction]) -> None:
 
 
 def overwrites_what_it_reads(fusion: Instruction) -> bool:
-    """Whether a result of a fusion overwrites an operand of which other elements are read."""
+    """Whether a result of a fusion overwrites an operand of which other elements are read.
+
+    The loops of a fusion write elements in any order. So what overwrites an operand may need of it
+    just the element that is written next.
+    """
     body = fusion.called_computations[0]
     for (number, index), output in in_place_pairs(fusion):
         parameter = body.parameters[number]

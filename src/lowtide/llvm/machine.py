@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from lowtide.llvm.target import Target
 
-PASSES: Final = ("simplify_cfg", "instruction_combine", "new_gvn", "dead_store_elimination")
-"""LLVM's passes that run on kernels. Loops and vectors are written as they are to be."""
+PASSES: Final = ("simplify_cfg", "instruction_combine", "dead_store_elimination")
+"""LLVM's passes that run on kernels. Loops and vectors are written as they are to be. Not NewGVN:
+that of LLVM 22 makes wrong code of some loops."""
 
 CODE_LEVEL: Final = 1
 """How hard LLVM's code generator tries, 0 to 3. Beyond 1 code was not faster."""

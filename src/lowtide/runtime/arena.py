@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
+from weakref import finalize
 
 import numpy as np
 
@@ -42,18 +43,22 @@ class Arena:
 
     def __init__(self, nbytes: int, *, huge: bool) -> None:
         self.nbytes = nbytes
-        self.address = 0
+        self.address = pages.take(nbytes, huge=huge) if nbytes else 0
+        self._given: Callable[[], object] = _nothing
         if nbytes:
-            self.address = pages.take(nbytes, huge=huge)
+            # When the process ends, the system takes the memory; modules may be gone by then.
+            finalizer = finalize(self, pages.give, self.address, nbytes)
+            finalizer.atexit = False
+            self._given = finalizer
 
     def close(self) -> None:
         """Give the memory back."""
-        if self.address:
-            pages.give(self.address, self.nbytes)
-            self.address = 0
+        self._given()
+        self.address = 0
 
-    def __del__(self) -> None:
-        self.close()
+
+def _nothing() -> None:
+    """What gives back no memory."""
 
 
 def aligned(

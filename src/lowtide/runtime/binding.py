@@ -97,7 +97,7 @@ def _result_words(made: Sequence[Made]) -> Words:
 def _check_overwritten(interface: Interface) -> None:
     """Raise LowtideError where a run would overwrite an argument that is no result."""
     for number, memory in enumerate(interface.memories):
-        if memory.result < 0 or memory.argument < 0:
+        if memory.result < 0 or memory.argument < 0 or not memory.nbytes:
             continue
         place = interface.results[memory.result].place
         if (place.allocation, place.offset, place.nbytes) != (number, 0, memory.nbytes):

@@ -1,8 +1,8 @@
 """How far results may be from the exact ones, in units of the last place of the exact result.
 
 Below the least normal number the unit is that of the least normal number. Functions that are not
-named are correctly rounded (products and sums may be contracted). Types narrower than float round
-the result of float once more. Of complex numbers nothing is promised.
+named are correctly rounded. Types narrower than float round the result of float once more. Of
+complex numbers nothing is promised.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Functions of real floating point numbers in their register type, float or double."""
+"""Functions of real floating point numbers in their register type, float or double.
+
+Sums and products are rounded each: contracted to one rounding, a value that two kernels compute
+would differ between them, and with it the sign that decides a branch of both.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,6 @@ from typing import Final
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.elementwise.processor import extremum
 from lowtide.ir.opcode import Opcode
-
-
-def add(a: Number, b: Number) -> Number:
-    """Return a + b, which may be contracted with a product."""
-    return a.op("fadd contract", b)
-
-
-def subtract(a: Number, b: Number) -> Number:
-    """Return a - b, which may be contracted with a product."""
-    return a.op("fsub contract", b)
-
-
-def multiply(a: Number, b: Number) -> Number:
-    """Return a * b, which may be contracted with a sum."""
-    return a.op("fmul contract", b)
 
 
 def sign(x: Number) -> Number:
@@ -48,23 +37,23 @@ def is_finite(x: Number) -> Number:
 
 FUNCTIONS: Final[Mapping[Opcode, Callable[..., Number]]] = {
     Opcode.ABS: lambda x: x.abs(),
-    Opcode.ADD: add,
+    Opcode.ADD: lambda a, b: a + b,
     Opcode.CEIL: lambda x: x.intrinsic("ceil"),
     Opcode.DIVIDE: lambda a, b: a / b,
     Opcode.FLOOR: lambda x: x.intrinsic("floor"),
     Opcode.IMAG: lambda x: x.constant(0.0),
     Opcode.MAXIMUM: maximum,
     Opcode.MINIMUM: minimum,
-    Opcode.MULTIPLY: multiply,
+    Opcode.MULTIPLY: lambda a, b: a * b,
     Opcode.NEGATE: lambda x: -x,
     Opcode.REAL: lambda x: x,
     Opcode.ROUND_NEAREST_AFZ: lambda x: x.intrinsic("round"),
     Opcode.ROUND_NEAREST_EVEN: lambda x: x.rint(),
     Opcode.SIGN: sign,
     Opcode.SQRT: lambda x: x.sqrt(),
-    Opcode.SUBTRACT: subtract,
+    Opcode.SUBTRACT: lambda a, b: a - b,
 }
-"""Functions that are exact, or correctly rounded but for contraction."""
+"""Functions that are exact, or correctly rounded."""
 
 EXACT: Final = frozenset(
     {

@@ -19,6 +19,9 @@ from lowtide.ir.literal import DTYPES
 from lowtide.llvm.function import Function, suffix
 from lowtide.llvm.target import Target
 
+STREAMED: Final = "!0 = !{i32 1}"
+"""What a module defines that has streamed stores."""
+
 _BYTES: Final = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
 
 
@@ -67,13 +70,29 @@ def _load(fn: Function, whole: str, pointer: str, mask: str | None, type_: Eleme
 
 
 def store(
-    fn: Function, target: Target, value: Value, pointer: str, mask: str | None = None
+    fn: Function,
+    target: Target,
+    value: Value,
+    pointer: str,
+    mask: str | None = None,
+    *,
+    streamed: bool = False,
 ) -> None:
-    """Store elements from an address on."""
+    """Store elements from an address on.
+
+    With `streamed` they go past the caches: the address is a multiple of the bytes of the vector,
+    there is no mask, and the module has to define STREAMED.
+    """
     element, lanes = memory_type(value.type), value.lanes
     _check_mask(lanes, mask)
     if not value.type.is_complex:
-        _store(fn, vector_type(element, lanes), _in_memory(fn, target, value), pointer, mask, value)
+        whole = vector_type(element, lanes)
+        name = _in_memory(fn, target, value)
+        if streamed:
+            align = element_bytes(value.type) * lanes
+            fn.do(f"store {whole} {name}, ptr {pointer}, align {align}, !nontemporal !0")
+            return
+        _store(fn, whole, name, pointer, mask, value)
         return
     if not lanes:
         for i, name in enumerate(value.names):

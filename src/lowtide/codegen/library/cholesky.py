@@ -117,18 +117,17 @@ def _write(work: BatchFunction, form: _Form, matrix: Matrix, batch: list[Affine]
     """Store the factor in its triangle, zeros in the other; NaN everywhere if there is none."""
     last = matrix.load(form.size - 1, form.size - 1)[0]
     failed = _is_lost(work, form, matrix, last)
-    with work.elements.loop(0, form.size) as row:
-        with work.elements.loop(0, form.size) as column:
-            at = (row.index, column.index)
-            from_ = (column.index, row.index) if form.lower else at
-            value = matrix.load(*from_)
-            if form.lower:
-                value = conjugate(value)
-            inside = work.function.compare("sle", *from_)
-            kept = Number(last.fn, last.target, "i1", 0, inside)
-            value = tuple([kept.select(x, 0.0) for x in value])
-            value = tuple([failed.select(x.constant(float("nan")), x) for x in value])
-            work.write(batch, work.results[0], value, *at)
+    with work.elements.loop(0, form.size) as row, work.elements.loop(0, form.size) as column:
+        at = (row.index, column.index)
+        from_ = (column.index, row.index) if form.lower else at
+        value = matrix.load(*from_)
+        if form.lower:
+            value = conjugate(value)
+        inside = work.function.compare("sle", *from_)
+        kept = Number(last.fn, last.target, "i1", 0, inside)
+        value = tuple([kept.select(x, 0.0) for x in value])
+        value = tuple([failed.select(x.constant(float("nan")), x) for x in value])
+        work.write(batch, work.results[0], value, *at)
 
 
 def _is_lost(work: BatchFunction, form: _Form, matrix: Matrix, like: Number) -> Number:
@@ -139,5 +138,3 @@ def _is_lost(work: BatchFunction, form: _Form, matrix: Matrix, like: Number) -> 
         before = wrong.named("i1", loop.values[0])
         loop.next = [(before | wrong).name]
     return like.named("i1", loop.results[0])
-
-

@@ -106,7 +106,11 @@ def passes_of(instruction: Instruction, lanes: int) -> tuple[Pass, ...]:
         is_last = number == len(ordered) - 1
         to = Place.INPUT if kind == "IRFFT" and not is_last else Place.RESULT
         n = lengths[axis - rank + len(lengths)]
-        after = (*sizes[:axis], result[axis], *sizes[axis + 1 :]) if _is_real(kind, axis, rank) else sizes
+        after = (
+            (*sizes[:axis], result[axis], *sizes[axis + 1 :])
+            if _is_real(kind, axis, rank)
+            else sizes
+        )
         extended = kind == "IRFFT" and is_last
         one = _whole(sizes, after, axis, n, (place, to), inverse, extended, lanes)
         found += _split(one, sizes, after, axis, lanes)

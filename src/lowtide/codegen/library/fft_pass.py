@@ -13,7 +13,8 @@ from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.codegen.library.fft_form import Lines, Pass, Place, factors_of
-from lowtide.codegen.library.fft_stages import Table, write_stages
+from lowtide.codegen.library.fft_lines import Block, Port
+from lowtide.codegen.library.fft_stages import Complexes, Table, write_stages
 from lowtide.codegen.library.field import (
     Grid,
     Matrix,
@@ -22,9 +23,7 @@ from lowtide.codegen.library.field import (
     scaled,
     spread,
     times,
-    value_of,
 )
-from lowtide.codegen.value import Value
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
@@ -100,9 +99,9 @@ class PassFunction:
             lines = self._numbers(first)
             bound = fn.splat("i64", str(self.form.count), self.lanes)
             inside = lines.compare("slt", lines.named("i64", bound))
-            self._load(group, first, lines, inside)
-            done = self._transform()
-            self._store(done, group, first, lines, inside)
+            block = Block(group, first, self.form.count, lines, inside)
+            self._load(block)
+            self._store(self._transform(), block)
 
     def _numbers(self, first: Integer) -> Number:
         fn, lanes = self.fn, self.lanes
@@ -112,42 +111,12 @@ class PassFunction:
 
     # -- memory --------------------------------------------------------------------------------
 
-    def _where(self, at: Lines, group: Integer, first: Integer, lines: Number) -> _Where:
-        """Where the first elements of a vector of lines lie."""
-        fn = self.fn
-        type_ = self.setting.element(at.place)
-        size = memory.element_bytes(type_) * (2 if type_.is_complex else 1)
-        base = fn.gep(self.arrays[at.place], fn.mul(group, at.group * size))
-        if not at.outer:
-            return _Where(base, type_, size, first, None)
-        inner = lines.constant(at.inner)
-        offset = lines.op("udiv", inner) * at.outer + lines.op("urem", inner)
-        return _Where(base, type_, size, 0, offset)
+    def _port(self, at: Lines, block: Block) -> Port:
+        return Port(self.elements, at, self.arrays[at.place], self.setting.element(at.place), block)
 
-    def _read(self, where: _Where, offset: Integer, inside: Number) -> Parts:
-        fn, target, lanes = self.fn, self.setting.target, self.lanes
-        pointer = fn.gep(where.base, fn.mul(fn.add(offset, where.first), where.size))
-        if where.lines is None:
-            value = memory.load(fn, target, where.type, pointer, lanes, inside.name)
-        else:
-            name = where.lines.name
-            value = memory.gather(fn, target, where.type, pointer, name, lanes, inside.name)
-        parts = memory.numbers(fn, target, value)
-        return parts if len(parts) == 2 else (parts[0], parts[0].constant(0.0))
-
-    def _write(self, where: _Where, offset: Integer, value: Parts, inside: Number) -> None:
-        fn, target = self.fn, self.setting.target
-        pointer = fn.gep(where.base, fn.mul(fn.add(offset, where.first), where.size))
-        kept = value if where.type.is_complex else value[:1]
-        element: Value = value_of(kept, where.type)
-        if where.lines is None:
-            memory.store(fn, target, element, pointer, inside.name)
-            return
-        memory.scatter_store(fn, target, element, pointer, where.lines.name, inside.name)
-
-    def _load(self, group: Integer, first: Integer, lines: Number, inside: Number) -> None:
+    def _load(self, block: Block) -> None:
+        """Fill the grid with the elements of a block of lines, and with zeros behind them."""
         form, fn, lanes = self.form, self.fn, self.lanes
-        where = self._where(form.source, group, first, lines)
         matrix = Matrix(fn, self.setting.target, self.grid, self.a)
         chirp = self._chirp(1.0) if self.grid.rows != form.n else None
 
@@ -157,40 +126,43 @@ class PassFunction:
                 value = times(value, spread(chirp.load(at), lanes))
             matrix.store(at, 0, value)
 
-        count = form.n // 2 + 1 if form.extended else form.n
-        with self.elements.loop(0, count) as loop:
-            put(loop.index, self._read(where, fn.mul(loop.index, form.source.step), inside))
+        def put_both(at: Integer, value: Parts) -> None:
+            opposite = fn.op(f"urem i64 {fn.sub(form.n, at)}, {form.n}")
+            put(opposite, conjugate(value))
+            put(at, value)
+
+        port = self._port(form.source, block)
         if form.extended:
-            with self.elements.loop(count, form.n) as loop:
-                at = fn.mul(fn.sub(form.n, loop.index), form.source.step)
-                put(loop.index, conjugate(self._read(where, at, inside)))
+            port.load_all(form.n // 2 + 1, put_both)
+        else:
+            port.load_all(form.n, put)
         zero = spread(matrix.zero(), lanes)
         with self.elements.loop(form.n, self.grid.rows) as loop:
             matrix.store(loop.index, 0, zero)
 
-    def _store(
-        self, done: str, group: Integer, first: Integer, lines: Number, inside: Number
-    ) -> None:
+    def _store(self, done: str, block: Block) -> None:
         form, fn, lanes = self.form, self.fn, self.lanes
-        where = self._where(form.target, group, first, lines)
         matrix = Matrix(fn, self.setting.target, self.grid, done)
         is_folded = self.grid.rows != form.n
         chirp = self._chirp(1.0 / self.grid.rows) if is_folded else None
         turn = self._turns() if form.twiddle else None
-        with self.elements.loop(0, form.kept) as loop:
-            value = matrix.load(loop.index, 0, lanes)
+
+        def get(at: Integer) -> tuple[Parts, Number | None]:
+            value = matrix.load(at, 0, lanes)
             if chirp is not None:
-                value = times(value[::-1], spread(chirp.load(loop.index), lanes))
+                value = times(value[::-1], spread(chirp.load(at), lanes))
             if turn is not None:
-                value = times(value, turn(loop.index, lines))
+                value = times(value, turn(at, block.numbers))
             value = value[::-1] if form.inverse else value
             if form.scale != 1.0:
                 value = scaled(value, form.scale)
-            mask = inside
-            if form.limit:
-                at = fn.splat("i64", str(fn.mul(loop.index, form.limit_step)), lanes)
-                mask = mask & (lines + lines.named("i64", at)).compare("slt", form.limit)
-            self._write(where, fn.mul(loop.index, form.target.step), value, mask)
+            if not form.limit:
+                return value, None
+            start = fn.splat("i64", str(fn.mul(at, form.limit_step)), lanes)
+            place = block.numbers + block.numbers.named("i64", start)
+            return value, place.compare("slt", form.limit)
+
+        self._port(form.target, block).store_all(form.kept, get)
 
     # -- transforms ----------------------------------------------------------------------------
 
@@ -234,29 +206,18 @@ class PassFunction:
         return turn
 
 
-@dataclass(frozen=True, slots=True)
-class _Where:
-    """Elements of lines: from `first` on, or at the offsets `lines`; sizes in bytes."""
-
-    base: str
-    type: ElementType
-    size: int
-    first: Integer
-    lines: Number | None
-
-
-def _chirp_of(n: int) -> np.ndarray[tuple[int], np.dtype[np.complex128]]:
+def _chirp_of(n: int) -> Complexes:
     """exp(-pi i k^2 / n)."""
     k = np.arange(n, dtype=object)
-    return np.exp(-1j * np.pi * (k * k % (2 * n)).astype(np.float64) / n)
+    found: Complexes = np.exp(-1j * np.pi * (k * k % (2 * n)).astype(np.float64) / n)
+    return found
 
 
-def _filter(n: int, rows: int) -> np.ndarray[tuple[int], np.dtype[np.complex128]]:
+def _filter(n: int, rows: int) -> Complexes:
     """The transform of what is convolved with, of length `rows`."""
     chirp = np.conj(_chirp_of(n))
     whole = np.zeros(rows, np.complex128)
     whole[:n] = chirp
     whole[rows - n + 1 :] = chirp[:0:-1]
-    return np.fft.fft(whole)
-
-
+    found: Complexes = np.fft.fft(whole)
+    return found

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.codegen.elements import Elements
+from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.library.fft_form import factors_of
 from lowtide.codegen.library.field import (
     Grid,
@@ -25,7 +26,6 @@ from lowtide.codegen.library.field import (
     subtracted,
     times,
 )
-from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.literals import global_array
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
@@ -79,9 +79,7 @@ class Table:
             name = f"llvm.masked.gather.{suffix}.v{lanes}p0"
             types = [f"<{lanes} x ptr>", "i32", f"<{lanes} x i1>", vector]
             every = "splat (i1 true)"
-            fn.declare(
-                f"declare {vector} @{name}({types[0]}, i32 immarg, {types[2]}, {vector})"
-            )
+            fn.declare(f"declare {vector} @{name}({types[0]}, i32 immarg, {types[2]}, {vector})")
             given = f"{types[0]} {pointers}, i32 4, {types[2]} {every}, {vector} zeroinitializer"
             value = fn.op(f"call {vector} @{name}({given})")
             found.append(Number(fn, self.target, element, lanes, value))
@@ -141,7 +139,12 @@ def butterfly(x: list[Parts]) -> list[Parts]:
         even, odd = added(x[0], x[2]), subtracted(x[0], x[2])
         sum_, difference = added(x[1], x[3]), subtracted(x[1], x[3])
         turned = (difference[1], -difference[0])
-        return [added(even, sum_), added(odd, turned), subtracted(even, sum_), subtracted(odd, turned)]
+        return [
+            added(even, sum_),
+            added(odd, turned),
+            subtracted(even, sum_),
+            subtracted(odd, turned),
+        ]
     return _odd_butterfly(x)
 
 

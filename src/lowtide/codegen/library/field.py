@@ -116,7 +116,10 @@ def conjugate(value: Parts) -> Parts:
 def spread(value: Parts, lanes: int) -> Parts:
     """Return a single element in each lane."""
     return tuple(
-        [Number(x.fn, x.target, x.element, lanes, x.fn.splat(x.element, x.name, lanes)) for x in value]
+        [
+            Number(x.fn, x.target, x.element, lanes, x.fn.splat(x.element, x.name, lanes))
+            for x in value
+        ]
     )
 
 

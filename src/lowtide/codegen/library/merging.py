@@ -49,12 +49,12 @@ class Merge:
         carry = [("i64", str(x)) for _, i, j in cuts[:CHAINS] for x in (i, j)]
         with self.elements.loop(0, part, 1, carry) as loop:
             after: list[str] = []
-            for number, (place, _, _) in enumerate(cuts[:CHAINS]):
+            for number in range(CHAINS):
                 i, j = loop.values[2 * number : 2 * number + 2]
-                after += self._step(i, j, fn.add(place, loop.index))
+                after += self._step(i, j, fn.add(cuts[number][0], loop.index))
             loop.next = after
-        place, i, j = cuts[CHAINS]
-        self._run(i, j, place, "%last")
+        rest, left, right = cuts[CHAINS]
+        self._run(left, right, rest, "%last")
 
     def _run(self, i: Integer, j: Integer, first: Integer, last: Integer) -> None:
         """Merge one element after the other."""

@@ -121,6 +121,11 @@ def _copied(instruction: Instruction) -> Sources | None:
     return list(range(_given(instruction))) if instruction.shape.is_tuple else None
 
 
+def _copied_tuple(instruction: Instruction) -> Sources | None:
+    """A copy of a tuple; arrays are copied by loops."""
+    return None if instruction.shape.is_array else list(range(_given(instruction)))
+
+
 def _copied_start(instruction: Instruction) -> Sources:
     """The copy, the array itself, and a context."""
     count = _given(instruction)
@@ -181,6 +186,7 @@ _SOURCES: Final[dict[Opcode, Callable[[Instruction], Sources | None]]] = {
     Opcode.COLLECTIVE_PERMUTE: _permuted,
     Opcode.COLLECTIVE_PERMUTE_START: _permuted_start,
     Opcode.COPY: _copied,
+    Opcode.COPY: _copied_tuple,
     Opcode.COPY_START: _copied_start,
     Opcode.CUSTOM_CALL: _custom_call,
     Opcode.INFEED: _host,
@@ -196,4 +202,3 @@ _SOURCES: Final[dict[Opcode, Callable[[Instruction], Sources | None]]] = {
 
 PASSING: Final = tuple(_SOURCES)
 """The operations for which that is the template."""
-

@@ -24,17 +24,14 @@ def radix_function(records: Records) -> Function:
 
     Records with equal keys keep their order. What lies in `b` at the same places is lost.
     """
-    fn = Function(
-        "radix", "ptr %a, ptr %b, ptr %counts, i64 %first, i64 %n", linkage="internal"
-    )
+    fn = Function("radix", "ptr %a, ptr %b, ptr %counts, i64 %first, i64 %n", linkage="internal")
     _count(fn, records)
     source, other = "%a", "%b"
     for digit in range(records.digits):
         source, other = _pass(fn, records, digit, source, other)
-    with fn.when(fn.op(f"icmp ne ptr {source}, %a")):
-        with fn.loop(0, "%n") as loop:
-            place = fn.add("%first", loop.index)
-            records.store(fn, "%a", place, records.load(fn, source, place))
+    with fn.when(fn.op(f"icmp ne ptr {source}, %a")), fn.loop(0, "%n") as loop:
+        place = fn.add("%first", loop.index)
+        records.store(fn, "%a", place, records.load(fn, source, place))
     return fn
 
 
@@ -50,9 +47,7 @@ def _count(fn: Function, records: Records) -> None:
             fn.store("i32", fn.op(f"add i32 {fn.load('i32', pointer, 4)}, 1"), pointer, 4)
 
 
-def _pass(
-    fn: Function, records: Records, digit: int, source: str, other: str
-) -> tuple[str, str]:
+def _pass(fn: Function, records: Records, digit: int, source: str, other: str) -> tuple[str, str]:
     """Order the records by a byte; return where they are then, and the other array."""
     counts = fn.gep("%counts", digit * BUCKETS, "i32")
     first = records.digit(fn, records.load(fn, source, "%first"), digit)
@@ -68,9 +63,7 @@ def _pass(
             records.store(fn, other, fn.op(f"zext i32 {place} to i64"), record)
         return [other, source]
 
-    found = fn.choose(
-        fn.compare("eq", alike, "%n"), ["ptr", "ptr"], lambda: [source, other], move
-    )
+    found = fn.choose(fn.compare("eq", alike, "%n"), ["ptr", "ptr"], lambda: [source, other], move)
     return found[0], found[1]
 
 

@@ -189,9 +189,8 @@ class _Writer:
         key, low, high = (
             Number(fn, self.target, "i64", lanes, fn.splat("i64", x, lanes)) for x in state
         )
-        steps = fn.op(
-            f"add <{lanes} x i64> {fn.splat('i64', str(first), lanes)}, {memory.lane_numbers(lanes)}"
-        )
+        start = fn.splat("i64", str(first), lanes)
+        steps = fn.op(f"add <{lanes} x i64> {start}, {memory.lane_numbers(lanes)}")
         counter = low + low.named("i64", steps)
         if form.is_threefry:
             found = threefry(key, counter)
@@ -227,9 +226,7 @@ class _Writer:
 
         fn.choose(fn.compare("sge", left, lanes), [], whole, masked)
 
-    def _store_mixed(
-        self, words: list[Number], result: str, row: Integer, first: Integer
-    ) -> None:
+    def _store_mixed(self, words: list[Number], result: str, row: Integer, first: Integer) -> None:
         """Store the words of each counter one behind the other."""
         fn, form = self.fn, self.form
         start = fn.mul(first, form.words)
@@ -237,9 +234,7 @@ class _Writer:
         place = fn.gep(result, fn.add(fn.mul(row, form.elements), start), words[0].element)
         self._store(_interleaved(words), place, left)
 
-    def _store_apart(
-        self, words: list[Number], result: str, row: Integer, first: Integer
-    ) -> None:
+    def _store_apart(self, words: list[Number], result: str, row: Integer, first: Integer) -> None:
         """Store each word of a row of counters in a row of its own."""
         fn, form = self.fn, self.form
         left = fn.sub(form.row, first)
@@ -273,5 +268,3 @@ def _pair(a: Number, b: Number) -> Number:
     picks = [i // 2 + a.lanes * (i % 2) for i in range(2 * a.lanes)]
     name = a.fn.shuffle(a.type, a.name, b.name, picks)
     return Number(a.fn, a.target, a.element, 2 * a.lanes, name)
-
-

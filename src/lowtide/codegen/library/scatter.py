@@ -251,7 +251,7 @@ class ScatterKernel:
         for number, (array, spot) in enumerate(zip(self.arrays, spots, strict=True)):
             known = self._old(array, spot, mask) if number in used else new[number]
             given.append(known)
-        found = self._combined(combine, given, new)
+        found = self._combined(combine, given, new, mask)
         for spot, value in zip(spots, found, strict=True):
             name = None if mask is None else elements.mask_lanes(mask, self.lanes)
             memory.store(self.function, self.target, value, spot, name)
@@ -272,12 +272,16 @@ class ScatterKernel:
         return memory.load(self.function, self.target, type_, spot, self.lanes, name)
 
     def _combined(
-        self, combine: Computation, old: Sequence[Value], new: Sequence[Value]
+        self,
+        combine: Computation,
+        old: Sequence[Value],
+        new: Sequence[Value],
+        mask: Mask | None,
     ) -> list[Value]:
         elements = self.elements
         level = elements.level
         given = [Element((x,), level) for x in (*old, *new)]
-        found = elements.apply(combine, given).values
+        found = elements.apply(combine, given, mask).values
         return [x if x.lanes == self.lanes else elements.splat(x, level) for x in found]
 
 

@@ -35,10 +35,9 @@ def plan_sort(instruction: Instruction, target: Target) -> Plan | None:
         return Plan(lambda: Code((), ()))
     return Plan(lambda: _Writer(form, target).write(), form.shared_bytes, form.thread_bytes)
 
+
 _FILL: Final = "ptr %buffers, i64 %row, ptr %a, i64 %first, i64 %last"
-_PART: Final = (
-    "ptr %buffers, i64 %row, ptr %a, ptr %b, ptr %counts, i64 %first, i64 %last"
-)
+_PART: Final = "ptr %buffers, i64 %row, ptr %a, ptr %b, ptr %counts, i64 %first, i64 %last"
 _LEVEL: Final = (
     "ptr %buffers, i64 %row, ptr %source, ptr %result, i64 %width, i64 %first, i64 %last"
 )
@@ -89,16 +88,14 @@ class _Writer:
         if form.keys:
             called(fn, "fill", _FILL, ["%buffers", "%row", "%a", "%first", "%last"])
             length = fn.sub("%last", "%first")
-            fn.do(
-                f"call void @radix(ptr %a, ptr %b, ptr %counts, i64 %first, i64 {length})"
-            )
+            fn.do(f"call void @radix(ptr %a, ptr %b, ptr %counts, i64 %first, i64 {length})")
             return fn
         levels = (min(form.size, PART) - 1).bit_length()
         source, other = ("%a", "%b") if levels % 2 == 0 else ("%b", "%a")
         called(fn, "fill", _FILL, ["%buffers", "%row", source, "%first", "%last"])
         width = 1
         for _ in range(levels):
-            given = ["%buffers", "%row", source, other, width, "%first", "%last"]
+            given: list[Integer] = ["%buffers", "%row", source, other, width, "%first", "%last"]
             called(fn, "level", _LEVEL, given)
             source, other, width = other, source, 2 * width
         return fn
@@ -148,7 +145,7 @@ class _Writer:
             called(fn, "part", _PART, ["%buffers", row, a, b, counts, first, last])
         source, other = a, b
         for width in form.widths:
-            given = ["%buffers", row, source, other, width, 0, form.size]
+            given: list[Integer] = ["%buffers", row, source, other, width, 0, form.size]
             called(fn, "level", _LEVEL, given)
             source, other = other, source
         return source, other

@@ -141,9 +141,7 @@ def _compared(row: RowFunction, a: Fields, b: Fields) -> str:
     """Whether the comparator puts one record before another."""
     form, elements = row.form, row.elements
     comparator = form.sort.called_computations[0]
-    places = [
-        elements.variable(form.records.place(row.function, x), form.size) for x in (a, b)
-    ]
+    places = [elements.variable(form.records.place(row.function, x), form.size) for x in (a, b)]
     given: dict[Instruction, Element] = {}
     for number, parameter in enumerate(comparator.parameters):
         if parameter.users or parameter is comparator.root:
@@ -181,9 +179,7 @@ def _pick(row: RowFunction, number: int, stage: str | None) -> None:
     with elements.loop("%first", "%last") as loop:
         here = elements.variable(loop.index, form.size)
         place = form.records.place(fn, form.records.load(fn, "%a", loop.index))
-        source, bits, align = row.raw(
-            row.sources[number], elements.variable(place, form.size)
-        )
+        source, bits, align = row.raw(row.sources[number], elements.variable(place, form.size))
         to = fn.gep(stage, loop.index, bits) if stage else row.raw(row.results[number], here)[0]
         fn.store(bits, fn.load(bits, source, align), to, align)
 
@@ -192,11 +188,11 @@ def put_function(form: SortForm, target: Target, number: int) -> RowFunction:
     """Return a function that moves what `pick_function` left in `b` to the result."""
     row = RowFunction(form, target, f"put{number}", _MOVED, 0)
     fn, elements = row.function, row.elements
-    with elements.when(fn.op(f"xor i1 {_are_apart(row, number)}, true")):
-        with elements.loop("%first", "%last") as loop:
-            here = elements.variable(loop.index, form.size)
-            to, bits, align = row.raw(row.results[number], here)
-            fn.store(bits, fn.load(bits, fn.gep("%b", loop.index, bits), align), to, align)
+    in_place = fn.op(f"xor i1 {_are_apart(row, number)}, true")
+    with elements.when(in_place), elements.loop("%first", "%last") as loop:
+        here = elements.variable(loop.index, form.size)
+        to, bits, align = row.raw(row.results[number], here)
+        fn.store(bits, fn.load(bits, fn.gep("%b", loop.index, bits), align), to, align)
     return row
 
 

@@ -159,7 +159,7 @@ class _Writer:
 
     def _vectors(self, step: _Step, carry: list[tuple[str, str]]) -> list[str]:
         """Loop over a row, the rest under a mask; `step` returns what is carried on."""
-        elements, fn, size, lanes = self.elements, self.fn, self.form.size, self.lanes
+        elements, size, lanes = self.elements, self.form.size, self.lanes
         rest = size % lanes
         with elements.loop(0, size - rest, lanes, carry) as loop:
             place = elements.variable(loop.index, size, is_lane=True)

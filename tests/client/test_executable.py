@@ -1,0 +1,234 @@
+"""Executables: serialized, capped, kept in the cache, by several processes at once."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lowtide
+from lowtide.client import executable as executables
+from lowtide.client.executable import compile_anew, compile_module, executable_of
+from lowtide.llvm import cache as llvm_cache
+from lowtide.options import Options
+
+TEXT = """HloModule sums, input_output_alias={ {1}: (1, {}, may-alias) }
+
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+
+ENTRY main {
+  x = f32[33,70] parameter(0)
+  s = f32[70] parameter(1)
+  k = f32[12] constant({1,2,3,4,5,6,7,8,9,10,11,12})
+  e = f32[33,70] exponential(x)
+  zero = f32[] constant(0)
+  rows = f32[70] reduce(e, zero), dimensions={0}, to_apply=add
+  next = f32[70] add(s, rows)
+  ROOT r = (f32[33,70], f32[70], f32[12]) tuple(e, next, k)
+}
+"""
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A cache of its own."""
+    path = tmp_path / "cache"
+    monkeypatch.setenv("LOWTIDE_CACHE", str(path))
+    return path
+
+
+def arguments():
+    random = np.random.default_rng(1)
+    return random.random((33, 70), np.float32), random.random(70, np.float32)
+
+
+def check(executable):
+    x, s = arguments()
+    e, rows, k = executable(x, s)
+    np.testing.assert_allclose(e, np.exp(x), rtol=1e-6)
+    np.testing.assert_allclose(rows, s + np.exp(x).sum(0), rtol=1e-5)
+    assert k.tolist() == list(range(1, 13))
+
+
+@pytest.fixture
+def compiled_kernels(monkeypatch):
+    """The numbers of kernels that LLVM compiled, call by call."""
+    counts = []
+    usual = executables.native.compile_modules
+
+    def counting(texts, target, cached, threads=0, progress=None):
+        done = []
+        found = usual(texts, target, cached, threads, lambda a, b: done.append(a))
+        counts.append(len(done))
+        return found
+
+    monkeypatch.setattr(executables.native, "compile_modules", counting)
+    return counts
+
+
+def test_bytes_hold_all_of_an_executable(folder, tmp_path):
+    made = lowtide.compile(lowtide.parse_hlo(TEXT), threads=2)
+    data = made.serialize()
+    file = tmp_path / "sums.exe"
+    file.write_bytes(data)
+    for source in (data, file, str(file)):
+        found = lowtide.deserialize(source)
+        check(found)
+        assert {**found.memory, "seconds": {}} == {**made.memory, "seconds": {}}
+        assert found.as_text() == made.as_text()
+        assert found.serialize() == data
+        assert found.module.is_scheduled
+    with pytest.raises(lowtide.OverMemoryError, match="more than the 10 that it may use"):
+        lowtide.deserialize(data, Options(memory=10))
+
+
+@pytest.mark.parametrize("cut", [0, 10, 21, 25, 29, 200, -1])
+def test_other_bytes_are_input_errors(folder, tmp_path, cut):
+    data = compile_module(lowtide.parse_hlo(TEXT)).serialize()[:cut]
+    with pytest.raises(lowtide.InputError):
+        lowtide.deserialize(data)
+    file = tmp_path / "cut.exe"
+    file.write_bytes(data)
+    with pytest.raises(lowtide.InputError, match=r"cut\.exe"):
+        lowtide.deserialize(file)
+    with pytest.raises(lowtide.InputError, match="no such file"):
+        lowtide.deserialize(tmp_path / "none.exe")
+
+
+def test_what_is_known_is_not_compiled_again(folder, compiled_kernels):
+    module = lowtide.parse_hlo(TEXT)
+    first = compile_module(module)
+    assert not first.making.was_cached
+    assert compiled_kernels[-1] > 0
+    second = compile_module(module)
+    assert second.making.was_cached
+    assert len(compiled_kernels) == 1
+    assert second.serialize() == first.serialize()
+    check(second)
+    other = lowtide.parse_hlo(TEXT.replace("11,12}", "11,13}"))
+    assert compile_module(other)(*arguments())[2][-1] == 13
+    renamed = lowtide.parse_hlo(TEXT.replace("HloModule sums", "HloModule other"))
+    assert not compile_module(renamed).making.was_cached
+    assert compiled_kernels[1:] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"threads": 3}, {"effort": "fast"}, {"stage": "input"}, {"target": "avx2"}]
+)
+def test_options_that_change_code_are_in_the_key(folder, changed):
+    module = lowtide.parse_hlo(TEXT)
+    compile_module(module, Options(threads=2))
+    try:
+        found = compile_module(module, Options(**{"threads": 2, **changed}))
+    except ValueError:
+        pytest.skip("this processor has no AVX2")
+    assert not found.making.was_cached
+    check(found)
+    assert compile_module(module, Options(threads=2, huge_pages=False)).making.was_cached
+
+
+@pytest.mark.parametrize("kind", ["programs", "objects"])
+def test_damaged_entries_are_written_again(folder, kind, compiled_kernels):
+    module = lowtide.parse_hlo(TEXT)
+    whole = compile_module(module).serialize()
+    entries = sorted((folder / kind).glob("*/*"))
+    before = [x.read_bytes() for x in entries]
+    for path, data in zip(entries, before, strict=True):
+        path.write_bytes(data[: len(data) // 2])
+    if kind == "objects":
+        for path in (folder / "programs").glob("*/*"):
+            path.unlink()
+    made = compile_module(module)
+    assert not made.making.was_cached
+    assert (compiled_kernels[-1] > 0) == (kind == "objects")
+    assert made.serialize() == whole
+    if kind == "programs":
+        assert [x.read_bytes() for x in entries] == before
+    assert compile_module(module).making.was_cached
+
+
+def test_entries_that_are_no_programs_are_written_again(folder):
+    module = lowtide.parse_hlo(TEXT)
+    compile_module(module)
+    (path,) = (folder / "programs").glob("*/*")
+    cached = llvm_cache.ObjectCache(folder / "programs")
+    key = path.parent.name + path.name
+    cached.put(key, b"something else")
+    assert not compile_module(module).making.was_cached
+    assert compile_module(module).making.was_cached
+
+
+def test_failures_leave_nothing_in_the_cache(folder):
+    text = "HloModule d\nENTRY e { p = f32[<=8] parameter(0) ROOT n = f32[<=8] negate(p) }"
+    with pytest.raises(lowtide.UnsupportedOpError):
+        compile_module(lowtide.parse_hlo(text))
+    assert not list(folder.rglob("*"))
+
+
+def test_without_the_cache_nothing_is_kept(folder):
+    check(compile_module(lowtide.parse_hlo(TEXT), Options(cache=False)))
+    assert not list((folder / "programs").rglob("*"))
+
+
+def test_memory_is_capped_at_the_plan(folder):
+    module = lowtide.parse_hlo(TEXT)
+    needed = compile_module(module).memory["ladder"]["arena_bytes"]
+    check(lowtide.compile(module, memory=needed))
+    for _ in range(2):  # Compiled, and from the cache.
+        with pytest.raises(lowtide.OverMemoryError, match=f"sums needs {needed:,} bytes beyond"):
+            lowtide.compile(module, memory=needed - 1)
+
+
+def test_processes_that_compile_at_once_share_the_cache(folder, tmp_path):
+    file = tmp_path / "sums.hlo"
+    file.write_text(TEXT)
+    code = (
+        "import sys, hashlib, lowtide;"
+        f"made = lowtide.compile({str(file)!r}, threads=2);"
+        "print(hashlib.sha256(made.serialize()).hexdigest(), made.making.was_cached)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+
+    def started():
+        return subprocess.Popen(
+            [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
+        )
+
+    found = [process.communicate()[0].split() for process in [started(), started()]]
+    digests = {x[0] for x in found}
+    after = started().communicate()[0].split()
+    assert digests == {after[0]}
+    assert after[1] == "True"
+    assert not list(folder.rglob(".new-*"))
+
+
+def test_compiling_anew_shows_passes_and_gives_equal_code(folder):
+    from lowtide.passes.instrumentation import Timing
+
+    module = lowtide.parse_hlo(TEXT)
+    timing = Timing()
+    seen = executable_of(compile_anew(module, Options(threads=2), observers=[timing]))
+    assert timing.passes
+    plain = compile_module(module, Options(threads=2))
+    assert seen.as_text() == plain.as_text()
+    assert seen.program.objects == plain.program.objects
+    assert {"passes", "kernels", "linking"} <= set(seen.making.seconds)
+    check(seen)
+
+
+def test_options_by_name():
+    module = lowtide.parse_hlo(TEXT)
+    made = lowtide.compile(module, "1MiB", Options(threads=3), threads=1)
+    assert made.program.threads == 1
+    with pytest.raises(TypeError, match="no option 'thread'; did you mean 'threads'"):
+        lowtide.compile(module, thread=1)
+    with pytest.raises(ValueError, match="expected a size"):
+        lowtide.compile(module, memory="much")
+    with pytest.raises(ValueError, match="no target 'sse'; there are: native, avx2"):
+        lowtide.compile(module, target="sse")
+    with pytest.raises(TypeError, match=r"functions are compiled by lowtide\.jit"):
+        lowtide.compile(len)
