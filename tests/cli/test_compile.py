@@ -3,6 +3,7 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 
 
@@ -30,6 +31,27 @@ def test_an_executable_in_a_file_runs_as_the_module_does(lowtide, small, tmp_pat
         theirs = json.loads(lowtide.out)
         assert (ours["engine"], ours["outputs"]) == (theirs["engine"], theirs["outputs"])
     assert lowtide("run", file, "--memory", 1) == 2
+    assert lowtide("run", file, "--threads", 61) == 1
+    assert "the executable was compiled for --threads " in lowtide.err
+
+
+def test_large_constants_are_in_the_code_of_an_executable(lowtide, tmp_path):
+    numbers = "{" + ",".join([str(x % 97) for x in range(300_000)]) + "}"
+    path, file = tmp_path / "table.hlo", tmp_path / "table.exe"
+    path.write_text(
+        "HloModule table\nENTRY e { k = f32[300000] constant(" + numbers + ")\n"
+        "i = s32[] parameter(0)\n"
+        "ROOT s = f32[1] dynamic-slice(k, i), dynamic_slice_sizes={1} }"
+    )
+    assert lowtide("compile", path, "-o", file) == 0
+    np.savez(tmp_path / "in.npz", in_0=np.int32(200_000))
+    given = ("--inputs", tmp_path / "in.npz")
+    assert lowtide("run", file, *given, "--json") == 0
+    assert json.loads(lowtide.out)["outputs"][0]["first"] == [200_000 % 97]
+    assert lowtide.err == ""
+    for engine in ("--reference", "--sanitize"):
+        assert lowtide("run", file, *given, engine) == 1
+        assert "has no values of its large constants" in lowtide.err
 
 
 def test_damaged_executables_are_no_modules(lowtide, small, tmp_path):

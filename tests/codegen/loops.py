@@ -71,7 +71,9 @@ def as_fusion(module: Module) -> str:
 def the_root(module: Module) -> Instruction:
     """Return the root of the entry; all else there are parameters."""
     root = module.entry.root
-    assert all(x is root or x.opcode is Opcode.PARAMETER for x in module.entry.instructions.values())
+    assert all(
+        x is root or x.opcode is Opcode.PARAMETER for x in module.entry.instructions.values()
+    )
     return root
 
 

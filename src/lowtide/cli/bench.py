@@ -30,9 +30,9 @@ def bench(
     """Time native code beside XLA:CPU, in one process.
 
     XLA is that of the installed jaxlib. Both get the same arguments, in their own memory, and the
-    module without aliases; calls take turns. Compile times are cold: nothing is taken from caches. Memory is what each plans beyond
-    the arguments. Exit status 4 where results differ by more than rounding explains. Without
-    jaxlib there are our figures alone.
+    module without aliases; calls take turns. Compile times are cold: nothing is taken from caches.
+    Memory is what each plans beyond the arguments. Exit status 4 where results differ by more than
+    rounding explains. Without jaxlib there are our figures alone.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import VerificationError

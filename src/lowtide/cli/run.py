@@ -72,11 +72,12 @@ def run(
 ) -> None:
     """Execute a module as native code, and show its results.
 
-    MODULE may also be what `lowtide compile -o` wrote. Without --inputs, arguments (one per leaf of the parameters) come from the
-    snapshot or are generated. --reference takes every operation. --arena puts
-    the evaluator's values where the plan says; --plan and --order imply it.
+    MODULE may also be what `lowtide compile -o` wrote. Without --inputs, arguments (one per leaf of
+    the parameters) come from the snapshot or are generated. --reference takes every operation.
+    --arena puts the evaluator's values where the plan says; --plan and --order imply it.
     Exit status: 2 over --memory, 3 no native code, 4 a check failed.
     """
+    from lowtide.cli import console
     from lowtide.cli.programs import load_program
     from lowtide.options import Options
 
@@ -91,7 +92,10 @@ def run(
     )
     options = Options(threads=threads or 0, memory=memory)
     program = load_program(module, options)
-    _note_elided(program.module)
+    elided = _elided(program.module)
+    if program.executable is None and elided:
+        console.note(f"note: the text leaves out the values of {elided} constants; 0 is used")
+    _check_executable(program, threads, must_have_values=elided > 0 and (sanitize or evaluated))
     arguments, origin = _arguments(program.found, inputs, seed)
     wanted = _Wanted(seed or 0, repeat, sanitize, reproducer, plan, order, profile, trace)
     if arena or plan is not None or order is not None or (reference and sanitize):
@@ -138,8 +142,23 @@ def _check_usage(
         raise UsageError("--reproducer needs --sanitize on native code")
 
 
-def _note_elided(module: Module) -> None:
-    from lowtide.cli import console
+def _check_executable(program: Program, threads: int | None, *, must_have_values: bool) -> None:
+    """Raise UsageError for what an executable, if the program is one, cannot do."""
+    from lowtide.cli.exit_codes import UsageError
+
+    if program.executable is None:
+        return
+    made_for = program.executable.program.threads
+    if threads is not None and threads != made_for:
+        raise UsageError(f"the executable was compiled for --threads {made_for}")
+    if must_have_values:
+        raise UsageError(
+            "the executable's HLO has no values of its large constants; give the module"
+        )
+
+
+def _elided(module: Module) -> int:
+    """How many constants have no values."""
     from lowtide.ir.attributes import Constant
 
     count = 0
@@ -147,8 +166,7 @@ def _note_elided(module: Module) -> None:
         for instruction in computation.instructions.values():
             attributes = instruction.attributes
             count += isinstance(attributes, Constant) and attributes.literal.elided
-    if count:
-        console.note(f"note: the text leaves out the values of {count} constants; 0 is used")
+    return count
 
 
 def _arguments(found: ModuleInput, inputs: Path | None, seed: int | None) -> tuple[Any, str]:

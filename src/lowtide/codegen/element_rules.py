@@ -205,7 +205,7 @@ def _bitcast(elements: Elements, request: Request) -> Rule:
     )
     index = dict(zip(theirs, places, strict=True))
     found = yield ask(request, 0, tuple([index[d] for d in range(source.rank)]))
-    return recast(elements, found, result.element_type)
+    return recast(elements, found, elements.raw.get(result.element_type, result.element_type))
 
 
 def _major_to_minor(shape: Shape) -> tuple[int, ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from lowtide.codegen.domain import domains_of
 from lowtide.codegen.elements import Elements, Frame, Index, Mask
 from lowtide.codegen.elementwise import memory
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
 from lowtide.codegen.moves import moved_types, retyped
 from lowtide.codegen.operands import Bound, bind, leaves, members, roots_of
@@ -19,7 +20,7 @@ from lowtide.ir import Instruction, Opcode
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
-from lowtide.ops.in_place import in_place_pairs
+from lowtide.ops.in_place import ONE_PASS, in_place_pairs
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,13 +70,33 @@ def _update_behind(source: Instruction) -> Instruction | None:
 
 
 def _code(instruction: Instruction, target: Target) -> Code:
+    """Outputs of equal dimensions, up to those of size 1, are computed together.
+
+    In a fusion of one pass, results may lie over operands of their size, which smaller results
+    read, too: those come first, and each group is a phase.
+    """
     groups: dict[tuple[int, ...], list[Output]] = {}
     for output in outputs_of(instruction):
-        groups.setdefault(output.dimensions, []).append(output)
-    written: list[Part] = []
-    for number, outputs in enumerate(groups.values()):
-        written += loop_parts(instruction, target, outputs, f"loop{number}")
-    return concatenated(written) if written else Code((), ())
+        groups.setdefault(_without_ones(output.dimensions), []).append(output)
+    written = [
+        loop_parts(instruction, target, outputs, f"loop{number}")
+        for number, (_, outputs) in enumerate(sorted(groups.items(), key=lambda x: prod(x[0])))
+    ]
+    if instruction.annotations.backend_config == ONE_PASS:
+        return in_turn([concatenated(x, f"parts{i}") for i, x in enumerate(written) if x])
+    parts = [part for group in written for part in group]
+    return concatenated(parts) if parts else Code((), ())
+
+
+def _without_ones(dimensions: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([x for x in dimensions if x != 1])
+
+
+def in_turn(codes: Sequence[Code]) -> Code:
+    """Return the phases of all codes, one after the other."""
+    text = "\n".join(dict.fromkeys([line for x in codes for line in x.globals.splitlines()]))
+    functions = [x for code in codes for x in code.functions]
+    return Code(tuple(functions), tuple([x for code in codes for x in code.phases]), text)
 
 
 def loop_parts(
@@ -115,15 +136,15 @@ class Part:
     others: tuple[Function, ...] = ()
 
 
-def concatenated(parts: Sequence[Part]) -> Code:
-    """Return one phase which has the pieces of all parts, one after the other."""
+def concatenated(parts: Sequence[Part], name: str = "parts") -> Code:
+    """Return one phase which has the pieces of all parts; `name` is that of its function."""
     text = "\n".join(dict.fromkeys([line for x in parts for line in x.globals.splitlines()]))
     functions = [y for x in parts for y in (*x.others, x.function)]
     units = sum([x.units for x in parts])
     if len(parts) == 1:
         phase = Phase(parts[0].function.name, units, parts[0].unit_seconds)
         return Code(tuple(functions), (phase,) if units else (), text)
-    fn = Function("parts", ARGUMENTS)
+    fn = Function(name, ARGUMENTS)
     first = 0
     for part in parts:
         begin = fn.max(fn.sub("%begin", first), 0)
@@ -146,13 +167,15 @@ def stored(
 ) -> None:
     """Compute outputs at some indices, then store them all.
 
-    Several indices are those of the steps of a loop, for which outputs that lie so in memory are
-    stored side by side.
+    The indices are in an array of the dimensions of the first output; others have the same but for
+    those of size 1. Several indices are those of the steps of a loop, for which outputs that lie so
+    in memory are stored side by side.
     """
     found = []
     for output in outputs:
         values, places = [], []
-        for index in indices:
+        for position in indices:
+            index = _fitted(position, outputs[0].dimensions, output.dimensions)
             element = elements.all_at(output.source, index, bound.frame, mask)
             values.append(element.values[output.leaf])
             places.append(_place(elements, bound.frame, output, index))
@@ -161,6 +184,14 @@ def stored(
         if not stored_in_turn(elements, array, places, values, mask):
             for value, place in zip(values, places, strict=True):
                 store(elements, array, place, value, mask)
+
+
+def _fitted(index: Index, dimensions: tuple[int, ...], wanted: tuple[int, ...]) -> Index:
+    """Return an index where dimensions of size 1 stand elsewhere."""
+    if dimensions == wanted:
+        return index
+    rest = iter([x for x, size in zip(index, dimensions, strict=True) if size != 1])
+    return tuple([ZERO if size == 1 else next(rest) for size in wanted])
 
 
 def _place(elements: Elements, frame: Frame, output: Output, index: Index) -> Index:

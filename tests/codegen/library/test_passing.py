@@ -1,0 +1,72 @@
+"""Collectives of one device, copies in two halves, marks, and what is refused."""
+
+import numpy as np
+import pytest
+from tests.codegen.library.running import check, run
+
+from lowtide.ir.errors import UnsupportedOpError
+
+ADD = """
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+"""
+
+ONE = "f32[40,30]"
+
+ALONE = [
+    f"ROOT r = {ONE} all-reduce(x), replica_groups={{}}, to_apply=add",
+    f"ROOT r = {ONE} all-gather(x), replica_groups={{{{0}}}}, dimensions={{0}}",
+    f"ROOT r = {ONE} reduce-scatter(x), replica_groups={{{{0}}}}, dimensions={{1}}, to_apply=add",
+    f"ROOT r = {ONE} all-to-all(x), replica_groups={{{{0}}}}, dimensions={{0}}",
+    f"ROOT r = {ONE} collective-permute(x), source_target_pairs={{{{0,0}}}}",
+    f"ROOT r = {ONE} collective-permute(x), source_target_pairs={{{{0,1}}}}",
+    f"s = ({ONE}, {ONE}, u32[]) copy-start(x)\n  ROOT r = {ONE} copy-done(s)",
+    f"s = ({ONE}, {ONE}) all-gather-start(x), replica_groups={{{{0}}}}, dimensions={{0}}\n"
+    f"  ROOT r = {ONE} all-gather-done(s)",
+    f"s = {ONE} all-reduce-start(x), replica_groups={{}}, to_apply=add\n"
+    f"  ROOT r = {ONE} all-reduce-done(s)",
+    f'ROOT r = {ONE} custom-call(x), custom_call_target="Sharding"',
+    "p = u32[] partition-id()\n  q = u32[] replica-id()\n  ROOT t = (u32[], u32[]) tuple(p, q)",
+    f"t = ({ONE}, {ONE}) tuple(x, x)\n  ROOT r = ({ONE}, {ONE}) copy(t)",
+]
+
+REFUSED = [
+    (f"ROOT r = {ONE} all-reduce(x), replica_groups={{{{0,1}}}}, to_apply=add", "other devices"),
+    (f"ROOT r = {ONE} collective-permute(x), source_target_pairs={{{{1,0}}}}", "other devices"),
+    (f'ROOT r = {ONE} custom-call(x), custom_call_target="nobody"', '"nobody"'),
+    (
+        "z = token[] after-all()\n  s = (f32[40,30], token[]) infeed(z)\n"
+        f"  ROOT r = {ONE} get-tuple-element(s), index=0",
+        "no host program",
+    ),
+]
+
+
+def text_of(body: str) -> str:
+    return f"""
+HloModule m, replica_count=1
+{ADD}
+ENTRY main {{
+  x = {ONE} parameter(0)
+  {body}
+}}
+"""
+
+
+def values():
+    return np.random.default_rng(0).random((40, 30), np.float32)
+
+
+@pytest.mark.parametrize("stage", ["input", "fused"])
+@pytest.mark.parametrize("body", ALONE, ids=lambda x: x.split("(")[-2].split()[-1])
+def test_one_device_alone(body, stage):
+    check(text_of(body), [values()], stage=stage)
+
+
+@pytest.mark.parametrize(("body", "reason"), REFUSED, ids=lambda x: x[:40])
+def test_what_needs_others_is_refused(body, reason):
+    with pytest.raises(UnsupportedOpError, match=reason):
+        run(text_of(body), [values()])
