@@ -35,7 +35,17 @@ LAYERS: dict[str, set[str]] = {
 }
 """What each layer may import besides itself; layers that are not listed may import all."""
 
-ABOVE = {"__init__", "__main__", "api", "compiler", "pipelines", "native", "client", "cli", "testing"}
+ABOVE = {
+    "__init__",
+    "__main__",
+    "api",
+    "compiler",
+    "pipelines",
+    "native",
+    "client",
+    "cli",
+    "testing",
+}
 """What stands above all layers."""
 
 LONGEST_FILE = 500

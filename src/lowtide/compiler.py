@@ -99,8 +99,8 @@ def plan(
 
     A scheduled module is taken as it is. `packing` is the strategy that gives out offsets, limited
     by `search`. What instructions need while they run is in the plan where `scratch_bytes` tells
-    how much that is. Raises LowtideError as `explain` does, and for a strategy that is not known or does
-    not take what the module has.
+    how much that is. Raises LowtideError as `explain` does, and for a strategy that is not known or
+    does not take what the module has.
     """
     laid_out = _lay_out(module, stage, packing, search, scratch_bytes)
     ordered = laid_out.scheduled

@@ -28,6 +28,8 @@ SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3
 PAGE = mmap.PAGESIZE
 PROT_NONE = 0
 
+_RANGES = {"b": (0, 2), "u": (0, 7)}
+
 
 @cache
 def target_of(name: str) -> Target:
@@ -113,8 +115,8 @@ def random_inputs(module: Module, seed: int) -> list[Array]:
     found = []
     for parameter in module.entry.parameters:
         dtype = np.dtype(DTYPES[parameter.shape.element_type])
-        low = 0 if dtype.kind in "ub" else -6
-        array = generator.integers(low, 7 if dtype != bool else 2, parameter.shape.dimensions)
+        low, high = _RANGES.get(dtype.kind, (-6, 7))
+        array = generator.integers(low, high, parameter.shape.dimensions)
         found.append(np.asarray(array).astype(np.int8).astype(dtype))
     return found
 

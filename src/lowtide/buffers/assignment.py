@@ -234,9 +234,7 @@ class _Assignment:
                 for instruction, leaves in zip(flow.nodes, flow.leaves, strict=True)
             }
             sites.append(
-                CallSite(
-                    site.computation, site.caller, site.parent, table, scratch=scratch[number]
-                )
+                CallSite(site.computation, site.caller, site.parent, table, scratch=scratch[number])
             )
         return BufferAssignment(
             tuple(self.allocations),

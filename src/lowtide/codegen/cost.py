@@ -85,3 +85,16 @@ def widest(
 def seconds(nbytes: float, cycles: float) -> float:
     """Return about how long it takes to move bytes and to compute."""
     return (nbytes / BYTES_PER_CYCLE + cycles) / CLOCK
+
+
+_BANDWIDTHS: Final = ((1 << 20, 24.0), (4 << 20, 14.0))
+"""Bytes that a cycle moves, by how many there are in all: within a cache of a core, and beyond."""
+
+_MEMORY: Final = 6.0
+"""Bytes that a cycle moves where caches have no room for them."""
+
+
+def loop_seconds(nbytes: int, cycles: float) -> float:
+    """Return about how long a loop takes that moves bytes in turn, and computes meanwhile."""
+    rate = next((x for most, x in _BANDWIDTHS if nbytes <= most), _MEMORY)
+    return max(nbytes / rate, cycles) / CLOCK

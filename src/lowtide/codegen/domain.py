@@ -23,6 +23,9 @@ from lowtide.llvm.target import Target
 MOST_BOXES: Final = 8
 """Boxes that an array is cut into, at most: each has code of its own."""
 
+_MOST_LINES: Final = 4000
+"""Lines of code of all boxes, about."""
+
 SHORTEST: Final = 32
 """Elements of a piece along the innermost loop that is worth a box."""
 
@@ -74,6 +77,12 @@ class Trial:
     elements: Elements
     variables: tuple[Variable | None, ...]
 
+    @property
+    def lines(self) -> int:
+        """The lines of code that a point takes, without vectors."""
+        function = self.elements.function
+        return len(function.lines)
+
 
 def trial_of(domain: Domain, target: Target, visit: Visit) -> Trial:
     """Return notes of what `visit` does at an index of a domain."""
@@ -103,7 +112,7 @@ def domains_of(
     while waiting:
         domain, trial = _refined(waiting.pop(0), target, visit)
         cuts = _cuts(domain, trial)
-        room = MOST_BOXES - len(waiting) - len(found)
+        room = min(MOST_BOXES, _MOST_LINES // max(trial.lines, 1)) - len(waiting) - len(found)
         cut = next((x for x in cuts if len(x[1]) < room), None)
         if cut is None:
             found.append((domain, trial))

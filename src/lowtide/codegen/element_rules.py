@@ -60,8 +60,9 @@ def loop_rules() -> dict[Opcode, Callable[[Elements, Request], Rule]]:
     """The rules that have loops or conditions in them."""
     from lowtide.codegen.element_control import CONTROL_RULES
     from lowtide.codegen.element_loops import LOOP_RULES
+    from lowtide.codegen.element_ragged import RAGGED_RULES
 
-    return {**LOOP_RULES, **CONTROL_RULES}
+    return {**LOOP_RULES, **CONTROL_RULES, **RAGGED_RULES}
 
 
 def no_rule(instruction: Instruction) -> UnsupportedOpError:

@@ -369,10 +369,11 @@ class Elements:
         found = fn.op(f"udiv {narrow} {self.narrow_vector(index)}, splat (i32 {divisor})")
         return fn.op(f"zext {narrow} {found} to {type_}")
 
-    def name_of(self, variable: Variable) -> str:
+    def name_of(self, variable: Variable) -> Integer:
         """Return the LLVM value of a variable."""
         if variable not in self._divided:
-            return variable.vector or variable.name
+            number = variable.name
+            return int(number) if number.isdecimal() else variable.vector or number
         name: str = self.once(
             ("divided", variable), variable.level, lambda: self._divided_by(variable)
         )
@@ -448,7 +449,7 @@ class Elements:
         for variable, factor in index.terms:
             if variable.vector:
                 wide = f"<{self.lanes} x i64>"
-                scaled = self._narrowed(self.name_of(variable), wide, type_)
+                scaled = self._narrowed(str(self.name_of(variable)), wide, type_)
                 if factor != 1:
                     scaled = fn.op(f"mul {type_} {scaled}, splat ({width} {factor})")
                 total = fn.op(f"add {type_} {total}, {scaled}")

@@ -126,6 +126,11 @@ def of(variable: Variable) -> Affine:
     return Affine(((variable, 1),), 0, 0, variable.extent - 1)
 
 
+def row(number: int, rows: int) -> Affine:
+    """Return a number below `rows` as a variable, which tells how an index depends on it."""
+    return Affine(((Variable(-1 - number, str(number), rows, 0), 1),), 0, 0, rows - 1)
+
+
 def _bounded(
     factors: dict[Variable, int], number: int, low: int | None, high: int | None
 ) -> Affine:

@@ -201,12 +201,10 @@ def _place(elements: Elements, frame: Frame, output: Output, index: Index) -> In
 
 
 def is_aligned(vector: Value, place: Affine) -> bool:
-    """Whether whole vectors of an array can be stored at multiples of their bytes.
+    """Whether whole vectors of an array are stored at multiples of their bytes.
 
     The array begins at such an address, and lanes begin at multiples of their number.
     """
-    if vector.type.is_complex:
-        return False
     steps = [x for v, x in place.terms if not v.is_lane]
     return all(x % vector.lanes == 0 for x in (place.constant, *steps))
 

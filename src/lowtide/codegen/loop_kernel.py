@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from lowtide.codegen.cost import element_bytes, seconds, vector_cycles, widest
+from lowtide.codegen.cost import loop_seconds, vector_cycles, widest
 from lowtide.codegen.domain import Domain, Trial
 from lowtide.codegen.elementwise.memory import STREAMED
 from lowtide.codegen.kernel import ARGUMENTS
@@ -84,7 +84,7 @@ def nest_of(job: Job, domain: Domain, trial: Trial) -> LoopNest:
     space = Space(domain.sizes, groups_of(trial, domain.sizes), 0)
     sizes = space.sizes
     most = max(job.target.vector_bytes // widest(inner, job.raw), 2)
-    order = order_of(trial, space.groups, sizes, most, len(inner))
+    order = order_of(trial, space.groups, sizes, most)
     taken = (order.lane, order.unrolled, order.tiled)
     loops = [Loop(group, size, 1) for group, size in enumerate(sizes) if group not in taken]
     if order.tiled is not None:
@@ -114,7 +114,7 @@ def loop_part(job: Job, name: str, domain: Domain, trial: Trial) -> Part:
     """Return the function that computes and stores the elements of a domain of outputs."""
     nest = nest_of(job, domain, trial)
     units = nest.pieces.units
-    each = _seconds(nest) * prod(nest.space.sizes) / units
+    each = _seconds(nest) / units
     plain = LoopWriter(nest, name)
     plain.write()
     if not _is_streamed(nest):
@@ -170,11 +170,7 @@ def _either(nest: LoopNest, name: str, cached: Function, streaming: Function) ->
 
 
 def _seconds(nest: LoopNest) -> float:
-    """About how long an element takes."""
-    job = nest.job
-    nbytes = sum([x.element_type.nbytes for x in leaves(job.instruction.shape)])
-    for x in job.instruction.operands:
-        if x.shape.is_array and x.shape.rank:
-            nbytes += element_bytes(x.shape.element_type)
-    cycles = vector_cycles(members(job.instruction)) / max(nest.order.lanes, 1)
-    return seconds(nbytes, cycles)
+    """About how long all elements take."""
+    order = nest.order
+    computing = vector_cycles(members(nest.job.instruction)) / max(order.lanes, 1)
+    return loop_seconds(order.nbytes, prod(nest.space.sizes) * (computing + order.cost))

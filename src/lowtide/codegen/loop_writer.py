@@ -125,13 +125,23 @@ class LoopWriter:
         end = fn.min(fn.add(first, self.nest.loops[-2].step), size)
         with elements.loop(first, end, rows) as tiles:
             start = elements.variable(tiles.index, size)
+            if self.nest.order.in_registers:
+                for number in range(rows):
+                    self._row(group, start, indexing.row(number, rows), at, mask)
+                return
             count = fn.min(rows, fn.sub(size, tiles.index))
             with elements.loop(0, count) as steps:
-                row = elements.variable(steps.index, rows)
-                ((variable, _),) = row.terms
-                elements.tile = Tile(variable, rows, start, size, self.slots)
-                self._point({**at, group: (start + row).within(0, size - 1)}, mask)
-                elements.tile = None
+                self._row(group, start, elements.variable(steps.index, rows), at, mask)
+
+    def _row(
+        self, group: int, start: Affine, row: Affine, at: Positions, mask: Mask | None
+    ) -> None:
+        """A step of a tile."""
+        size = self.sizes[group]
+        ((variable, _),) = row.terms
+        self.elements.tile = Tile(variable, self.nest.order.rows, start, size, self.slots)
+        self._point({**at, group: (start + row).within(0, size - 1)}, mask)
+        self.elements.tile = None
 
     # -- elements ------------------------------------------------------------------------------
 

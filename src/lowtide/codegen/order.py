@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Final
 
 from lowtide.codegen.domain import Trial
@@ -18,8 +19,8 @@ from lowtide.codegen.tiles import LINE, side_of, unit_bytes
 LONGEST_UNROLLED: Final = 8
 """Steps of a loop that is unrolled, at most."""
 
-_MOST_UNROLLED: Final = 256
-"""Instructions that unrolling may make of a kernel's, about."""
+_MOST_UNROLLED: Final = 1000
+"""Lines of code that unrolling may make of a point's."""
 
 _GATHERED: Final = 16.0
 _SCATTERED: Final = 24.0
@@ -36,7 +37,8 @@ _LOOP: Final = 0.5
 class Order:
     """The loop of the lanes, and the one that is unrolled or tiled, if any.
 
-    Tiles have `rows` steps. `cost` is that of an element.
+    Tiles have `rows` steps; `in_registers` says that their loop is unrolled. `cost` is that of an
+    element, in moves of vectors; `nbytes` are those that all elements read and write.
     """
 
     lane: int
@@ -44,7 +46,9 @@ class Order:
     unrolled: int | None = None
     tiled: int | None = None
     rows: int = 0
+    in_registers: bool = False
     cost: float = 0.0
+    nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +65,31 @@ class _Access:
 
 
 def order_of(
-    trial: Trial, groups: Sequence[tuple[int, int]], sizes: Sequence[int], most: int, members: int
+    trial: Trial, groups: Sequence[tuple[int, int]], sizes: Sequence[int], most: int
 ) -> Order:
     """Return the order of least cost.
 
-    `groups` are those of `space.groups_of`, with their `sizes`; `most` is the length of a vector;
-    `members` about how many instructions a point takes.
+    `groups` are those of `space.groups_of`, with their `sizes`; `most` is the length of a vector.
     """
     accesses = _accesses(trial, groups)
     last = len(groups) - 1
     best: Order | None = None
     for lane in range(last, -1, -1):
         lanes = lanes_for(sizes[lane], most)
-        for order in _candidates(lane, lanes, sizes, members):
+        for order in _candidates(lane, lanes, sizes, accesses, trial.lines):
             cost = _cost(order, accesses, sizes)
             if best is None or cost < 0.95 * best.cost:
                 best = replace(order, cost=cost)
     assert best is not None
+    best = replace(best, nbytes=sum([_touched(x, sizes) for x in accesses]))
     if best.tiled is None:
         return best
-    across = [x for x in accesses if x.steps[best.tiled] == 1 and x.steps[best.lane] > 1]
-    return replace(best, rows=max([LINE // unit_bytes(x.array.shape.element_type) for x in across]))
+    across = [x for x in accesses if _is_transposed(best, x, sizes)]
+    types = [x.array.shape.element_type for x in across]
+    rows = max([side_of(x, best.lanes, sizes[best.tiled]) for x in types])
+    if sizes[best.tiled] % rows == 0 and rows * trial.lines <= _MOST_UNROLLED:
+        return replace(best, rows=rows, in_registers=True)
+    return replace(best, rows=LINE // min([unit_bytes(x) for x in types]))
 
 
 def lanes_for(size: int, most: int) -> int:
@@ -92,14 +100,16 @@ def lanes_for(size: int, most: int) -> int:
     return lanes if lanes > 1 else 0
 
 
-def _candidates(lane: int, lanes: int, sizes: Sequence[int], members: int) -> list[Order]:
+def _candidates(
+    lane: int, lanes: int, sizes: Sequence[int], accesses: Sequence[_Access], lines: int
+) -> list[Order]:
+    """The orders with a loop of lanes: others help with what lies side by side along them."""
     found = [Order(lane, lanes)]
-    if not lanes:
-        return found
+    apart = [x.steps for x in accesses if x.steps[lane] not in (0, 1)]
     for other in range(len(sizes) - 1, -1, -1):
-        if other == lane:
+        if not lanes or other == lane or not any(x[other] == 1 for x in apart):
             continue
-        if 1 < sizes[other] <= LONGEST_UNROLLED and sizes[other] * members <= _MOST_UNROLLED:
+        if 1 < sizes[other] <= LONGEST_UNROLLED and sizes[other] * lines <= _MOST_UNROLLED:
             found.append(Order(lane, lanes, unrolled=other))
         if sizes[other] > 2:
             found.append(Order(lane, lanes, tiled=other))
@@ -130,10 +140,18 @@ def _cost(order: Order, accesses: Sequence[_Access], sizes: Sequence[int]) -> fl
     repeated = 1 if order.unrolled is None else sizes[order.unrolled]
     total = _LOOP / repeated
     for access in accesses:
-        cost = _access_cost(order, access, sizes)
+        cost = _access_cost(order, access, sizes) + _converting(access)
         is_shared = order.unrolled is not None and not access.steps[order.unrolled]
         total += cost / repeated if is_shared else cost
     return total * -(-size // lanes) / size
+
+
+def _converting(access: _Access) -> float:
+    """What it takes to widen or to round elements."""
+    type_ = access.array.shape.element_type
+    if not type_.is_floating or type_.bits >= 32:
+        return 0.0
+    return 6.0 if access.is_store else 2.0
 
 
 def _access_cost(order: Order, access: _Access, sizes: Sequence[int]) -> float:
@@ -149,8 +167,27 @@ def _access_cost(order: Order, access: _Access, sizes: Sequence[int]) -> float:
             return _SHUFFLED
     if access.is_store:
         return apart
-    if order.tiled is not None and access.steps[order.tiled] == 1:
-        side = side_of(access.array.shape.element_type, order.lanes)
-        if 2 <= side <= sizes[order.tiled]:
-            return _TRANSPOSED
+    if _is_transposed(order, access, sizes):
+        return _TRANSPOSED
     return 1.5 * abs(step) if abs(step) <= FARTHEST else apart
+
+
+def _touched(access: _Access, sizes: Sequence[int]) -> int:
+    """The bytes of a place at all positions, about."""
+    shape = access.array.shape
+    moved = [
+        x
+        for x, step in zip(sizes[access.depth :], access.steps[access.depth :], strict=True)
+        if step
+    ]
+    count = prod([*sizes[: access.depth], *moved])
+    return min(count, shape.element_count) * unit_bytes(shape.element_type)
+
+
+def _is_transposed(order: Order, access: _Access, sizes: Sequence[int]) -> bool:
+    """Whether a place is read by tiles."""
+    if order.tiled is None or access.is_store or access.depth > order.lane:
+        return False
+    if access.steps[order.tiled] != 1 or access.steps[order.lane] in (0, 1):
+        return False
+    return side_of(access.array.shape.element_type, order.lanes, sizes[order.tiled]) > 1

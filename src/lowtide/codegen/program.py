@@ -8,6 +8,7 @@ from typing import Final
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Conditional
 from lowtide.ir.buffer import BufferAssignment, Slice
+from lowtide.ir.places import unsupported
 from lowtide.ir.thunk import ConditionalThunk, CopyThunk, KernelThunk, Thunk, WhileThunk
 
 NO_CODE: Final = frozenset(
@@ -127,8 +128,8 @@ class _Writer:
             if source != target and target.nbytes:
                 yield CopyThunk(name, source, target)
 
-    def given(self, number: int, callee: int, operands: Sequence[Instruction]) -> list[Slice]:
-        """Where the parameters of a callee lie, after a check that operands lie there, too."""
+    def given(self, callee: int) -> list[Slice]:
+        """Where the parameters of a callee lie."""
         parameters = self.sites[callee].computation.parameters
         return [x for y in parameters for x in self.leaves(callee, y)]
 
@@ -136,8 +137,21 @@ class _Writer:
         self, number: int, instruction: Instruction, done: Mapping[int, tuple[Thunk, ...]]
     ) -> Iterator[Thunk]:
         """The thunks of a call: those of the callee."""
+        operands = [x for y in instruction.operands for x in self.leaves(number, y)]
         for callee in self.callees[number, instruction]:
+            self._require_layouts(callee, instruction)
+            assert self.given(callee) == operands, instruction.name
             yield from done[callee]
+
+    def _require_layouts(self, callee: int, instruction: Instruction) -> None:
+        """Raise UnsupportedOpError where a computation reads its operands in other layouts."""
+        parameters = self.sites[callee].computation.parameters
+        for operand, parameter in zip(instruction.operands, parameters, strict=True):
+            if operand.shape is not parameter.shape:
+                reason = f"it takes {parameter.shape} and is given {operand.shape}"
+                raise unsupported(
+                    instruction, f"{reason}; native code copies no arguments of calls"
+                )
 
     def loop(
         self, number: int, instruction: Instruction, done: Mapping[int, tuple[Thunk, ...]]
@@ -148,7 +162,7 @@ class _Writer:
         state = self.leaves(number, instruction)
         yield from self.moved(instruction.name, start, state)
         for callee in (condition, body):
-            assert self.given(number, callee, instruction.operands) == state, instruction.name
+            assert self.given(callee) == state, instruction.name
         root = self.sites[body].computation.root
         assert self.leaves(body, root) == state, instruction.name
         test = self.leaves(condition, self.sites[condition].computation.root)

@@ -44,9 +44,14 @@ def offset(shape: Shape, index: Index) -> Affine:
 
 
 def read(elements: Elements, array: Array, index: Index, mask: Mask | None) -> Element:
-    """Load the element of an array at an index; nothing outside of it is ever touched."""
+    """Load the element of an array at an index; nothing outside of it is ever touched.
+
+    Of an array without elements, which can be asked for by indices from memory only, it is 0.
+    """
     from lowtide.codegen.elements import Element
 
+    if not array.shape.element_count:
+        return Element((memory.constant(array.shape.element_type, 0),), 0)
     place = offset(array.shape, index)
     elements.reads.append((array, place))
     level = max(place.level, 0 if mask is None else mask.level)

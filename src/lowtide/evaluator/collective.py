@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from lowtide.ir.places import unsupported
 from lowtide.evaluator.values import Value, as_array, as_tuple, zeros
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.opcode import Opcode
+from lowtide.ir.places import unsupported
 from lowtide.ir.replica_groups import device_count
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import numpy as np
 
 from lowtide.evaluator import lapack, lapack_spectra
 from lowtide.evaluator.sorting import largest
-from lowtide.ir.places import unsupported
 from lowtide.evaluator.values import Value, as_array, value_leaves, zeros
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
+from lowtide.ir.places import unsupported
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter

@@ -16,13 +16,13 @@ from lowtide.evaluator.bits import bitcast_convert
 from lowtide.evaluator.comparison import compare
 from lowtide.evaluator.conversion import convert, reduce_precision, stochastic_convert
 from lowtide.evaluator.numeric import element_type_of, narrow, widen
-from lowtide.ir.places import unsupported
 from lowtide.evaluator.values import Value, as_array
 from lowtide.ir.attributes import Compare, ReducePrecision
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.literal import Array
 from lowtide.ir.opcode import Opcode
+from lowtide.ir.places import unsupported
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from lowtide.evaluator import householder
 from lowtide.evaluator.linear_algebra import cholesky_lower, solve_triangular
-from lowtide.ir.places import unsupported
 from lowtide.evaluator.values import Value, as_array
 from lowtide.ir.attributes import TriangularSolve
 from lowtide.ir.literal import Array
+from lowtide.ir.places import unsupported
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter

@@ -107,6 +107,8 @@ def _opened(given: Any) -> Array:
 
 
 def _converted(wanted: Argument, number: complex, dtype: np.dtype[Any]) -> Array:
+    if isinstance(number, complex) and not wanted.shape.element_type.is_complex:
+        raise InputError(f"{wanted} cannot be {number!r}: it is no complex number")
     try:
         return np.asarray(number).astype(np.result_type(type(number), np.int8)).astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:

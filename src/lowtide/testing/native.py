@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide import native
-from lowtide.evaluator import value_leaves
+from lowtide.evaluator import Token, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.literal import Array
 from lowtide.runtime.call import Executable
@@ -15,4 +15,4 @@ def run_native(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
     """Return the arrays of the result, depth first, of the compiled module."""
     program = native.compile_module(parse_hlo(hlo_text), threads=2).program
     result = Executable(program)(*inputs)
-    return [x for x in value_leaves(result) if x is not None]
+    return [x for x in value_leaves(result) if x is not None and not isinstance(x, Token)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.codegen.library.running import TARGETS, check
+from tests.codegen.library.running import TARGETS, check, run
 
 from lowtide.codegen.library.fft_form import factors_of, halves_of
 
@@ -55,3 +55,23 @@ def test_factors():
     assert factors_of(34) is None
     assert halves_of(1000) == (25, 40)
     assert halves_of(17 * 17) is None
+
+
+@pytest.mark.parametrize("size", [48, 35])
+def test_a_line_does_no_harm_to_others(size):
+    values = np.random.default_rng(12).standard_normal((5, size)).astype(np.float32)
+    values[1] *= 1e30
+    values[3, 2] = np.nan
+    text = f"""
+HloModule m
+
+ENTRY main {{
+  x = f32[5,{size}] parameter(0)
+  ROOT y = c64[5,{size // 2 + 1}] fft(x), fft_type=RFFT, fft_length={{{size}}}
+}}
+"""
+    (found,) = run(text, [values])
+    wanted = np.fft.rfft(values)
+    for row in (0, 2, 4):
+        np.testing.assert_allclose(found[row], wanted[row], rtol=0, atol=1e-4)
+    assert np.isnan(found[3]).all()

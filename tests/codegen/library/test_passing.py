@@ -70,3 +70,27 @@ def test_one_device_alone(body, stage):
 def test_what_needs_others_is_refused(body, reason):
     with pytest.raises(UnsupportedOpError, match=reason):
         run(text_of(body), [values()])
+
+
+RAGGED = """
+HloModule m
+
+ENTRY main {
+  a = f32[6,2] parameter(0)
+  b = f32[5,2] parameter(1)
+  i = s32[2] parameter(2)
+  n = s32[2] parameter(3)
+  o = s32[2] parameter(4)
+  ROOT r = f32[5,2] ragged-all-to-all(a, b, i, n, o, n), replica_groups={{0}}
+}
+"""
+
+
+def test_ragged_rows_are_written_over_others():
+    random = np.random.default_rng(1)
+    rows, before = random.random((6, 2), np.float32), random.random((5, 2), np.float32)
+    numbers = [np.array(x, np.int32) for x in ([0, 4], [3, 2], [2, 0])]
+    check(RAGGED, [rows, before, *numbers])
+    outside = [np.array(x, np.int32) for x in ([-1, 5], [3, 9], [2, 4])]
+    found = run(RAGGED, [rows, before, *outside])[0]
+    assert np.array_equal(found, [*before[:4], rows[5]])

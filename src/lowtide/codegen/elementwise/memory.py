@@ -51,9 +51,24 @@ def load(
         return Value(tuple(names), type_)
     if mask is not None and type_.is_complex:
         mask = _doubled(fn, mask, lanes)
-    name = _load(fn, whole, pointer, mask, type_)
+    return _vector(fn, target, type_, _load(fn, whole, pointer, mask, type_), lanes)
+
+
+def loaded(fn: Function, target: Target, type_: ElementType, name: str, lanes: int) -> Value:
+    """Return a vector of elements from one of integers with their bytes in memory."""
+    parts = 2 if type_.is_complex else 1
+    element = memory_type(type_)
+    whole = vector_type(element, parts * lanes)
+    given = f"<{lanes} x i{8 * element_bytes(type_) * parts}>"
+    if given != whole:
+        name = fn.op(f"bitcast {given} {name} to {whole}")
+    return _vector(fn, target, type_, name, lanes)
+
+
+def _vector(fn: Function, target: Target, type_: ElementType, name: str, lanes: int) -> Value:
     if not type_.is_complex:
         return _in_register(fn, target, type_, name, lanes)
+    whole = vector_type(memory_type(type_), 2 * lanes)
     picks = [fn.shuffle(whole, name, "poison", range(i, 2 * lanes, 2)) for i in (0, 1)]
     return Value(tuple(picks), type_, lanes)
 
@@ -80,8 +95,8 @@ def store(
 ) -> None:
     """Store elements from an address on.
 
-    With `streamed` they go past the caches: the address is a multiple of the bytes of the vector,
-    there is no mask, and the module has to define STREAMED.
+    With `streamed` they go past the caches: the address is a multiple of the bytes of the vector, or
+    of 64 if these are more, there is no mask, and the module has to define STREAMED.
     """
     element, lanes = memory_type(value.type), value.lanes
     _check_mask(lanes, mask)
@@ -89,10 +104,9 @@ def store(
         whole = vector_type(element, lanes)
         name = _in_memory(fn, target, value)
         if streamed:
-            align = element_bytes(value.type) * lanes
-            fn.do(f"store {whole} {name}, ptr {pointer}, align {align}, !nontemporal !0")
-            return
-        _store(fn, whole, name, pointer, mask, value)
+            _stream(fn, whole, name, pointer, element_bytes(value.type) * lanes)
+        else:
+            _store(fn, whole, name, pointer, mask, value)
         return
     if not lanes:
         for i, name in enumerate(value.names):
@@ -101,8 +115,16 @@ def store(
     real, imaginary = value.names
     picks = [i // 2 + lanes * (i % 2) for i in range(2 * lanes)]
     mixed = fn.shuffle(value.llvm_type, real, imaginary, picks)
+    whole = vector_type(element, 2 * lanes)
+    if streamed:
+        _stream(fn, whole, mixed, pointer, element_bytes(value.type) * 2 * lanes)
+        return
     mask = None if mask is None else _doubled(fn, mask, lanes)
-    _store(fn, vector_type(element, 2 * lanes), mixed, pointer, mask, value)
+    _store(fn, whole, mixed, pointer, mask, value)
+
+
+def _stream(fn: Function, whole: str, name: str, pointer: str, nbytes: int) -> None:
+    fn.do(f"store {whole} {name}, ptr {pointer}, align {min(nbytes, 64)}, !nontemporal !0")
 
 
 def _store(

@@ -9,6 +9,7 @@ from lowtide.codegen.kernel import Plan
 from lowtide.codegen.library.cholesky import plan_cholesky
 from lowtide.codegen.library.fft import plan_fft
 from lowtide.codegen.library.passing import PASSING, plan_passing
+from lowtide.codegen.library.ragged_exchange import plan_ragged_exchange
 from lowtide.codegen.library.random_bits import plan_random_bits
 from lowtide.codegen.library.scatter import plan_scatter
 from lowtide.codegen.library.sort import plan_sort
@@ -23,6 +24,7 @@ TEMPLATES: Final[Mapping[Opcode, tuple[Callable[[Instruction, Target], Plan | No
     Opcode.CHOLESKY: (plan_cholesky,),
     Opcode.FFT: (plan_fft,),
     Opcode.FUSION: (plan_update,),
+    Opcode.RAGGED_ALL_TO_ALL: (plan_ragged_exchange,),
     Opcode.RNG_BIT_GENERATOR: (plan_random_bits,),
     Opcode.SCATTER: (plan_scatter,),
     Opcode.SORT: (plan_sort,),

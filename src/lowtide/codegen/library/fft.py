@@ -36,7 +36,7 @@ def plan_fft(instruction: Instruction, target: Target) -> Plan | None:
     lanes = target.vector_bytes // (8 if type_ is ElementType.C128 else 4)
     passes = passes_of(instruction, lanes)
     starts, shared = _arrays(passes, type_, operand, shape)
-    thread = max([2 * grid_of(type_, x.n, lanes).nbytes for x in passes])
+    thread = max([2 * grid_of(type_, x, lanes).nbytes for x in passes])
     setting = Setting(
         type_, operand.element_type, shape.element_type, lanes, target, starts, shared, thread
     )

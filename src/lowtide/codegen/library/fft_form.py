@@ -53,7 +53,8 @@ class Pass:
     Inputs are real or complex, or the first half of what is symmetric (`extended`); of the results
     those below `kept` are stored. With `twiddle`, result k of line b is turned by
     exp(-2 pi i k (b // twiddle_inner) / twiddle). With `limit`, what is stored is result k of line
-    b where `k * limit_step + b` is less.
+    b where `k * limit_step + b` is less. With `halved`, the real side is n / 2 complex numbers, of
+    neighbours each, whose transform has half the length.
     """
 
     n: int
@@ -69,6 +70,12 @@ class Pass:
     twiddle_inner: int = 1
     limit: int = 0
     limit_step: int = 0
+    halved: bool = False
+
+    @property
+    def length(self) -> int:
+        """The length of the transforms that are computed."""
+        return self.n // 2 if self.halved else self.n
 
 
 def factors_of(n: int) -> list[int] | None:
@@ -144,7 +151,19 @@ def _whole(
             lines.append(Lines(place, 0, behind, length, behind))
     groups, count = (before, behind) if behind >= lanes else (1, before * behind)
     scale = 1.0 / n if inverse else 1.0
-    return Pass(n, groups, count, lines[0], lines[1], after[axis], inverse, scale, extended)
+    is_real = extended or sizes[axis] != after[axis]
+    return Pass(
+        n,
+        groups,
+        count,
+        lines[0],
+        lines[1],
+        after[axis],
+        inverse,
+        scale,
+        extended,
+        halved=is_real and n % 2 == 0 and factors_of(n // 2) is not None,
+    )
 
 
 def _split(
@@ -170,6 +189,7 @@ def _split(
         scale=1.0,
         twiddle=n,
         twiddle_inner=behind,
+        halved=False,
     )
     kept = after[axis]
     two = replace(
@@ -182,5 +202,6 @@ def _split(
         kept=second,
         limit=kept if kept < n else 0,
         limit_step=rows,
+        halved=False,
     )
     return [one, two]

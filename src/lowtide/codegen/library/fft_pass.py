@@ -14,6 +14,7 @@ from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.codegen.library.fft_form import Lines, Pass, Place, factors_of
 from lowtide.codegen.library.fft_lines import Block, Port
+from lowtide.codegen.library.fft_real import RealSide
 from lowtide.codegen.library.fft_stages import Complexes, Table, write_stages
 from lowtide.codegen.library.field import (
     Grid,
@@ -59,9 +60,10 @@ def length_of(n: int) -> int:
     return n if factors_of(n) is not None else 1 << (2 * n - 2).bit_length()
 
 
-def grid_of(type_: ElementType, n: int, lanes: int) -> Grid:
-    """Return the grid in which n numbers of so many lines are transformed."""
-    return Grid(type_, length_of(n), lanes)
+def grid_of(type_: ElementType, pass_: Pass, lanes: int) -> Grid:
+    """Return the grid in which the numbers of so many lines are transformed."""
+    rows = length_of(pass_.length)
+    return Grid(type_, rows + 1 if pass_.halved and pass_.extended else rows, lanes)
 
 
 class PassFunction:
@@ -76,7 +78,8 @@ class PassFunction:
         self.elements = Elements(self.fn, setting.target, setting.lanes)
         fn = self.fn
         own = fn.add(fn.mul("%thread", setting.thread_bytes), setting.shared_bytes)
-        self.grid = grid_of(setting.type, pass_.n, self.lanes)
+        self.grid = grid_of(setting.type, pass_, self.lanes)
+        self.is_folded = factors_of(pass_.length) is None
         self.a = fn.gep("%scratch", own)
         self.b = fn.gep(self.a, self.grid.nbytes)
         self.arrays = {
@@ -116,35 +119,68 @@ class PassFunction:
 
     def _load(self, block: Block) -> None:
         """Fill the grid with the elements of a block of lines, and with zeros behind them."""
-        form, fn, lanes = self.form, self.fn, self.lanes
-        matrix = Matrix(fn, self.setting.target, self.grid, self.a)
-        chirp = self._chirp(1.0) if self.grid.rows != form.n else None
+        form = self.form
+        matrix = Matrix(self.fn, self.setting.target, self.grid, self.a)
+        port = self._port(form.source, block)
+        if form.halved:
+            real = RealSide(self.elements, matrix, form.n)
+            if not form.extended:
+                port.load_all(form.n, real.put)
+                return
+            port.load_all(form.length + 1, real.put_result)
+            real.fold()
+            return
+        put = self._putting(matrix)
+        if form.extended:
+            port.load_all(form.n // 2 + 1, self._both(put))
+        else:
+            port.load_all(form.n, put)
+        zero = spread(matrix.zero(), self.lanes)
+        with self.elements.loop(form.n, self.grid.rows) as loop:
+            matrix.store(loop.index, 0, zero)
+
+    def _putting(self, matrix: Matrix) -> Callable[[Integer, Parts], None]:
+        """How an element gets into the grid: an inverse transform has its parts exchanged."""
+        form = self.form
+        chirp = self._chirp(1.0) if self.is_folded else None
 
         def put(at: Integer, value: Parts) -> None:
             value = value[::-1] if form.inverse else value
             if chirp is not None:
-                value = times(value, spread(chirp.load(at), lanes))
+                value = times(value, spread(chirp.load(at), self.lanes))
             matrix.store(at, 0, value)
 
-        def put_both(at: Integer, value: Parts) -> None:
-            opposite = fn.op(f"urem i64 {fn.sub(form.n, at)}, {form.n}")
-            put(opposite, conjugate(value))
+        return put
+
+    def _both(self, put: Callable[[Integer, Parts], None]) -> Callable[[Integer, Parts], None]:
+        """Put an element at its place, and its conjugate at the opposite one."""
+        fn, n = self.fn, self.form.n
+
+        def both(at: Integer, value: Parts) -> None:
+            put(fn.op(f"urem i64 {fn.sub(n, at)}, {n}"), conjugate(value))
             put(at, value)
 
-        port = self._port(form.source, block)
-        if form.extended:
-            port.load_all(form.n // 2 + 1, put_both)
-        else:
-            port.load_all(form.n, put)
-        zero = spread(matrix.zero(), lanes)
-        with self.elements.loop(form.n, self.grid.rows) as loop:
-            matrix.store(loop.index, 0, zero)
+        return both
 
     def _store(self, done: str, block: Block) -> None:
+        form = self.form
+        matrix = Matrix(self.fn, self.setting.target, self.grid, done)
+        port = self._port(form.target, block)
+        if form.halved:
+            real = RealSide(self.elements, matrix, form.n)
+            if form.extended:
+                port.store_all(form.n, lambda at: (real.get(at, form.scale), None))
+            else:
+                port.store_all(form.kept, lambda at: (real.get_result(at), None))
+            return
+        port.store_all(form.kept, self._getting(matrix, block))
+
+    def _getting(
+        self, matrix: Matrix, block: Block
+    ) -> Callable[[Integer], tuple[Parts, Number | None]]:
+        """A function that returns a result, and in which lanes it is wanted."""
         form, fn, lanes = self.form, self.fn, self.lanes
-        matrix = Matrix(fn, self.setting.target, self.grid, done)
-        is_folded = self.grid.rows != form.n
-        chirp = self._chirp(1.0 / self.grid.rows) if is_folded else None
+        chirp = self._chirp(1.0 / self.grid.rows) if self.is_folded else None
         turn = self._turns() if form.twiddle else None
 
         def get(at: Integer) -> tuple[Parts, Number | None]:
@@ -162,20 +198,21 @@ class PassFunction:
             place = block.numbers + block.numbers.named("i64", start)
             return value, place.compare("slt", form.limit)
 
-        self._port(form.target, block).store_all(form.kept, get)
+        return get
 
     # -- transforms ----------------------------------------------------------------------------
 
     def _transform(self) -> str:
         """Transform what was loaded; return the grid that has the result."""
-        rows, n, lanes = self.grid.rows, self.form.n, self.lanes
+        lanes = self.lanes
+        rows = length_of(self.form.length)
         done = write_stages(self.elements, self.grid, rows, lanes, self.a, self.b)
-        if rows == n:
+        if not self.is_folded:
             return done
         fn = self.fn
         other = self.b if done == self.a else self.a
         matrix = Matrix(fn, self.setting.target, self.grid, done)
-        table = Table.of(self.elements, self.grid, _filter(n, rows))
+        table = Table.of(self.elements, self.grid, _filter(self.form.n, rows))
         with self.elements.loop(0, rows) as loop:
             value = matrix.load(loop.index, 0, lanes)
             product = times(value, spread(table.load(loop.index), lanes))

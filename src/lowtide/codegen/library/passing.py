@@ -52,8 +52,8 @@ def _several(instruction: Instruction) -> UnsupportedOpError:
 # -- collectives -----------------------------------------------------------------------------------
 
 
-def _require_alone(instruction: Instruction) -> None:
-    """Raise UnsupportedOpError unless device 0 is the only one of its group."""
+def require_alone(instruction: Instruction) -> None:
+    """Raise UnsupportedOpError unless device 0 is the only one of its group in a collective."""
     attributes = instruction.attributes_as(Collective)
     module = instruction.parent.module
     replicas, partitions = module.replica_count, module.num_partitions
@@ -83,12 +83,12 @@ def _given(instruction: Instruction) -> int:
 
 
 def _all(instruction: Instruction) -> Sources:
-    _require_alone(instruction)
+    require_alone(instruction)
     return list(range(_given(instruction)))
 
 
 def _sent_and_received(instruction: Instruction) -> Sources:
-    _require_alone(instruction)
+    require_alone(instruction)
     return [*range(_given(instruction))] * 2
 
 

@@ -21,13 +21,13 @@ from lowtide.evaluator.in_arena.sites import Places, Sites
 from lowtide.evaluator.in_arena.storage import reshaped, storage_of, transposed
 from lowtide.evaluator.in_arena.watch import Watch
 from lowtide.evaluator.interpreter import Interpreter
-from lowtide.ir.places import unsupported
 from lowtide.evaluator.values import Value, as_array, from_leaves, value_leaves
 from lowtide.ir.attributes import Dimensions
 from lowtide.ir.buffer import Slice
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
+from lowtide.ir.places import unsupported
 
 Events: TypeAlias = Generator["Events | None", None, None]
 

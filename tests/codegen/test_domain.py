@@ -1,0 +1,94 @@
+"""Boxes and factors of arrays: they cover each element once, and leave no conditions behind."""
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+from tests.codegen.loops import target_of
+
+from lowtide.codegen import indexing
+from lowtide.codegen.domain import MOST_BOXES, Domain, Visit, domains_of
+from lowtide.codegen.element_rules import within
+from lowtide.codegen.elements import Elements, Index
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.reading import Array, read
+from lowtide.ir import ElementType
+from lowtide.ir.shape import array_shape
+
+
+def elements_of(domain: Domain) -> list[tuple[int, ...]]:
+    places = product(*[range(x) for x in domain.sizes])
+    found = []
+    for at in places:
+        index = domain.index([indexing.constant(x) for x in at])
+        found.append(tuple([x.constant for x in index]))
+    return found
+
+
+def compared_with(*borders: tuple[int, int]) -> Visit:
+    """A visit that compares the index along a dimension with numbers."""
+
+    def visit(elements: Elements, index: Index) -> None:
+        for dimension, border in borders:
+            within(elements, index[dimension], 0, border)
+
+    return visit
+
+
+def reads_parts(part: Callable[[Elements, Index], Affine]) -> Visit:
+    array = Array("%x", array_shape(ElementType.F32, (1 << 20,)))
+
+    def visit(elements: Elements, index: Index) -> None:
+        read(elements, array, (part(elements, index),), None)
+
+    return visit
+
+
+@pytest.mark.parametrize(
+    ("sizes", "order", "visit", "boxes"),
+    [
+        ((6, 100), (0, 1), compared_with((0, 2), (1, 40)), 4),
+        ((6, 100), (0, 1), compared_with((1, 2)), 1),
+        ((6, 100), (1, 0), compared_with((1, 2)), 2),
+        ((40, 5), (0, 1), compared_with(*[(0, x) for x in range(1, 30)]), 1),
+        ((40, 5), (0, 1), compared_with((0, 0), (0, 40)), 1),
+        ((), (), compared_with(), 1),
+        ((3, 0), (0, 1), compared_with(), 0),
+    ],
+)
+def test_boxes(sizes: tuple[int, ...], order: tuple[int, ...], visit: Visit, boxes: int) -> None:
+    found = domains_of(sizes, order, target_of("native"), visit)
+    assert len(found) == boxes <= MOST_BOXES
+    together = [x for domain, _ in found for x in elements_of(domain)]
+    assert sorted(together) == list(product(*[range(x) for x in sizes]))
+    if boxes > 1:
+        assert all(not trial.elements.tests for _, trial in found)
+
+
+@pytest.mark.parametrize(
+    ("part", "sizes", "left"),
+    [
+        (lambda elements, index: elements.split(index[0], 5)[0], (6, 5), 0),
+        (lambda elements, index: elements.split(index[0], 5)[1], (6, 5), 0),
+        (lambda elements, index: elements.split(index[0] * 2, 10)[1], (6, 5), 0),
+        (lambda elements, index: elements.split(index[0], 7)[1], (30,), 1),
+        (lambda elements, index: elements.split(index[0] + 1, 5)[1], (30,), 1),
+    ],
+)
+def test_factors(
+    part: Callable[[Elements, Index], Affine], sizes: tuple[int, ...], left: int
+) -> None:
+    ((domain, trial),) = domains_of((30,), (0,), target_of("native"), reads_parts(part))
+    assert domain.sizes == sizes
+    assert elements_of(domain) == [(x,) for x in range(30)]
+    assert len(trial.elements.quotients) == left
+
+
+def test_what_cancels_is_not_divided() -> None:
+    def part(elements: Elements, index: Index) -> Affine:
+        quotient, remainder = elements.split(index[0], 7)
+        return quotient * 7 + remainder
+
+    ((domain, trial),) = domains_of((30,), (0,), target_of("native"), reads_parts(part))
+    assert domain.sizes == (30,)
+    assert not trial.elements.quotients
