@@ -14,7 +14,7 @@ from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
 from lowtide.codegen.moves import moved_types, retyped
 from lowtide.codegen.operands import Bound, bind, leaves, members, roots_of
 from lowtide.codegen.reading import Array, address, offset, strides
-from lowtide.codegen.strided import stored_in_turn
+from lowtide.codegen.strided import is_aligned, stored_in_turn
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.thunk import Phase
@@ -198,15 +198,6 @@ def _place(elements: Elements, frame: Frame, output: Output, index: Index) -> In
     if output.update is None:
         return index
     return updated_place(elements, frame, output.update, index)
-
-
-def is_aligned(vector: Value, place: Affine) -> bool:
-    """Whether whole vectors of an array are stored at multiples of their bytes.
-
-    The array begins at such an address, and lanes begin at multiples of their number.
-    """
-    steps = [x for v, x in place.terms if not v.is_lane]
-    return all(x % vector.lanes == 0 for x in (place.constant, *steps))
 
 
 def updated_place(elements: Elements, frame: Frame, update: Instruction, index: Index) -> Index:

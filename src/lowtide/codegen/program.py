@@ -165,6 +165,8 @@ class _Writer:
             assert self.given(callee) == state, instruction.name
         root = self.sites[body].computation.root
         assert self.leaves(body, root) == state, instruction.name
+        if not done[body]:
+            return  # The state stays as it is: the loop does not run, or would never end.
         test = self.leaves(condition, self.sites[condition].computation.root)
         yield WhileThunk(instruction.name, done[condition], test[0], done[body])
 

@@ -133,13 +133,24 @@ def _store_in_turn(
         for plane in zip(*[x.names for x in values], strict=True)
     ]
     total = count * len(values)
+    streamed = elements.is_streaming and count == lanes and is_aligned(values[0], place)
     for number, names in enumerate(zip(*planes, strict=True)):
         left = total - number * lanes
         if left <= 0:
             return
         pointer = element_address(fn, array, fn.add(start, number * lanes))
         mask = first_lanes(left, lanes) if left < lanes else None
-        memory.store(fn, elements.target, Value(names, given, lanes), pointer, mask)
+        vector = Value(names, given, lanes)
+        memory.store(fn, elements.target, vector, pointer, mask, streamed=streamed)
+
+
+def is_aligned(vector: Value, place: Affine) -> bool:
+    """Whether whole vectors of an array are stored at multiples of their bytes.
+
+    The array begins at such an address, and lanes begin at multiples of their number.
+    """
+    steps = [x for v, x in place.terms if not v.is_lane]
+    return all(x % vector.lanes == 0 for x in (place.constant, *steps))
 
 
 def _as_bytes(fn: Function, value: Value) -> Value:

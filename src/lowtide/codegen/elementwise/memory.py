@@ -95,8 +95,8 @@ def store(
 ) -> None:
     """Store elements from an address on.
 
-    With `streamed` they go past the caches: the address is a multiple of the bytes of the vector, or
-    of 64 if these are more, there is no mask, and the module has to define STREAMED.
+    With `streamed` they go past the caches: the address is a multiple of the bytes of the vector,
+    or of 64 if these are more, there is no mask, and the module has to define STREAMED.
     """
     element, lanes = memory_type(value.type), value.lanes
     _check_mask(lanes, mask)
