@@ -9,7 +9,7 @@ from math import prod
 from lowtide.codegen.domain import domains_of
 from lowtide.codegen.elements import Elements, Frame, Index, Mask
 from lowtide.codegen.elementwise import memory
-from lowtide.codegen.indexing import ZERO, Affine
+from lowtide.codegen.indexing import ZERO
 from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
 from lowtide.codegen.moves import moved_types, retyped
 from lowtide.codegen.operands import Bound, bind, leaves, members, roots_of

@@ -112,7 +112,8 @@ def _candidates(
         if 1 < sizes[other] <= LONGEST_UNROLLED and sizes[other] * lines <= _MOST_UNROLLED:
             found.append(Order(lane, lanes, unrolled=other))
         if sizes[other] > 2:
-            found.append(Order(lane, lanes, tiled=other))
+            longer = 2 * lanes if sizes[lane] >= 4 * lanes else lanes
+            found.append(Order(lane, longer, tiled=other))
     return found
 
 

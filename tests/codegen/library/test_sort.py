@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.codegen.library.running import TARGETS, check, run
 
+from lowtide.client.sanitizer import sanitize
 from lowtide.codegen.library.sort_form import PART, SortForm
 from lowtide.codegen.library.sort_keys import keys_of
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.literal import DTYPES
+from lowtide.options import Options
 
 SHAPES = [((1,), 0), ((7, 5), 0), ((3, 96), 1), ((2, 97), 1), ((2, 300, 3), 1), ((0, 4), 1)]
 TYPES = ["f32", "f64", "s32", "u8", "s64", "u64", "f16", "bf16", "s8"]
@@ -180,3 +182,21 @@ def test_results_in_the_place_of_operands(target):
     values = random.integers(-50, 50, (3, 200)).astype(np.int32)
     others = (random.random((3, 200)) + 1j * random.random((3, 200))).astype(np.complex64)
     check(IN_PLACE, [values, others], target, stage="fused")
+
+
+def test_a_comparator_of_any_kind_reads_no_record_that_was_not_written() -> None:
+    """Records without a key say where an element lies: what scratch held before is no such place."""
+    text = """HloModule m
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  one = f32[] constant(1)
+  next = f32[] add(a, one)
+  ROOT r = pred[] compare(next, b), direction=LT
+}
+ENTRY e {
+  x = f32[3,37] parameter(0)
+  ROOT s = f32[3,37] sort(x), dimensions={1}, to_apply=less
+}"""
+    x = np.random.default_rng(0).uniform(0, 50, (3, 37)).astype(np.float32)
+    sanitize(parse_hlo(text), [x], Options(cache=False, threads=2))

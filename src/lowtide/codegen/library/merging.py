@@ -63,9 +63,14 @@ class Merge:
             loop.next = self._step(loop.values[0], loop.values[1], loop.index)
 
     def _step(self, i: str, j: str, to: Integer) -> list[str]:
-        """Move the lesser record; return the places that come next. Of equal ones i is taken."""
+        """Move the lesser record; return the places that come next. Of equal ones i is taken.
+
+        Where the second run has ended its last record is looked at once more: behind it there may
+        be anything, and what has no key says where an element lies.
+        """
         fn, records = self.fn, self.records
-        a, b = records.load(fn, "%source", i), records.load(fn, "%source", j)
+        there: Integer = j if records.keyed else fn.min(j, fn.sub("%high", 1))
+        a, b = records.load(fn, "%source", i), records.load(fn, "%source", there)
         is_left = fn.compare("slt", j, "%high")
         no_other = fn.compare("sge", i, "%middle")
         before = fn.op(f"and i1 {self.less(b, a)}, {is_left}")
