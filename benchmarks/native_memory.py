@@ -132,7 +132,7 @@ def report(name: str, found: dict[str, Any]) -> bool:
     if not found["rise"]:
         return True
     plan, rise = found["plan"], found["rise"]
-    fits = abs(rise - plan) <= SHARE * plan + SLACK
+    fits: bool = abs(rise - plan) <= SHARE * plan + SLACK
     columns = [plan, rise, rise - plan, found["scratch"]]
     shown = "".join([f"{x / MEGABYTE:12.1f}" for x in columns])
     print(f"{name:34}{shown}  {'' if fits else 'DIFFERS'}", flush=True)

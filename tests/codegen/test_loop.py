@@ -117,9 +117,9 @@ BODIES = {
         {"x": "f32[9,20,2]"},
     ),
     "few columns and a row": (
-        """b = f32[77,5] broadcast(y), dimensions={1}
-        z = f32[77,5] multiply(x, b)""",
-        {"x": "f32[77,5]", "y": "f32[5]"},
+        """b = f32[77,3] broadcast(y), dimensions={1}
+        z = f32[77,3] multiply(x, b)""",
+        {"x": "f32[77,3]", "y": "f32[3]"},
     ),
     "every other element": (
         """a = f32[40] slice(x), slice={[0:80:2]}

@@ -36,7 +36,7 @@ def orders(name: str) -> list[tuple[tuple[int, ...], int, int | None, int | None
         ("transposed operand", [((70, 45), 1, None, 0)]),
         ("interleaved", [((53, 2), 0, 1, None)]),
         ("pairs rotated", [((180, 2), 0, 1, None)]),
-        ("few columns and a row", [((77, 5), 0, 1, None)]),
+        ("few columns and a row", [((77, 3), 0, 1, None)]),
         ("every other element", [((40,), 0, None, None)]),
         ("repeated", [((126, 3), 0, 1, None)]),
         (

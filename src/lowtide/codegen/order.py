@@ -25,7 +25,7 @@ _MOST_UNROLLED: Final = 1000
 _GATHERED: Final = 16.0
 _SCATTERED: Final = 24.0
 _TRANSPOSED: Final = 2.5
-_SHUFFLED: Final = 2.0
+_SHUFFLED: Final = 0.75
 _UNIFORM: Final = 0.1
 """Costs of a vector, in those of one that is loaded or stored as it lies in memory."""
 
@@ -84,12 +84,22 @@ def order_of(
     best = replace(best, nbytes=sum([_touched(x, sizes) for x in accesses]))
     if best.tiled is None:
         return best
-    across = [x for x in accesses if _is_transposed(best, x, sizes)]
+    return _tiled(best, best.tiled, accesses, sizes, trial.lines)
+
+
+def _tiled(
+    order: Order, tiled: int, accesses: Sequence[_Access], sizes: Sequence[int], lines: int
+) -> Order:
+    """The order with tiles of a size. Those of wider elements have twice the lanes of a vector."""
+    across = [x for x in accesses if _is_transposed(order, x, sizes)]
     types = [x.array.shape.element_type for x in across]
-    rows = max([side_of(x, best.lanes, sizes[best.tiled]) for x in types])
-    if sizes[best.tiled] % rows == 0 and rows * trial.lines <= _MOST_UNROLLED:
-        return replace(best, rows=rows, in_registers=True)
-    return replace(best, rows=LINE // min([unit_bytes(x) for x in types]))
+    narrowest = min([unit_bytes(x) for x in types])
+    if narrowest > 1 and sizes[order.lane] >= 4 * order.lanes:
+        order = replace(order, lanes=2 * order.lanes)
+    rows = max([side_of(x, order.lanes, sizes[tiled]) for x in types])
+    if sizes[tiled] % rows == 0 and rows * lines <= _MOST_UNROLLED:
+        return replace(order, rows=rows, in_registers=True)
+    return replace(order, rows=LINE // narrowest)
 
 
 def lanes_for(size: int, most: int) -> int:
@@ -112,8 +122,7 @@ def _candidates(
         if 1 < sizes[other] <= LONGEST_UNROLLED and sizes[other] * lines <= _MOST_UNROLLED:
             found.append(Order(lane, lanes, unrolled=other))
         if sizes[other] > 2:
-            longer = 2 * lanes if sizes[lane] >= 4 * lanes else lanes
-            found.append(Order(lane, longer, tiled=other))
+            found.append(Order(lane, lanes, tiled=other))
     return found
 
 
@@ -163,9 +172,10 @@ def _access_cost(order: Order, access: _Access, sizes: Sequence[int]) -> float:
     if step in (0, 1):
         return float(step) or _UNIFORM
     if order.unrolled is not None and access.steps[order.unrolled] == 1:
-        is_near = not access.is_store and 0 < step <= FARTHEST
-        if is_near or step == sizes[order.unrolled]:
-            return _SHUFFLED
+        if not access.is_store and 0 < step <= FARTHEST:
+            return _SHUFFLED * step
+        if step == sizes[order.unrolled]:
+            return _SHUFFLED * step.bit_length()
     if access.is_store:
         return apart
     if _is_transposed(order, access, sizes):

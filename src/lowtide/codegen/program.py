@@ -148,10 +148,8 @@ class _Writer:
         parameters = self.sites[callee].computation.parameters
         for operand, parameter in zip(instruction.operands, parameters, strict=True):
             if operand.shape is not parameter.shape:
-                reason = f"it takes {parameter.shape} and is given {operand.shape}"
-                raise unsupported(
-                    instruction, f"{reason}; native code copies no arguments of calls"
-                )
+                reason = f"it takes {parameter.shape}, not {operand.shape}"
+                raise unsupported(instruction, f"{reason}; native code copies no operands of calls")
 
     def loop(
         self, number: int, instruction: Instruction, done: Mapping[int, tuple[Thunk, ...]]

@@ -185,7 +185,7 @@ def test_results_in_the_place_of_operands(target):
 
 
 def test_a_comparator_of_any_kind_reads_no_record_that_was_not_written() -> None:
-    """Records without a key say where an element lies: what scratch held before is no such place."""
+    """Records without a key say where an element lies: what scratch held is no such place."""
     text = """HloModule m
 less {
   a = f32[] parameter(0)
