@@ -217,6 +217,11 @@ BODIES = {
     ),
     "scalars": ("z = f32[] add(x, y)", {"x": "f32[]", "y": "f32[]"}),
     "nothing": ("z = f32[3,0] negate(x)", {"x": "f32[3,0]"}),
+    "padding around nothing": (
+        """e = f32[1,0] reshape(x)
+        z = f32[4,4] pad(e, v), padding=1_2x2_2""",
+        {"x": "f32[3,0,5]", "v": "f32[]"},
+    ),
     "rank 8 of ones": (
         "z = f32[1,1,3,1,1,20,1,1] reshape(x)",
         {"x": "f32[60]"},

@@ -281,7 +281,7 @@ def within(elements: Elements, index: indexing.Affine, low: int, high: int) -> M
     """Return where low <= index < high: a mask, None for everywhere, False for nowhere."""
     if index.low >= low and index.high < high:
         return None
-    if index.high < low or index.low >= high:
+    if index.high < low or index.low >= high or low >= high:
         return False
     elements.fix(index)
     elements.tests.append((index, low, high))

@@ -65,7 +65,22 @@ def choose(
 ) -> Scheme:
     """Return the scheme of a convolution of `data`, which is a parameter or computed."""
     lanes = how.lanes(target)
-    is_inward = _is_inward(problem, how, lanes)
+    found = _scheme(problem, how, target, data, has_finish, _is_inward(problem, how, lanes))
+    if found.is_inward and found.inner_blocks > 1:
+        return _scheme(problem, how, target, data, has_finish, False)
+    return found
+
+
+def _scheme(
+    problem: Problem,
+    how: Arithmetic,
+    target: Target,
+    data: Instruction,
+    has_finish: bool,
+    is_inward: bool,
+) -> Scheme:
+    """The scheme with lanes along features, where those are all in one block, or along columns."""
+    lanes = how.lanes(target)
     is_lanewise = not is_inward and problem.groups > 1 and problem.outputs * 2 <= lanes
     rows = _rows(problem)
     in_place = not is_lanewise and _lies_ready(problem, how, data)
