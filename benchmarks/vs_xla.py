@@ -1,38 +1,54 @@
 """The speed of native code beside jax.jit on XLA:CPU: one process, calls in turn, both warm.
 
-    python benchmarks/vs_xla.py [--programs FILE] [--scale medium] [--threads 2] [--only NAME,...]
+    python benchmarks/vs_xla.py --programs FILE [--scale medium] [--threads 2] [--only NAME,...]
+    python benchmarks/vs_xla.py --programs FILE --document docs/performance.md
 
 FILE registers programs as `lowtide.testing.jax_programs` says. With one thread the process is kept
 on one core before anything is imported. A call of either side is made with arrays that are where it
 wants them; arguments that are donated are the results of the call before. Both sides take turns
-in slices; the time is the least of all slices, per call. Compile times are of a process whose
-caches are empty, with the passes; memory is what is planned beyond arguments.
+in slices; the time is the least of all slices, per call. Compiling is timed once a first, tiny
+program has been compiled on either side: ours from HLO text to a linked executable, the cache being
+the folder that LOWTIDE_CACHE names; XLA's from a lowered function. Memory is what is planned beyond
+arguments. `--document` measures each program in processes of its own (`vs_xla_processes.py`).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import exp, log
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import vs_xla_processes
+from vs_xla_processes import mean
+
+TINY = """HloModule tiny
+ENTRY main {
+  x = f32[8] parameter(0)
+  ROOT y = f32[8] add(x, x)
+}
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Seconds per call, seconds to compile, and bytes beyond arguments, of both sides."""
+    """Seconds per call, seconds to compile, and bytes beyond arguments, of both sides.
 
-    name: str
+    `differing` has results that differ by more than rounding, in words.
+    """
+
     ours: float
     theirs: float
     our_compile: float
     their_compile: float
     our_bytes: int
     their_bytes: int
+    differing: tuple[str, ...] = ()
 
     @property
     def speedup(self) -> float:
@@ -77,21 +93,35 @@ def alternating(
     return best
 
 
+def compiled(text: str, threads: int) -> tuple[Any, Any, float]:
+    """Return the module of a text, its executable, and the seconds that both took."""
+    from lowtide.client.executable import compile_module
+    from lowtide.frontend.hlo_text import parse_hlo
+    from lowtide.options import Options
+
+    start = perf_counter()
+    module = parse_hlo(text)
+    executable = compile_module(module, Options(threads=threads))
+    return module, executable, perf_counter() - start
+
+
+def hlo_text(program: Any) -> str:
+    """Return the HLO of a program before any optimization."""
+    text: str = program._lowered().compiler_ir("hlo").as_hlo_text(print_large_constants=True)
+    return text
+
+
 def measure(program: Any, threads: int, seconds: float) -> Row:
     """Compile a program on both sides, compare the results, and time it."""
     import jax
     import numpy as np
 
-    from lowtide import native
     from lowtide.analysis.donation import aliases as aliases_of
     from lowtide.evaluator import value_leaves
-    from lowtide.runtime.call import Executable
 
-    module = program.module()
-    start = perf_counter()
-    compiled = native.compile_module(module, threads=threads)
-    executable = Executable(compiled.program)
-    our_compile = perf_counter() - start
+    jax.jit(lambda x: x + x).lower(np.zeros(8, np.float32)).compile()
+    compiled(TINY, threads)
+    module, executable, our_compile = compiled(hlo_text(program), threads)
     aliases = [(x.output, x.parameter) for x in aliases_of(module)]
     with jax.enable_x64(program.is_64_bit):
         lowered = program._lowered()
@@ -111,24 +141,33 @@ def measure(program: Any, threads: int, seconds: float) -> Row:
             lambda a: list(value_leaves(executable(*a, consume=bool(aliases)))), given, aliases
         )
         other = fed_back(theirs, leaves, aliases)
-        check(program.name, ours(), other())
+        differing = differences(ours(), other())
         our_time, their_time = alternating([ours, other], seconds)
-    report = compiled.plan.report
     return Row(
-        program.name,
         our_time,
         their_time,
         our_compile,
         their_compile,
-        report.ladder.arena_bytes,
+        executable.arena_bytes,
         memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes,
+        differing,
     )
 
 
-def check(name: str, ours: list[Any], theirs: list[Any]) -> None:
-    """Say on stderr where results differ by more than rounding."""
+def warm_compile(program: Any, threads: int) -> float:
+    """Return the seconds to get a program from the cache; RuntimeError where it is not there."""
+    compiled(TINY, threads)
+    _, executable, seconds = compiled(hlo_text(program), threads)
+    if not executable.making.was_cached:
+        raise RuntimeError("the cache has no such program")
+    return seconds
+
+
+def differences(ours: list[Any], theirs: list[Any]) -> tuple[str, ...]:
+    """Return, in words, where results differ by more than rounding."""
     import numpy as np
 
+    found = []
     for number, (x, y) in enumerate(zip(ours, theirs, strict=True)):
         y = np.asarray(y)
         if y.dtype.kind not in "fc" and y.dtype.name != "bfloat16":
@@ -139,33 +178,38 @@ def check(name: str, ours: list[Any], theirs: list[Any]) -> None:
             difference = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.abs(a - b))
             worst = float(difference.max(initial=0) / scale)
         if not worst <= 1e-2:
-            print(f"{name}: result {number} differs by {worst:.3g}", file=sys.stderr)
+            found.append(f"result {number} differs by {worst:.3g}")
+    return tuple(found)
 
 
-def mean(values: list[float]) -> float:
-    """Return the geometric mean."""
-    return exp(sum([log(x) for x in values]) / len(values))
-
-
-def main() -> None:
-    """Print a table."""
+def options() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--programs", type=Path, required=True)
     parser.add_argument("--scale", default="medium")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--only", default="")
-    given = parser.parse_args()
-    cores = sorted(os.sched_getaffinity(0))
-    if given.threads == 1:
-        os.sched_setaffinity(0, cores[-1:])
-    from lowtide.testing.jax_programs import jax_programs
+    parser.add_argument("--only", default="", help="parts of names, between commas")
+    parser.add_argument("--document", type=Path, help="write the table into this file")
+    parser.add_argument("--results", type=Path, help="measurements to go on from, a JSON each line")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds of each process")
+    parser.add_argument("--list", action="store_true", help="names only")
+    parser.add_argument("--record", choices=("cold", "warm"), help="one program, as JSON")
+    return parser.parse_args()
 
+
+def record(program: Any, given: argparse.Namespace) -> dict[str, Any]:
+    """Measure one program as a process of the document does."""
+    if given.record == "warm":
+        return {"warm": warm_compile(program, given.threads)}
+    return asdict(measure(program, given.threads, given.seconds))
+
+
+def print_table(programs: list[Any], given: argparse.Namespace) -> None:
+    """Measure programs in this process."""
     rows = []
     print(f"{'':30} {'ours ms':>9} {'XLA ms':>9} {'speed':>6}  {'compile s':>12}  memory MB")
-    for program in jax_programs(given.programs, given.scale):
-        if given.only and not any(x in program.name for x in given.only.split(",")):
-            continue
+    for program in programs:
         try:
             row = measure(program, given.threads, given.seconds)
         except Exception as error:
@@ -173,9 +217,10 @@ def main() -> None:
             continue
         rows.append(row)
         print(
-            f"{row.name:30} {row.ours * 1e3:9.3f} {row.theirs * 1e3:9.3f} {row.speedup:6.2f}  "
+            f"{program.name:30} {row.ours * 1e3:9.3f} {row.theirs * 1e3:9.3f} {row.speedup:6.2f}  "
             f"{row.our_compile:5.2f} {row.their_compile:6.2f}  "
             f"{row.our_bytes / 1e6:8.1f} {row.their_bytes / 1e6:8.1f}",
+            *row.differing,
             flush=True,
         )
     if rows:
@@ -184,6 +229,32 @@ def main() -> None:
             f"{min([x.speedup for x in rows]):.2f}; compile "
             f"{mean([x.our_compile / x.their_compile for x in rows]):.2f} of XLA's"
         )
+
+
+def main() -> None:
+    """Print a table, write one, or measure one program."""
+    given = options()
+    if given.document:
+        vs_xla_processes.write_document(given)
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    if given.threads == 1:
+        os.sched_setaffinity(0, cores[-1:])
+    from lowtide.testing.jax_programs import jax_programs
+
+    wanted = given.only.split(",") if given.only else [""]
+    found = (
+        x for x in jax_programs(given.programs, given.scale) if any(y in x.name for y in wanted)
+    )
+    if given.list:
+        print(*[x.name for x in found], sep="\n")
+    elif given.record:
+        program = next(x for x in found if x.name == given.only)
+        json.dump(record(program, given), sys.stdout)
+    else:
+        if "LOWTIDE_CACHE" not in os.environ:
+            print("compiled programs come from the user's cache", file=sys.stderr)
+        print_table(list(found), given)
 
 
 if __name__ == "__main__":

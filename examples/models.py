@@ -321,6 +321,8 @@ def init_resnet50(key: Array) -> Tree:
                 "conv2": init_conv_bn(weights, 3, width, width),
                 "conv3": init_conv_bn(weights, 1, width, 4 * width),
             }
+            # A block starts as the identity, so that training is stable (Goyal and others, 2017).
+            layers["conv3"]["scale"] = weights.zeros(4 * width)
             if block == 0:
                 layers["shortcut"] = init_conv_bn(weights, 1, inputs, 4 * width)
             params["blocks"].append(layers)

@@ -25,7 +25,7 @@ class Options:
     `stage` says how far it is optimized before it is scheduled and its buffers are planned:
     "input" (not at all), "simplified", "layout", "fused" or "scheduled". A module that is scheduled
     is taken as it is. `effort` is "fast", "default" or "proof": how far to search for a smaller
-    arena. Equal options give equal programs.
+    arena. Equal options give equal programs, but for `autotune`.
 
     The rest is about native code. `threads` is how many run a program, 0 for one per core that this
     process may use; results do not depend on it. `memory` is the most bytes that a call may need
@@ -33,7 +33,9 @@ class Options:
     number. `target` is "native" for this processor, or "avx2" for the same with fewer features.
     `cache` says whether compiled programs are kept for later processes, in the folder that
     LOWTIDE_CACHE names or else in the user's cache folder; `huge_pages` whether the system may use
-    large pages for arenas.
+    large pages for arenas. With `autotune` some ways to run the kernels that take most time are
+    measured on this machine, for a few seconds, and what was found is kept in that folder. Then
+    equal options may give programs that differ in speed, in scratch and in the last bits.
 
     Raises ValueError for a number below 0 and for an unknown target.
     """
@@ -45,6 +47,7 @@ class Options:
     target: str = "native"
     cache: bool = True
     huge_pages: bool = True
+    autotune: bool = False
 
     def __post_init__(self) -> None:
         """Raise ValueError for what cannot be."""

@@ -4,10 +4,16 @@ import hashlib
 import json
 import random
 from dataclasses import replace
+from functools import cache
+
+import numpy as np
 
 from lowtide.certificate import check
-from lowtide.certificate.checker import _Packing, _Search
+from lowtide.planning import place
 from lowtide.planning.certificates import objects_certificate, offsets_certificate
+from lowtide.planning.exact.disjunctions import Disjunctions
+from lowtide.planning.exact.instance import instance_of
+from lowtide.planning.exact.items import Space, items_of
 from lowtide.planning.plans import (
     CliqueBound,
     DualBound,
@@ -51,9 +57,10 @@ def in_regions():
     records = [(6, 0, 3), (6, 0, 3), (6, 0, 3), (2, 0, 3)]
     problem = packing_problem([TensorUsageRecord(*x) for x in records], fixed={1: 6})
     document = offsets_certificate(problem, arena_packing(problem, [0, 6, 12, 18]))
-    document["problem"].update(regions=[12], fixed_in=[-1, 0, -1, -1])
-    document["plan"].update(region=[0, 0, -1, -1], offset=[0, 6, 0, 6], height=8)
-    document["bound"] = 8
+    document["problem"].update(regions=[12])
+    document["problem"]["buffers"][1][2] = [1, 6]
+    document["plan"].update(places=[[1, 0], [1, 6], [0, 0], [0, 6]], height=8)
+    document["bound"], document["evidence"]["height"] = 8, 7
     return signed(document)
 
 
@@ -77,21 +84,49 @@ def unproved(problem):
     return offsets_certificate(problem, arena_packing(problem, [0] * len(problem)))
 
 
-def refuted():
-    """A packing above the most live bytes, which a search tree of some size shows to be lowest."""
+def refutation_of(problem, height):
+    """A tree which shows that a height does not do, None where there is none."""
+    items = items_of(problem, Space.of(problem))
+    if not len(items):
+        return None
+    chosen = np.arange(len(items))
+    rows = {int(i): [] for i in items.numbers}
+    for i, first, last in zip(problem.item, problem.first, problem.last, strict=True):
+        if int(i) in rows:
+            rows[int(i)].append((int(first), int(last)))
+    lives = [tuple(sorted(rows[int(i)])) for i in items.numbers]
+    instance = instance_of(items, chosen)
+    units = [_unit_at(problem, step) for step in instance.steps]
+    search = Disjunctions(instance, lives, units, height, 20_000)
+    if not search.search():
+        return None
+    names = items.numbers.tolist()
+    tree = [x if isinstance(x, int) else (names[x[0]], names[x[1]]) for x in search.tree]
+    return Refutation(height, tuple(tree))
+
+
+def _unit_at(problem, step):
+    here = problem.item[(problem.first <= step) & (problem.last >= step)]
+    return int(np.gcd.reduce(problem.alignment[here[problem.nbytes[here] > 0]]))
+
+
+@cache
+def _refuted():
     for seed in range(10_000):
         problem = random_problem(random.Random(seed), fixed=False, scales=(1,))
-        document = unproved(problem)
-        height = document["bound"]
-        proofs = []
-        while (found := tree_of(document, height))[0] is not None:
-            proofs.append(Refutation(height, tuple(found[0])))
-            height += 1
-        if proofs and 20 < len(proofs[-1].closed) < 60:
-            offsets = [found[1].get(i, 0) for i in range(len(problem))]
-            packing = replace(arena_packing(problem, offsets), refutation=proofs[-1])
-            return offsets_certificate(problem, packing)
+        height = unproved(problem)["bound"]
+        proof = None
+        while (found := refutation_of(problem, height)) is not None:
+            proof, height = found, height + 1
+        if proof is not None and 10 < len(proof.tree) < 60:
+            packing = place(problem, "exact").packing
+            return offsets_certificate(problem, replace(packing, refutation=proof))
     raise AssertionError("no instance is hard")
+
+
+def refuted():
+    """A packing above the most live bytes, which a tree of some size shows to be lowest."""
+    return copied(_refuted())
 
 
 def shared(evidence=None, graph=None):
@@ -106,34 +141,3 @@ def shared(evidence=None, graph=None):
 def priced():
     """The same, with a price for each tensor: those of 4 and 3 bytes that live together."""
     return shared(DualBound((8, 6, 0, 0), 2))
-
-
-def tree_of(document, height, draw=None):
-    """The entries of a complete search tree, or None and the places of a packing it found.
-
-    With `draw`, a node is now and then about one part of what is left; then a packing may be one of
-    that part only.
-    """
-    packing = _Packing(document["problem"])
-    kept = [i for i, size in enumerate(packing.sizes) if size]
-    search = _Search(packing, height, kept, 0)
-    steps = sorted({first for _, first, _ in packing.rows})
-    entries, todo = [], [(search.root, ())]
-    while todo:
-        node, placed = todo.pop()
-        if not any(node.present):
-            return None, {kept[i]: offset for offset, i in placed}
-        if draw and draw.random() < 0.5:
-            step = draw.choice(steps)
-            part = search.connected(node, step)
-            if any(part.present):
-                entries.append(-2 - step)
-                node = part
-        step = next((x for x in steps if search.reach(node, x) > height), None)
-        if step is not None:
-            entries.append(step)
-            continue
-        entries.append(-1)
-        children = [search.child(node, i) for i in reversed(search.children(node))]
-        todo += [(child, (*placed, child.last)) for child in children]
-    return entries, {}

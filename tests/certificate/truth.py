@@ -8,16 +8,16 @@ def is_optimal(document):
     """Whether the plan of a certificate is right and no other is smaller."""
     problem, plan = document["problem"], document["plan"]
     if document["kind"] == "offsets":
-        places = list(zip(plan["region"], plan["offset"], strict=True))
+        places = [tuple(place) for place in plan["places"]]
         return (
             _lie_apart(problem, places)
             and plan["height"] == _height(problem, places)
             and plan["height"] == least_height(problem)
         )
     return (
-        _may_share(problem, plan["object"])
-        and plan["size"] == _object_sizes(problem, plan["object"])
-        and plan["total"] == sum(plan["size"])
+        _may_share(problem, plan["objects"])
+        and _are_large(problem, plan["objects"], plan["sizes"])
+        and plan["total"] == sum(plan["sizes"])
         and plan["total"] == least_total(problem)
     )
 
@@ -25,42 +25,35 @@ def is_optimal(document):
 # -- offsets -----------------------------------------------------------------------------------
 
 
-def _stretches(problem):
-    found = [[] for _ in problem["size"]]
-    rows = zip(problem["buffer"], problem["first"], problem["last"], strict=True)
-    for buffer, first, last in rows:
-        found[buffer].append((first, last))
-    return found
-
-
 def _meet(own, other):
     return any(a <= d and c <= b for a, b in own for c, d in other)
 
 
 def _lie_apart(problem, places):
-    stretches = _stretches(problem)
-    for i, (region, offset) in enumerate(places):
-        fixed = (problem["fixed_in"][i], problem["fixed_at"][i])
-        if fixed[1] >= 0 and fixed != (region, offset):
+    buffers = problem["buffers"]
+    for i, (size, alignment, fixed, own) in enumerate(buffers):
+        region, offset = places[i]
+        if (fixed and tuple(fixed) != places[i]) or offset % alignment:
             return False
-        if offset < 0 or offset % problem["alignment"][i]:
-            return False
-        if region >= 0 and offset + problem["size"][i] > problem["regions"][region]:
+        if region and offset + size > problem["regions"][region - 1]:
             return False
         for j in range(i):
+            above, below = places[j][1] + buffers[j][0], places[j][1]
             if (
                 places[j][0] == region
-                and problem["size"][i] * problem["size"][j]
-                and _meet(stretches[i], stretches[j])
-                and offset < places[j][1] + problem["size"][j]
-                and places[j][1] < offset + problem["size"][i]
+                and size * buffers[j][0]
+                and _meet(own, buffers[j][3])
+                and offset < above
+                and below < offset + size
             ):
                 return False
     return True
 
 
 def _height(problem, places):
-    ends = [y + size for (x, y), size in zip(places, problem["size"], strict=True) if x < 0]
+    ends = [
+        y + size for (x, y), (size, *_) in zip(places, problem["buffers"], strict=True) if not x
+    ]
     return max(ends, default=0)
 
 
@@ -70,12 +63,11 @@ def least_height(problem):
     In some order each buffer lies at the lowest place that those before it and the fixed ones
     leave.
     """
-    count = len(problem["size"])
-    fixed = [i for i in range(count) if problem["fixed_at"][i] >= 0]
-    free = [i for i in range(count) if i not in fixed]
+    fixed = {i: tuple(x[2]) for i, x in enumerate(problem["buffers"]) if x[2]}
+    free = [i for i in range(len(problem["buffers"])) if i not in fixed]
     heights = [
         height
-        for choice in product(range(-1, len(problem["regions"])), repeat=len(free))
+        for choice in product(range(len(problem["regions"]) + 1), repeat=len(free))
         for order in permutations(free)
         if (height := _first_fit(problem, fixed, order, dict(zip(free, choice, strict=True))))
         is not None
@@ -84,51 +76,57 @@ def least_height(problem):
 
 
 def _first_fit(problem, fixed, order, region_of):
-    sizes, stretches = problem["size"], _stretches(problem)
-    places = {i: (problem["fixed_in"][i], problem["fixed_at"][i]) for i in fixed}
+    buffers, places = problem["buffers"], dict(fixed)
     for i in order:
-        step = problem["alignment"][i]
+        size, step, _, own = buffers[i]
         near = [
-            (places[j][1], places[j][1] + sizes[j])
+            (places[j][1], places[j][1] + buffers[j][0])
             for j in places
-            if places[j][0] == region_of[i] and sizes[j] and _meet(stretches[i], stretches[j])
+            if places[j][0] == region_of[i] and buffers[j][0] and _meet(own, buffers[j][3])
         ]
         offset = 0
-        while blocks := [end for begin, end in near if begin < offset + sizes[i] and offset < end]:
+        while blocks := [end for begin, end in near if begin < offset + size and offset < end]:
             offset = -(-max(blocks) // step) * step
         places[i] = (region_of[i], offset)
-    places = [places[i] for i in range(len(sizes))]
-    return _height(problem, places) if _lie_apart(problem, places) else None
+    ordered = [places[i] for i in range(len(buffers))]
+    return _height(problem, ordered) if _lie_apart(problem, ordered) else None
 
 
 # -- objects -----------------------------------------------------------------------------------
 
 
 def _may_share(problem, objects):
-    first, last = problem["first"], problem["last"]
-    pairs = set(zip(problem["before"], problem["after"], strict=True))
-    for number in set(objects):
-        inside = sorted([i for i, x in enumerate(objects) if x == number], key=lambda i: first[i])
-        for i, j in pairwise(inside):
-            if first[j] <= last[i] or (problem["restricted"] and (i, j) not in pairs):
-                return False
+    tensors, pairs = problem["tensors"], {(i, j) for i, j in problem["follow"]}
+    for number in {*objects}:
+        inside = [i for i, x in enumerate(objects) if x == number]
+        inside.sort(key=lambda i: tensors[i][1:])
+        if pairs and not pairs.issuperset(pairwise(inside)):
+            return False
+        large = [i for i in inside if tensors[i][0]]  # one of no bytes is in nobody's way
+        if any(tensors[j][1] <= tensors[i][2] for i, j in pairwise(large)):
+            return False
     return True
 
 
+def _are_large(problem, objects, sizes):
+    needed = [size for size, _, _ in problem["tensors"]]
+    return all(sizes[x] >= size for x, size in zip(objects, needed, strict=True))
+
+
 def _object_sizes(problem, objects):
-    return [
-        max([size for size, x in zip(problem["size"], objects, strict=True) if x == number])
-        for number in range(max(objects, default=-1) + 1)
-    ]
+    sizes = [0] * (max(objects, default=-1) + 1)
+    for number, (size, _, _) in zip(objects, problem["tensors"], strict=True):
+        sizes[number] = max(sizes[number], size)
+    return sizes
 
 
 def least_total(problem):
     """The least sum of the sizes of objects, of whatever order of tensors."""
-    free = {**problem, "restricted": 0}
+    free = {**problem, "follow": []}
     return min(
         [
             sum(_object_sizes(problem, objects))
-            for objects in _partitions(len(problem["size"]))
+            for objects in _partitions(len(problem["tensors"]))
             if _may_share(free, objects)
         ]
     )

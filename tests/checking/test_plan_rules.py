@@ -143,6 +143,12 @@ FUSED = """f {{
          "  ROOT d = f32[4,4] add(c, b)", "kOutput", "x1", []),
         ("  c = f32[4,4] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
          "  ROOT d = f32[4,4] add(c, b)", "kOutput", "x0", ["overlap"]),
+        ("  c = f32[4,4] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+         "  n = f32[4,4] negate(a)\n  s = f32[4,4] add(b, c)\n"
+         "  ROOT d = f32[4,4] add(s, n)", "kOutput", "x1", []),
+        ("  c = f32[4,4] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+         "  n = f32[4,4] negate(a)\n  s = f32[4,4] add(n, c)\n"
+         "  ROOT d = f32[4,4] add(s, b)", "kOutput", "x1", ["overlap"]),
         ("  c = f32[4] slice(b), slice={[0:1], [0:4]}\n  z = s32[] constant(0)\n"
          "  ROOT d = f32[4,4] dynamic-update-slice(a, c, z, z)", "kLoop", "x0", []),
         ("  c = f32[4] slice(b), slice={[0:1], [0:4]}\n  z = s32[] constant(0)\n"

@@ -179,6 +179,7 @@ def test_inputs_that_are_no_archive(lowtide, small, tmp_path):
         (tmp_path / name).write_bytes(data)
         assert lowtide("run", small, "--inputs", tmp_path / name) == 1
         assert f"{name}: is not an .npz archive" in lowtide.err
+        assert "pickle" not in lowtide.err
     np.save(tmp_path / "d.npy", X)
     assert lowtide("run", small, "--inputs", tmp_path / "d.npy") == 1
     assert "single array" in lowtide.err

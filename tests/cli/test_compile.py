@@ -33,6 +33,9 @@ def test_an_executable_in_a_file_runs_as_the_module_does(lowtide, small, tmp_pat
     assert lowtide("run", file, "--memory", 1) == 2
     assert lowtide("run", file, "--threads", 61) == 1
     assert "the executable was compiled for --threads " in lowtide.err
+    for command in (("compile",), ("bench",), ("explain",), ("opt",)):
+        assert lowtide(*command, file) == 1
+        assert "is an executable, which only `run` takes" in lowtide.err
 
 
 def test_large_constants_are_in_the_code_of_an_executable(lowtide, tmp_path):

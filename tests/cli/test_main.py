@@ -58,7 +58,7 @@ def test_help_of_everything(lowtide):
         (["explain", "x", "--limit", "0"], "Invalid value for '--limit'"),
         (["explain", "x", "--limit", "a"], "Invalid value for '--limit'"),
         (["plan", "problem.csv"], "problem.csv: no such file or directory"),
-        (["plan", "graph.json.xz"], "not supported yet: graphs; works: HLO"),
+        (["plan", "graph.json.xz"], "graph.json.xz: no such file or directory"),
         (["explain", "nope.hlo"], "nope.hlo: no such file or directory"),
     ],
 )

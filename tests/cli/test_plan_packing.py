@@ -117,7 +117,7 @@ def test_a_solution_is_right(lowtide, tmp_path):
 def test_a_certificate(lowtide, example, tmp_path):
     path = tmp_path / "certificate.json"
     assert lowtide("plan", example, "-o", path) == 0
-    assert json.loads(path.read_text())["schema"] == "lowtide.certificate/1"
+    assert json.loads(path.read_text())["schema"] == "lowtide.certificate/2"
     assert lowtide("verify", path) == 0
     assert "valid and optimal" in lowtide.out
 

@@ -4,10 +4,17 @@ import gzip
 import json
 
 import pytest
+from tests.certificate.graphs import bulky, memory_graph_of
 
+from lowtide.certificate.modules import computation_graphs, differences, module_orders
+from lowtide.certificate.orders import Ordered, order_certificate
+from lowtide.compiler import scheduled
+from lowtide.frontend.files import read_input
+from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.planning.certificates import certificate_text, offsets_certificate
 from lowtide.planning.plans import arena_packing
 from lowtide.planning.problem import TensorUsageRecord, packing_problem
+from lowtide.scheduling.proof import CutBound, KeptBytes
 
 
 @pytest.fixture
@@ -63,12 +70,12 @@ def test_a_compressed_certificate(lowtide, certificate) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("lowtide.certificate/1", "lowtide.plan/1"),
+        ("lowtide.certificate/2", "lowtide.plan/1"),
         ('"evidence"', '"evidencf"'),
         ('"height":8', '"height":7'),
         ('"height":8', '"height":8,'),
-        ('"step":1', '"step":\x01'),
-        ('"step":1', '"step":é'),
+        ('"tree":[1]', '"tree":[\x01]'),
+        ('"tree":[1]', '"tree":[é]'),
     ],
 )
 def test_damage_does_not_make_it_something_else(lowtide, certificate, old, new) -> None:
@@ -83,5 +90,93 @@ def test_damage_does_not_make_it_something_else(lowtide, certificate, old, new) 
 def test_a_certificate_goes_alone(lowtide, certificate) -> None:
     path = certificate()
     assert lowtide("verify", path, path) == 1
+    assert "a certificate of kind offsets goes without MODULE" in lowtide.err
     assert lowtide("verify", path, "--capacity", 9) == 1
-    assert "a certificate goes without MODULE and --capacity" in lowtide.err
+    assert "a certificate goes without --capacity" in lowtide.err
+
+
+@pytest.fixture
+def ordered(tmp_path):
+    """Return the certificate of a module as it compiles, and the file of that text."""
+    module = scheduled(parse_hlo(LOOP))
+    proofs = {x.computation.name: KeptBytes(0) for x in computation_graphs(module)}
+    text = str(module)
+    document = order_certificate(module_orders(module, proofs), text.encode())
+    (tmp_path / "order.json").write_text(certificate_text(document))
+    (tmp_path / "scheduled.hlo").write_text(text)
+    return tmp_path / "order.json", tmp_path / "scheduled.hlo", document
+
+
+LOOP = """HloModule m
+
+body {
+  state = (s32[], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  x = f32[64] get-tuple-element(state), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  y = f32[64] exponential(x)
+  z = f32[64] multiply(x, y)
+  ROOT out = (s32[], f32[64]) tuple(next, z)
+}
+
+condition {
+  state = (s32[], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  most = s32[] constant(4)
+  ROOT less = pred[] compare(i, most), direction=LT
+}
+
+ENTRY main {
+  a = f32[64] parameter(0)
+  zero = s32[] constant(0)
+  b = f32[64] negate(a)
+  begin = (s32[], f32[64]) tuple(zero, b)
+  loop = (s32[], f32[64]) while(begin), condition=condition, body=body
+  r = f32[64] get-tuple-element(loop), index=1
+  ROOT s = f32[64] add(r, a)
+}
+"""
+
+
+def test_the_module_of_an_order(lowtide, ordered, tmp_path) -> None:
+    certificate, text, _ = ordered
+    source = tmp_path / "m.hlo"
+    source.write_text(LOOP)
+    for module in (text, source):
+        assert lowtide("verify", certificate, module) in (0, 2)
+        assert lowtide.out.startswith("valid")
+    source.write_text(LOOP.replace("f32[64]", "f32[65]"))
+    assert lowtide("verify", certificate, source) == 4
+    assert "is not what it is about" in lowtide.out
+
+
+@pytest.mark.parametrize("field", ["bytes", "kept", "order"])
+def test_facts_that_are_not_those_of_the_module(ordered, field) -> None:
+    """A certificate that is right by itself, of another graph under the digest of the module."""
+    _, text, document = ordered
+    graph, plan = document["problem"]["graphs"][-1], document["plan"]
+    module = read_input(str(text)).module
+    assert differences(document, module_orders(module, {})) == []
+    if field == "bytes":
+        graph["bytes"][0] += 1
+    if field == "kept":
+        graph["kept"] = []
+    if field == "order":
+        plan["orders"][-1]["steps"].reverse()
+    (found,) = differences(document, module_orders(module, {}))
+    assert f"main: other {field}" in found or "main: another order" in found
+
+
+def test_a_memory_graph(lowtide, tmp_path) -> None:
+    document = bulky()
+    text = json.dumps(document)
+    (tmp_path / "g.json").write_text(text)
+    graph = memory_graph_of(document)
+    ordered = Ordered("bulky", graph, [0, 1, 2, 3], CutBound(0, 2))
+    made = order_certificate([ordered], text.encode())
+    (tmp_path / "c.json").write_text(certificate_text(made))
+    assert lowtide("verify", tmp_path / "c.json", tmp_path / "g.json") == 0
+    assert lowtide.out == "valid and optimal: 16 bytes, and no plan is smaller\n"
+    (tmp_path / "g.json").write_text(text + "\n")
+    assert lowtide("verify", tmp_path / "c.json", tmp_path / "g.json") == 4

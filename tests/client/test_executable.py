@@ -12,6 +12,7 @@ import lowtide
 from lowtide.client import executable as executables
 from lowtide.client.executable import compile_anew, compile_module, executable_of
 from lowtide.llvm import cache as llvm_cache
+from lowtide.llvm.target import host_target, restricted
 from lowtide.options import Options
 
 TEXT = """HloModule sums, input_output_alias={ {1}: (1, {}, may-alias) }
@@ -75,7 +76,7 @@ def test_bytes_hold_all_of_an_executable(folder, tmp_path):
     data = made.serialize()
     file = tmp_path / "sums.exe"
     file.write_bytes(data)
-    for source in (data, file, str(file)):
+    for source in (data, bytearray(data), memoryview(data), file, str(file)):
         found = lowtide.deserialize(source)
         check(found)
         assert {**found.memory, "seconds": {}} == {**made.memory, "seconds": {}}
@@ -84,6 +85,15 @@ def test_bytes_hold_all_of_an_executable(folder, tmp_path):
         assert found.module.is_scheduled
     with pytest.raises(lowtide.OverMemoryError, match="more than the 10 that it may use"):
         lowtide.deserialize(data, Options(memory=10))
+
+
+def test_no_byte_may_be_another_one(folder):
+    data = compile_module(lowtide.parse_hlo(TEXT)).serialize()
+    for place in {*range(0, len(data), 97), *range(70), len(data) - 1}:
+        changed = bytearray(data)
+        changed[place] ^= 1 << place % 8
+        with pytest.raises(lowtide.InputError):
+            lowtide.deserialize(changed)
 
 
 @pytest.mark.parametrize("cut", [0, 10, 21, 25, 29, 200, -1])
@@ -126,7 +136,8 @@ def test_options_that_change_code_are_in_the_key(folder, changed):
         found = compile_module(module, Options(**{"threads": 2, **changed}))
     except ValueError:
         pytest.skip("this processor has no AVX2")
-    assert not found.making.was_cached
+    is_same = "target" in changed and restricted(host_target(), "avx2") == host_target()
+    assert found.making.was_cached == is_same
     check(found)
     assert compile_module(module, Options(threads=2, huge_pages=False)).making.was_cached
 
@@ -204,6 +215,39 @@ def test_processes_that_compile_at_once_share_the_cache(folder, tmp_path):
     assert digests == {after[0]}
     assert after[1] == "True"
     assert not list(folder.rglob(".new-*"))
+
+
+THREADS_THAT_COMPILE = """
+import threading
+import numpy as np
+import lowtide
+
+def work(size):
+    text = f"HloModule m\\nENTRY e {{ a = f32[{size},{size}] parameter(0) " \\
+        f"d = f32[{size},{size}] dot(a, a), lhs_contracting_dims={{1}}, " \\
+        f"rhs_contracting_dims={{0}} ROOT t = f32[{size},{size}] tanh(d) }}"
+    run = lowtide.compile(lowtide.parse_hlo(text), cache=False, threads=1)
+    found = run(np.full((size, size), 1 / size, np.float32))
+    right.append(bool(np.allclose(found, np.tanh(1 / size), atol=1e-5)))
+
+right = []
+threads = [threading.Thread(target=work, args=(size,)) for size in range(9, 21)]
+[x.start() for x in threads]
+[x.join() for x in threads]
+print(right.count(True))
+"""
+
+
+def test_threads_compile_different_programs(folder):
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", THREADS_THAT_COMPILE],
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, "12\n"), done.stderr[-500:]
 
 
 def test_compiling_anew_shows_passes_and_gives_equal_code(folder):

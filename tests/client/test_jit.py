@@ -144,6 +144,20 @@ def test_within_jax_it_is_jax():
     assert not compiler.made
 
 
+def test_what_closes_over_a_value_that_jax_traces_is_jax_too():
+    compiler = Compiler()
+
+    def whole(weight):
+        return jit(lambda x: (x * weight).sum(), compiler)(X)
+
+    assert jax.grad(whole)(2.0) == X.sum()
+    assert jax.jit(whole)(2.0) == 2 * X.sum()
+    np.testing.assert_array_equal(jax.vmap(whole)(jnp.arange(3.0)), np.arange(3.0) * X.sum())
+    assert not compiler.made
+    assert whole(2.0) == 2 * X.sum()
+    assert len(compiler.made) == 1
+
+
 def test_methods_are_decorated_as_functions_are():
     class Model:
         weight = 3.0
@@ -204,6 +218,52 @@ def test_donated_arguments_are_consumed():
     assert compiler.made[0].consumed == [True] * 4
     (alias,) = compiler.made[0].module.input_output_aliases
     assert (alias.parameter, alias.output_index) == (0, ())
+
+
+@pytest.mark.parametrize("name", ["one array", "nested"])
+def test_arguments_in_one_memory_may_be_donated(name):
+    f = lowtide_jit(lambda x, y: (x + y, x - y), donate_argnums=(0, 1))
+    base = np.arange(8, dtype=np.float32)
+    x, y = {"one array": (base, base), "nested": (base[:6], base[2:])}[name]
+    total, difference = x + y, x - y
+    found = f(x, y)
+    np.testing.assert_array_equal(found[0], total)
+    np.testing.assert_array_equal(found[1], difference)
+
+
+@pytest.mark.parametrize("form", ["jax", "read-only", "strided", "unaligned"])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_any_array_may_be_donated_to_a_result_of_its_type_or_size(form, number):
+    """The last one has the bytes of the sum, which has another shape."""
+    f = lowtide_jit(lambda t: [t[0] + t[1], t[2] * 2, t[2].sum()], donate_argnums=0)
+    one = np.ones(1, np.float32)
+    odd = np.zeros(5, np.uint8)[1:].view(np.float32)
+    odd[...] = 1
+    read_only = one.copy()
+    read_only.flags.writeable = False
+    forms = {"jax": jnp.asarray(one), "read-only": read_only, "unaligned": odd}
+    given = [one.copy() for _ in range(3)]
+    given[number] = forms.get(form, np.ones(2, np.float32)[::2])
+    assert [x.tolist() for x in f(given)] == [[2.0], [2.0], 1.0]
+
+
+def test_what_cannot_be_donated_is_left_alone():
+    f = lowtide_jit(lambda x: x.sum(), donate_argnums=0)
+    x = jnp.asarray(X)
+    with pytest.warns(UserWarning, match="donated buffers were not usable"):
+        assert f(x) == X.sum()
+    assert not x.is_deleted()
+
+
+@pytest.mark.parametrize("number", [3, 2.5, True, np.float32(2.5), X])
+def test_jax_results_are_as_weakly_typed_as_those_of_jax(number):
+    def function(x):
+        return x * 2, -x if x.dtype != bool else x, jnp.float32(x)
+
+    found = lowtide_jit(function, output="jax")(number)
+    for ours, theirs in zip(found, jax.jit(function)(number), strict=True):
+        assert (ours.dtype, ours.weak_type) == (theirs.dtype, theirs.weak_type)
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_results_are_jax_arrays_on_request_without_a_copy():

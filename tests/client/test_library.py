@@ -61,12 +61,26 @@ def test_consume_is_passed_on():
         ([3, X, Y, Y], "expected 3 arguments, found 4$"),
         ([3, X.T, Y], r"argument 1, parameter 1 .*expected f32\[2,3\] .*found float32\[3, 2\]"),
         ([3, X, Y.astype(np.float64)], r"argument 2, .*\(dtype float32\), found float64\[2, 3\]"),
+        ([3, X.astype(">f4"), Y], r"found float32\[2, 3\] in the other order of bytes"),
         ([2**40, X, Y], "argument 0, parameter 0 .*, cannot be 1099511627776"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, message):
     with pytest.raises(InputError, match=message):
         compiled(axpy()).run(arguments)
+
+
+class OnlyDLPack:
+    """An array that NumPy opens by DLPack alone."""
+
+    def __init__(self, array):
+        self.__dlpack__ = array.__dlpack__
+        self.__dlpack_device__ = array.__dlpack_device__
+
+
+@pytest.mark.parametrize("form", [OnlyDLPack, memoryview])
+def test_arguments_may_be_what_shows_an_array(form):
+    np.testing.assert_array_equal(compiled(axpy()).run([3, form(X), form(Y)]), 3 * X + Y)
 
 
 def test_arguments_are_the_leaves_of_tuples_and_bits_may_be_unsigned():
@@ -89,6 +103,8 @@ def test_argument_layouts_have_to_fit():
         client.compile(axpy(), [S])
     with pytest.raises(InputError, match=r"argument layout 1 .*expected f32\[2,3\], found s32\[\]"):
         client.compile(axpy(), [S, S, F])
+    with pytest.raises(TypeError, match="argument layout 0: expected a Shape, found 1"):
+        client.compile(axpy(), [1, S, F])
 
 
 def test_only_valid_modules_are_compiled():

@@ -24,7 +24,7 @@ def test_sizes(size, nbytes):
 
 
 @pytest.mark.parametrize(
-    "size", [-1, 1 << 62, "-1", "", "MiB", "1.MiB", "1iB", "1XB", "9e9", "5000P"]
+    "size", [-1, 1 << 62, "-1", "", "MiB", "1.MiB", "1iB", "1XB", "9e9", "5000P", 1.5, None]
 )
 def test_what_is_no_size(size):
     with pytest.raises(ValueError, match="expected a size"):

@@ -58,6 +58,7 @@ def same(text: str, arguments: list) -> None:
         ([FIRST, SECOND, 1.0, 1.0], r"3 arguments, found 4"),
         ([FIRST.T, SECOND, 1.0], r"parameter 0 \(%first\) needs f32\[6,5\].*float32\[5, 6\]"),
         ([FIRST.astype("d"), SECOND, 1.0], r"parameter 0 \(%first\) needs.*float64\[6, 5\]"),
+        ([FIRST.astype(">f4"), SECOND, 1.0], r"found float32\[6, 5\] in the other order of bytes"),
         ([FIRST, SECOND[:2], 1.0], r"parameter 1 \(%second\) at index \{0\} needs s32\[3\]"),
         ([FIRST, SECOND.astype("f"), 1.0], r"index \{0\} needs s32\[3\].*float32\[3\]"),
         ([FIRST, SECOND, FIRST], r"index \{1\} needs f32\[\].*float32\[6, 5\]"),
@@ -69,6 +70,13 @@ def same(text: str, arguments: list) -> None:
 def test_an_error_names_the_parameter(arguments: list, message: str) -> None:
     with pytest.raises(InputError, match=message):
         program(ADD)(*arguments)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_no_integer_is_cannot_be_one(number: float) -> None:
+    text = "HloModule m\nENTRY e {\n  a = s32[] parameter(0)\n  ROOT n = s32[] negate(a)\n}\n"
+    with pytest.raises(InputError, match=rf"parameter 0 \(%a\) cannot be {number}"):
+        program(text)(number)
 
 
 # -- what fits, but lies oddly ---------------------------------------------------------------------

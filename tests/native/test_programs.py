@@ -65,8 +65,25 @@ def errors(scale: str, name: str, threads: int, target: str) -> list[str]:
     found = [relative_error(x, y) for x, y in zip(got, wanted, strict=True)]
     if all(x <= program.tolerance for x in found):
         return []
-    pairs = enumerate(zip(found, spread(scale, name), strict=True))
-    return [f"{n}: {x:.2g} apart" for n, (x, y) in pairs if not x <= max(program.tolerance, 2 * y)]
+    return [
+        f"{n}: {error:.2g} apart"
+        for n, (error, moves) in enumerate(zip(found, spread(scale, name), strict=True))
+        if not error <= max(program.tolerance, 2 * moves)
+        and not is_one_gate(got[n], wanted[n], program.tolerance)
+    ]
+
+
+def is_one_gate(got: np.ndarray, wanted: np.ndarray, tolerance: float) -> bool:
+    """Whether arrays differ in one element of a hundred at most, and hardly in the 2-norm.
+
+    A gate that flips moves the gradient of what belongs to its channel, and of nothing else.
+    """
+    if got.dtype.kind != "f" or not np.isfinite(got).all():
+        return False
+    a, b = got.astype(np.float64), wanted.astype(np.float64)
+    apart = np.abs(a - b)
+    few = np.mean(apart > tolerance * np.abs(b).max()) <= 0.01
+    return bool(few and np.linalg.norm(a - b) <= 5 * tolerance * np.linalg.norm(b))
 
 
 WAYS = ((2, "native"), (1, "avx2"), (2, "avx2"), (1, "native"))

@@ -48,6 +48,13 @@ loop { p0 = f32[8] parameter(0)
  n = f32[8] negate(p0)
  v = f32[8] reverse(p1), dimensions={0}
  ROOT r = f32[8] add(n, v) }
+affine_with_bias { p0 = f32[8,4] parameter(0)
+ p1 = f32[4,4] parameter(1)
+ p2 = f32[8,4] parameter(2)
+ p3 = f32[8,4] parameter(3)
+ d = f32[8,4] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+ s = f32[8,4] add(p2, d)
+ ROOT r = f32[8,4] add(s, p3) }
 affine { p0 = f32[8,4] parameter(0)
  p1 = f32[4,4] parameter(1)
  p2 = f32[8,4] parameter(2)
@@ -152,6 +159,11 @@ MAY = [
     (
         ["f32[8,4]", "f32[4,4]", "f32[8,4]"],
         "f32[8,4] fusion(p0, p1, p2), kind=kOutput, calls=affine",
+        [((2, ()), ())],
+    ),
+    (
+        ["f32[8,4]", "f32[4,4]", "f32[8,4]", "f32[8,4]"],
+        "f32[8,4] fusion(p0, p1, p2, p3), kind=kOutput, calls=affine_with_bias",
         [((2, ()), ())],
     ),
     (

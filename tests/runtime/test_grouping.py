@@ -13,7 +13,7 @@ from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase
 from lowtide.runtime.grouping import LARGEST_GROUP, Bytes, Stage, Work, groups
 from lowtide.runtime.table import PIECES, build_table
 from lowtide.runtime.team import MOST_PIECES
-from lowtide.runtime.walker import Step
+from lowtide.runtime.walker import LOOK_WORDS, Step
 
 SLICES = st.one_of(
     st.just(NO_BYTES),
@@ -98,6 +98,7 @@ def steps(words: list[int]) -> list[tuple[Step, list[int]]]:
             Step.BIND: lambda at: 2 + 2 * words[at + 1],
             Step.ALONE: lambda _: 6,
             Step.TOGETHER: lambda at: 4 + 5 * words[at + 3],
+            Step.LOOK: lambda _: LOOK_WORDS,
             Step.END: lambda _: 1,
         }
         size = sizes[step](at)

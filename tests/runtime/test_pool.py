@@ -18,6 +18,7 @@ from lowtide.runtime.call import CallOptions, Executable, load
 from lowtide.runtime.grouping import Stage
 from lowtide.runtime.native import native, runtime_text
 from lowtide.runtime.pool import pool_of
+from lowtide.runtime.walker import CONTROL_WORDS
 
 LONG = 1e-3
 ROOT = Path(__file__).parents[2]
@@ -99,7 +100,8 @@ def test_each_unit_is_done_once_and_by_workers_too(members: int) -> None:
     builder.words.append(0)
     words = np.array(builder.words, np.int64)
     workspace = np.array([*slots, 0], np.int64)
-    control = np.array([pool.block, workspace.ctypes.data, 0, 2], np.int64)
+    control = np.zeros(CONTROL_WORDS, np.int64)
+    control[:4] = pool.block, workspace.ctypes.data, 0, 2
     runs, end = 0, time.monotonic() + 15
     while runs < 3000 or (not found[:, 64:67].sum(axis=0).all() and time.monotonic() < end):
         runtime.run_alone(words.ctypes.data, 0, control.ctypes.data)

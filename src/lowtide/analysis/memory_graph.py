@@ -6,7 +6,7 @@ Schedulers, bounds and rematerialization read this and nothing else.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +19,7 @@ from lowtide.ir.attributes import Infeed, Outfeed
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
+Float64Array = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -67,6 +68,7 @@ class MemoryGraph:
       is_scalar: whether the result is an array of one element.
       is_leaf: whether it is a parameter or a constant.
       urgency: 1 to run as soon as possible, -1 as late as possible, else 0.
+      seconds: how long it runs; no entry at all where that is not known.
     Per buffer:
       buffer_bytes, producer, consumers, live_out.
       alias_set: buffers of one set (0 or more) want one storage: a parameter and the result
@@ -92,6 +94,7 @@ class MemoryGraph:
     colour: Int32Array
     bin: Int32Array
     shares: Int32Array
+    seconds: Float64Array = field(default_factory=lambda: np.zeros(0))
 
     @property
     def node_count(self) -> int:

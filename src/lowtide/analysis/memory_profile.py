@@ -49,16 +49,86 @@ def lifetimes(graph: MemoryGraph, order: Int64Array) -> tuple[Int64Array, Int64A
 def _taken_over(
     graph: MemoryGraph, position: Int64Array, last: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """The steps at which a buffer takes over another one, and their bytes.
-
-    Of several candidates the first one counts: a made buffer takes its first dying operand, and an
-    operand goes to the first buffer that takes it.
-    """
+    """The steps at which a buffer takes over another one, and their bytes: a largest matching."""
     node, read, made = graph.shares.T
     at = position[node]
     dies = (last[read] == at) & ~graph.live_out[read]
     read, made, at = read[dies], made[dies], at[dies]
-    _, chosen = np.unique(made, return_index=True)
-    read, at = read[chosen], at[chosen]
-    _, chosen = np.unique(read, return_index=True)
+    first = _first_matching(read, made)
+    contested = _contested(at, read, made, first)
+    kept = first[~np.isin(at[first], contested)]
+    more = [_largest_matching(read, made, np.flatnonzero(at == step)) for step in contested]
+    chosen = np.concatenate([kept, *more]) if more else kept
     return at[chosen], graph.buffer_bytes[read[chosen]]
+
+
+def _first_matching(read: Int64Array, made: Int64Array) -> Int64Array:
+    """Rows such that each made buffer takes its first candidate, if no earlier one took that."""
+    _, chosen = np.unique(made, return_index=True)
+    _, kept = np.unique(read[chosen], return_index=True)
+    return chosen[kept]
+
+
+def _contested(at: Int64Array, read: Int64Array, made: Int64Array, first: Int64Array) -> list[int]:
+    """The steps at which a larger matching than the first one may exist.
+
+    There is none where all made buffers, or all operands, are matched.
+    """
+    matched = _per_step(at[first])
+    _, makers = np.unique(made, return_index=True)
+    _, operands = np.unique(read, return_index=True)
+    most_made, most_read = _per_step(at[makers]), _per_step(at[operands])
+    return [
+        step for step, count in matched.items() if count < min(most_made[step], most_read[step])
+    ]
+
+
+def _per_step(at: Int64Array) -> dict[int, int]:
+    steps, counts = np.unique(at, return_counts=True)
+    return dict(zip(steps.tolist(), counts.tolist(), strict=True))
+
+
+def _largest_matching(read: Int64Array, made: Int64Array, rows: Int64Array) -> Int64Array:
+    """Rows of a largest matching among `rows`, by augmenting paths (Berge 1957).
+
+    Buffers that are connected have equal bytes: most pairs are most bytes.
+    """
+    candidates: dict[int, list[tuple[int, int]]] = {}
+    for row in rows.tolist():
+        candidates.setdefault(int(made[row]), []).append((int(read[row]), row))
+    taker: dict[int, int] = {}
+    chosen: dict[int, tuple[int, int]] = {}
+    for maker in candidates:
+        _augment(maker, candidates, taker, chosen)
+    return np.array([row for _, row in chosen.values()], np.int64)
+
+
+def _augment(
+    maker: int,
+    candidates: dict[int, list[tuple[int, int]]],
+    taker: dict[int, int],
+    chosen: dict[int, tuple[int, int]],
+) -> None:
+    """Match one more made buffer if that can be, breadth first.
+
+    `candidates` are operands and rows per made buffer, `chosen` one of them; `taker` is the made
+    buffer per operand that is taken.
+    """
+    reached: dict[int, tuple[int, int]] = {}
+    """Per operand the made buffer that asks for it, and the row."""
+    queue = [maker]
+    for current in queue:
+        for operand, row in candidates[current]:
+            if operand in reached:
+                continue
+            reached[operand] = current, row
+            if operand in taker:
+                queue.append(taker[operand])
+                continue
+            at: int | None = operand
+            while at is not None:
+                owner, row = reached[at]
+                before = chosen.get(owner)
+                chosen[owner], taker[at] = (at, row), owner
+                at = None if before is None else before[0]
+            return

@@ -1,19 +1,20 @@
-"""Check a certificate: that a plan is right, and that no plan is smaller.
+"""Check a certificate: that a plan is right, and that no plan is better.
 
     python checker.py CERTIFICATE
 
-It gives one of three answers: "valid and optimal" (exit status 0), "valid, bound not certified" (2)
-and "rejected" (4), with the reason. All that a certificate says is checked. The format stands in
-`lowtide/planning/certificates.py`; this file shares nothing with it, nor with any solver.
+It answers "valid and optimal" (exit status 0), "valid, bound not certified" (2), or "rejected" (4)
+with the reason. Format and proofs stand in docs/certificates.md; no solver shares code with this.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
-from bisect import bisect_left, insort
-from itertools import compress, pairwise
+from bisect import bisect_left
+from collections import Counter
+from itertools import accumulate, chain, pairwise
 from math import gcd
 from typing import Any, Final, NamedTuple
 
@@ -21,19 +22,12 @@ EXIT_STATUS: Final = {"valid and optimal": 0, "valid, bound not certified": 2, "
 OPTIMAL, NOT_CERTIFIED, REJECTED = EXIT_STATUS
 
 _COMPACT: Final[Any] = {"separators": (",", ":")}
-_MOST: Final = 2**62
-_LEAST: Final = (
-    dict.fromkeys(("first", "last", "step", "closed"), 1 - _MOST)
-    | dict.fromkeys(("region", "fixed_in", "fixed_at"), -1)
-    | dict.fromkeys(("alignment", "denominator"), 1)
-)
-"""The least number in a field, where that is not 0."""
-_MOST_WORK: Final = 2 * 10**8
-"""Buffers times entries of a search tree, or times sizes: what is more would take too long."""
+_ENDLESS: Final = 2**99  # more than all sizes, and the cost of a plan where there is none
+_MOST_WORK: Final = 2 * 10**8  # rows times entries, or sizes: what is more would take too long
 
 
 class Verdict(NamedTuple):
-    """The answer; the plan takes `size` bytes, and no plan takes less than `bound`."""
+    """The answer; the plan takes `size` bytes, or ticks, and no plan takes less than `bound`."""
 
     answer: str
     detail: str
@@ -41,345 +35,353 @@ class Verdict(NamedTuple):
     bound: int = 0
 
 
-class _RejectedError(Exception):
-    """The certificate is malformed, or says what is not so."""
-
-
-def _require(holds: bool, reason: str) -> None:
-    if not holds:
-        raise _RejectedError(reason)
-
-
 def check(data: bytes) -> Verdict:
     """Return what a certificate is worth, given the bytes of its file."""
     try:
-        size, bound = _check(_read(data))
-    except (_RejectedError, RecursionError, MemoryError) as error:
-        return Verdict(REJECTED, str(error) or "out of memory")
+        size, bound, unit = _check(data)
+    except Exception as error:  # what cannot be followed to its end is not shown
+        kind = "" if type(error) is ValueError else f"malformed, {type(error).__name__}: "
+        return Verdict(REJECTED, ascii(f"{kind}{error}")[1:-1][:250])
     if bound == size:
-        return Verdict(OPTIMAL, f"{size:,} bytes, and no plan is smaller", size, bound)
-    return Verdict(NOT_CERTIFIED, f"{size:,} bytes; {bound:,} are needed", size, bound)
+        best = "no plan fits" if size == _ENDLESS else f"{size:,} {unit}, and no plan is smaller"
+        return Verdict(OPTIMAL, best, size, bound)
+    found = "no plan" if size == _ENDLESS else f"{size:,} {unit}"
+    return Verdict(NOT_CERTIFIED, f"{found}; {bound:,} are needed", size, bound)
 
 
-def _read(data: bytes) -> Any:
-    """Parse JSON in a usual style: one value has many spellings, but no stray byte may go by."""
-    try:
-        text = data.decode()
-        found = json.loads(text)
-    except ValueError as error:
-        raise _RejectedError(f"not JSON: {error}") from None
-    blank = len(text) - 1 - len(text[1:].lstrip("\n "))
-    styles: list[Any] = [{"indent": min(blank - 1, 8)}] if blank else [_COMPACT, {}]
-    usual = any(text.removesuffix("\n") == json.dumps(found, **style) for style in styles)
-    _require(usual, "unusual JSON: a name occurs twice, or it is neither compact nor indented")
-    return found
+def _require(holds: object, reason: str) -> None:
+    if not holds:
+        raise ValueError(reason)
 
 
-def _check(document: Any) -> tuple[int, int]:
-    """Return the size of the plan and the bound, after all that is claimed is checked."""
-    fields = ["bound", "evidence", "kind", "plan", "problem", "schema", "sha256"]
-    known = isinstance(document, dict) and sorted(document) == fields
-    _require(known, f"expected an object with the fields {', '.join(fields)}")
-    _require(document["schema"] == "lowtide.certificate/1", "schema: unknown")
-    _require(document["kind"] in [*_KINDS], f"kind: expected one of {', '.join(_KINDS)}")
-    kind, lengths = _KINDS[document["kind"]], {"": 1}
-    claimed = _match({"bound": document["bound"]}, "bound/", "certificate", lengths)["bound"]
-    problem = kind(_match(document["problem"], kind.PROBLEM, "problem", lengths))
-    size = problem.check(_match(document["plan"], kind.PLAN, "plan", lengths))
-    bound, evidence = 0, document["evidence"]
-    if evidence is not None:
-        claims = dict(evidence) if isinstance(evidence, dict) else {}
-        name = claims.pop("kind", None)
-        _require(name in [*kind.PROOFS], f"evidence.kind: expected {' or '.join(kind.PROOFS)}")
-        _match(claims, kind.PROOFS[name], "evidence", lengths)
-        bound = _up(getattr(problem, f"prove_{name}")(**claims), problem.unit())
-    _require(claimed == bound, f"bound: {claimed:,} is claimed, {bound:,} is what is proved")
+def _fields(section: Any, names: str) -> list[Any]:
+    known = isinstance(section, dict) and sorted(section) == sorted(names.split())
+    _require(known, f"expected an object with the fields {names}")
+    return [section[name] for name in names.split()]
+
+
+def _check(data: bytes) -> tuple[int, int, str]:
+    """Return the size of the plan, the bound and their unit, after all that is said is checked."""
+    text = data.decode().removesuffix("\n")
+    document = json.loads(text)
+    # All numbers are whole and from 0 on: one out of range is an error when it is looked up.
+    plain = {*re.sub(r'"[ !#-\[\]-~]*"', "", text)} <= {*"[]{}:,0123456789"}
+    _require(plain and text == json.dumps(document, **_COMPACT), "unusual JSON")
+    names = "schema kind problem plan bound evidence sha256"
+    schema, kind, problem, plan, claimed, evidence, digest = _fields(document, names)
+    _require(schema == "lowtide.certificate/2", "schema: unknown")
+    _require(kind in [*_KINDS], f"kind: expected one of {', '.join(_KINDS)}")
+    checked = _KINDS[kind](problem)
+    size = checked.check(plan)
+    bound = checked.prove(evidence) if evidence else 0
+    _require(claimed == bound, f"bound: {claimed} is claimed, {bound} is what is proved")
     _require(bound <= size, f"bound: {bound:,} is more than the plan takes, {size:,}")
-    digest = document.pop("sha256")
+    del document["sha256"]
     content = json.dumps(document, sort_keys=True, **_COMPACT).encode()
     _require(digest == hashlib.sha256(content).hexdigest(), "sha256: not that of the content")
-    return size, bound
-
-
-def _match(section: Any, spec: str, place: str, lengths: dict[str, int]) -> Any:
-    """Return an object if it has the fields `name/`, a number, or `name/letter`, a column.
-
-    Columns of one letter are equally long.
-    """
-    fields = dict([word.split("/") for word in spec.split()])
-    known = isinstance(section, dict) and section.keys() == fields.keys()
-    _require(known, f"{place}: expected an object with the fields {', '.join(fields)}")
-    for name, length in fields.items():
-        field, column = f"{place}.{name}", section[name] if length else [section[name]]
-        whole = isinstance(column, list) and set(map(type, column)) <= {int}
-        _require(whole, f"{field}: expected whole numbers{', a list of them' if length else ''}")
-        least = _LEAST.get(name, 0)
-        low, high = min(column, default=least), max(column, default=least)
-        _require(least <= low <= high < _MOST, f"{field}: expected {least} to 2^62 - 1")
-        count = lengths.setdefault(length, len(column))
-        _require(count == len(column), f"{field}: {len(column):,} entries, expected {count:,}")
-    return section
+    return size, bound, checked.UNIT
 
 
 def _up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
+def _reached(start: int, rows: list[list[int]]) -> set[int]:
+    found, todo = set[int](), [start]
+    while todo:
+        fresh = {*rows[todo.pop()]} - found
+        found |= fresh
+        todo += fresh
+    return found
+
+
+def _walk(tree: list[Any], link: Any, is_closed: Any) -> None:
+    """Follow a tree in preorder: of a pair, one comes first, or the other; all ends are closed."""
+    path, todo = list[list[int]](), list[tuple[int, list[int]]]([(0, [])])
+    for number, entry in enumerate(tree):
+        depth, pair = todo.pop()
+        while len(path) > depth:
+            link(*path.pop(), -1)
+        if pair:
+            path.append(pair)
+            link(*pair, 1)
+        if isinstance(entry, list):
+            todo += [(len(path), entry[::-1]), (len(path), entry)]
+        else:
+            _require(is_closed(entry), f"tree[{number}]: there is room")
+    _require(not todo, f"tree: {len(tree):,} entries leave something to try")
+
+
 class _Packing:
-    """Buffers in an arena, as low as can be, and in regions of given sizes."""
+    """Buffers in region 0, the arena, as low as can be, and in further regions of given sizes."""
 
-    PROBLEM: Final = "size/n alignment/n fixed_in/n fixed_at/n regions/b buffer/r first/r last/r"
-    PLAN: Final = "region/n offset/n height/"
-    PROOFS: Final = {"live": "step/", "refutation": "height/ buffers/k closed/c"}
+    UNIT = "bytes"
 
-    def __init__(self, problem: dict[str, list[int]]) -> None:
-        self.sizes, self.alignments = problem["size"], problem["alignment"]
-        self.regions, self.fixed_at = problem["regions"], problem["fixed_at"]
-        self.fixed = list(zip(problem["fixed_in"], self.fixed_at, strict=True))
-        self.rows = sorted(zip(problem["buffer"], problem["first"], problem["last"], strict=True))
-        end = (-1, 0)
-        for i, first, last in self.rows:
-            if i >= len(self.sizes) or last < first or (i, first) <= end:
-                raise _RejectedError(f"problem: {first} to {last} is no stretch of buffer {i}")
-            end = (i, last)
+    def __init__(self, problem: Any) -> None:
+        self.buffers, self.regions = _fields(problem, "buffers regions")
+        columns: Any = zip(*self.buffers, strict=True) if self.buffers else [()] * 4
+        self.sizes, self.alignments, self.fixed, self.own = columns
+        for i, own in enumerate(self.own):
+            times = [x for first, last in own for x in (2 * first, 2 * last + 1)]
+            _require(times == sorted({*times}), f"buffer {i}: its stretches are not in order")
+        self.rows = [(i, first, last) for i, own in enumerate(self.own) for first, last in own]
+        self.below: list[tuple[int, int]] = []
 
-    def check(self, plan: dict[str, Any]) -> int:
+    def check(self, plan: Any) -> int:
         """Return the height of a plan in which each buffer has a place of its own."""
-        height, places = 0, list(zip(plan["region"], plan["offset"], strict=True))
-        for i, (region, offset) in enumerate(places):
-            end = offset + self.sizes[i]
-            if offset % self.alignments[i] or self.fixed[i] not in ((-1, -1), places[i]):
-                raise _RejectedError(f"buffer {i}: {offset:,} is not aligned, or not where fixed")
-            if region >= len(self.regions) or (region >= 0 and end > self.regions[region]):
-                raise _RejectedError(f"buffer {i}: it does not lie within region {region}")
-            height = max(height, end if region < 0 else 0)
-        _require(plan["height"] == height, f"plan.height: {height:,} is what the buffers reach")
-        self._check_apart(places)
-        return height
-
-    def _check_apart(self, places: list[tuple[int, int]]) -> None:
-        """Sweep over time: while what is live lies apart, only neighbours by offset can overlap."""
+        places, claimed = _fields(plan, "places height")
+        height, capacities = 0, [_ENDLESS, *self.regions]
+        for i, (place, (size, unit, fixed, _)) in enumerate(zip(places, self.buffers, strict=True)):
+            region, offset = place
+            legal = offset % unit == 0 and fixed in ([], place)
+            _require(legal, f"buffer {i}: {offset:,} is not aligned, or not where it is fixed")
+            _require(offset + size <= capacities[region], f"buffer {i}: not within region {region}")
+            height = max(height, 0 if region else offset + size)
+        _require(claimed == height, f"height: {height:,} is what the buffers reach")
+        # A sweep over time: while what is live lies apart, only neighbours by offset can overlap.
         order = sorted([i for i, size in enumerate(self.sizes) if size], key=lambda i: places[i])
         rank = {i: k for k, i in enumerate(order)}
         begins = sorted([(first, rank[i]) for i, first, _ in self.rows if i in rank])
-        ends = sorted([(last, rank[i]) for i, _, last in self.rows if i in rank], reverse=True)
+        ends = sorted([(-last, rank[i]) for i, _, last in self.rows if i in rank])
         live: list[int] = []  # ranks, in order
         for step, k in begins:
-            while ends[-1][0] < step:
+            while -ends[-1][0] < step:
                 del live[bisect_left(live, ends.pop()[1])]
             live.insert(at := bisect_left(live, k), k)
             for low, high in pairwise([order[x] for x in live[max(at - 1, 0) : at + 2]]):
-                region, offset = places[low]
-                if (region, offset + self.sizes[low]) > places[high]:
-                    raise _RejectedError(f"buffers {low} and {high} overlap at step {step}")
+                apart = [places[low][0], places[low][1] + self.sizes[low]] <= places[high]
+                _require(apart, f"buffers {low} and {high} overlap at step {step}")
+        return height
 
-    def unit(self) -> int:
-        """Return what divides the height of all plans that are pushed down as far as they go."""
-        # It is a sum of sizes, from a fixed place on or from 0, rounded up to alignments.
-        unit = gcd(*self.sizes, *[x for x in self.fixed_at if x > 0])
+    def prove(self, evidence: Any) -> int:
+        """Follow a tree in which one buffer lies below another, or above, up to crowded steps."""
+        height, tree = _fields(evidence, "height tree")
+        _require(len(tree) * len(self.rows) <= _MOST_WORK, "evidence: too long to check")
+        _walk(tree, self._link, lambda step: self._reach(step) > height)
+        # The least height is a sum of sizes, from a fixed place or 0 on, rounded up to alignments.
+        unit = gcd(*self.sizes, *[place[1] for place in self.fixed if place])
         steps = {a for a, size in zip(self.alignments, self.sizes, strict=True) if size}
         while unit and (odd := [a for a in steps if unit % a and a % unit]):
             unit = gcd(unit, *odd)
-        return max(unit, 1)
+        return _up(height + 1, max(unit, 1))
 
-    def prove_live(self, step: int) -> int:
-        """Return what the buffers live at a step need, less what there is in regions."""
+    def _link(self, i: int, j: int, sign: int) -> None:
+        meet = [a <= d and c <= b for a, b in self.own[i] for c, d in self.own[j]]
+        apart = any(meet) and i != j and self.sizes[i] and self.sizes[j]
+        _require(apart, f"tree: buffers {i} and {j} need not lie apart")
+        self.below = [*self.below, (i, j)] if sign > 0 else self.below[:-1]
+
+    def _reach(self, step: int) -> int:
+        """Return how high at least the buffers live at a step reach, as they lie on one another."""
         here = [i for i, first, last in self.rows if first <= step <= last and self.sizes[i]]
         if self.regions:
-            return max(0, sum([self.sizes[i] for i in here]) - sum(self.regions))
-        return _reach([(0, self.sizes[i], self.alignments[i]) for i in here])
-
-    def prove_refutation(self, height: int, buffers: list[int], closed: list[int]) -> int:
-        """Follow a search tree in preorder, which has to be complete and without open ends."""
-        known = max(buffers, default=-1) < len(self.sizes) and not self.regions
-        _require(known, "evidence.buffers: one is not there, or there are regions")
-        kept = sorted([i for i in {*(buffers or range(len(self.sizes)))} if self.sizes[i]])
-        search = _Search(self, height, kept, len(closed))
-        todo: list[tuple[_Node, int]] = [(search.root, -1)]
-        for position, entry in enumerate(closed):
-            place = f"evidence.closed[{position}]"
-            _require(len(todo) > 0, f"{place}: the tree ended before")
-            node, placed = todo.pop()
-            node = node if placed < 0 else search.child(node, placed)
-            _require(any(node.present), f"{place}: all buffers have found a place")
-            if entry >= 0:
-                _require(search.reach(node, entry) > height, f"{place}: step {entry} has room")
-            elif entry == -1:
-                todo += [(node, i) for i in reversed(search.children(node))]
-            else:
-                todo.append((search.connected(node, -2 - entry), -1))
-        _require(not todo, f"evidence.closed: {len(closed):,} entries leave something to try")
-        return height + 1
+            return int(sum([self.sizes[i] for i in here]) - sum(self.regions))
+        rest = {i: (self.fixed[i] or [0, 0])[1] for i in chain(here, *self.below)}
+        above = dict.fromkeys(rest, 0)
+        for _ in self.below:
+            for i, j in self.below:
+                rest[j] = max(rest[j], _up(rest[i] + self.sizes[i], self.alignments[j]))
+                above[i] = max(above[i], above[j] + self.sizes[j])
+        wrong = [i for i in rest if self.fixed[i] and rest[i] > self.fixed[i][1]]
+        wrong += [i for i, j in self.below if rest[i] + self.sizes[i] > rest[j]]
+        if wrong or any(i > j and self.buffers[i] == self.buffers[j] for i, j in self.below):
+            return _ENDLESS  # equal ones lie in order, and none in a circle
+        # All but the topmost take their size, rounded up to what divides the alignments of all.
+        unit, most = gcd(*[self.alignments[i] for i in here]), 0
+        for tail in {above[i] for i in here}:
+            need = slack = 0
+            for low, i in sorted([(rest[i], i) for i in here if above[i] >= tail], reverse=True):
+                need += _up(self.sizes[i], unit)
+                slack = max(slack, _up(self.sizes[i], unit) - self.sizes[i])
+                most = max(most, low + need - slack + tail)
+        return most
 
 
-def _reach(buffers: list[tuple[int, int, int]]) -> int:
-    """Return how high at least those live at once reach, each (least offset, size, alignment).
+class _Sharing(_Packing):
+    """Tensors that share objects: regions in which one tensor lies at a time, at offset 0."""
 
-    The buffers from any offset on lie above it and on one another, and all but the topmost take
-    their size, rounded up to what divides the alignments of all.
-    """
-    unit = gcd(*[alignment for _, _, alignment in buffers])
-    reach = need = slack = 0
-    for low, size, _ in sorted(buffers, reverse=True):
-        need += _up(size, unit)
-        slack = max(slack, _up(size, unit) - size)
-        reach = max(reach, low + need - slack)
-    return reach
+    def __init__(self, problem: Any) -> None:
+        tensors, self.follow = _fields(problem, "tensors follow")
+        buffers = [[size, 1, [], [[first, last]]] for size, first, last in tensors]
+        super().__init__({"buffers": buffers, "regions": []})
 
+    def check(self, plan: Any) -> int:
+        """Return the sizes of all objects together."""
+        objects, self.regions, total = _fields(plan, "objects sizes total")
+        super().check({"places": [[number + 1, 0] for number in objects], "height": 0})
+        pairs = {(i, j) for i, j in self.follow}
+        order = sorted(range(len(objects)), key=lambda i: (objects[i], self.own[i]))
+        for i, j in pairwise(order):
+            legal = objects[i] != objects[j] or not pairs or (i, j) in pairs
+            _require(legal, f"tensor {j} must not follow {i} in object {objects[i]}")
+        _require(total == sum(self.regions), f"total: {sum(self.regions):,} is the sum of sizes")
+        return sum(self.regions)
 
-class _Node(NamedTuple):
-    """What is to be placed, how high what is placed reaches where each is live, and who is last."""
-
-    present: bytearray
-    floor: list[int]
-    last: tuple[int, int]
-
-
-class _Search:
-    """Packings below a height, pushed down as far as they go, in order of (offset, number).
-
-    A buffer rests on the floor, on another, or where it is fixed; equal ones lie in order.
-    """
-
-    def __init__(self, packing: _Packing, height: int, kept: list[int], entries: int) -> None:
-        number, count = {i: k for k, i in enumerate(kept)}, len(kept)
-        self.rows = [(number[i], first, last) for i, first, last in packing.rows if i in number]
-        work = (count + len(self.rows)) * (count + entries)
-        _require(work <= _MOST_WORK, "evidence: too long to check")
-        self.height, self.numbers = height, range(count)
-        self.sizes = [packing.sizes[i] for i in kept]
-        self.alignments = [packing.alignments[i] for i in kept]
-        self.fixed = {k: packing.fixed_at[i] for i, k in number.items() if packing.fixed_at[i] >= 0}
-        own: list[list[tuple[int, int]]] = [[] for _ in kept]
-        self.beside, live = [bytearray(count) for _ in kept], dict[int, int]()
-        for first, last, i in sorted([(first, last, i) for i, first, last in self.rows]):
-            live = {j: end for j, end in live.items() if end >= first}
-            for j in live:
-                self.beside[i][j] = self.beside[j][i] = 1
-            live[i] = last
-            own[i].append((first, last))
-        self.twin, seen = dict[int, int | None](), dict[Any, int]()
-        for i in [i for i in self.numbers if i not in self.fixed]:
-            key = (self.sizes[i], self.alignments[i], *own[i])
-            self.twin[i], seen[key] = seen.get(key), i
-        self.root = _Node(bytearray([1]) * count, [0] * count, (-1, -1))
-
-    def _rest(self, node: _Node, i: int, least: int = 0) -> int:
-        return self.fixed.get(i, _up(max(node.floor[i], least), self.alignments[i]))
-
-    def _live(self, node: _Node, step: int) -> list[int]:
-        return [i for i, first, last in self.rows if first <= step <= last and node.present[i]]
-
-    def reach(self, node: _Node, step: int) -> int:
-        """Return how high at least those to be placed reach that are live at a step."""
-        here = [(self._rest(node, i, node.last[0]), i) for i in self._live(node, step)]
-        return _reach([(low, self.sizes[i], self.alignments[i]) for low, i in here])
-
-    def connected(self, node: _Node, step: int) -> _Node:
-        """Return the node without those that have nothing to do with what is live at a step."""
-        todo, present = self._live(node, step), bytearray(len(node.present))
-        while todo:
-            i = todo.pop()
-            if node.present[i] and not present[i]:
-                present[i] = 1
-                todo += compress(self.numbers, self.beside[i])
-        return node._replace(present=present)
-
-    def children(self, node: _Node) -> list[int]:
-        """Return the buffers of which one has to come next."""
-        rest = {i: self._rest(node, i) for i in compress(self.numbers, node.present)}
-        found, top = [], self.height + 1
-        for low, i in sorted([(low, i) for i, low in rest.items()]):
-            end = low + self.sizes[i]
-            near = [j for j in compress(self.numbers, self.beside[i]) if rest.get(j, end) < end]
-            free = self.twin.get(i) not in rest and self.fixed.keys().isdisjoint(near)
-            # From `top` on, one that was passed over could still be moved down to where it rested.
-            if free and end <= self.height and node.last < (low, i) and low < top:
-                found.append(i)
-            # What is fixed comes in its turn, and so does what nothing can be in the way of.
-            if i in self.fixed or not near:
-                break
-            top = min(top, end)
-        return found
-
-    def child(self, node: _Node, i: int) -> _Node:
-        """Return the node at which a buffer is placed where it rests."""
-        low = self._rest(node, i)
-        present, floor = node.present.copy(), node.floor.copy()
-        present[i] = 0
-        for j in compress(self.numbers, self.beside[i]):
-            floor[j] = max(floor[j], low + self.sizes[i])
-        return _Node(present, floor, (low, i))
+    def prove(self, evidence: Any) -> int:
+        """Return the sum of prices, if tensors that fit one object together never cost more."""
+        prices, rate = _fields(evidence, "prices rate")
+        found = zip(self.own, self.sizes, prices, strict=True)
+        order = sorted([(last, first, size, price) for [[first, last]], size, price in found])
+        before = [bisect_left(order, (first,)) for _, first, _, _ in order]
+        for width in {*self.sizes}:
+            best = [0]  # of the first tensors, the heaviest that do not meet
+            for k, (_, _, size, price) in zip(before, order, strict=True):
+                best.append(max(best[-1], best[k] + price if size <= width else 0))
+            _require(best[-1] <= width * rate, f"prices: in {width:,} bytes, tensors cost more")
+        return _up(-(-sum(prices) // rate), max(gcd(*self.sizes), 1))
 
 
-class _Sharing:
-    """Tensors that share objects, each as large as the largest tensor in it."""
+class _Graph:
+    """A computation: its start, node 0, its nodes and its end, then its buffers, in one row."""
 
-    PROBLEM: Final = "size/n first/n last/n restricted/ before/g after/g"
-    PLAN: Final = "object/n size/o total/"
-    PROOFS: Final = {"clique": "step/k size/k", "dual": "price/n denominator/"}
+    def __init__(self, section: Any) -> None:
+        nodes, self.bytes, given, kept, reuses = _fields(section, "nodes bytes given kept reuses")
+        rows = [[0, 0, [], [], given, []], *nodes, [0, 0, [], kept, [], []]]
+        columns = zip(*rows, strict=True)
+        self.scratch, self.seconds, self.control, self.reads, self.makes, self.calls = columns
+        self.producers = {b: p for p, made in enumerate(self.makes) for b in made}
+        _require(sorted(chain(*self.makes)) == [*range(len(self.bytes))], "nodes: one maker each")
+        self.kept, self.first, self.late = {*kept}, len(rows), len(rows) + len(self.bytes)
+        self.before, self.after = ([list[int]() for _ in rows] for _ in range(2))
+        # Node x runs after a moment: x. It does not run before: late + x. Buffer b lies in memory
+        # then: first + b. The first of two implies the second.
+        self.implied = Counter[tuple[int, int]]()
+        for w, (control, reads) in enumerate(zip(self.control, self.reads, strict=True)):
+            self.implied.update([(w, self.first + b) for b in reads])
+            self.implied.update([(self.late + w, w), *[(x, self.late + w) for x in control]])
+            for u in [*control, *[self.producers[b] for b in reads]]:
+                self.link(u, w, 1)
+        self.pairs = {(a, b) for a, b in reuses if a not in self.kept}
+        for a, b in self.pairs:
+            legal = self.bytes[a] == self.bytes[b] and a in self.reads[self.producers[b]]
+            _require(legal, f"reuses: buffer {b} cannot take over {a}")
 
-    def __init__(self, problem: dict[str, Any]) -> None:
-        self.sizes, self.first, self.last = problem["size"], problem["first"], problem["last"]
-        self.follow = {*zip(problem["before"], problem["after"], strict=True)}
-        self.restricted = problem["restricted"]
-        wrong = [i for i, first in enumerate(self.first) if self.last[i] < first]
-        _require(not wrong, f"problem.last: tensor {wrong[:1]} ends before it begins")
+    def link(self, u: int, w: int, sign: int) -> None:
+        """Let a node come before another one, or no longer."""
+        self.implied[self.late + u, self.late + w] += sign
+        for row, other in ((self.after[u], w), (self.before[w], u)):
+            row.append(other) if sign > 0 else row.pop()
 
-    def check(self, plan: dict[str, Any]) -> int:
-        """Return the sizes of all objects together; in each lies one tensor at a time."""
-        objects, largest = plan["object"], [-1] * len(plan["size"])
-        _require(max(objects, default=-1) < len(largest), "plan.object: one is not there")
-        for number, size in zip(objects, self.sizes, strict=True):
-            largest[number] = max(largest[number], size)
-        _require(plan["size"] == largest, "plan.size: not that of the largest tensor in each")
-        _require(plan["total"] == sum(largest), f"plan.total: the objects take {sum(largest):,}")
-        order = sorted(range(len(objects)), key=lambda i: (objects[i], self.first[i]))
-        for i, j in [(i, j) for i, j in pairwise(order) if objects[i] == objects[j]]:
-            if self.last[i] >= self.first[j] or (self.restricted and (i, j) not in self.follow):
-                raise _RejectedError(f"tensor {j} must not follow {i} in object {objects[i]}")
-        return sum(largest)
+    def held(self, needs: list[int]) -> list[int]:
+        """Return what each node holds while it runs, where graphs that it calls need so much."""
+        inner = [max([0, *[needs[callee] - less for callee, less in row]]) for row in self.calls]
+        return [x + y for x, y in zip(self.scratch, inner, strict=True)]
 
-    def unit(self) -> int:
-        """Return what divides the total of all plans: objects have sizes of tensors."""
-        return max(gcd(*self.sizes), 1)
+    def replay(self, order: Any, needs: list[int], once: bool) -> list[list[int]]:
+        """Return [buffer, first, last] of all that is written, once the peak is checked."""
+        steps, takes, claimed = _fields(order, "steps takes peak")
+        runs = sorted(steps if once else {*steps})
+        _require(runs == [*range(1, self.first - 1)], "steps: each node runs, in an order once")
+        latest, ran, closed, written = dict[int, int](), set[int](), set[int](), [[0, 0, 0]]
+        for at, node in enumerate([0, *steps], -1):
+            lacks = {*self.control[node]} - ran or {*self.reads[node]}.difference(latest)
+            _require(not lacks and node not in closed, f"steps: node {node} cannot run at {at}")
+            ran.add(node)
+            closed.update(self.control[node])
+            for b in self.reads[node]:
+                written[latest[b]][2] = at
+            for b in self.makes[node]:
+                latest[b] = len(written)
+                written.append([b, max(at, 0), max(at, 0)])
+        for b in self.kept:
+            written[latest[b]][2] = max(len(steps) - 1, 0)
+        for (b, first, _), taken in zip(written[1:], takes, strict=True):
+            a, _, last = written[taken]
+            legal = not taken or ((a, b) in self.pairs and last == first)
+            _require(legal, f"takes: buffer {b} cannot take over {a} at {first}")
+            written[taken][2] -= 1
+        change, held = [0] * (len(steps) + 2), self.held(needs)
+        for b, first, last in written[1:]:
+            change[first] += self.bytes[b]
+            change[last + 1] -= self.bytes[b]
+        live = accumulate(change)
+        peak = max([x + held[node] for node, x in zip(steps, live, strict=False)], default=0)
+        _require(claimed == peak, f"peak: {peak:,} is what the order takes")
+        return written[1:]
 
-    def prove_clique(self, step: list[int], size: list[int]) -> int:
-        """Return the sum of sizes, the k-th that of the k-th largest object at least.
+    def pack(self, arena: Any, order: Any, needs: list[int], written: list[list[int]]) -> int:
+        """Return the height of an arena in which all that is written or held lies apart."""
+        offsets, holds, height = _fields(arena, "offsets holds height")
+        steps, held = order["steps"], self.held(needs)
+        stays = [offsets[a - 1] == x for a, x in zip(order["takes"], offsets, strict=True) if a]
+        _require(all(stays), "offsets: what is taken over moves")
+        buffers = [[self.bytes[b], 1, [], [[x, y]] if x <= y else []] for b, x, y in written]
+        buffers += [[held[node], 1, [], [[at, at]]] for at, node in enumerate(steps)]
+        packing = _Packing({"buffers": buffers, "regions": []})
+        return packing.check({"places": [[0, x] for x in offsets + holds], "height": height})
 
-        So it is because k tensors at least as large are live at the k-th step.
+    def cut(self, proof: Any, held: list[int], price: int, costs: list[int]) -> tuple[int, int]:
+        """Return the least cost of what is needed after the step of node v, and the bytes of that.
+
+        Each further byte costs the price, and a node x that runs after it and before, `costs[x]`.
         """
-        begins = sorted(zip(self.first, self.sizes, strict=True), reverse=True)
-        ends = sorted(zip(self.last, self.sizes, strict=True), reverse=True)
-        live: list[int] = []
-        for task, nbytes, k in sorted(zip(step, size, range(1, len(step) + 1), strict=True)):
-            while begins and begins[-1][0] <= task:
-                insort(live, begins.pop()[1])
-            while ends and ends[-1][0] < task:
-                del live[bisect_left(live, ends.pop()[1])]
-            if len(live) - bisect_left(live, nbytes) < k:
-                raise _RejectedError(f"evidence: less than {k} tensors of {nbytes:,} at {task}")
-        return sum(size)
+        v, cover, flow = _fields(proof, "node cover flow")
+        ahead, behind = _reached(v, self.after), _reached(v, self.before)
+        free = {a for a, b in self.pairs if self.producers[b] == v and not {a, b} & {*cover}}
+        paid = {*self.makes[v], *self.reads[v]} - free
+        own = sum([self.bytes[b] for b in paid]) - sum([self.bytes[b] for b in {*cover}]) + held[v]
+        net, sent = Counter[int](), Counter[tuple[int, int]]()
+        for tail, head, amount in flow:
+            sent[tail, head] += amount
+            net[tail] -= amount
+            net[head] += amount
+        for (tail, head), amount in sent.items():
+            b, room = tail - self.first, costs[tail] if head == tail + self.late else 0
+            if 0 <= b < len(self.bytes) and b not in paid and head == self.producers[b]:
+                room = price * self.bytes[b]
+            _require(amount <= room or self.implied[tail, head] > 0, f"flow: {tail} to {head}")
+        sources = {x + y for x in {*ahead, self.first - 1} for y in (0, self.late)}
+        sinks = {0, *[self.late + x for x in {*behind, v, 0}]} - sources
+        lost = [x for x, amount in net.items() if amount and x not in sources and x not in sinks]
+        _require(not lost, f"flow: {lost[:1]} gets more, or less, than it sends")
+        value = sum([amount for x, amount in net.items() if x in sinks])
+        return _ENDLESS if v in behind else value, own  # endless where the order is a circle
 
-    def prove_dual(self, price: list[int], denominator: int) -> int:
-        """Return the sum of prices, if tensors that fit one object together never cost more.
-
-        That is a heaviest set of intervals that do not meet, for each size that an object may have.
-        """
-        order = sorted(range(len(price)), key=lambda i: self.last[i])
-        ends, widths = [self.last[i] for i in order], sorted({*self.sizes})
-        before = [bisect_left(ends, self.first[i]) for i in order]
-        _require(len(widths) * len(order) <= _MOST_WORK, "evidence: too long to check")
-        for width in widths:
-            best = [0]
-            for k, i in zip(before, order, strict=True):
-                best.append(max(best[-1], best[k] + price[i] if self.sizes[i] <= width else 0))
-            if best[-1] > width * denominator:
-                raise _RejectedError(f"evidence.price: in {width:,} bytes, tensors cost more")
-        return _up(sum(price), denominator) // denominator
+    def prove(self, proof: Any, needs: list[int], budget: int) -> int:
+        """Return how many bytes some step takes at least or, if it has a price, the least cost."""
+        held = self.held(needs)
+        if budget:
+            price, rate, leaf = _fields(proof, "price rate leaf")
+            value, own = self.cut(leaf, held, price, [rate * x for x in self.seconds])
+            least = -((price * (budget - own) - value) // rate)
+            return max(0, least) if own <= budget else _ENDLESS
+        bound, tree, costs = *_fields(proof, "bound tree"), [_ENDLESS] * self.first
+        _walk(tree, self.link, lambda leaf: sum(self.cut(leaf, held, 1, costs)) >= bound)
+        return int(bound)
 
 
-_KINDS: Final[dict[str, Any]] = {"offsets": _Packing, "objects": _Sharing}
+class _Orders:
+    """Computations, callees first, in orders of low peaks; with a budget, nodes may run again."""
+
+    def __init__(self, problem: Any) -> None:
+        _, names, tick, graphs, budget = _fields(problem, "text names tick graphs budget")
+        self.graphs = [_Graph(graph) for graph, _ in zip(graphs, names, strict=True)]
+        self.budgets = [*[0] * len(graphs[1:]), budget]
+        self.UNIT = f"ticks of {tick}"[:40] if budget else "bytes"
+
+    def check(self, plan: Any) -> int:
+        """Return the height of the last arena, or peak; with a budget the cost of further runs."""
+        if not plan:
+            return _ENDLESS
+        orders, arenas = _fields(plan, "orders arenas")
+        peaks, heights, budget = list[int](), list[int](), self.budgets[-1]
+        for k, (graph, order) in enumerate(zip(self.graphs, orders, strict=True)):
+            written = graph.replay(order, peaks, once=not self.budgets[k])
+            heights += [graph.pack(arenas[k], order, heights, written)] if arenas else []
+            peaks.append(order["peak"])
+        size, seconds = (heights or peaks)[-1], self.graphs[-1].seconds
+        _require(size <= (budget or size), f"budget: the plan takes {size:,} of {budget:,} bytes")
+        return sum([seconds[x] for x in orders[-1]["steps"]]) - sum(seconds) if budget else size
+
+    def prove(self, evidence: Any) -> int:
+        """Return the least that may take the place of what `check` returns."""
+        bounds = list[int]()
+        for graph, proof, budget in zip(self.graphs, evidence, self.budgets, strict=True):
+            bounds.append(graph.prove(proof, bounds, budget))
+        return bounds[-1]
+
+
+_KINDS: Final[Any] = {"offsets": _Packing, "objects": _Sharing, "order": _Orders}
 
 
 def main() -> int:

@@ -173,10 +173,20 @@ def _keeps_order(source: Shape, result: Shape) -> bool:
 
 
 def _is_addend(root: Instruction, parameter: Instruction) -> bool:
-    """Whether a product is added to the parameter, which is what `accumulate` kernels do."""
-    if root.opcode is not Opcode.ADD or list(parameter.users) != [root]:
-        return False
+    """Whether a product is added to the parameter, which is what `accumulate` kernels do.
+
+    The sum is the result, or has further terms added to it on its only way to the result.
+    """
     products = (Opcode.DOT, Opcode.CONVOLUTION)
-    return root.operands[0] is not root.operands[1] and any(
-        x.opcode in products for x in root.operands
-    )
+    value = parameter
+    while value is not root:
+        users = list(value.users)
+        if len(users) != 1 or users[0].opcode is not Opcode.ADD:
+            return False
+        first, second = users[0].operands
+        if first is second:
+            return False
+        if value is parameter and not (first.opcode in products or second.opcode in products):
+            return False
+        value = users[0]
+    return value is not parameter

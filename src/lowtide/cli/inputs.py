@@ -17,6 +17,9 @@ from lowtide.ir.literal import DTYPES, Array
 
 _LOW: Final = -1.0
 _HIGH: Final = 1.0
+_FIRST_BYTES: Final = (b"P", b"\x93", b"")
+"""Of an archive, of a single array, and of an empty file: NumPy takes any other for a pickle."""
+
 _CHUNK: Final = 1 << 20
 _TWO_VALUES: Final = frozenset(
     {ElementType.PRED, ElementType.S1, ElementType.S2, ElementType.U1, ElementType.U2}
@@ -87,6 +90,8 @@ def from_npz(path: Path, leaves: Sequence[Leaf]) -> list[Array]:
     """
     try:
         with path.open("rb") as stream:
+            if stream.peek(1)[:1] not in _FIRST_BYTES:
+                raise InputError("is not an .npz archive", file=str(path))
             archive = np.load(stream, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise InputError("is a single array; expected an .npz archive", file=str(path))
@@ -106,7 +111,7 @@ def _check_keys(path: Path, keys: list[str], leaves: Sequence[Leaf]) -> None:
             raise InputError(f"has no {key}, which is {leaf}: {shape}", file=str(path))
     extra = [key for key in keys if key not in wanted]
     if extra:
-        expected = f"in_0 to in_{len(leaves) - 1}" if leaves else "none"
+        expected = " to ".join(dict.fromkeys([*wanted[:1], *wanted[-1:]])) or "none"
         raise InputError(
             f"has {extra[0]}, which is no argument; there are {expected}", file=str(path)
         )

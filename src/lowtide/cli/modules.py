@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
 from lowtide.cli.console import note
 from lowtide.cli.progress import progress
 from lowtide.frontend.files import ModuleInput, read_input
-from lowtide.ir import InvalidModuleError, Module
+from lowtide.ir import InputError, InvalidModuleError, Module
 from lowtide.verifier import verify
 
 
@@ -16,6 +17,8 @@ def load(path: str, *, reoptimize: bool = False) -> ModuleInput:
 
     Raises InputError or InvalidModuleError.
     """
+    if is_executable(path):
+        raise InputError("is an executable, which only `run` takes; give the module", file=path)
     with progress(f"reading {path}"):
         found = read_input(path)
         check(found)
@@ -26,6 +29,18 @@ def load(path: str, *, reoptimize: bool = False) -> ModuleInput:
         if found.others:
             note(found.others)
     return found
+
+
+def is_executable(path: str) -> bool:
+    """Whether a file begins as what `lowtide compile` writes."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as stream:
+        return stream.read(len(_EXECUTABLE)) == _EXECUTABLE
+
+
+_EXECUTABLE: Final = b"lowtide executable "
+"""What executables of all versions begin with."""
 
 
 def check(found: ModuleInput) -> None:

@@ -1,4 +1,4 @@
-"""`lowtide plan`: where every value of a module lies, or every buffer of a packing problem."""
+"""`lowtide plan`: places for the values of a module or a packing problem, orders for a graph."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def plan(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A module, or a packing problem: CSV with the columns id,lower,upper,size, "
-            "perhaps alignment,gaps,offset.",
+            help="A module; a memory graph, .json; a packing: CSV of id,lower,upper,size, perhaps "
+            "alignment,gaps,offset.",
             show_default=False,
         ),
     ],
@@ -38,7 +38,8 @@ def plan(
             "-o",
             "--output",
             metavar="PATH",
-            help="A module's plan (.json, .pb, .txt), a packing (.csv) or its certificate (.json).",
+            help="A module's plan (.json, .pb, .txt), a packing (.csv) or its certificate, a "
+            "graph's order (.json).",
         ),
     ] = None,
     stage: StageOption = DEFAULT_STAGE,
@@ -85,7 +86,7 @@ def plan(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of the table.")] = 12,
 ) -> None:
-    """Plan the memory of a module, or of a packing problem.
+    """Plan the memory of a module or packing, or order a memory graph.
 
     With --strategy or --compare, the live ranges of a module are a packing problem. Ctrl-C ends a
     search, which writes the best that it has; the exit status is 130 then, and 2 above --capacity.
@@ -99,6 +100,7 @@ def plan(
 def _plan(file: str, request: PackingRequest, wanted: ModuleRequest, alignment: int) -> None:
     from lowtide.cli.compare import plan_compared
     from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.plan_graph import plan_graph
     from lowtide.cli.plan_packing import is_packing, plan_packing, read_packing
     from lowtide.client.packing import named_problem
 
@@ -117,9 +119,13 @@ def _plan(file: str, request: PackingRequest, wanted: ModuleRequest, alignment: 
             plan_packing(named, request, found)
         return
     if _plain(file).endswith(_GRAPHS):
-        raise UsageError(
-            f"{file}: not supported yet: graphs; works: HLO, protobuf, packings as CSV"
-        )
+        if wanted != ModuleRequest() or alignment != 1:
+            raise UsageError(
+                f"{file}: --stage, --reoptimize, --packing, --assigner and --alignment are not for "
+                "memory graphs"
+            )
+        plan_graph(file, request)
+        return
     if alignment != 1:
         raise UsageError("--alignment is for packings; the alignment of a module is its target's")
     _plan_module(file, request, wanted)

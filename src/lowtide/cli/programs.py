@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -34,24 +33,15 @@ def load_program(path: str, options: Options) -> Program:
 
     Raises InputError, InvalidModuleError or OverMemoryError.
     """
-    from lowtide.cli.modules import load
+    from lowtide.cli.modules import is_executable, load
 
-    if not _is_executable(path):
+    if not is_executable(path):
         return Program(load(path))
     from lowtide.client.executable import deserialize_executable
     from lowtide.frontend.files import ModuleInput
 
     executable = deserialize_executable(path, options)
     return Program(ModuleInput(executable.module, path), executable)
-
-
-def _is_executable(path: str) -> bool:
-    from lowtide.client.executable import MAGIC
-
-    if not os.path.isfile(path):
-        return False
-    with open(path, "rb") as stream:
-        return stream.read(len(MAGIC)) == MAGIC
 
 
 def executable_of(program: Program, options: Options) -> Executable:
@@ -82,6 +72,6 @@ def while_compiling(module: Module, compile_: Callable[[Callable[[int, int], Non
             return compile_(show)
         except UnsupportedOpError as error:
             words = str(error)
-            if "--reference" not in words:
+            if "evaluator" not in words and "--reference" not in words:
                 words += "; `lowtide run --reference` uses the evaluator instead"
             raise UnsupportedOpError(words) from error

@@ -20,7 +20,8 @@ _PLAN_HELP: Final = (
 )
 _MODULE_HELP: Final = (
     "The scheduled module of the plan; a BufferAssignmentProto needs it, as protobuf. Without it, "
-    "the module that the plan brings along."
+    "the module that the plan brings along. Of a certificate of orders: the module, scheduled or "
+    "not, or the memory graph that it has to be about."
 )
 
 
@@ -48,15 +49,16 @@ def verify(
     from lowtide.certificate import is_certificate
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError, VerificationError
+    from lowtide.cli.verify_certificate import verify_certificate
     from lowtide.client.plan_files import read_plan_bytes
 
     if plan == "-" and module == "-":
         raise UsageError("plan and module cannot both come from standard input")
     data = read_plan_bytes(plan)
     if is_certificate(data):
-        if module is not None or capacity is not None:
-            raise UsageError(f"{plan}: a certificate goes without MODULE and --capacity")
-        _verify_certificate(data, plan, json)
+        if capacity is not None:
+            raise UsageError(f"{plan}: a certificate goes without --capacity")
+        verify_certificate(data, plan, module, json)
         return
     verdict = _check(data, plan, module, capacity)
     found = verdict.violations
@@ -108,25 +110,6 @@ class _Verdict:
                 for x in self.violations[:limit]
             ],
         }
-
-
-def _verify_certificate(data: bytes, file: str, json: bool) -> None:
-    """Write one of the three answers; raise what ends the command with its exit status."""
-    from lowtide.certificate import NOT_CERTIFIED, REJECTED, check
-    from lowtide.cli import console
-    from lowtide.cli.exit_codes import ExitCode, VerificationError
-    from lowtide.cli.progress import progress
-
-    with progress(f"checking {file}"):
-        verdict = check(data)
-    if json:
-        console.write_json(verdict._asdict())
-    else:
-        console.write(f"{verdict.answer}: {verdict.detail}")
-    if verdict.answer == REJECTED:
-        raise VerificationError(f"{file}: the certificate is rejected")
-    if verdict.answer == NOT_CERTIFIED:
-        raise typer.Exit(ExitCode.OVER_BUDGET)
 
 
 def _check(data: bytes, plan: str, module: str | None, capacity: int | None) -> _Verdict:

@@ -33,9 +33,13 @@ from lowtide.runtime.call import Executable as Callee
 from lowtide.runtime.profile import Span
 from lowtide.runtime.program import NativeProgram
 from lowtide.runtime.serial import deserialize, serialize
+from lowtide.tuning.tuner import Tuner
 
-MAGIC: Final = b"lowtide executable 1\n"
-"""What the bytes of an executable begin with."""
+MAGIC: Final = b"lowtide executable 2\n"
+"""What the bytes of an executable begin with: then a SHA-256 of the length of the header and the
+header, these two, and the program, which has a sum of its own."""
+
+_SUM_BYTES: Final = 32
 
 Progress = Callable[[int, int], None]
 """Is told how many kernels are compiled, and of how many."""
@@ -130,11 +134,16 @@ class Executable:
         """
         memory = {**self._memory, "seconds": {}}
         header = json.dumps({"text": self._text, "memory": memory}).encode()
-        return b"".join([MAGIC, struct.pack("<Q", len(header)), header, serialize(self._program)])
+        counted = struct.pack("<Q", len(header)) + header
+        return b"".join([MAGIC, _sum(counted), counted, serialize(self._program)])
+
+
+def _sum(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
 
 
 def deserialize_executable(
-    source: bytes | str | os.PathLike[str], options: Options | None = None
+    source: bytes | bytearray | memoryview | str | os.PathLike[str], options: Options | None = None
 ) -> Executable:
     """Return the executable that `serialize` made bytes of, from these or from a file of them.
 
@@ -143,8 +152,8 @@ def deserialize_executable(
     """
     start = perf_counter()
     options = options or Options()
-    if isinstance(source, bytes):
-        program, text, memory = _opened(source)
+    if isinstance(source, bytes | bytearray | memoryview):
+        program, text, memory = _opened(bytes(source))
     else:
         program, text, memory = _read(Path(source))
     making = Making({"reading": perf_counter() - start})
@@ -165,9 +174,12 @@ def _opened(data: bytes) -> tuple[NativeProgram, str, Any]:
     """The program, the text of its module and its memory."""
     if not data.startswith(MAGIC):
         raise InputError("is no executable of this version of lowtide")
-    start = len(MAGIC) + 8
+    begin = len(MAGIC) + _SUM_BYTES
+    start = begin + 8
     try:
-        (length,) = struct.unpack_from("<Q", data, len(MAGIC))
+        (length,) = struct.unpack_from("<Q", data, begin)
+        if _sum(data[begin : start + length]) != data[len(MAGIC) : begin]:
+            raise ValueError
         header = json.loads(data[start : start + length])
         text, memory = str(header["text"]), header["memory"]
         int(memory["ladder"]["arena_bytes"])
@@ -240,6 +252,8 @@ def compile_anew(
         cached=_cache("objects", options),
         search=SearchOptions(effort_named(options.effort)),
         progress=progress,
+        tuner=_tuner(options),
+        memory=options.memory,
     )
     seconds = dict(found.plan.report.seconds)
     seconds["passes"] = seconds.get("passes", 0.0) + observed
@@ -281,6 +295,13 @@ def _target(options: Options) -> Target:
     return restricted(host_target(), options.target)
 
 
+def _tuner(options: Options) -> Tuner | None:
+    if not options.autotune:
+        return None
+    objects, times = _cache("objects", options), _cache("times", options)
+    return Tuner(_target(options), options.thread_count, objects, times)
+
+
 def _cache(kind: str, options: Options) -> ObjectCache:
     return _cache_in(cache_folder() / kind if options.cache else None)
 
@@ -304,6 +325,7 @@ def _key(module: Module, options: Options, target: Target) -> str:
     for part in (
         to_text(module),
         f"{options.stage} {options.effort} {options.thread_count}",
+        f"tuned within {options.memory}" if options.autotune else "",
         environment(target),
         _code_version(),
     ):

@@ -23,7 +23,7 @@ class LoweredProgram:
     """A module, the trees of its arguments and results, and one record per leaf.
 
     `arguments` has JAX's record of each dynamic argument (shape, dtype, whether it is donated), and
-    `names` says how the caller wrote it; `results` has shape and dtype of each result.
+    `names` says how the caller wrote it; `results` has the type of each result.
     """
 
     module: Module
@@ -40,8 +40,8 @@ class LoweredProgram:
         return tuple([i for i, x in enumerate(self.arguments) if x.donated])
 
 
-def program_of(lowered: Any) -> LoweredProgram:
-    """Return the program of a `jax.stages.Lowered` that keeps unused arguments.
+def program_of(traced: Any, lowered: Any) -> LoweredProgram:
+    """Return the program of a function that keeps unused arguments, traced and lowered by JAX.
 
     Raises UnsupportedOpError, with the line of the user's program, for a call back into Python, and
     LowtideError where the module has other parameters than the function.
@@ -67,7 +67,7 @@ def program_of(lowered: Any) -> LoweredProgram:
         arguments,
         tuple([jax.tree_util.keystr(path) for path, _ in paths]),
         tuple([bool(x.weak_type) for x in jax.tree_util.tree_leaves(lowered.in_avals)]),
-        tuple(jax.tree_util.tree_leaves(lowered.out_info)),
+        tuple(jax.tree_util.tree_leaves(traced.out_info)),
     )
 
 
@@ -122,6 +122,32 @@ def trace_state() -> Any:
     public settings.
     """
     return _private_state() or _public_state
+
+
+def closes_over_tracers(traced: Any) -> bool:
+    """Whether a function, of which this is JAX's trace, uses values that JAX is tracing itself.
+
+    That is a function made inside of `jax.grad`, `jax.vmap` or `jax.jit`. False where this version
+    of JAX does not tell.
+    """
+    import jax
+
+    return any(isinstance(x, jax.core.Tracer) for x in getattr(traced, "_consts", ()))
+
+
+@cache
+def _convert() -> Any:
+    try:
+        from jax._src.lax.lax import _convert_element_type
+    except ImportError:
+        return None
+    return _convert_element_type
+
+
+def weakly_typed(array: Any) -> Any:
+    """Return a JAX array with a weak type; the array itself where JAX has no such function."""
+    convert = _convert()
+    return array if convert is None else convert(array, weak_type=True)
 
 
 # -- random keys ---------------------------------------------------------------------------------

@@ -17,7 +17,12 @@ from types import MethodType
 from typing import Any, Final, TypeAlias, final
 
 from lowtide.client.compilation_cache import CompilationCache, Statistics
-from lowtide.client.jax_lowering import LoweredProgram, program_of, trace_state
+from lowtide.client.jax_lowering import (
+    LoweredProgram,
+    closes_over_tracers,
+    program_of,
+    trace_state,
+)
 from lowtide.client.jit_arguments import abstract_key, leaf_keys, other_key
 from lowtide.client.jit_program import Call, JaxProgram, JitProgram, output_kind
 from lowtide.client.library import Executable, ModuleCompiler, native_compiler
@@ -47,11 +52,13 @@ def jit(
     Tracing is JAX's: arguments are pytrees, static ones have to be hashable, Python numbers are
     weakly typed, and 64 bits count if JAX's settings say so when the function is called. Arguments
     may be NumPy or JAX arrays. Results are NumPy arrays, or with output="jax" JAX arrays in the
-    same memory. A donated NumPy array may be overwritten; a donated JAX array is deleted.
+    same memory. A donated NumPy array may be overwritten, unless another argument shares
+    its memory; a donated JAX array is deleted if a result has its type and sizes.
 
     `memory`, in bytes or as text like "512MiB", limits what one call needs beyond its arguments.
     `compiler` makes executables of modules; by default it is that of lowtide to native code.
-    Called with JAX tracers, inside of `jax.grad` or another `jax.jit`, the function is `jax.jit`'s.
+    Inside of `jax.grad`, `jax.vmap` or another `jax.jit`, called with what these trace or using it,
+    the function is `jax.jit`'s.
 
     What JAX raises in tracing is passed on as it is. A call raises UnsupportedOpError, with the
     line of the program, at what cannot be compiled, such as calls back into Python; with `fallback`
@@ -130,6 +137,10 @@ def _positional(function: Callable[..., Any]) -> list[str]:
     return [x.name for x in parameters if x.kind in kinds]
 
 
+class _EnclosingTrace(Exception):  # noqa: N818 - it tells who runs the function, and is no error
+    """The function belongs to a trace of JAX's."""
+
+
 @final
 class Jitted:
     """A function that is compiled for each type of arguments, as `jit` says."""
@@ -196,7 +207,10 @@ class Jitted:
             self._staged.lower(*arguments, **keywords)
             raise
         if call is None:
-            call = self._program(arguments, keywords, key, leaves).caller(leaves)
+            try:
+                call = self._program(arguments, keywords, key, leaves).caller(leaves)
+            except _EnclosingTrace:
+                return self._staged(*arguments, **keywords)
             self._remember(key, call)
             if not keywords and len(parts) == len(arguments) and not self._statics:
                 self._remember((key[0], *parts), call)
@@ -226,9 +240,12 @@ class Jitted:
     def _compile(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> JitProgram | JaxProgram:
-        lowered = self._staged.lower(*arguments, **keywords)
+        traced = self._staged.trace(*arguments, **keywords)
+        if closes_over_tracers(traced):
+            raise _EnclosingTrace
+        lowered = traced.lower()
         try:
-            program = program_of(lowered)
+            program = program_of(traced, lowered)
             return JitProgram(program, self._executable(program.module), self._output)
         except UnsupportedOpError as error:
             if not self._fallback:
@@ -257,7 +274,8 @@ class Jitted:
 
         Raises UnsupportedOpError at a call back into Python.
         """
-        program = program_of(self._staged.lower(*arguments, **keywords))
+        traced = self._staged.trace(*arguments, **keywords)
+        program = program_of(traced, traced.lower())
         return Lowered(program, self._executable, self._options, self._output)
 
     def trace(self, *arguments: Any, **keywords: Any) -> Any:

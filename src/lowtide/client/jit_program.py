@@ -8,11 +8,12 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
-from lowtide.client.jax_lowering import LoweredProgram, is_key_type, wrapped_key
+from lowtide.client.jax_lowering import LoweredProgram, is_key_type, weakly_typed, wrapped_key
 from lowtide.client.jit_arguments import Convert, abstract_key, converter
 from lowtide.client.library import Executable
 from lowtide.ir import LowtideError
 from lowtide.ir.suggestions import nearest
+from lowtide.runtime.arguments import SharedMemoryError
 
 Call: TypeAlias = Callable[[Sequence[Any]], Any]
 """Takes the leaves of the dynamic arguments to the tree of results."""
@@ -51,8 +52,10 @@ class JitProgram:
         self._program = program
         self._executable = executable
         self._finish = _finishers(program, output)
-        aliases = program.module.input_output_aliases
-        self._overwritten = tuple([alias.parameter for alias in aliases])
+        module = program.module
+        aliased = [x.parameter for x in module.input_output_aliases]
+        donors = [x.parameter for x in module.buffer_donors]
+        self._overwritten = tuple(dict.fromkeys([*aliased, *donors]))
         tree = program.out_tree
         self._is_plain = tree == jax.tree_util.tree_structure(0)
         self._unflatten = tree.unflatten
@@ -82,14 +85,20 @@ class JitProgram:
     def _call_and_donate(self, converters: Sequence[Convert | None], leaves: Sequence[Any]) -> Any:
         """Return the tree of the results; donated arguments are used up.
 
-        What JAX holds is deleted as `jax.jit` does, but never overwritten, since it may be memory
-        that JAX itself only borrowed: like other arrays that must not be written, it is copied.
+        What JAX holds is deleted where a result takes its place, as `jax.jit` does, but never
+        overwritten, since it may be memory that JAX itself only borrowed: like other arrays that
+        must not be written, and those that share memory with another argument, it is copied.
         """
         arrays = _converted(converters, leaves)
         for number in self._overwritten:
             arrays[number] = np.require(arrays[number], None, _WRITABLE)
-        results = self._executable(*arrays, consume=True)
-        for number in self._program.donated:
+        try:
+            results = self._executable(*arrays, consume=True)
+        except SharedMemoryError:
+            for number in self._overwritten:
+                arrays[number] = arrays[number].copy()
+            results = self._executable(*arrays, consume=True)
+        for number in self._overwritten:
             leaf = leaves[number]
             if hasattr(leaf, "delete"):
                 leaf.delete()
@@ -161,16 +170,17 @@ def _text(dtype: Any, sizes: Sequence[int]) -> str:
 
 def _finishers(program: LoweredProgram, output: str) -> tuple[Callable[[Any], Any], ...] | None:
     """Return what makes each result what the caller gets; None where all are right as they are."""
-    types = [x.dtype for x in program.results]
-    if output == "numpy" and not any(is_key_type(x) for x in types):
+    if output == "numpy" and not any(is_key_type(x.dtype) for x in program.results):
         return None
-    return tuple([_finisher(x, output) for x in types])
+    return tuple([_finisher(x, output) for x in program.results])
 
 
-def _finisher(dtype: Any, output: str) -> Callable[[Any], Any]:
-    if is_key_type(dtype):
-        return lambda x: wrapped_key(x, dtype)
-    return _to_jax if output == "jax" else lambda x: x
+def _finisher(result: Any, output: str) -> Callable[[Any], Any]:
+    if is_key_type(result.dtype):
+        return lambda x: wrapped_key(x, result.dtype)
+    if output != "jax":
+        return lambda x: x
+    return _to_weak_jax if result.weak_type else _to_jax
 
 
 def _to_jax(x: Any) -> Any:
@@ -178,3 +188,8 @@ def _to_jax(x: Any) -> Any:
     import jax
 
     return jax.device_put(x, may_alias=True)
+
+
+def _to_weak_jax(x: Any) -> Any:
+    """Return a JAX array of a weak type, where this version of JAX lets one make those."""
+    return weakly_typed(_to_jax(x))

@@ -25,6 +25,7 @@ from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import ProgramShape
 from lowtide.ir.suggestions import nearest
 from lowtide.options import Options
+from lowtide.runtime.arguments import opened_array, type_text
 from lowtide.verifier import verify
 
 
@@ -221,6 +222,8 @@ def _laid_out(module: Module, layouts: Sequence[Shape]) -> Module:
     if len(layouts) != len(parameters):
         raise InputError(f"{len(parameters)} argument layouts expected, found {len(layouts)}")
     for number, (parameter, shape) in enumerate(zip(parameters, layouts, strict=True)):
+        if not isinstance(shape, Shape):
+            raise TypeError(f"argument layout {number}: expected a Shape, found {shape!r}")
         if not parameter.shape.compatible(shape):
             raise InputError(
                 f"argument layout {number} (parameter %{parameter.name}): expected "
@@ -245,13 +248,13 @@ def _wrong_count(leaves: Sequence[Leaf], found: int) -> str:
 def _argument(number: int, leaf: Leaf, argument: Any) -> Array:
     shape = leaf.shape
     dtype = DTYPES[shape.element_type]
-    array = np.asarray(argument)
+    array = opened_array(argument)
     if isinstance(argument, bool | int | float | complex) and shape.rank == 0:
         return _number(number, leaf, argument)
     if not _is_read_as(array.dtype, shape.element_type) or not _fits(array.shape, shape):
         raise InputError(
             f"argument {number}, {leaf}: expected {shape.text(layout=False)} (dtype {dtype.name}), "
-            f"found {array.dtype.name}{list(array.shape)}"
+            f"found {type_text(array)}"
         )
     return array
 

@@ -24,6 +24,7 @@ from lowtide.planning import (
     offset_strategies,
     offset_strategy,
 )
+from lowtide.planning.certificates import evidence_name
 
 QUICK: Final = "portfolio"
 EXACT: Final = "exact"
@@ -233,9 +234,8 @@ def _with_proof(solved: SolvedPacking) -> SolvedPacking:
         bound = max_live(solved.assignment.problem)
         return replace(solved, evidence="live", certified_bound=bound)
     document = solved.certificate()
-    bound, evidence = document["bound"], document["evidence"]
-    kind = None if evidence is None else evidence["kind"]
-    solved = replace(solved, evidence=kind, certified_bound=bound)
+    bound = document["bound"]
+    solved = replace(solved, evidence=evidence_name(document), certified_bound=bound)
     if solved.objects is not None:
         return solved
     lower_bound = max(bound, solved.lower_bound)

@@ -18,6 +18,8 @@ def bytes_of(size: int | str) -> int:
     """
     if isinstance(size, int):
         nbytes = int(size)
+    elif not isinstance(size, str):
+        raise ValueError(f"expected a size such as 512MiB, 1.5GB or 123, found {size!r}")
     else:
         found = _SIZE.fullmatch(size.strip())
         if found is None:

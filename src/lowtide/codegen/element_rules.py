@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lowtide.codegen import elementwise, indexing
 from lowtide.codegen.element_bits import bitcast_convert, recast
+from lowtide.codegen.element_division import divided
 from lowtide.codegen.element_tuples import get_tuple_element
 from lowtide.codegen.elements import Element, Frame, Mask, Request
 from lowtide.codegen.elementwise import memory
@@ -102,10 +103,12 @@ def _elementwise(elements: Elements, request: Request) -> Rule:
         ]
     )
     level = max([x.level for x in found], default=0)
-    values = elements.same_lanes([x.values[0] for x in found], level)
+    values = elements.all_lanes(found)
     place = elements.placed(level)
     with elements.at_level(place):
-        result = elementwise.emit(elements.function, elements.target, instruction, values)
+        result = None if len(found) != 2 else divided(elements, instruction, found)
+        if result is None:
+            result = elementwise.emit(elements.function, elements.target, instruction, values)
     return Element((result,), place)
 
 

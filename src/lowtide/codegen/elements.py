@@ -267,9 +267,7 @@ class Elements:
     def frame_of(self, parent: Frame, caller: Instruction) -> Frame:
         """Return the frame of the computation that an instruction of `parent` calls."""
         key = (parent, caller)
-        if key not in self._frames:
-            self._frames[key] = Frame(caller=caller, parent=parent)
-        return self._frames[key]
+        return self._frames.setdefault(key, Frame(caller=caller, parent=parent))
 
     def apply(
         self, computation: Computation, elements: Sequence[Element], mask: Mask | None = None
@@ -282,10 +280,13 @@ class Elements:
 
     def same_lanes(self, values: Sequence[Value], level: int) -> list[Value]:
         """Return the values as vectors, if any of them is one."""
-        lanes = max([x.lanes for x in values], default=0)
-        if not lanes:
-            return list(values)
-        return [x if x.lanes else self.splat(x, level) for x in values]
+        return self.all_lanes([Element((x,), level) for x in values])
+
+    def all_lanes(self, found: Sequence[Element]) -> list[Value]:
+        """Return single values of elements as vectors, if any of them is one, each at its level."""
+        varies = any(x.values[0].lanes for x in found)
+        pairs = [(x.values[0], x.level) for x in found]
+        return [self.splat(x, at) if varies and not x.lanes else x for x, at in pairs]
 
     def splat(self, value: Value, level: int) -> Value:
         """Return a vector with a value in each lane; `level` is that of the value."""

@@ -33,12 +33,14 @@ class Plan:
     """How an instruction will run, decided before buffers are assigned and code is written.
 
     `shared_bytes` and `thread_bytes` are the scratch that it needs, multiples of 64; `emit` writes
-    the code. Equal instructions (see `fingerprint.py`) get equal code.
+    the code. Equal instructions (see `kernels.py`) get equal code. `others` lists other ways to run
+    it, those first that the model of costs takes for faster; they have no others in turn.
     """
 
     emit: Callable[[], Code]
     shared_bytes: int = 0
     thread_bytes: int = 0
+    others: Callable[[], tuple[Plan, ...]] = tuple
 
 
 def rounded(nbytes: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from lowtide.codegen.kernel import Code, Plan
+from lowtide.codegen.kernel import Plan
 from lowtide.codegen.select import kernel_plan
 from lowtide.ir import Instruction
 from lowtide.ir.errors import UnsupportedOpError
@@ -38,7 +38,7 @@ class Kernels:
 
     def plan(self, instruction: Instruction) -> Plan:
         """Return how an instruction runs; raises UnsupportedOpError where it cannot."""
-        key = _likeness(instruction)
+        key = likeness(instruction)
         found = self._plans.get(key)
         if found is None:
             found = self._plans[key] = kernel_plan(instruction, self.target)
@@ -54,12 +54,15 @@ class Kernels:
 
     def scratch_bytes(self, instruction: Instruction) -> int:
         """Return the bytes that an instruction needs while it runs."""
-        plan = self.plan(instruction)
-        return plan.shared_bytes + plan.thread_bytes * self.threads
+        return scratch_of(self.plan(instruction), self.threads)
+
+    def prefer(self, instruction: Instruction, plan: Plan) -> None:
+        """Have an instruction, and all that are alike, run in another way than the first one."""
+        self._plans[likeness(instruction)] = plan
 
     def number(self, instruction: Instruction) -> int:
         """Return the number of the kernel of an instruction."""
-        key = _likeness(instruction)
+        key = likeness(instruction)
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._written)
@@ -71,19 +74,26 @@ class Kernels:
         texts: list[str] = []
         entries = []
         for plan in self._written:
-            code = plan.emit()
-            text, ending = with_unique_names(module_text(code.functions, code.globals))
+            entry, text = written(plan)
             texts.append(text)
-            entries.append(_entry(plan, code, ending))
+            entries.append(entry)
         return WrittenKernels(tuple(entries), tuple(dict.fromkeys(texts)))
 
 
-def _entry(plan: Plan, code: Code, ending: str) -> KernelEntry:
+def scratch_of(plan: Plan, threads: int) -> int:
+    """Return the bytes that a kernel needs while so many threads run it."""
+    return plan.shared_bytes + plan.thread_bytes * threads
+
+
+def written(plan: Plan) -> tuple[KernelEntry, str]:
+    """Return a kernel, and the module that defines its functions."""
+    code = plan.emit()
+    text, ending = with_unique_names(module_text(code.functions, code.globals))
     phases = [Phase(x.function + ending, x.units, x.unit_seconds) for x in code.phases]
-    return KernelEntry(tuple(phases), plan.shared_bytes, plan.thread_bytes)
+    return KernelEntry(tuple(phases), plan.shared_bytes, plan.thread_bytes), text
 
 
-def _likeness(instruction: Instruction) -> Hashable:
+def likeness(instruction: Instruction) -> Hashable:
     """What decides about the code of an instruction."""
     operands = instruction.operands
     return (

@@ -9,8 +9,8 @@ from typing import Final
 
 from lowtide.codegen.cost import loop_seconds, vector_cycles, widest
 from lowtide.codegen.domain import Domain, Trial
+from lowtide.codegen.element_streaming import either, is_large
 from lowtide.codegen.elementwise.memory import STREAMED
-from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.codegen.loop import Output, Part
 from lowtide.codegen.loop_writer import LoopWriter
 from lowtide.codegen.moves import Raw
@@ -18,11 +18,7 @@ from lowtide.codegen.operands import leaves, members
 from lowtide.codegen.order import Order, order_of
 from lowtide.codegen.space import Space, groups_of
 from lowtide.ir import Instruction
-from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
-
-STREAMED_BYTES: Final = 8 << 20
-"""Bytes of results from which on they are stored past the caches, which have no room for them."""
 
 _LEAST_PIECE: Final = 8192
 _LARGEST_PIECE: Final = 65536
@@ -123,50 +119,20 @@ def loop_part(job: Job, name: str, domain: Domain, trial: Trial) -> Part:
     streaming = LoopWriter(nest, f"{name}_streamed", is_streaming=True)
     streaming.write()
     both = (plain.function, streaming.function)
-    chosen = _either(nest, name, *both)
+    arrays = [x.array for x in job.outputs]
+    chosen = either(job.instruction, arrays, name, *both)
     return Part(chosen, units, each, f"{streaming.globals}\n{STREAMED}", both)
 
 
 def _is_streamed(nest: LoopNest) -> bool:
     """Whether results are too large for caches; tiles have to store whole lines of them."""
     job, lanes = nest.job, nest.order.lanes
-    if not lanes or not job.target.triple.startswith("x86_64"):
-        return False
     results = leaves(job.instruction.shape)
     kept = [results[x.array] for x in job.outputs]
-    if prod(nest.domain.sizes) * sum([x.element_type.nbytes for x in kept]) < STREAMED_BYTES:
+    nbytes = prod(nest.domain.sizes) * sum([x.element_type.nbytes for x in kept])
+    if not lanes or not is_large(job.target, nbytes):
         return False
     return nest.order.tiled is None or all(x.element_type.nbytes * lanes >= 64 for x in kept)
-
-
-def _either(nest: LoopNest, name: str, cached: Function, streaming: Function) -> Function:
-    """A function that runs one of two: results past the caches if they begin at lines of their own.
-
-    What is updated in place is in the caches anyway.
-    """
-    fn = Function(name, ARGUMENTS)
-    job = nest.job
-    count = sum([len(leaves(x.shape)) for x in job.instruction.operands])
-    pointers = [
-        fn.load("ptr", fn.gep("%buffers", i, "ptr"), 8)
-        for i in range(count + len(leaves(job.instruction.shape)))
-    ]
-    fits = "true"
-    for output in job.outputs:
-        result = pointers[count + output.array]
-        low = fn.op(f"and i64 {fn.op(f'ptrtoint ptr {result} to i64')}, 63")
-        tests = [fn.compare("eq", low, 0)]
-        tests += [fn.op(f"icmp ne ptr {result}, {x}") for x in pointers[:count]]
-        for test in tests:
-            fits = fn.op(f"and i1 {fits}, {test}")
-    given = "ptr %buffers, ptr %scratch, i64 %begin, i64 %end, i64 %thread"
-
-    def call(function: Function) -> list[str]:
-        fn.do(f"call void @{function.name}({given})")
-        return []
-
-    fn.choose(fits, [], lambda: call(streaming), lambda: call(cached))
-    return fn
 
 
 def _seconds(nest: LoopNest) -> float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import TYPE_CHECKING
 
 from lowtide.codegen import indexing
+from lowtide.codegen.element_streaming import AHEAD, cache_for, fence, fetch_ahead
 from lowtide.codegen.elements import Elements, Index, Mask
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS
@@ -38,6 +40,7 @@ class LoopWriter:
         self.elements.raw = nest.job.raw
         self.elements.is_streaming = is_streaming
         self.bound = retyped(bind(self.function, nest.job.instruction), nest.job.raw)
+        self.cache = cache_for(nest.job.instruction, prod(nest.domain.sizes))
         self.slots: dict[tuple[int, int], str] = {}
 
     @property
@@ -55,7 +58,7 @@ class LoopWriter:
             stop = fn.min(fn.mul("%end", pieces.block), size)
             self._run(0, {}, fn.mul("%begin", pieces.block), stop)
         if self.elements.is_streaming:
-            fn.call("void", "llvm.x86.sse.sfence", [], [])
+            fence(fn)
 
     def _pieces(self) -> None:
         """A loop over pieces, whose numbers say where they begin."""
@@ -153,7 +156,10 @@ class LoopWriter:
         else:
             steps = range(self.sizes[unrolled])
             indices = [self._index({**at, unrolled: indexing.constant(x)}) for x in steps]
+        before = len(self.elements.reads)
         stored(self.elements, self.nest.job.outputs, self.bound, indices, mask)
+        if mask is None:
+            fetch_ahead(self.elements, self.elements.reads[before:], AHEAD, self.cache)
 
     def _index(self, at: Positions) -> Index:
         space, domain = self.nest.space, self.nest.domain

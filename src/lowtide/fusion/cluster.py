@@ -50,13 +50,15 @@ class Read(NamedTuple):
     """How a cluster reads a value from outside.
 
     `access` is relative to the space of the cluster; `nbytes` is how much is read at least.
-    A `target` is overwritten in place, an `inner` value is an operand of the contraction.
+    A `target` is overwritten in place, an `inner` value is an operand of the contraction. `pieces`
+    is at how many different indices it is read, at most.
     """
 
     access: Access
     nbytes: int
     target: bool = False
     inner: bool = False
+    pieces: int = 1
 
 
 @dataclass(eq=False, slots=True)
@@ -82,6 +84,8 @@ class Cluster:
     """Whether it is simple enough to be computed while an operand of a contraction is packed."""
     position: int = 0
     version: int = 0
+    most_pieces: int = 1
+    """At how many different indices any one value is computed or read, at most."""
 
     @property
     def is_free(self) -> bool:

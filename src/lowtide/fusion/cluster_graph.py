@@ -181,8 +181,10 @@ def join(producer: Cluster, reader: Cluster, joint: Joint) -> None:
     for operand, own in producer.inputs.items():
         access = composed(joint.producer, own.access)
         nbytes = scaled(own.nbytes, read, root)
-        add_read(inputs, operand, Read(access, nbytes, own.target, own.inner or joint.inner))
+        inner = own.inner or joint.inner
+        add_read(inputs, operand, Read(access, nbytes, own.target, inner, own.pieces * read.pieces))
     reader.inputs = inputs
+    reader.most_pieces += producer.most_pieces * read.pieces
     reader.members |= producer.members
     reader.seconds += producer.seconds * max(1.0, evaluations(reader, read, root))
     reader.kind, reader.space, reader.kept = joint.kind, joint.space, joint.kept
@@ -196,7 +198,7 @@ def _through(outer: Access, read: Read) -> Read:
     access = composed(outer, read.access)
     if access == read.access:
         return read
-    return Read(access, read.nbytes, read.target, read.inner)
+    return read._replace(access=access)
 
 
 def copied(cluster: Cluster) -> Cluster:
@@ -214,6 +216,7 @@ def copied(cluster: Cluster) -> Cluster:
         cluster.packable,
         cluster.position,
         cluster.version,
+        cluster.most_pieces,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from lowtide.fusion.access import Access, access_of, composed, identity, inverse
 from lowtide.fusion.cluster import Cluster, Kind, Read
+from lowtide.fusion.code_size import MOST_PIECES, pieces
 from lowtide.fusion.cost_model import CACHE_BYTES, compute_seconds
 from lowtide.fusion.targets import reads_target_elsewhere
 from lowtide.ir import Instruction, Opcode, Shape
@@ -211,7 +212,10 @@ def add_read(reads: dict[Instruction, Read], operand: Instruction, read: Read) -
         return
     access = known.access if known.access == read.access else None
     nbytes = max(known.nbytes, read.nbytes)
-    reads[operand] = Read(access, nbytes, known.target or read.target, known.inner or read.inner)
+    count = max(known.pieces, read.pieces) if access is not None else known.pieces + read.pieces
+    reads[operand] = Read(
+        access, nbytes, known.target or read.target, known.inner or read.inner, count
+    )
 
 
 class Joint(NamedTuple):
@@ -275,6 +279,8 @@ def _into_any(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
         return None
     if consumer.kind is Kind.UPDATE and reads_target_elsewhere(producer, consumer):
         return None
+    if _makes_too_much(producer, consumer, read):
+        return None
     return Joint(
         consumer.kind,
         consumer.space,
@@ -284,6 +290,22 @@ def _into_any(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
         identity(consumer.space),
         read.inner,
     )
+
+
+def _makes_too_much(producer: Cluster, consumer: Cluster, read: Read) -> bool:
+    """Whether too many pieces of code would compute one value: by what is known, else counted."""
+    if read.pieces * producer.most_pieces + consumer.most_pieces <= MOST_PIECES:
+        return False
+    own = pieces(producer.members, producer.root)
+    producer.most_pieces = max(own.values())
+    counted = pieces(consumer.members, consumer.root)
+    consumer.most_pieces = max(counted.values())
+    root = producer.root
+    read = consumer.inputs[root] = read._replace(pieces=counted.get(root, read.pieces))
+    if read.pieces * producer.most_pieces + consumer.most_pieces <= MOST_PIECES:
+        return False
+    both = consumer.members | producer.members
+    return max(pieces(both, consumer.root).values()) > MOST_PIECES
 
 
 def _behind(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:

@@ -83,18 +83,30 @@ def _compile(
                 progress(len(missing) - len(queue), len(missing))
 
     count = min(threads or len(os.sched_getaffinity(0)), len(queue))
-    machines = [_machine(target, number) for number in range(count)]
-    if count == 1:
-        work(machines[0])
-        return
-    with ThreadPoolExecutor(count) as pool:
-        for done in [pool.submit(work, machine) for machine in machines]:
-            done.result()
+    idle = _idle_machines(target)
+    machines = [_taken(idle, target) for _ in range(count)]
+    try:
+        if count == 1:
+            work(machines[0])
+            return
+        with ThreadPoolExecutor(count) as pool:
+            for done in [pool.submit(work, machine) for machine in machines]:
+                done.result()
+    finally:
+        idle += machines
 
 
 @cache
-def _machine(target: Target, number: int) -> Machine:
-    return Machine(target)
+def _idle_machines(target: Target) -> list[Machine]:
+    """The machines that no compilation uses; several threads of Python may compile at once."""
+    return []
+
+
+def _taken(idle: list[Machine], target: Target) -> Machine:
+    try:
+        return idle.pop()
+    except IndexError:
+        return Machine(target)
 
 
 def fingerprint(text: str, target: Target) -> str:

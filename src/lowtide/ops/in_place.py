@@ -303,14 +303,20 @@ def _epilogue_pairs(fusion: Instruction, root: Instruction) -> Iterator[Pair]:
 
 
 def _addends(root: Instruction) -> Iterator[int]:
-    """Yield the parameter that is added to a dot or convolution at the root, if it is read once."""
-    if root.opcode is not Opcode.ADD:
-        return
-    for addend, product in (root.operands, tuple(reversed(root.operands))):
-        if product.opcode not in (Opcode.DOT, Opcode.CONVOLUTION):
-            continue
-        if addend.opcode is Opcode.PARAMETER and list(addend.users) == [root]:
-            yield addend.attributes_as(Parameter).number
+    """Yield the parameter that a product is added to, if it is read once: sums may start from it.
+
+    What is added to that sum later, up to the root, may not be overwritten.
+    """
+    add: Instruction | None = root
+    while add is not None and add.opcode is Opcode.ADD:
+        for addend, product in (add.operands, tuple(reversed(add.operands))):
+            if product.opcode not in (Opcode.DOT, Opcode.CONVOLUTION):
+                continue
+            if addend.opcode is Opcode.PARAMETER and list(addend.users) == [add]:
+                yield addend.attributes_as(Parameter).number
+            return
+        inner = [x for x in add.operands if x.opcode is Opcode.ADD and list(x.users) == [add]]
+        add = inner[0] if len(inner) == 1 else None
 
 
 def _only_results(parameter: Instruction, matching: list[ShapeIndex]) -> list[ShapeIndex]:

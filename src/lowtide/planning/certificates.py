@@ -1,27 +1,8 @@
 """Certificates: a plan, the problem that it solves, and a bound with what proves it, as JSON.
 
-`lowtide/certificate/checker.py` checks them. All is whole numbers, in columns: entry `i` of each
-column is about buffer `i`. The sections of "lowtide.certificate/1", of kind `offsets`:
-
-* problem: `size`, `alignment`; `fixed_in`, `fixed_at`: the region (-1: the arena) and the offset at
-  which a buffer has to lie, or -1 and -1; the sizes of `regions`; `buffer`, `first`, `last`: the
-  stretches of steps, both ends included, in which the buffers are live.
-* plan: `region` (-1: the arena), `offset`, and `height`, the largest end in the arena.
-* evidence: of kind `live` a `step`: what is live there needs the bound; or of kind `refutation` a
-  `height`, `buffers` that have no plan so low (all where there are none), and the search tree that
-  shows it, `closed`, as in `Refutation`.
-
-Of kind `objects`:
-
-* problem: `size`, `first`, `last`, both steps included; `restricted`, 1 where a tensor `after` may
-  take over the object of another, `before`, only if there is such a pair, or 0.
-* plan: the `object` of each tensor, the `size` of each object, and their `total`.
-* evidence: of kind `clique` the columns `step` and `size`, as in `CliqueBound`; or of kind `dual`
-  the column `price`, and their `denominator`, as in `DualBound`.
-
-The `bound` is what the evidence proves, rounded up to a multiple of what divides every height, or
-total, that can be least: 0 where the evidence is null. `sha256` is the digest of the rest, as
-compact JSON with sorted names.
+`lowtide/certificate/checker.py` checks them; docs/certificates.md has the format of all kinds. Here
+are those of kind "offsets", buffers in an arena, and "objects", tensors that share objects. All is
+whole numbers from 0 on: steps count from the first one, and region 0 is the arena.
 """
 
 from __future__ import annotations
@@ -40,10 +21,8 @@ from lowtide.planning.plans import (
     DualBound,
     ObjectsAssignment,
     Packing,
-    Refutation,
 )
 from lowtide.planning.problem import (
-    ARENA,
     FREE,
     PackingProblem,
     TensorUsageRecord,
@@ -51,45 +30,38 @@ from lowtide.planning.problem import (
     live_profile,
 )
 
-SCHEMA: Final = "lowtide.certificate/1"
+SCHEMA: Final = "lowtide.certificate/2"
 
 Document = dict[str, Any]
+Evidence = dict[str, Any]
 
 _MOST_WORK: Final = 2 * 10**8
-"""Buffers and stretches, times entries of a search tree, that the checker takes on."""
+"""Stretches times entries of a tree that the checker takes on."""
 _PEAKS: Final = 16
 """How many of the steps with most live bytes are looked at, where alignments matter."""
 
 
 def offsets_certificate(problem: PackingProblem, packing: Packing) -> Document:
     """Return the certificate of a packing, with the best bound that there is evidence for."""
-    rows = _rows(problem)
+    origin = int(problem.first.min(initial=0))
     unit = _unit(problem)
-    candidates: list[tuple[int, Document]] = []
+    candidates: list[tuple[int, Evidence]] = []
     if len(problem.item):
-        candidates.append(_live_evidence(problem))
+        candidates.append(_live_evidence(problem, origin))
     if not len(problem.region_bytes):
-        candidates += _fixed_evidence(problem)
-    if packing.refutation is not None and _can_be_checked(problem, packing.refutation):
-        candidates.append(_refutation_evidence(packing.refutation))
-    proved, evidence = max(candidates, key=lambda found: found[0], default=(0, None))
-    fixed = problem.fixed_offset != FREE
+        candidates += _fixed_evidence(problem, origin)
+    refutation = packing.refutation
+    if refutation is not None and len(refutation.tree) * len(problem.item) <= _MOST_WORK:
+        tree = [x - origin if isinstance(x, int) else list(x) for x in refutation.tree]
+        candidates.append(_tree_evidence(refutation.height, tree))
+    proved, evidence = max(candidates, key=lambda found: found[0], default=(0, {}))
     content = {
-        "size": problem.nbytes.tolist(),
-        "alignment": problem.alignment.tolist(),
-        "fixed_in": np.where(fixed, problem.region_of, ARENA).tolist(),
-        "fixed_at": problem.fixed_offset.tolist(),
+        "buffers": _buffers(problem, origin),
         "regions": problem.region_bytes.tolist(),
-        "buffer": rows[0],
-        "first": rows[1],
-        "last": rows[2],
     }
-    plan = {
-        "region": packing.region.tolist(),
-        "offset": packing.offset.tolist(),
-        "height": packing.arena_bytes,
-    }
-    return _signed("offsets", content, plan, _up(proved, unit), evidence)
+    places = np.stack([packing.region + 1, packing.offset], axis=1).tolist()
+    plan = {"places": places, "height": packing.arena_bytes}
+    return signed("offsets", content, plan, _up(proved, unit), evidence if proved else {})
 
 
 def objects_certificate(
@@ -102,22 +74,32 @@ def objects_certificate(
     Raises ValueError where sizes are extents, not bytes.
     """
     sizes = [_nbytes(number, record) for number, record in enumerate(records)]
-    pairs = _pairs(reallocation_graph or ())
+    times = [(int(record.first_task), int(record.last_task)) for record in records]
+    origin = min([first for first, _ in times], default=0)
     content = {
-        "size": sizes,
-        "first": [int(record.first_task) for record in records],
-        "last": [int(record.last_task) for record in records],
-        "restricted": int(reallocation_graph is not None),
-        "before": [before for before, _ in pairs],
-        "after": [after for _, after in pairs],
+        "tensors": [
+            [size, first - origin, last - origin]
+            for size, (first, last) in zip(sizes, times, strict=True)
+        ],
+        "follow": _pairs(reallocation_graph),
     }
     plan = {
-        "object": [int(number) for number in assignment.object_ids],
-        "size": [int(size) for size in assignment.object_sizes if not isinstance(size, tuple)],
+        "objects": [int(number) for number in assignment.object_ids],
+        "sizes": [int(size) for size in assignment.object_sizes if not isinstance(size, tuple)],
         "total": int(assignment.total_size),
     }
-    proved, evidence = _objects_evidence(assignment.evidence)
-    return _signed("objects", content, plan, _up(proved, max(1, gcd(*sizes))), evidence)
+    proved, evidence = _objects_evidence(assignment.evidence, sizes, times)
+    return signed("objects", content, plan, _up(proved, max(1, gcd(*sizes))), evidence)
+
+
+def evidence_name(document: Document) -> str | None:
+    """Return what kind of evidence a certificate of a packing has, None where it has none."""
+    evidence = document["evidence"]
+    if not evidence:
+        return None
+    if "prices" in evidence:
+        return "prices"
+    return "live" if len(evidence["tree"]) == 1 else "refutation"
 
 
 def certificate_text(document: Document) -> str:
@@ -125,9 +107,8 @@ def certificate_text(document: Document) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
-def _signed(
-    kind: str, problem: Document, plan: Document, bound: int, evidence: Document | None
-) -> Document:
+def signed(kind: str, problem: Document, plan: Document, bound: int, evidence: object) -> Document:
+    """Return a certificate of its parts, with the digest of the rest."""
     document = {
         "schema": SCHEMA,
         "kind": kind,
@@ -147,18 +128,24 @@ def _up(value: int, unit: int) -> int:
 # -- offsets -----------------------------------------------------------------------------------
 
 
-def _rows(problem: PackingProblem) -> tuple[list[int], list[int], list[int]]:
-    """Return (buffer, first, last) of the stretches in order, those that overlap as one."""
+def _buffers(problem: PackingProblem, origin: int) -> list[list[Any]]:
+    """Return size, alignment, fixed place and stretches of each buffer.
+
+    Stretches that overlap count as one.
+    """
+    stretches: list[list[list[int]]] = [[] for _ in range(len(problem))]
     order = np.lexsort((problem.last, problem.first, problem.item))
-    found: list[tuple[int, int, int]] = []
-    columns = (problem.item[order], problem.first[order], problem.last[order])
+    columns = (problem.item[order], problem.first[order] - origin, problem.last[order] - origin)
     for item, first, last in zip(*[column.tolist() for column in columns], strict=True):
-        if found and found[-1][0] == item and first <= found[-1][2]:
-            _, begin, end = found.pop()
-            found.append((item, begin, max(end, last)))
+        own = stretches[item]
+        if own and first <= own[-1][1]:
+            own[-1][1] = max(own[-1][1], last)
         else:
-            found.append((item, first, last))
-    return [x[0] for x in found], [x[1] for x in found], [x[2] for x in found]
+            own.append([first, last])
+    region, offset = (problem.region_of + 1).tolist(), problem.fixed_offset.tolist()
+    fixed = [[] if y == FREE else [x, y] for x, y in zip(region, offset, strict=True)]
+    rows = zip(problem.nbytes.tolist(), problem.alignment.tolist(), fixed, stretches, strict=True)
+    return [list(row) for row in rows]
 
 
 def _unit(problem: PackingProblem) -> int:
@@ -175,12 +162,11 @@ def _unit(problem: PackingProblem) -> int:
     return max(1, unit)
 
 
-def _live_evidence(problem: PackingProblem) -> tuple[int, Document]:
+def _live_evidence(problem: PackingProblem, origin: int) -> tuple[int, Evidence]:
     """Return the most that the buffers live at a step need, and the step."""
     dense = dense_times(problem)
     proved, step = max([(_need(dense, step), -step) for step in _peaks(dense)])
-    begins = np.unique(problem.first)
-    return proved, {"kind": "live", "step": int(begins[-step])}
+    return _tree_evidence(proved - 1, [int(np.unique(problem.first)[-step]) - origin])
 
 
 def _peaks(dense: PackingProblem) -> list[int]:
@@ -210,7 +196,7 @@ def _need(dense: PackingProblem, step: int) -> int:
     return sum(rounded) - max([x - y for x, y in zip(rounded, sizes, strict=True)], default=0)
 
 
-def _fixed_evidence(problem: PackingProblem) -> list[tuple[int, Document]]:
+def _fixed_evidence(problem: PackingProblem, origin: int) -> list[tuple[int, Evidence]]:
     """Return the bound by the end of a buffer that is fixed, where there is one.
 
     It does not fit below by itself, at whatever step it is live.
@@ -222,24 +208,11 @@ def _fixed_evidence(problem: PackingProblem) -> list[tuple[int, Document]]:
     ends = np.where(fixed, problem.fixed_offset + problem.nbytes, 0)
     highest = int(ends.argmax())
     step = int(problem.first[problem.item == highest][0])
-    refutation = Refutation(int(ends[highest]) - 1, (step,), (highest,))
-    return [_refutation_evidence(refutation)] if step >= 0 else []
+    return [_tree_evidence(int(ends[highest]) - 1, [step - origin])]
 
 
-def _refutation_evidence(refutation: Refutation) -> tuple[int, Document]:
-    evidence = {
-        "kind": "refutation",
-        "height": refutation.height,
-        "buffers": list(refutation.buffers),
-        "closed": list(refutation.closed),
-    }
-    return refutation.height + 1, evidence
-
-
-def _can_be_checked(problem: PackingProblem, refutation: Refutation) -> bool:
-    kept = refutation.buffers or range(len(problem))
-    rows = int(np.isin(problem.item, np.array(kept, np.int64)).sum())
-    return (len(kept) + rows) * (len(kept) + len(refutation.closed)) <= _MOST_WORK
+def _tree_evidence(height: int, tree: list[Any]) -> tuple[int, Evidence]:
+    return height + 1, {"height": height, "tree": tree}
 
 
 # -- objects -----------------------------------------------------------------------------------
@@ -253,18 +226,49 @@ def _nbytes(number: int, record: TensorUsageRecord) -> int:
     return int(record.size)
 
 
-def _pairs(graph: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """Return the pairs of tensors that may follow each other in an object, either way round."""
+def _pairs(graph: Sequence[Sequence[int]] | None) -> list[list[int]]:
+    """Return the pairs of tensors that may follow each other in an object, either way round.
+
+    No pairs at all stand for all pairs; a tensor with itself for none.
+    """
+    if graph is None:
+        return []
     found = {(i, j): None for i, partners in enumerate(graph) for j in map(int, partners)}
-    return sorted(found | {(j, i): None for i, j in found})
+    every = sorted(found | {(j, i): None for i, j in found})
+    return [list(pair) for pair in every] or [[0, 0]]
 
 
-def _objects_evidence(evidence: CliqueBound | DualBound | None) -> tuple[int, Document | None]:
+def _objects_evidence(
+    evidence: CliqueBound | DualBound | None,
+    sizes: Sequence[int],
+    times: Sequence[tuple[int, int]],
+) -> tuple[int, Evidence]:
     """Return what the total is proved to be at least, and the evidence as a document."""
     if evidence is None:
-        return 0, None
-    if isinstance(evidence, CliqueBound):
-        columns = {"step": list(evidence.tasks), "size": list(evidence.sizes)}
-        return sum(evidence.sizes), {"kind": "clique", **columns}
-    prices = {"price": list(evidence.prices), "denominator": evidence.denominator}
-    return -(-sum(evidence.prices) // evidence.denominator), {"kind": "dual", **prices}
+        return 0, {}
+    prices, rate = _prices(evidence, sizes, times)
+    proved = -(-sum(prices) // rate)
+    return proved, {"prices": prices, "rate": rate} if proved else {}
+
+
+def _prices(
+    evidence: CliqueBound | DualBound, sizes: Sequence[int], times: Sequence[tuple[int, int]]
+) -> tuple[list[int], int]:
+    """Return prices that prove a bound, and what they are divided by.
+
+    For the k-th object of a clique there are k tensors of its size, or larger ones, at its task.
+    Each of them pays for the part of its size above that of the next object: tensors of one object
+    do not meet, so one at most is at each task, and pays for parts that it is larger than.
+    """
+    if isinstance(evidence, DualBound):
+        return list(evidence.prices), evidence.denominator
+    prices = [0] * len(sizes)
+    lower = [*evidence.sizes[1:], 0]
+    for count, (task, size, less) in enumerate(
+        zip(evidence.tasks, evidence.sizes, lower, strict=True), 1
+    ):
+        here = [i for i, (first, last) in enumerate(times) if first <= task <= last]
+        large = [i for i in here if sizes[i] >= size][:count]
+        for i in large:
+            prices[i] += size - less
+    return prices, 1

@@ -14,23 +14,15 @@ from lowtide.planning.search import StopReason
 
 @dataclass(frozen=True, slots=True)
 class Refutation:
-    """A search tree which shows that no packing is `height` bytes high, or lower.
+    """A tree which shows that no packing is `height` bytes high, or lower.
 
-    The tree is that of the canonical search: buffers are placed with offsets that do not decrease,
-    each at its rest height, the lowest that what is placed leaves it. `closed` are its nodes in
-    preorder: the step at which a node has no room left, or `EXPANDED`, or -2 less a step, which
-    says that what follows is about the buffers that hang together with those live then.
-    `buffers` are the numbers of those that are placed, all where it is empty: what does not fit by
-    itself does not fit with others.
+    `tree` has its nodes in preorder: a pair of buffers that are live at once, followed by the case
+    that the first one lies below the second and by the case that it lies above; or a step at which
+    there is no room in such a case. Of buffers that are equal, those of lower number lie lower.
     """
 
     height: int
-    closed: tuple[int, ...]
-    buffers: tuple[int, ...] = ()
-
-
-EXPANDED = -1
-"""In place of a step: the node has children, in order of rest height, then number."""
+    tree: tuple[tuple[int, int] | int, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ from lowtide.ir.shape import Shape
 
 LEAST_ALIGNMENT = 16
 """Arrays of larger elements may lie at multiples of this, which is what `malloc` gives."""
+
+
+class SharedMemoryError(InputError):
+    """An array that is to be overwritten shares bytes with another argument; nothing was run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ def as_array(wanted: Argument, given: Any) -> Array:
     Raises InputError where it does not fit.
     """
     shape = wanted.shape
-    array = _opened(given)
+    array = opened_array(given)
     if array.shape != shape.dimensions:
         raise InputError(_wrong(wanted, array))
     dtype = DTYPES[shape.element_type]
@@ -97,7 +102,7 @@ def as_array(wanted: Argument, given: Any) -> Array:
     return np.ascontiguousarray(array).view(dtype).reshape(array.shape)
 
 
-def _opened(given: Any) -> Array:
+def opened_array(given: Any) -> Array:
     """Return an array of what has one to show; of the plain class, on the same memory if possible.
 
     Arrays that offer only DLPack are opened by that.
@@ -109,6 +114,8 @@ def _opened(given: Any) -> Array:
 def _converted(wanted: Argument, number: complex, dtype: np.dtype[Any]) -> Array:
     if isinstance(number, complex) and not wanted.shape.element_type.is_complex:
         raise InputError(f"{wanted} cannot be {number!r}: it is no complex number")
+    if wanted.shape.element_type.is_integer and isinstance(number, float) and not isfinite(number):
+        raise InputError(f"{wanted} cannot be {number!r}: it is an integer")
     try:
         return np.asarray(number).astype(np.result_type(type(number), np.int8)).astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:
@@ -118,7 +125,13 @@ def _converted(wanted: Argument, number: complex, dtype: np.dtype[Any]) -> Array
 def _wrong(wanted: Argument, array: Array) -> str:
     dtype = DTYPES[wanted.shape.element_type]
     needed = f"{wanted.shape.text(layout=False)} (dtype {dtype.name})"
-    return f"{wanted} needs {needed}, found {array.dtype.name}{list(array.shape)}"
+    return f"{wanted} needs {needed}, found {type_text(array)}"
+
+
+def type_text(array: Array) -> str:
+    """Return type and sizes of an array, for errors."""
+    order = "" if array.dtype.isnative else " in the other order of bytes"
+    return f"{array.dtype.name}{list(array.shape)}{order}"
 
 
 def in_memory_order(wanted: Argument, array: Array) -> Array:
@@ -157,14 +170,14 @@ def consumable(wanted: Argument, array: Array) -> Array:
 def check_disjoint(
     arguments: Sequence[Argument], arrays: Sequence[Array], consumed: Sequence[int]
 ) -> None:
-    """Raise InputError where an array that is to be overwritten shares bytes with another one."""
+    """Raise SharedMemoryError where an array to be overwritten shares bytes with another one."""
     ends = sorted([(x.ctypes.data, x.nbytes, n) for n, x in enumerate(arrays) if x.nbytes])
     overwritten = set(consumed)
     furthest, owner = 0, -1
     for begin, nbytes, number in ends:
         if begin < furthest and (number in overwritten or owner in overwritten):
             one, other = sorted((number, owner))
-            raise InputError(
+            raise SharedMemoryError(
                 f"{arguments[one]} and {arguments[other]} share memory, and one of them is to be "
                 "consumed; give a copy, or leave out consume=True"
             )

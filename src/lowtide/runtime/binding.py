@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from threading import main_thread
+from typing import Any, Final
 
 import numpy as np
 
@@ -46,19 +48,18 @@ class Binding:
         table = self.linked.table
         wake = program.threads - 1 if table.shared_seconds >= WAKE_SECONDS else 0
         team = 0 if self.pool is None else self.pool.block
-        lock_functions = (0, 0) if table.seconds < LOCKED_SECONDS else _lock_functions()
+        lock = (0, 0, 0, 0) if table.seconds < LOCKED_SECONDS else _lock_functions()
         table_address = self._store(table.words)
 
         def context(made: Sequence[Made]) -> tuple[int, ...]:
             arguments = self._store(self._argument_words({x.consumed for x in made}))
             results = self._store(_result_words(made))
-            last = (*lock_functions, id(np.ndarray), self.native.run)
-            return table_address, 0, 0, arguments, results, *last
+            return table_address, 0, 0, arguments, results, id(np.ndarray)
 
         return FramePlan(
             self._bases(program.constants),
             self.arena,
-            (team, 0, 0, wake),
+            (team, 0, 0, wake, *lock, 0),
             context(self.made),
             context(self.consuming),
             table.workspace,
@@ -105,11 +106,23 @@ def _check_overwritten(interface: Interface) -> None:
             raise LowtideError(f"the plan puts more than one result into {argument}")
 
 
+_main_thread: Final = ctypes.c_uint64()
+"""The number of the thread in which Python calls handlers of signals."""
+
+
 @cache
-def _lock_functions() -> tuple[int, int]:
-    """The addresses of what releases Python's lock, and of what takes it again."""
+def _lock_functions() -> tuple[int, int, int, int]:
+    """The addresses of what releases Python's lock, takes it again, and calls handlers of signals.
+
+    The last one is that of the number of the thread in which they are called.
+    """
     python = ctypes.pythonapi
-    save = ctypes.cast(python.PyEval_SaveThread, ctypes.c_void_p).value
-    restore = ctypes.cast(python.PyEval_RestoreThread, ctypes.c_void_p).value
-    assert save is not None and restore is not None
-    return save, restore
+    _note_main_thread()
+    os.register_at_fork(after_in_child=_note_main_thread)
+    functions = (python.PyEval_SaveThread, python.PyEval_RestoreThread, python.PyErr_CheckSignals)
+    save, restore, signals = [ctypes.cast(x, ctypes.c_void_p).value or 0 for x in functions]
+    return save, restore, signals, ctypes.addressof(_main_thread)
+
+
+def _note_main_thread() -> None:
+    _main_thread.value = main_thread().ident or 0

@@ -70,7 +70,9 @@ class Executable:
         `consume` those that the module aliases to results are overwritten and become these.
 
         Raises InputError where an argument does not fit its parameter or cannot be consumed, and
-        OutOfMemoryError where the system has not the memory for the call.
+        OutOfMemoryError where the system has not the memory for the call. What the handler of a
+        signal raises, such as KeyboardInterrupt, ends the run between two of its steps; consumed
+        arguments then hold anything.
         """
         pool = self._pool
         if pool is not None and not pool.alive:

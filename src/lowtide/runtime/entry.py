@@ -6,15 +6,16 @@ verifies beforehand that they lie there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final, TypeAlias
 
 from lowtide.llvm.function import Function, Integer
+from lowtide.runtime.walker import RELEASE, STATE, TAKE
 
-CONTEXT_WORDS: Final = 9
-"""The block of a call: table, bases, control, arguments, results, how to release and to take
-Python's lock (null where it is kept), the type of arrays, and the address of `run`."""
+CONTEXT_WORDS: Final = 6
+"""The block of a call: table, bases, control, arguments, results, and the type of arrays."""
 
 ARGUMENT_WORDS: Final = 7
 """An argument: dtype object, number of dimensions, address of the dimensions, the bits that its
@@ -55,29 +56,55 @@ WRITEABLE: Final = 0x400
 def entry_function() -> Function:
     """Write `i64 entry(ptr arguments, ptr results, ptr context)`, given two tuples of arrays.
 
-    It returns 0; or -1, and runs nothing, where the arguments are not plain arrays of the wanted
-    types and shapes, contiguous and aligned, or where one that is overwritten meets another.
+    It returns 0, or where the run did not come to its end what `run` returns; or -1, and runs
+    nothing, where the arguments are not plain arrays of the wanted types and shapes, contiguous and
+    aligned, or where one that is overwritten meets another.
     """
     f = Function("entry", "ptr %arguments, ptr %results, ptr %context", "i64")
     words = [f.load("ptr", f.gep("%context", 8 * i), 8) for i in range(CONTEXT_WORDS)]
-    table, bases, control, arguments, results, release, take, array_type, run = words
+    table, bases, control, arguments, results, array_type = words
     _check(f, arguments, array_type, bases)
     _check_overwritten(f, arguments)
     _each_result(f, results, bases, Fill.PLACE, _place)
-    state = f.stack("ptr", 1, 8)
-    f.store("ptr", "null", state, 8)
-    frees = f.op(f"icmp ne ptr {release}, null")
-    with f.when(frees):
-        f.store("ptr", f.op(f"call ptr {release}()"), state, 8)
-    _each_result(f, results, bases, Fill.RENEW, _renew)
-    f.op(f"call i64 {run}(ptr {table}, ptr {bases}, ptr {control})")
-    _each_result(f, results, bases, Fill.COPY, _copy)
-    with f.when(frees):
-        f.do(f"call void {take}(ptr {f.load('ptr', state, 8)})")
-    f.ret("i64", "0")
+    with _without_lock(f, control):
+        _each_result(f, results, bases, Fill.RENEW, _renew)
+        status = _run(f, table, bases, control)
+        with f.when(f.compare("eq", status, 0)):
+            _each_result(f, results, bases, Fill.COPY, _copy)
+    f.ret("i64", status)
     f.label("refused")
     f.do("ret i64 -1")
     return f
+
+
+def unlocked_function() -> Function:
+    """Write `i64 unlocked(ptr table, ptr bases, ptr control)`: `run` without Python's lock.
+
+    The caller holds the lock, before and after.
+    """
+    f = Function("unlocked", "ptr %table, ptr %bases, ptr %control", "i64")
+    with _without_lock(f, "%control"):
+        status = _run(f, "%table", "%bases", "%control")
+    f.ret("i64", status)
+    return f
+
+
+def _run(f: Function, table: str, bases: str, control: str) -> str:
+    return f.call("i64", "run", ["ptr", "ptr", "ptr"], [table, bases, control])
+
+
+@contextmanager
+def _without_lock(f: Function, control: str) -> Iterator[None]:
+    """Write what runs without Python's lock, where the control block says how to release it."""
+    release, take = (f.load("ptr", f.gep(control, 8 * i), 8) for i in (RELEASE, TAKE))
+    frees = f.op(f"icmp ne ptr {release}, null")
+    state = f.gep(control, 8 * STATE)
+    with f.when(frees):
+        f.store("ptr", f.op(f"call ptr {release}()"), state, 8)
+    yield
+    with f.when(frees):
+        f.do(f"call void {take}(ptr {f.load('ptr', state, 8)})")
+        f.store("ptr", "null", state, 8)
 
 
 def _refuse_unless(f: Function, condition: str) -> None:

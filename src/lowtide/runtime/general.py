@@ -43,7 +43,10 @@ def prepared(binding: Binding, opened: Sequence[Array], made: Sequence[Made]) ->
 
 
 def run(binding: Binding, frame: Frame, arrays: Sequence[Array], made: Sequence[Made]) -> list[Any]:
-    """Run on prepared arguments; return results, None where they are pages or arguments."""
+    """Run on prepared arguments; return results, None where they are pages or arguments.
+
+    Raises what the handler of a signal raises.
+    """
     for argument, array in zip(binding.interface.arguments, arrays, strict=True):
         if argument.allocation >= 0:
             frame.bases[argument.allocation] = array.ctypes.data

@@ -10,7 +10,7 @@ from typing import Any, Final
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import Target, host_target
-from lowtide.runtime.entry import entry_function
+from lowtide.runtime.entry import entry_function, unlocked_function
 from lowtide.runtime.system import system_of
 from lowtide.runtime.team import (
     dismiss_function,
@@ -21,7 +21,7 @@ from lowtide.runtime.team import (
 )
 from lowtide.runtime.walker import copy_function, run_function
 
-EXPORTS: Final = ("worker", "run", "entry", "copy", "take", "dismiss")
+EXPORTS: Final = ("worker", "unlocked", "entry", "copy", "take", "dismiss")
 
 
 def runtime_text(target: Target) -> str:
@@ -33,6 +33,7 @@ def runtime_text(target: Target) -> str:
         piece_function(),
         run_function(system),
         entry_function(),
+        unlocked_function(),
         copy_function(),
         take_function(),
         dismiss_function(system),
@@ -46,12 +47,11 @@ class Native:
     def __init__(self, code: bytes, target: Target) -> None:
         self.library = Library([code], list(EXPORTS), target)
         self.worker = self.library["worker"]
-        self.run = self.library["run"]
         self.copy = self.library["copy"]
         one = ctypes.c_void_p
         self.take: Any = ctypes.CFUNCTYPE(ctypes.c_int64, one)(self.library["take"])
-        three_words = (one, one, one)
-        self.run_alone: Any = ctypes.CFUNCTYPE(ctypes.c_int64, *three_words)(self.run)
+        unlocked = self.library["unlocked"]
+        self.run_alone: Any = ctypes.PYFUNCTYPE(ctypes.c_int64, one, one, one)(unlocked)
         self.dismiss: Any = ctypes.CFUNCTYPE(None, one)(self.library["dismiss"])
         three = (ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
         self.entry: Any = ctypes.PYFUNCTYPE(ctypes.c_int64, *three)(self.library["entry"])

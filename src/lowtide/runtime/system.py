@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.llvm.function import Function
@@ -14,11 +14,47 @@ FUTEX_WAKE: Final = 129
 """Linux's operations on a futex that one process uses."""
 
 
+class Register(Protocol):
+    """The register that says how a thread computes floating point numbers."""
+
+    def read(self, f: Function) -> str:
+        """Write code that reads it; return the value."""
+
+    def write(self, f: Function, value: str) -> None:
+        """Write code that sets it."""
+
+
+class _Mxcsr:
+    """That of x86-64, which is read and set through memory."""
+
+    def read(self, f: Function) -> str:
+        place = f.stack("i32", 1, 4)
+        f.call("void", "llvm.x86.sse.stmxcsr", ["ptr"], [place])
+        return f.load("i32", place, 4)
+
+    def write(self, f: Function, value: str) -> None:
+        place = f.stack("i32", 1, 4)
+        f.store("i32", value, place, 4)
+        f.call("void", "llvm.x86.sse.ldmxcsr", ["ptr"], [place])
+
+
+class _Fpcr:
+    """That of AArch64."""
+
+    def read(self, f: Function) -> str:
+        return f.call("i64", "llvm.aarch64.get.fpcr", [], [])
+
+    def write(self, f: Function, value: str) -> None:
+        f.call("void", "llvm.aarch64.set.fpcr", ["i64"], [value])
+
+
 @dataclass(frozen=True, slots=True)
 class System:
     """A processor under Linux: the numbers of the system calls needed, and how a loop waits.
 
-    `pause` is an intrinsic without result, with its arguments: some tens of cycles.
+    `pause` is an intrinsic without result, with its arguments: some tens of cycles. `arithmetic` is
+    the value of the register that says how floating point numbers are rounded: to nearest, with
+    denormals, without traps.
     """
 
     pause: str
@@ -26,6 +62,8 @@ class System:
     pause_values: tuple[str, ...]
     futex: int
     sched_yield: int
+    register: Register
+    arithmetic: int
 
     def call(self, f: Function, number: int, *arguments: str) -> str:
         """Make a system call, given arguments with their types; return its i64."""
@@ -41,6 +79,16 @@ class System:
         """Wake up to `count` (an i64) of the threads that sleep at a word."""
         self.call(f, self.futex, f"ptr {word}", f"i64 {FUTEX_WAKE}", f"i64 {count}", "i64 0")
 
+    def round_to_nearest(self, f: Function) -> str:
+        """Have the thread compute as IEEE 754 says by default; return how it did before."""
+        before = self.register.read(f)
+        self.register.write(f, str(self.arithmetic))
+        return before
+
+    def round_as_before(self, f: Function, before: str) -> None:
+        """Have the thread compute as it did before `round_to_nearest`."""
+        self.register.write(f, before)
+
     def relax(self, f: Function) -> None:
         """Let some tens of cycles go by."""
         f.call("void", self.pause, self.pause_types, self.pause_values)
@@ -50,8 +98,12 @@ class System:
         self.call(f, self.sched_yield)
 
 
-_X86_64: Final = System("llvm.x86.sse2.pause", (), (), futex=202, sched_yield=24)
-_AARCH64: Final = System("llvm.aarch64.isb", ("i32",), ("15",), futex=98, sched_yield=124)
+_X86_64: Final = System(
+    "llvm.x86.sse2.pause", (), (), futex=202, sched_yield=24, register=_Mxcsr(), arithmetic=0x1F80
+)
+_AARCH64: Final = System(
+    "llvm.aarch64.isb", ("i32",), ("15",), futex=98, sched_yield=124, register=_Fpcr(), arithmetic=0
+)
 
 
 def system_of(target: Target) -> System:

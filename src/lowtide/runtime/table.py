@@ -22,7 +22,7 @@ from lowtide.ir.thunk import (
 )
 from lowtide.runtime.grouping import Stage, Work, groups
 from lowtide.runtime.team import MOST_PIECES
-from lowtide.runtime.walker import COPY_BYTES, Step
+from lowtide.runtime.walker import COPY_BYTES, LOOK_WORDS, Step
 
 ALONE_SECONDS: Final = 3e-6
 """Work below that runs on the caller alone. Sharing out costs 0.2 to 0.5 us where the workers are
@@ -40,6 +40,12 @@ worker comes 30 us or more later."""
 
 LOOP_TRIPS: Final = 10
 """How often a loop's body is taken to run where it is asked whether workers are to be woken."""
+
+LONG_SECONDS: Final = 1e-3
+"""Outside of loops, signals may be seen to after work beyond that; in loops, after each trip."""
+
+LEAST_LOOK: Final = 20e-9
+"""The least seconds that a trip is taken to last."""
 
 LOCKED_SECONDS: Final = 10e-6
 """A program below that runs with Python's lock held: releasing and taking it costs as much where
@@ -82,7 +88,7 @@ def build_table(
     """
     builder = _Builder(kernels, address, copy, threads, allocations, stamped)
     builder.sequence(thunks)
-    builder.words.append(Step.END.value)
+    builder.end()
     return Table(
         np.array(builder.words, np.int64),
         max(builder.workspace, 1),
@@ -116,6 +122,8 @@ class _Builder:
         self.shared_seconds = 0.0
         self.seconds = 0.0
         self.repeats = 1
+        self.unseen = 0.0
+        self.ends: list[int] = []
 
     # -- thunks --------------------------------------------------------------------------------
 
@@ -146,6 +154,18 @@ class _Builder:
         write(thunk)
         self.stamp(2 * number + 1)
 
+    def end(self) -> None:
+        for hole in self.ends:
+            self.words[hole] = len(self.words)
+        self.words.append(Step.END.value)
+
+    def look(self, position: int) -> None:
+        """Go on at a position, and see to signals before that if it is time."""
+        nanoseconds = int(1e9 * min(max(self.unseen, LEAST_LOOK), 1.0))
+        self.words += [Step.LOOK.value, nanoseconds, position, 0]
+        self.ends.append(len(self.words) - 1)
+        self.unseen = 0.0
+
     def loop(self, thunk: WhileThunk) -> None:
         start = len(self.words)
         self.seconds = inf
@@ -154,7 +174,7 @@ class _Builder:
         self.words += [Step.UNLESS.value, *self.place(thunk.predicate), 0]
         hole = len(self.words) - 1
         self.sequence(thunk.body)
-        self.words += [Step.JUMP.value, start]
+        self.look(start)
         self.words[hole] = len(self.words)
         self.repeats //= LOOP_TRIPS
 
@@ -196,6 +216,8 @@ class _Builder:
                 self.stamp(2 * work.number + 1)
             return
         for group in groups(works, self.threads):
+            if self.unseen >= LONG_SECONDS:
+                self.look(len(self.words) + LOOK_WORDS)
             self.group(group)
 
     def group(self, group: list[Work]) -> None:
@@ -220,6 +242,7 @@ class _Builder:
         pieces = self.pieces([stage for stage, _, _ in members], total)
         count = sum(pieces)
         self.seconds += total
+        self.unseen += total
         if self.threads == 1 or total < ALONE_SECONDS or count < 2:
             for stage, buffers, scratch in members:
                 self.words += [Step.ALONE.value, stage.function, stage.units, buffers, scratch, 0]

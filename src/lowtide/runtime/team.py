@@ -69,6 +69,7 @@ def worker_function(system: System) -> Function:
     f = Function("worker", "ptr %given", "ptr")
     team, thread = f.load("ptr", "%given", 8), f.load("i64", f.gep("%given", 8), 8)
     tries = f.stack("i32", 1, 4)
+    system.round_to_nearest(f)
     f.do("br label %start")
     f.label("start")
     f.store("i32", "0", tries, 4)

@@ -48,18 +48,38 @@ class Step(IntEnum):
     """Allocation, offset, whether a byte decides, n, n targets: go on at one of them."""
     STAMP = 7
     """A number: it and the time are noted."""
+    LOOK = 8
+    """Nanoseconds of work since the last look, as estimated, where to go on, and the end of the
+    table: now and then Python sees to signals, whose handlers may end the run."""
 
 
-CONTROL_WORDS: Final = 4
-"""The block of a run: a team or null, the workspace, a record of times or null, and how many
-workers to wake at once. The record has its capacity in pairs of words, the count, the pairs."""
+CONTROL_WORDS: Final = 9
+"""The block of a run: a team or null, the workspace, a record of times or null, how many workers to
+wake at once; how to release and to take Python's lock (null where it is kept) and to see to
+signals, the address of the number of the thread that does so, and the state of the thread while the
+lock is released, else null. The record has its capacity in pairs of words, the count, the pairs."""
+
+RELEASE, TAKE, SIGNALS, MAIN_THREAD, STATE = range(4, 9)
+"""The words of the block about Python's lock."""
+
+LOOK_WORDS: Final = 4
+"""The words of a look."""
+
+LOOK_WORK: Final = 500_000
+"""Nanoseconds of estimated work after which the clock is read."""
+
+LOOK_PERIOD: Final = 100_000_000
+"""Nanoseconds on the clock after which signals are seen to. Python's lock may take 5 ms to get."""
+
+INTERRUPTED: Final = 1
+"""What a run returns that a signal's handler ended; what it raised is Python's present error."""
 
 COPY_BYTES: Final = 1 << 16
 """The bytes of one unit of a copy."""
 
 
 def run_function(system: System) -> Function:
-    """Write `i64 run(ptr table, ptr bases, ptr control)`, which returns 0."""
+    """Write `i64 run(ptr table, ptr bases, ptr control)`, which returns 0 or INTERRUPTED."""
     f = Function("run", "ptr %table, ptr %bases, ptr %control", "i64")
     walk = _Walk(f, system)
     walk.begin()
@@ -73,17 +93,22 @@ class _Walk:
         self.f = f
         self.system = system
         self.position = f.stack("i64", 1, 8)
+        self.worked = f.stack("i64", 1, 8)
+        self.looked = f.stack("i64", 1, 8)
+        self.status = f.stack("i64", 1, 8)
         self.here = ""
         self.team = f.load("ptr", "%control", 8)
         self.workspace = f.load("ptr", f.gep("%control", 8), 8)
         self.shared = ""
+        self.before = system.round_to_nearest(f)
 
     def begin(self) -> None:
         """Take the team, unless there is none or another thread has it."""
         f = self.f
         held = f.stack("i32", 1, 4)
         f.store("i32", "1", held, 4)
-        f.store("i64", 0, self.position, 8)
+        for word in (self.position, self.worked, self.looked, self.status):
+            f.store("i64", 0, word, 8)
         with f.when(f.op(f"icmp ne ptr {self.team}, null")):
             f.store("i32", exchange(f, self.team, LOCK, "i32", "1"), held, 4)
         self.shared = f.op(f"icmp eq i32 {f.load('i32', held, 4)}, 0")
@@ -108,6 +133,7 @@ class _Walk:
             Step.UNLESS: self.unless,
             Step.SWITCH: self.switch,
             Step.STAMP: self.stamp,
+            Step.LOOK: self.look,
         }
         f.do("br label %next")
         f.label("next")
@@ -121,13 +147,14 @@ class _Walk:
             f.do("br label %next")
 
     def end(self) -> None:
-        """Give the team back."""
+        """Give the team back, and have the thread compute as before."""
         f = self.f
         f.label("finish")
         with f.when(self.shared):
             lock = f.gep(self.team, LOCK)
             f.do(f"store atomic i32 0, ptr {lock} release, align 4")
-        f.ret("i64", "0")
+        self.system.round_as_before(f, self.before)
+        f.ret("i64", f.load("i64", self.status, 8))
 
     # -- steps: each returns the position of the next one -------------------------------------
 
@@ -229,10 +256,7 @@ class _Walk:
     def stamp(self) -> Integer:
         f = self.f
         record = f.load("ptr", f.gep("%control", 16), 8)
-        time = f.stack("i64", 2, 8)
-        f.call("i32", "clock_gettime", ["i32", "ptr"], [CLOCK_MONOTONIC, time])
-        seconds, rest = f.load("i64", time, 8), f.load("i64", f.gep(time, 8), 8)
-        now = f.add(f.mul(seconds, 1_000_000_000), rest)
+        now = self.now(CLOCK_MONOTONIC)
         count = f.load("i64", f.gep(record, 8), 8)
         slot = f.op(f"urem i64 {count}, {f.load('i64', record, 8)}")
         pair = f.gep(record, f.add(f.mul(slot, 2), 2), "i64")
@@ -241,8 +265,53 @@ class _Walk:
         f.store("i64", f.add(count, 1), f.gep(record, 8), 8)
         return self.following(2)
 
+    def now(self, clock: int) -> Integer:
+        """Return the time of a clock in nanoseconds."""
+        f = self.f
+        time = f.stack("i64", 2, 8)
+        f.call("i32", "clock_gettime", ["i32", "ptr"], [clock, time])
+        seconds, rest = f.load("i64", time, 8), f.load("i64", f.gep(time, 8), 8)
+        return f.add(f.mul(seconds, 1_000_000_000), rest)
+
+    def look(self) -> Integer:
+        f = self.f
+        worked = f.add(f.load("i64", self.worked, 8), self.word(1))
+        f.store("i64", worked, self.worked, 8)
+        with f.when(f.compare("sgt", worked, LOOK_WORK)):
+            f.store("i64", 0, self.worked, 8)
+            with f.when(f.op(f"icmp ne ptr {self.control(STATE)}, null")):
+                self.look_at_clock()
+        going_on = f.compare("eq", f.load("i64", self.status, 8), 0)
+        return f.select(going_on, "i64", self.word(2), self.word(3))
+
+    def look_at_clock(self) -> None:
+        """See to signals where it is time for that, and this is the thread that does."""
+        f = self.f
+        now, last = self.now(CLOCK_MONOTONIC_COARSE), f.load("i64", self.looked, 8)
+        with f.when(f.compare("sgt", f.sub(now, last), LOOK_PERIOD)):
+            f.store("i64", now, self.looked, 8)
+            main = f.load("i64", self.control(MAIN_THREAD), 8)
+            here = f.call("i64", "pthread_self", [], [])
+            with f.when(f.op(f"and i1 {f.compare('ne', last, 0)}, {f.compare('eq', here, main)}")):
+                self.see_to_signals()
+
+    def see_to_signals(self) -> None:
+        """Have Python call the handlers of signals that came; end the run where one raises."""
+        f = self.f
+        f.do(f"call void {self.control(TAKE)}(ptr {self.control(STATE)})")
+        raised = f.op(f"icmp ne i32 {f.op(f'call i32 {self.control(SIGNALS)}()')}, 0")
+        state = f.op(f"call ptr {self.control(RELEASE)}()")
+        f.store("ptr", state, f.gep("%control", 8 * STATE), 8)
+        with f.when(raised):
+            f.store("i64", INTERRUPTED, self.status, 8)
+
+    def control(self, number: int) -> str:
+        """Load a pointer of the control block."""
+        return self.f.load("ptr", self.f.gep("%control", 8 * number), 8)
+
 
 CLOCK_MONOTONIC: Final = 1
+CLOCK_MONOTONIC_COARSE: Final = 6
 
 
 def copy_function() -> Function:

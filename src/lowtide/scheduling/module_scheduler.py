@@ -15,8 +15,11 @@ from lowtide.analysis.footprint import body_aliases
 from lowtide.analysis.memory_graph import MemoryGraph, memory_graph
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.ir import Computation, Instruction, Schedule
+from lowtide.planning.search import Effort
 from lowtide.scheduling.depth_first import depth_first_order, post_order
 from lowtide.scheduling.list_scheduler import list_order
+from lowtide.scheduling.plain_bound import plain_bound
+from lowtide.scheduling.search import search_order
 
 Int64Array = npt.NDArray[np.int64]
 Scheduler = Callable[[MemoryGraph], Int64Array]
@@ -35,6 +38,24 @@ def best_of(graph: MemoryGraph, schedulers: Mapping[str, Scheduler] = SCHEDULERS
     return min(orders, key=lambda order: peak_bytes(graph, order))
 
 
+def searched(graph: MemoryGraph, effort: Effort = Effort.DEFAULT) -> list[Int64Array]:
+    """Return orders, best first: those of a search where they are lower, then the schedulers'.
+
+    A node that has to run early or late keeps its place by the schedulers' rules, which a search
+    does not know: there, and with effort fast, only they are asked.
+    """
+    orders = [scheduler(graph) for scheduler in SCHEDULERS.values()]
+    orders.sort(key=lambda order: peak_bytes(graph, order))
+    if effort is Effort.FAST or graph.urgency.any():
+        return orders
+    if peak_bytes(graph, orders[0]) == plain_bound(graph):
+        return orders
+    found = search_order(graph, effort)
+    if found.peak_bytes < peak_bytes(graph, orders[0]):
+        return [found.order, *found.others, *orders]
+    return orders
+
+
 def schedule_module(
     flows: Dataflow, root: Computation, aliases: tuple[Alias, ...], scheduler: Scheduler = best_of
 ) -> Schedule:
@@ -50,19 +71,22 @@ def schedule_module(
 
 
 def schedule_candidates(
-    flows: Dataflow, root: Computation, aliases: tuple[Alias, ...]
+    flows: Dataflow,
+    root: Computation,
+    aliases: tuple[Alias, ...],
+    effort: Effort = Effort.DEFAULT,
 ) -> list[Schedule]:
-    """Return orders which differ in `root` only, that of `schedule_module` first.
+    """Return orders which differ in `root` only, that of the least peak by its graph first.
 
     Which one is best depends on where the peaks of callees meet those of `root`: to know, walk the
     flattened program. An order that the module already has is the only one.
     """
-    sequences, graph = _scheduled_callees(flows, root, aliases, best_of)
+    sequences, graph = _scheduled_callees(
+        flows, root, aliases, lambda callee: searched(callee, effort)[0]
+    )
     if root in sequences:
         return [Schedule(sequences)]
-    orders = [scheduler(graph) for scheduler in SCHEDULERS.values()]
-    orders.sort(key=lambda order: peak_bytes(graph, order))
-    found = dict.fromkeys([_sequence(flows[root], order) for order in orders])
+    found = dict.fromkeys([_sequence(flows[root], x) for x in searched(graph, effort)])
     return [Schedule({**sequences, root: sequence}) for sequence in found]
 
 

@@ -190,14 +190,23 @@ def test_what_only_moves_elements_is_not_packed(name: str) -> None:
     assert "pack_rows" not in names
 
 
-def test_the_first_result_may_be_what_is_added_to() -> None:
+@pytest.mark.parametrize(
+    "last",
+    [
+        "ROOT s = f32[50,70] add(c, d)",
+        "u = f32[50,70] add(c, d)\n        ROOT s = f32[50,70] add(u, e)",
+    ],
+)
+def test_the_first_result_may_be_what_is_added_to(last: str) -> None:
     """The buffers of an addend and of the first result are one, as `ops.in_place` allows."""
-    body = """
+    body = f"""
         a = f32[50,700] parameter(0)
         b = f32[700,70] parameter(1)
         c = f32[50,70] parameter(2)
-        d = f32[50,70] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-        ROOT s = f32[50,70] add(c, d)
+        one = f32[] constant(1)
+        e = f32[50,70] broadcast(one), dimensions={{}}
+        d = f32[50,70] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+        {last}
     """
     module = parse_hlo(fused(body))
     plan = plan_of(module, host_target())

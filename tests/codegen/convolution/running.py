@@ -17,8 +17,9 @@ from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import Target, host_target, restricted
 
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
-FILL = 0x7F
-GUARD = 64
+FILL = 0xFF
+"""Bytes around operands and in scratch: as numbers they are NaN, which no sum loses."""
+GUARD = 256
 
 Planner = Callable[[Instruction, Target], "Plan | None"]
 

@@ -9,6 +9,7 @@ from tests.codegen.convolution.windows import Convolution, Window, drawn_convolu
 
 from lowtide.codegen.convolution.convolution import plan_convolution
 from lowtide.codegen.convolution.problem import problem_of
+from lowtide.evaluator import evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType
 from lowtide.llvm.function import module_text
@@ -99,13 +100,45 @@ LARGE = {
         orders=("f01b", "i01o", "01bf"),
     ),
     "few outputs of many features": Convolution(1, 800, 4, (20, 21), (SAME, SAME)),
+    "few outputs, features left over": Convolution(1, 811, 3, (20, 21), (SAME, SAME)),
+    "features last in both": Convolution(1, 800, 20, (9, 9), (SAME, SAME), orders=("", "01oi", "")),
     "depthwise": Convolution(1, 1, 1, (40, 41), (SAME, SAME), 200),
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("target", ["native", "avx2"])
 @pytest.mark.parametrize("name", LARGE)
-def test_blocks(name: str) -> None:
-    check(plan_convolution, LARGE[name].text)
+def test_blocks(name: str, target: str) -> None:
+    check(plan_convolution, LARGE[name].text, target)
+
+
+LONG = {
+    "forward": Convolution(1, 512, 20, (6, 6), (SAME, SAME)),
+    "by the input": Convolution(1, 512, 20, (6, 6), (SAME, SAME), orders=("", "01oi", "")),
+    "to few outputs": Convolution(1, 512, 3, (6, 6), (SAME, SAME)),
+    "by the filter": Convolution(
+        6, 3, 20, (50, 51), (Window(50, 1, 1, 1), Window(51, 1, 1, 1)),
+        orders=("f01b", "i01o", "01bf"),
+    ),
+}  # fmt: skip
+"""Sums of thousands of products."""
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("name", LONG)
+def test_long_sums_are_added_up_in_blocks(name: str, target: str) -> None:
+    """In one sum after the other the error exceeds the bound by half, or more."""
+    module = parse_hlo(LONG[name].text)
+    plan = plan_convolution(module.entry.root, target_of(target))
+    assert plan is not None
+    rng = np.random.default_rng(0)
+    shapes = [x.shape.dimensions for x in (*module.entry.parameters, module.entry.root)]
+    x, w = (rng.uniform(0.5, 1, s).astype(np.float32) for s in shapes[:2])
+    out = np.zeros(shapes[2], np.float32)
+    Kernel(plan, target_of(target))([x, w, out])
+    wide = parse_hlo(replace(LONG[name], types=("f64", "f64", "f64")).text)
+    (exact,) = value_leaves(evaluate(wide, [x.astype(np.float64), w.astype(np.float64)]))
+    assert np.abs(out / np.asarray(exact) - 1).max() < 16 * 2**-24
 
 
 def test_nothing_is_multiplied_between_elements() -> None:

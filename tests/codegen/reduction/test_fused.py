@@ -195,3 +195,28 @@ def test_three_runs_along_a_row(target):
     """Reductions of two types, each of which needs the one before."""
     x = drawn(np.random.default_rng(0), 300, 40)
     check_program(HEADER + OVERWRITTEN, [x], ["rows"], target)
+
+
+READ_ELSEWHERE = """
+ENTRY main {
+  x = f32[2,64] parameter(0)
+  end = f32[2,3] parameter(1)
+  low = f32[] constant(-inf)
+  t = f32[2,64] tanh(x)
+  d = f32[2,64] subtract(t, x)
+  moved = f32[2,61] slice(d), slice={[0:2], [0:61]}
+  rolled = f32[2,64] concatenate(end, moved), dimensions={1}
+  top = f32[2] reduce(d, low), dimensions={1}, to_apply=most
+  tops = f32[2,64] broadcast(top), dimensions={0}
+  less = f32[2,64] subtract(d, tops)
+  ROOT y = f32[2,64] add(rolled, less)
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_kept_for_a_row_is_not_read_for_another_place(target):
+    """The tanh is dear, so it is kept from one run to the next; a slice reads it elsewhere."""
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(x).astype(np.float32) for x in ((2, 64), (2, 3))]
+    check_program(HEADER + READ_ELSEWHERE, inputs, ["rows"], target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from lowtide.codegen.contraction.arithmetic import Arithmetic, without_pairs
@@ -11,16 +12,17 @@ from lowtide.codegen.contraction.inner import MOST_ROWS
 from lowtide.codegen.contraction.matrix_tile import MOST, SIDE
 from lowtide.codegen.contraction.operands import Side, element_bytes
 from lowtide.codegen.contraction.scheme import Columns, Rows, Scheme, scheme_of
-from lowtide.codegen.contraction.tiles import Tile, best_tile
+from lowtide.codegen.contraction.tiles import Tile, best_tiles
 from lowtide.llvm.target import Target
 
-DIRECT_ROWS: Final = 40
-"""Rows for which columns are read as they lie: packing would take as long as multiplying."""
+DIRECT_ROWS: Final = 64
+"""Rows for which columns are read as they lie, half as many where steps of k lie `SET_BYTES` apart:
+packing would take as long as multiplying."""
 
 NEAR_BYTES: Final = 1024
 """Rows of a matrix so close together are read like a packed panel."""
 
-SET_BYTES: Final = 4096
+SET_BYTES: Final = 2048
 """Rows so far apart, or multiples of it, fall into the same lines of a first cache."""
 
 FAR_BYTES: Final = 3072
@@ -29,7 +31,7 @@ FAR_BYTES: Final = 3072
 FEW_STEPS: Final = 128
 """Steps of k that do so without harm."""
 
-TILE_ROWS: Final = 14
+TILE_ROWS: Final = 13
 """Rows of a tile otherwise: each is a stream of its own."""
 
 FEW_ROWS: Final = 8
@@ -54,15 +56,28 @@ def is_large(shape: Geometry, how: Arithmetic) -> bool:
     return min(shape.m, shape.n) >= SIDE and shape.k >= SIDE * how.group
 
 
-def blocked_scheme(
+def blocked_schemes(
     shape: Geometry, how: Arithmetic, rows: Side, columns: Side, finish: Finish, target: Target
-) -> Scheme:
-    """Return the scheme of a product that is blocked for caches."""
-    way = _columns_way(shape, how, rows, columns, target)
-    if way is Columns.DIRECT:
-        how = without_pairs(how)
-    tile = _tile(shape, how, rows, target)
-    return scheme_of(shape, how, tile, _rows_way(how, rows, shape), way, not finish.is_plain(how))
+) -> Iterator[Scheme]:
+    """Yield schemes of a product that is blocked for caches, the one that seems fastest first.
+
+    The others read columns in another way, hold another tile, or pack rows that could stay.
+    """
+    best = _columns_way(shape, how, rows, columns, target)
+    other = _OTHER_WAY.get(best, best)
+    found = [(best, 0, False), (other, 0, False), (best, 1, False), (best, 0, True)]
+    for way, rank, packs_rows in dict.fromkeys(found):
+        own = without_pairs(how) if way is Columns.DIRECT else how
+        tiles = _tiles(shape, own, rows, target, is_packed=way is not Columns.DIRECT)
+        rows_way = Rows.ALONG_K if packs_rows else _rows_way(own, rows, shape)
+        if rank < len(tiles):
+            yield scheme_of(shape, own, tiles[rank], rows_way, way, not finish.is_plain(own))
+
+
+_OTHER_WAY: Final = {
+    Columns.DIRECT: Columns.ALONG_COLUMNS,
+    Columns.ALONG_COLUMNS: Columns.DIRECT,
+}
 
 
 def _columns_way(
@@ -71,7 +86,7 @@ def _columns_way(
     """Columns that lie side by side are not packed for few rows, or where they are near anyway."""
     if columns.lies_along_k:
         return Columns.ALONG_K
-    if shape.m <= _tile(shape, without_pairs(how), rows, target).rows:
+    if shape.m <= _tile(shape, without_pairs(how), rows, target, is_packed=False).rows:
         return Columns.DIRECT
     if how.group > 1 or not columns.is_plain(how) or columns.view is None:
         return Columns.ALONG_COLUMNS
@@ -79,20 +94,32 @@ def _columns_way(
     if step is None:
         return Columns.ALONG_COLUMNS
     apart = step * element_bytes(columns.type)
-    is_near = apart <= NEAR_BYTES
-    return Columns.DIRECT if is_near or shape.m <= DIRECT_ROWS else Columns.ALONG_COLUMNS
+    most = DIRECT_ROWS // 2 if apart % SET_BYTES == 0 else DIRECT_ROWS
+    is_direct = apart <= NEAR_BYTES or shape.m <= most
+    return Columns.DIRECT if is_direct else Columns.ALONG_COLUMNS
 
 
-def _tile(shape: Geometry, how: Arithmetic, rows: Side, target: Target) -> Tile:
+def _tile(shape: Geometry, how: Arithmetic, rows: Side, target: Target, *, is_packed: bool) -> Tile:
+    """The tile for columns that are packed, or read as they lie."""
+    return _tiles(shape, how, rows, target, is_packed=is_packed)[0]
+
+
+def _tiles(
+    shape: Geometry, how: Arithmetic, rows: Side, target: Target, *, is_packed: bool
+) -> list[Tile]:
+    """Tiles likewise, the best one first."""
     if how.is_tiled:
-        return Tile(min(MOST, shape.m), -(-min(MOST, shape.n) // SIDE), SIDE)
+        return [Tile(min(MOST, shape.m), -(-min(MOST, shape.n) // SIDE), SIDE)]
     most = TILE_ROWS
     if rows.is_plain(how) and rows.view is not None:
         step = rows.view.single(rows.roles.free) or 1
         if step * element_bytes(rows.type) % SET_BYTES == 0:
             most = FEW_ROWS
     lanes = _lanes(shape, how, target)
-    return best_tile(shape.m, shape.n, lanes, target.registers, how.planes, most)
+    steps = -(-shape.k // how.group)
+    if not is_packed:
+        steps *= 2
+    return best_tiles(shape.m, shape.n, lanes, target.registers, how.planes, most, steps)
 
 
 def _lanes(shape: Geometry, how: Arithmetic, target: Target) -> int:
@@ -105,9 +132,7 @@ def _lanes(shape: Geometry, how: Arithmetic, target: Target) -> int:
 
 
 def _rows_way(how: Arithmetic, rows: Side, shape: Geometry) -> Rows:
-    if _is_fit_in_place(how, rows, shape):
-        return Rows.IN_PLACE
-    return Rows.ALONG_K if rows.lies_along_k or how.is_tiled else Rows.ALONG_ROWS
+    return Rows.IN_PLACE if _is_fit_in_place(how, rows, shape) else Rows.ALONG_K
 
 
 def _is_fit_in_place(how: Arithmetic, rows: Side, shape: Geometry) -> bool:

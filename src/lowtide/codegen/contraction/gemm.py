@@ -10,14 +10,14 @@ from lowtide.codegen.contraction.matrix_tile import matrix_tile_function
 from lowtide.codegen.contraction.operands import Side, element_bytes
 from lowtide.codegen.contraction.packing import (
     Packer,
-    pack_block,
     pack_panel,
     pack_rows,
     pack_rows_across,
     pack_transposed,
     packer,
 )
-from lowtide.codegen.contraction.scheme import Columns, Rows, Scheme
+from lowtide.codegen.contraction.prefetching import PanelAhead, panel_ahead
+from lowtide.codegen.contraction.scheme import NEAR_LONGEST, Columns, Rows, Scheme
 from lowtide.codegen.contraction.vector_tile import tile_function
 from lowtide.codegen.elements import Elements
 from lowtide.llvm.function import Function
@@ -40,6 +40,18 @@ class Gemm:
     def lanes(self) -> int:
         """Sums in a vector."""
         return self.scheme.tile.lanes
+
+    @property
+    def ahead(self) -> PanelAhead | None:
+        """How tiles ask for the next panel, None where they do not: only of columns that lie so.
+
+        A packed panel comes from the second cache, which has no time for more.
+        """
+        scheme = self.scheme
+        is_near = scheme.columns is Columns.DIRECT and scheme.block_steps <= NEAR_LONGEST
+        if not is_near or scheme.panels == 1:
+            return None
+        return panel_ahead(self.columns, scheme.tile.columns, scheme.row_blocks.short)
 
     # -- the functions that the phases call ------------------------------------------------------
 
@@ -65,9 +77,7 @@ class Gemm:
 
         def write(name: str) -> Function:
             pack = self._packer(name, self.rows, shape.m)
-            if scheme.rows is Rows.ALONG_ROWS:
-                fn = pack_block(pack, scheme.row_step)
-            elif self.rows.lies_along_k:
+            if self.rows.lies_along_k:
                 fn = pack_rows(pack, scheme.row_step)
             else:
                 fn = pack_rows_across(pack, scheme.row_step)
@@ -132,8 +142,6 @@ class Gemm:
         how = scheme.how
         if scheme.rows is Rows.ALONG_K:
             return how.unit_bytes, scheme.row_step * how.unit_bytes, how.unit_bytes // how.planes
-        if scheme.rows is Rows.ALONG_ROWS:
-            return scheme.row_step * how.unit_bytes, how.unit_bytes, how.unit_bytes // how.planes
         assert side.view is not None
         along, across = side.view.single(side.roles.inner), side.view.single(side.roles.free)
         assert along is not None and across is not None

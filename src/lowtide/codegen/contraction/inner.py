@@ -6,14 +6,17 @@ matrix that is multiplied with a vector comes from memory at the speed of a copy
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 from lowtide.codegen.contraction.arithmetic import Arithmetic, Method
 from lowtide.codegen.contraction.finishing import Finish, Sums, finish_function
 from lowtide.codegen.contraction.geometry import Geometry
 from lowtide.codegen.contraction.micro import Vectors, accumulate, zeros
-from lowtide.codegen.contraction.operands import Position, Reader, Side
+from lowtide.codegen.contraction.operands import Position, Reader, Side, element_bytes
 from lowtide.codegen.contraction.packing import as_bits, or_zero, pack_rows, packer, tail_mask
+from lowtide.codegen.contraction.prefetching import LINE, columns_ahead
 from lowtide.codegen.contraction.scheme import (
     LEAST_STEPS,
     LEAST_UNITS,
@@ -41,6 +44,12 @@ MOST_STREAMS = 8
 
 ROWS_BYTES = 256 << 10
 """Bytes of packed rows."""
+
+AHEAD_BYTES: Final = 1 << 20
+"""Bytes of columns for which memory is asked for ahead: they come from beyond a second cache."""
+
+_Part: TypeAlias = tuple[Integer, Integer, Callable[[Integer], None] | None]
+"""The first vector along k, the end, and what is called with each."""
 
 TILE = "ptr %buffers, ptr %rows, ptr %sums, i64 %batch, i64 %column, i64 %first, i64 %last"
 """The parameters of a tile, which covers the vectors of units of k from `%first` to `%last`."""
@@ -288,33 +297,75 @@ class Inner:
         return name
 
     def _tile_function(self, name: str, width: int) -> Function:
-        scheme, how, target = self.scheme, self.scheme.how, self.target
-        shape, lanes = scheme.geometry, scheme.lanes
+        scheme, how = self.scheme, self.scheme.how
+        shape = scheme.geometry
         fn = Function(name, TILE, linkage="internal")
-        elements = Elements(fn, target, lanes * how.group)
+        elements = Elements(fn, self.target, scheme.lanes * how.group)
         fetch = _Fetch(self, elements)
-        full = shape.k // (how.group * lanes)
-        start = zeros(how, shape.m, width, lanes)
-        first: Integer = "%first"
-        last = fn.min("%last", full) if full < scheme.shares.size else "%last"
-        if scheme.shares.parts == 1:
-            first, last = 0, full
-        sums = accumulate(
-            fn,
-            target,
-            how,
-            lanes,
-            lambda start, stop, step, carry: elements.loop(first, last, step, carry),
-            0,
-            start,
-            lambda step, row: fetch.row(step, row, None),
-            lambda step, column: fetch.column(step, column, None),
-        )
+        full = shape.k // (how.group * scheme.lanes)
+        sums = zeros(how, shape.m, width, scheme.lanes)
+        for first, last, ask in self._parts(fn, elements.lanes, width, full):
+            sums = self._accumulated(elements, fetch, sums, (first, last), ask)
         if full < scheme.shares.size:
             sums = self._with_rest(fn, fetch, sums, full, width)
         self._store_totals(fn, sums, width)
         self.globals.update(elements.globals)
         return fn
+
+    def _parts(self, fn: Function, lanes: int, width: int, full: int) -> list[_Part]:
+        """The vectors along k, by what they ask for: what comes later, or the next columns."""
+        scheme = self.scheme
+        if scheme.shares.parts > 1:
+            return [
+                ("%first", fn.min("%last", full) if full < scheme.shares.size else "%last", None)
+            ]
+        side = self.columns
+        ahead = columns_ahead(fn, side)
+        if ahead is None or scheme.geometry.n * full * lanes * ahead.size < AHEAD_BYTES:
+            return [(0, full, None)]
+        parts = ahead.parts("%column", width, full * lanes)
+
+        def counted(ask: Callable[[Integer], None]) -> Callable[[Integer], None]:
+            return lambda vector: ask(fn.mul(vector, lanes))
+
+        return [(first // lanes, last // lanes, counted(ask)) for first, last, ask in parts]
+
+    def _accumulated(
+        self,
+        elements: Elements,
+        fetch: _Fetch,
+        start: list[list[Vectors]],
+        extent: tuple[Integer, Integer],
+        ask: Callable[[Integer], None] | None,
+    ) -> list[list[Vectors]]:
+        """Add the products of the vectors along k of an extent."""
+        first, last = extent
+        fn, scheme = elements.function, self.scheme
+        line = max(1, LINE // (elements.lanes * element_bytes(self.columns.type)))
+        known: dict[Integer, Integer] = {}
+
+        def vector(step: Integer) -> Integer:
+            if step not in known:
+                known[step] = fn.add(first, step)
+            return known[step]
+
+        def asked(step: Integer, count: int) -> None:
+            if ask is not None and count == line:
+                ask(vector(step))
+
+        return accumulate(
+            fn,
+            self.target,
+            scheme.how,
+            scheme.lanes,
+            elements.loop,
+            fn.sub(last, first),
+            start,
+            lambda step, row: fetch.row(vector(step), row, None),
+            lambda step, column: fetch.column(vector(step), column, None),
+            line,
+            asked,
+        )
 
     def _with_rest(
         self, fn: Function, fetch: _Fetch, sums: list[list[Vectors]], full: int, width: int

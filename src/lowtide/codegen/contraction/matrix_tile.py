@@ -7,9 +7,12 @@ How many rows and bytes each has is set before, so nothing beyond a tile is read
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from lowtide.codegen.contraction.arithmetic import Method
+from lowtide.codegen.contraction.prefetching import ask_to_write
+from lowtide.codegen.contraction.scheme import Scheme
 from lowtide.codegen.contraction.vector_tile import TILE
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
@@ -59,7 +62,8 @@ def matrix_tile_function(gemm: Gemm, name: str, rows: int, columns: int) -> Func
     scheme = gemm.scheme
     fn = Function(name, TILE, linkage="internal")
     heights, widths = _parts(rows), _parts(columns)
-    _do(fn, "ldtilecfg", _configuration(gemm, heights, widths))
+    if not has_one_tile(gemm.scheme):
+        configure(gemm, fn, rows, columns)
     squares = [(i, j) for i in range(len(heights)) for j in range(len(widths))]
     places = {(i, j): fn.gep("%sums", SIDE * 4 * (i * gemm.sums_step + j)) for i, j in squares}
     for i, j in squares:
@@ -69,11 +73,43 @@ def matrix_tile_function(gemm: Gemm, name: str, rows: int, columns: int) -> Func
             for i, j in squares:
                 _do(fn, "tileloadd64", _SUMS[i][j], places[i, j], gemm.sums_step * 4)
     steps: Integer = scheme.steps if scheme.blocks.parts == 1 else "%steps"
+    ask = _asking(gemm, fn, rows, columns)
     with fn.loop(0, fn.div(fn.add(steps, SIDE - 1), SIDE)) as loop:
+        ask(loop.index)
         _multiply(gemm, fn, loop.index, len(heights), len(widths))
     for i, j in squares:
         _do(fn, "tilestored64", _SUMS[i][j], places[i, j], gemm.sums_step * 4)
     return fn
+
+
+def has_one_tile(scheme: Scheme) -> bool:
+    """Whether all tiles have one size, so that registers are given theirs once."""
+    return not scheme.tiles.longer and scheme.last_columns == scheme.tile.columns
+
+
+def configure(gemm: Gemm, fn: Function, rows: int, columns: int) -> None:
+    """Write the setting of how many rows and bytes registers have for a tile."""
+    _do(fn, "ldtilecfg", _configuration(gemm, _parts(rows), _parts(columns)))
+
+
+def _asking(gemm: Gemm, fn: Function, rows: int, columns: int) -> Callable[[Integer], None]:
+    """What asks for the lines of the result, some rows for each vector of units along k.
+
+    A tile takes less time than lines take to come that are only stored to.
+    """
+    scheme = gemm.scheme
+    if scheme.has_finish and not scheme.is_shared:
+        return lambda step: None
+    each = -(-rows * SIDE // max(1, scheme.blocks.short * scheme.tile.lanes))
+
+    def ask(step: Integer) -> None:
+        first = fn.min(fn.mul(step, each), rows - each)
+        start = fn.mul(first, gemm.sums_step * 4)
+        for row in range(each):
+            there = fn.gep("%sums", fn.add(start, row * gemm.sums_step * 4))
+            ask_to_write(fn, there, columns * 4)
+
+    return ask
 
 
 def _multiply(gemm: Gemm, fn: Function, step: Integer, rows: int, columns: int) -> None:

@@ -31,24 +31,39 @@ def accumulate(
     start: list[list[Vectors]],
     row_at: Fetch,
     column_at: Fetch,
+    unroll: int = 1,
+    ask: Callable[[Integer, int], None] | None = None,
 ) -> list[list[Vectors]]:
     """Write the loop over `steps`; return the sums by row and vector.
 
     `start` are the sums before, whose extent is that of the tile. Within a step each vector of
-    columns is fetched once, then row by row the units that are multiplied with all of them.
+    columns is fetched once, then row by row the units that are multiplied with all of them. Each
+    iteration has `unroll` steps as long as there are so many, and begins with a call of `ask`.
     """
     rows, vectors = len(start), len(start[0])
     type_ = vector_type(how.sum_type, lanes)
-    carry = [(type_, name) for name in _flat(start)]
-    with loop_of(0, steps, 1, carry) as loop:
-        sums = shaped(loop.values, rows, vectors, how.planes)
-        columns = [column_at(loop.index, j) for j in range(vectors)]
+
+    def added(step: Integer, sums: list[list[Vectors]]) -> None:
+        columns = [column_at(step, j) for j in range(vectors)]
         for i in range(rows):
-            row = row_at(loop.index, i)
+            row = row_at(step, i)
             for j in range(vectors):
                 sums[i][j] = how.multiply_add(fn, target, lanes, sums[i][j], row, columns[j])
-        loop.next = list(_flat(sums))
-    return shaped(loop.results, rows, vectors, how.planes)
+
+    whole = steps if unroll == 1 else fn.mul(fn.div(steps, unroll), unroll)
+    names = list(_flat(start))
+    for first, last, count in ((0, whole, unroll), (whole, steps, 1)):
+        if first == last or (count == unroll == 1 and first != 0):
+            continue
+        with loop_of(first, last, count, [(type_, name) for name in names]) as loop:
+            sums = shaped(loop.values, rows, vectors, how.planes)
+            if ask is not None:
+                ask(loop.index, count)
+            for step in range(count):
+                added(fn.add(loop.index, step), sums)
+            loop.next = list(_flat(sums))
+        names = loop.results
+    return shaped(names, rows, vectors, how.planes)
 
 
 def broadcast(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lowtide.codegen.contraction.arithmetic import Arithmetic
 from lowtide.codegen.contraction.operands import Position, Reader, Side
-from lowtide.codegen.contraction.prefetching import ahead_of
+from lowtide.codegen.contraction.prefetching import ahead_of, lines_ahead
 from lowtide.codegen.contraction.transposing import transposed
 from lowtide.codegen.element_rules import within
 from lowtide.codegen.elements import Elements, Mask
@@ -121,7 +121,7 @@ def pack_rows(pack: Packer, row_step: int) -> Function:
     return fn
 
 
-# -- [k][row or column] --------------------------------------------------------------------------
+# -- [k][column] --------------------------------------------------------------------------
 
 
 def pack_panel(pack: Packer, columns: int, step: int) -> Function:
@@ -141,19 +141,6 @@ def pack_panel(pack: Packer, columns: int, step: int) -> Function:
         for j, mask in enumerate(masks):
             free = Position(start + j * pack.lanes, pack.lane(), is_aligned=True)
             _store_units(pack, free, k, mask, there, j * pack.lanes)
-    return fn
-
-
-def pack_block(pack: Packer, step: int) -> Function:
-    """Write the packing of `%count` rows from `%start` on; steps lie `step` units apart."""
-    fn, elements = pack.fn, pack.elements
-    start = elements.variable("%start", pack.count)
-    with _steps(pack) as (k, number):
-        to = unit_address(pack, "%to", fn.mul(number, step))
-        with elements.loop(0, "%count", pack.lanes) as loop:
-            free = Position(start + elements.variable(loop.index, pack.count), pack.lane())
-            mask = pack.inside(free.index, pack.count)
-            _store_units(pack, free, k, mask, to, loop.index)
     return fn
 
 
@@ -251,6 +238,7 @@ def pack_transposed(pack: Packer, columns: int, step: int) -> Function:
     width = how.group * lanes
     vectors = -(-pack.k // width)
     last = fn.add("%first", fn.div(fn.add("%steps", lanes - 1), lanes))
+    ask = lines_ahead(fn, pack.side)
     with elements.loop("%first", last) as loop:
         chunk = elements.variable(loop.index, vectors)
         at = fn.mul(fn.mul(fn.sub(loop.index, "%first"), lanes), step)
@@ -259,6 +247,7 @@ def pack_transposed(pack: Packer, columns: int, step: int) -> Function:
             with elements.loop(0, lanes) as inside:
                 number = fn.min(fn.add(start, inside.index), pack.count - 1)
                 column = Position(elements.variable(number, pack.count))
+                ask(number, fn.mul(loop.index, width))
                 row = fn.gep(square, fn.mul(inside.index, lanes * how.unit_bytes))
                 for part in range(how.group):
                     inner = Position(chunk * width + part * lanes, pack.lane(), is_aligned=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from lowtide.codegen.contraction.finishing import Sums, finish_function
 from lowtide.codegen.contraction.gemm import Gemm
-from lowtide.codegen.contraction.matrix_tile import release
+from lowtide.codegen.contraction.matrix_tile import configure, has_one_tile, release
+from lowtide.codegen.contraction.prefetching import LINE
 from lowtide.codegen.contraction.scheme import Columns, Rows, Scheme
 from lowtide.codegen.kernel import ARGUMENTS, Code
 from lowtide.codegen.operands import bind
@@ -25,6 +26,7 @@ class _Piece:
     column_block: Integer
     thread: str
     rows_base: str = ""
+    columns_base: str = ""
     sums_base: str = ""
     is_new: str = ""
     """An i1: whether it needs another packed block than the piece before; "" where all do."""
@@ -50,6 +52,8 @@ def _products(gemm: Gemm) -> Function:
     scheme = gemm.scheme
     thread = fn.gep("%scratch", scheme.shared_bytes)
     thread = fn.gep(thread, fn.mul("%thread", scheme.thread_bytes))
+    if scheme.how.is_tiled and has_one_tile(scheme):
+        configure(gemm, fn, scheme.tiles.longest, scheme.tile.columns)
     with fn.loop("%begin", "%end", 1, [("i64", "-1")]) as loop:
         piece = _piece(fn, scheme, loop.index, thread)
         if scheme.reuses:
@@ -58,6 +62,8 @@ def _products(gemm: Gemm) -> Function:
             loop.next = [str(packed)]
         if scheme.rows is Rows.IN_PLACE:
             piece.rows_base = gemm.rows.address(fn, piece.batch)
+        if gemm.ahead is not None:
+            piece.columns_base = gemm.columns.address(fn, piece.batch)
         piece.sums_base = _sums_base(fn, gemm, piece)
         _blocks(fn, gemm, piece)
     if scheme.how.is_tiled:
@@ -222,9 +228,11 @@ class _Block:
         sums = self._sums(row, column)
         more = fn.compare("sgt", self.number, self.first_number)
         name = gemm.tile(rows, columns)
+        ahead, apart = self._ahead(row, panel)
         fn.do(
             f"call void @{name}(ptr %buffers, ptr {self._rows(row)}, ptr {packed}, ptr {sums}, "
-            f"i64 {self.piece.batch}, i64 {self.first}, i64 {self.steps}, i64 {column}, i1 {more})"
+            f"i64 {self.piece.batch}, i64 {self.first}, i64 {self.steps}, i64 {column}, i1 {more}, "
+            f"ptr {ahead}, i64 {apart})"
         )
         if not scheme.has_finish or scheme.is_shared:
             return
@@ -237,6 +245,32 @@ class _Block:
             return
         with fn.when(fn.compare("eq", self.number, scheme.blocks.parts - 1)):
             fn.do(finish)
+
+    def _ahead(self, row: Integer, panel: Integer) -> tuple[str, Integer]:
+        """The address that a tile asks for ahead of time, and the bytes between steps.
+
+        That is the next panel, behind the last one the first of the next block of k. Tiles that
+        come when all of it was asked for ask for what is there.
+        """
+        fn, scheme, ahead = self.fn, self.gemm.scheme, self.gemm.ahead
+        if ahead is None:
+            return "null", 0
+        panel, k = fn.add(panel, 1), fn.mul(self.first, scheme.tile.lanes)
+        if scheme.blocks.parts > 1:
+            is_last = fn.compare("sge", panel, self.panels[1])
+            panel = fn.select(is_last, "i64", self.panels[0], panel)
+            k = fn.add(k, fn.select(is_last, "i64", self.steps, 0))
+        place = fn.mul(fn.mul(panel, scheme.tile.columns), ahead.size)
+        there = fn.gep(self.piece.columns_base, fn.add(fn.mul(k, ahead.along), place))
+        tile = fn.div(fn.sub(row, self.row), scheme.tiles.longest)
+        line = fn.mul(tile, ahead.each)
+        there = fn.gep(there, fn.mul(line, LINE))
+        if isinstance(line, int):
+            return there, ahead.along
+        is_new = fn.compare("slt", line, ahead.lines)
+        near = self._rows(row)
+        there = fn.select(is_new, "ptr", there, near)
+        return there, fn.select(is_new, "i64", ahead.along, 0)
 
     def _rows(self, row: Integer) -> str:
         """The address of the first unit of a tile's rows."""

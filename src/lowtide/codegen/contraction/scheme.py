@@ -22,10 +22,10 @@ the next one, which lies beside it, can be asked for meanwhile."""
 STREAMED_ROWS: Final = 4
 """Rows for which columns come from memory faster than they are multiplied, in any order."""
 
-PACKED_LONGEST: Final = 384
+PACKED_LONGEST: Final = 512
 """The most steps of a block of k where rows are packed, so that a block of many rows is small."""
 
-PACKED_ROWS_BYTES: Final = 192 << 10
+PACKED_ROWS_BYTES: Final = 384 << 10
 """Bytes of a block of packed rows: they stay in the second cache for all panels."""
 
 PACKED_COLUMNS: Final = 384
@@ -42,6 +42,9 @@ LEAST_UNITS: Final = 16
 
 UNIT_SECONDS: Final = 15e-6
 """How long a piece takes at least, where there is a choice."""
+
+LEAST_ROWS: Final = 256
+"""Rows for which it costs little to pack columns that another piece packs as well."""
 
 LEAST_STEPS: Final = 256
 """Steps of k for which a share of the sums is worth adding up by itself."""
@@ -63,8 +66,6 @@ class Rows(Enum):
     """From the operand, one by one."""
     ALONG_K = auto()
     """Packed as [row][k]."""
-    ALONG_ROWS = auto()
-    """Packed as [k][row]."""
 
 
 class Columns(Enum):
@@ -156,25 +157,17 @@ class Scheme:
 
     @property
     def row_step(self) -> int:
-        """Units between packed rows (`ALONG_K`), or between steps (`ALONG_ROWS`).
-
-        The former are an odd number of vectors, so that rows fall apart in caches.
-        """
-        lanes = self.tile.lanes
-        if self.rows is Rows.ALONG_ROWS:
-            return -(-self.block_rows // lanes) * lanes
-        vectors = self.block_steps // lanes
-        return (vectors + (vectors % 2 == 0)) * lanes
+        """Units between packed rows: an odd number of vectors, so that rows differ in caches."""
+        vectors = self.block_steps // self.tile.lanes
+        return (vectors + (vectors % 2 == 0)) * self.tile.lanes
 
     @property
     def row_bytes(self) -> int:
         """Bytes of packed rows."""
         if self.rows is Rows.IN_PLACE:
             return 0
-        other = self.block_steps
-        if self.rows is Rows.ALONG_K:
-            other = -(-self.block_rows // self.tile.lanes) * self.tile.lanes
-        return rounded(self.row_step * other * self.how.unit_bytes)
+        count = -(-self.block_rows // self.tile.lanes) * self.tile.lanes
+        return rounded(self.row_step * count * self.how.unit_bytes)
 
     @property
     def keeps_panels(self) -> bool:
@@ -329,6 +322,8 @@ def _finer_columns(scheme: Scheme, factor: int) -> Scheme:
 
 def _finer_rows(scheme: Scheme, factor: int) -> Scheme:
     parts = min(scheme.tiles.parts, scheme.row_blocks.parts * factor)
+    if scheme.columns is not Columns.DIRECT and scheme.blocks.parts > 1:
+        parts = min(parts, max(scheme.row_blocks.parts, scheme.geometry.m // LEAST_ROWS))
     return replace(scheme, row_blocks=Cut(scheme.tiles.parts, parts))
 
 

@@ -13,6 +13,15 @@ LATENCY: Final = 4
 PORTS: Final = 2
 """Multiplications, and loads, that begin in a cycle."""
 
+NEAR_VECTORS: Final = 512
+"""Vectors of a panel that stays in a first cache: two thirds of one of 48 KiB."""
+
+FAR: Final = 8 / 3
+"""Cycles in which a vector comes from a second cache while others are multiplied."""
+
+_PER_LOAD: Final = 0.1
+"""Cycles by which a load holds up multiplications while columns come from a second cache."""
+
 _PER_TILE: Final = 24
 """Cycles around a tile: the call, and filling and emptying the pipeline."""
 
@@ -72,21 +81,26 @@ class Tile:
         return self.vectors * self.lanes
 
 
-def best_tile(m: int, n: int, lanes: int, registers: int, planes: int, most_rows: int) -> Tile:
-    """Return the tile for which m x n results take the fewest cycles for each step along k."""
+def best_tiles(
+    m: int, n: int, lanes: int, registers: int, planes: int, most_rows: int, steps: int
+) -> list[Tile]:
+    """Return the best tile of each number of vectors, those first that take fewer cycles.
+
+    That is cycles for each step along k of m x n results. A panel has `steps` vectors of each of
+    its columns; a long one comes from a second cache.
+    """
     rows_at_most = min(m, most_rows)
     vectors_at_most = -(-n // lanes)
-    best: tuple[float, int, Tile] | None = None
+    best: dict[int, tuple[float, int, Tile]] = {}
     for rows in range(1, max(1, rows_at_most) + 1):
         for vectors in range(1, max(1, vectors_at_most) + 1):
             if planes * (rows * vectors + vectors + 1) + planes - 1 > registers:
                 break
             tile = Tile(rows, vectors, lanes)
-            found = (_cycles(m, n, tile, planes), rows, tile)
-            if best is None or found[:2] < best[:2]:
-                best = found
-    assert best is not None
-    return best[2]
+            found = (_cycles(m, n, tile, planes, steps), rows, tile)
+            if vectors not in best or found[:2] < best[vectors][:2]:
+                best[vectors] = found
+    return [tile for *_, tile in sorted(best.values(), key=lambda x: x[:2])]
 
 
 _PER_KERNEL: Final = 0.01
@@ -96,7 +110,7 @@ _STEPS: Final = 64
 """Steps along k over which the cost around a tile is spread in the estimate."""
 
 
-def _cycles(m: int, n: int, tile: Tile, planes: int) -> float:
+def _cycles(m: int, n: int, tile: Tile, planes: int, steps: int) -> float:
     """Cycles of one step along k over all tiles."""
     rows, columns = cut(m, tile.rows), cut(n, tile.columns)
     heights = [(rows.longest, rows.longer or rows.parts)]
@@ -107,14 +121,22 @@ def _cycles(m: int, n: int, tile: Tile, planes: int) -> float:
     kinds = (1 + bool(rows.longer)) * (1 + (last != tile.vectors))
     return (1 + _PER_KERNEL * kinds) * sum(
         [
-            count * times * (_step(height, width, planes) + _PER_TILE / _STEPS)
+            count * times * (_step(height, width, planes, steps) + _around(height, width, steps))
             for height, count in heights
             for width, times in widths
         ]
     )
 
 
-def _step(rows: int, vectors: int, planes: int) -> float:
+def _around(rows: int, vectors: int, steps: int) -> float:
+    """Cycles around a tile for each step: those of stores count, which cut lines in two."""
+    return _PER_TILE / _STEPS + rows * (vectors + 1) / max(1, steps)
+
+
+def _step(rows: int, vectors: int, planes: int, steps: int) -> float:
     multiplications = rows * vectors * planes * planes / PORTS
-    loads = (rows + vectors) * planes / PORTS
-    return max(multiplications, loads, LATENCY * planes)
+    loads = (rows + vectors) * planes
+    least = max(loads / PORTS, LATENCY * planes)
+    if vectors * planes * steps <= NEAR_VECTORS:
+        return max(multiplications, least)
+    return max(multiplications, least, vectors * planes * FAR) + _PER_LOAD * loads

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from lowtide.codegen.contraction.micro import Fetch, Vectors, accumulate, broadcast, shaped, zeros
 from lowtide.codegen.contraction.operands import Position
 from lowtide.codegen.contraction.packing import tail_mask
 from lowtide.codegen.contraction.prefetching import ahead_of
-from lowtide.codegen.contraction.scheme import NEAR_LONGEST, Columns
+from lowtide.codegen.contraction.scheme import NEAR_LONGEST, Columns, seconds_of
 from lowtide.codegen.elements import Elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.value import Value
@@ -17,13 +18,20 @@ from lowtide.llvm.function import Function, Integer
 if TYPE_CHECKING:
     from lowtide.codegen.contraction.gemm import Gemm
 
+UNROLL: Final = 4
+"""Steps of an iteration: counting takes slots of the ports that multiply."""
+
+LEAST_SECONDS: Final = 400e-6
+"""How long a product takes for which that is worth its code."""
+
 TILE = (
     "ptr %buffers, ptr %rows, ptr %columns, ptr %sums, i64 %batch, i64 %first, i64 %steps, "
-    "i64 %column, i1 %more"
+    "i64 %column, i1 %more, ptr %ahead, i64 %apart"
 )
 """The parameters of a tile: `%steps` products are added from the vector of units `%first` on.
 
-With `%more` they are added to the sums that are there.
+With `%more` they are added to the sums that are there. For each unit along k a line may be asked
+for, from `%ahead` on and `%apart` bytes apart.
 """
 
 
@@ -47,9 +55,37 @@ def tile_function(gemm: Gemm, name: str, rows: int, columns: int) -> Function:
         start,
         _row_fetch(gemm, fn),
         _column_fetch(gemm, elements, columns),
+        _unroll(gemm, rows, kept.vectors),
+        _asking(gemm, fn),
     )
     kept.store(sums)
     return gemm.noted(fn, elements)
+
+
+def _unroll(gemm: Gemm, rows: int, vectors: int) -> int:
+    """Steps of an iteration: one where there are no registers to load for the next step.
+
+    Also where a product takes so little time that more code is not worth compiling.
+    """
+    scheme = gemm.scheme
+    planes = scheme.how.planes
+    used = planes * (rows * vectors + vectors + 1)
+    seconds = seconds_of(scheme.geometry, scheme.how, gemm.lanes)
+    is_worth_it = seconds > LEAST_SECONDS and used + 2 * planes <= gemm.target.registers
+    return UNROLL if is_worth_it else 1
+
+
+def _asking(gemm: Gemm, fn: Function) -> Callable[[Integer, int], None] | None:
+    """What asks for the next panel: only in iterations of several steps."""
+    ahead = gemm.ahead
+    if ahead is None:
+        return None
+
+    def ask(step: Integer, count: int) -> None:
+        if count > 1:
+            ahead.ask(fn, step, count)
+
+    return ask
 
 
 class _Kept:
@@ -135,17 +171,12 @@ def _direct_fetch(gemm: Gemm, elements: Elements, columns: int) -> Fetch:
     first = elements.variable("%first", scheme.blocks.size) * lanes
     lane = elements.variable(0, lanes, is_lane=True)
     fn = elements.function
-    ask = ahead_of(
-        fn,
-        gemm.columns,
-        "%column",
-        fn.mul("%first", lanes),
-        columns,
-        beside=scheme.blocks.longest * lanes <= NEAR_LONGEST,
-    )
+    near = scheme.block_steps <= NEAR_LONGEST
+    first_step = fn.mul("%first", lanes)
+    ask = None if near else ahead_of(fn, gemm.columns, "%column", first_step, columns)
 
     def fetch(step: Integer, vector: int) -> Vectors:
-        if vector == 0:
+        if vector == 0 and ask is not None:
             ask(step)
         k = first + elements.variable(step, max(1, shape.k))
         free = Position(start + vector * lanes, lane, is_aligned=True)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+
 from lowtide.codegen.contraction.arithmetic import Arithmetic, arithmetic_of, without_pairs
 from lowtide.codegen.contraction.finishing import Finish
-from lowtide.codegen.convolution.choosing import choose
+from lowtide.codegen.convolution.choosing import choices
 from lowtide.codegen.convolution.code import Convolver
 from lowtide.codegen.convolution.problem import Problem, problem_of
+from lowtide.codegen.convolution.scheme import Scheme
 from lowtide.codegen.element_rules import has_rule
-from lowtide.codegen.kernel import Plan
+from lowtide.codegen.kernel import Code, Plan
 from lowtide.codegen.operands import members, roots_of
 from lowtide.codegen.reading import strides
 from lowtide.ir import ElementType, Instruction, Opcode
@@ -48,10 +54,25 @@ def _planned(finish: Finish, target: Target) -> Plan | None:
         return None
     how = without_pairs(arithmetic_of(types[0], types[1], types[2], target))
     has_finish = not finish.is_plain(how) or not _columns_lie_together(problem, how, target)
-    data = convolution.operands[0]
-    scheme = choose(problem, how, target, data, has_finish=has_finish)
-    convolver = Convolver(scheme, target, finish)
-    return Plan(convolver.code, scheme.shared_bytes, scheme.thread_bytes)
+    is_ready = _is_ready(finish, convolution.operands[0], how)
+
+    def ways() -> Iterator[Plan]:
+        for x in choices(problem, how, target, is_ready=is_ready, has_finish=has_finish):
+            yield Plan(partial(_code, x, target, finish), x.shared_bytes, x.thread_bytes)
+
+    return replace(next(ways()), others=lambda: tuple(islice(ways(), 1, None)))
+
+
+def _code(scheme: Scheme, target: Target, finish: Finish) -> Code:
+    return Convolver(scheme, target, finish).code()
+
+
+def _is_ready(finish: Finish, operand: Instruction, how: Arithmetic) -> bool:
+    """Whether an operand is an array in memory, of what is multiplied, as it is."""
+    if finish.kernel is not finish.dot and operand.opcode is not Opcode.PARAMETER:
+        return False
+    type_, unit = operand.shape.element_type, how.element
+    return type_ is unit or (type_.is_integer and unit.is_integer and type_.bits == unit.bits)
 
 
 def _columns_lie_together(problem: Problem, how: Arithmetic, target: Target) -> bool:

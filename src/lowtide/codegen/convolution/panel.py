@@ -134,9 +134,7 @@ class _PanelWriter:
         elements, scheme = self.elements, self.scheme
         fn, features = elements.function, scheme.problem.features
         row_bytes = scheme.columns * scheme.how.unit_bytes
-        inside = fn.min(fn.sub(features, "%feature"), scheme.feature_block)
-        if scheme.feature_blocks == 1:
-            inside = features
+        inside = self._inside()
         with elements.loop(0, inside) as loop:
             feature = elements.variable(fn.add("%feature", loop.index), features)
             there = fn.gep(to, fn.mul(loop.index, row_bytes))
@@ -147,10 +145,29 @@ class _PanelWriter:
                 value = self._value(taps, feature, column, mask)
                 place = fn.gep(there, first * scheme.how.unit_bytes)
                 memory.store(fn, elements.target, value, place)
-        if not isinstance(inside, int):
-            self._zeros(inside, to)
+        self._zeros(inside, to)
+
+    def _inside(self) -> Integer:
+        """The features of the block that there are."""
+        scheme, fn = self.scheme, self.elements.function
+        features = scheme.problem.features
+        if scheme.feature_blocks == 1:
+            return features
+        if features % scheme.feature_block == 0:
+            return scheme.feature_block
+        return fn.min(fn.sub(features, "%feature"), scheme.feature_block)
+
+    def _whole(self, count: Integer) -> Integer:
+        """`count` rounded up to whole vectors, if it is known only when the kernel runs."""
+        if isinstance(count, int):
+            return count
+        fn, lanes = self.elements.function, self.scheme.lanes
+        return fn.op(f"and i64 {fn.add(count, lanes - 1)}, {-lanes}")
 
     def _zeros(self, first: Integer, to: str) -> None:
+        """Write zeros for features that there are not, which a copy of the input has as well."""
+        if isinstance(first, int):
+            return
         scheme, fn = self.scheme, self.elements.function
         row_bytes = scheme.columns * scheme.how.unit_bytes
         with fn.loop(first, scheme.feature_block) as loop:
@@ -177,7 +194,8 @@ class _PanelWriter:
         """Write for each vector of features that of each column."""
         elements, scheme, lanes = self.elements, self.scheme, self.scheme.lanes
         fn = elements.function
-        with elements.loop(0, scheme.feature_block, lanes) as down:
+        present = self._inside()
+        with elements.loop(0, present, lanes) as down:
             feature, mask = self._feature_lanes(down.index)
             with elements.loop(0, self.columns) as across:
                 column = self._first_column() + elements.variable(across.index, self.columns)
@@ -185,6 +203,7 @@ class _PanelWriter:
                 at = fn.add(fn.mul(down.index, self.columns), fn.mul(across.index, lanes))
                 there = fn.gep(to, fn.mul(at, scheme.how.unit_bytes))
                 memory.store(fn, elements.target, value, there)
+        self._zeros(self._whole(present), to)
 
     # -- features that are neighbours --------------------------------------------------------------
 
@@ -197,7 +216,8 @@ class _PanelWriter:
         elements, scheme, lanes = self.elements, self.scheme, self.scheme.lanes
         fn, nbytes = elements.function, scheme.how.unit_bytes
         square = self._square()
-        with elements.loop(0, scheme.feature_block, lanes) as down:
+        present = self._inside()
+        with elements.loop(0, present, lanes) as down:
             feature, mask = self._feature_lanes(down.index)
             with elements.loop(0, self.columns, lanes) as across:
                 with elements.loop(0, lanes) as inside:
@@ -209,6 +229,7 @@ class _PanelWriter:
                 at = fn.add(fn.mul(down.index, scheme.columns), across.index)
                 there = fn.gep(to, fn.mul(at, nbytes))
                 self._store_square(square, there)
+        self._zeros(self._whole(present), to)
 
     def _store_square(self, square: str, to: str) -> None:
         """Store a square of units transposed, by strips of 16 bytes of each of its rows."""

@@ -72,7 +72,8 @@ class Scheme:
 
     With `is_lanewise` each lane has its own input features, else a unit is multiplied with all
     lanes. With `is_inward` lanes are neighbouring features of a few columns, each of which is a
-    vector; its lanes are added up in the end. `in_place` says that the input is read where it lies.
+    vector; its lanes are added up in the end. `in_place` says that the input is read where it lies,
+    and `input_axes` how that is, outermost first.
     """
 
     problem: Problem
@@ -81,6 +82,7 @@ class Scheme:
     is_lanewise: bool
     is_inward: bool
     in_place: bool
+    input_axes: tuple[Axis, ...]
     has_finish: bool
     rows: tuple[Row, ...]
     tile_dim: int
@@ -247,14 +249,9 @@ class Scheme:
 
     def axes(self) -> tuple[Axis, ...]:
         """Return how the input lies that a piece of work reads, outermost first."""
-        problem, numbers = self.problem, self.problem.numbers
-        kinds = {numbers.input_batch: BATCH, numbers.input_feature: FEATURE}
-        kinds |= {d: i for i, d in enumerate(numbers.input_spatial)}
-        steps = strides(problem.input)
-        order = sorted(range(problem.input.rank), key=lambda d: -steps[d])
         if self.in_place:
-            return tuple([Axis(kinds[d], problem.input.dimensions[d], steps[d]) for d in order])
-        found = [(kinds[d], self._extent(kinds[d])) for d in order]
+            return self.input_axes
+        found = [(x.kind, self._extent(x.kind)) for x in self.input_axes]
         if self.is_lanewise:
             found.append((LANE, self.column_block * self.columns))
         last = found[-1][1]
@@ -342,6 +339,16 @@ class Scheme:
     def unit_seconds(self) -> float:
         """About how long a piece of work takes."""
         return seconds_of(self.problem, self.how, self.lanes) / (self.row_units * self.shares)
+
+
+def axes_of(problem: Problem) -> tuple[Axis, ...]:
+    """Return how the input of a convolution lies in memory, outermost first."""
+    numbers, shape = problem.numbers, problem.input
+    kinds = {numbers.input_batch: BATCH, numbers.input_feature: FEATURE}
+    kinds |= {d: i for i, d in enumerate(numbers.input_spatial)}
+    steps = strides(shape)
+    order = sorted(range(shape.rank), key=lambda d: -steps[d])
+    return tuple([Axis(kinds[d], shape.dimensions[d], steps[d]) for d in order])
 
 
 def _follows(outer: Steps, inner: Steps) -> bool:

@@ -81,12 +81,12 @@ class _TileWriter:
     def write(self) -> Function:
         scheme, how, lanes = self.scheme, self.scheme.how, self.scheme.lanes
         start = zeros(how, len(self.rows), self.vectors, lanes)
-        if scheme.inner_blocks > 1 and not scheme.is_inward:
-            start = self._before(start)
         sums = self._loops(scheme.steps(), "%a", "%b", start)
         if scheme.is_inward:
             self._add_lanes(sums)
             return self.fn
+        if scheme.inner_blocks > 1:
+            sums = self._with_those_before(sums)
         for i, j in product(range(len(self.rows)), range(self.vectors)):
             value = Value(sums[i][j], how.total, lanes)
             memory.store(self.fn, self.target, value, self._place(i, j), self._mask(j))
@@ -119,20 +119,27 @@ class _TileWriter:
                 total = fn.op(f"{add} {type_} {total}, {before}")
             memory.store(fn, self.target, Value((total,), how.total, lanes), there)
 
-    def _before(self, zero: Tile) -> Tile:
-        """The sums that are there, or zeros."""
+    def _with_those_before(self, sums: Tile) -> Tile:
+        """Add the sums that are there, if there are any.
+
+        Adding up blocks apart from each other rounds less than one long sum does (Higham, "The
+        accuracy of floating point summation", 1993).
+        """
         fn, how, lanes = self.fn, self.scheme.how, self.scheme.lanes
         type_ = vector_type(how.sum_type, lanes)
+        add = "add" if how.total.is_integer else "fadd"
 
-        def loaded() -> list[str]:
+        def added() -> list[str]:
             found: list[str] = []
             for i, j in product(range(len(self.rows)), range(self.vectors)):
                 there, mask = self._place(i, j), self._mask(j)
-                found += memory.load(fn, self.target, how.total, there, lanes, mask).names
+                before = memory.load(fn, self.target, how.total, there, lanes, mask).names
+                pairs = zip(before, sums[i][j], strict=True)
+                found += [fn.op(f"{add} {type_} {x}, {y}") for x, y in pairs]
             return found
 
-        none = [x for row in zero for vector in row for x in vector]
-        names = fn.choose("%more", [type_] * len(none), loaded, lambda: none)
+        alone = [x for row in sums for vector in row for x in vector]
+        names = fn.choose("%more", [type_] * len(alone), added, lambda: alone)
         return self._shaped(names)
 
     def _shaped(self, names: list[str]) -> Tile:

@@ -8,11 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
+from lowtide.codegen.elementwise import tanh_stretches
 from lowtide.codegen.elementwise.coefficients import EXP, EXP_SHORT
 from lowtide.codegen.elementwise.number import Number, fma, horner
-from lowtide.codegen.elementwise.processor import has_wide, power_of_two, quotient, scaled
+from lowtide.codegen.elementwise.processor import (
+    has_wide,
+    looked_up,
+    power_of_two,
+    quotient,
+    scaled,
+    scaled_where,
+)
 from lowtide.ir.opcode import Opcode
 
 
@@ -83,6 +92,9 @@ def exp(x: Number, *, halvings: int = 0, coefficients: Sequence[float] = ()) -> 
     Where that is 0 it is not computed: to underflow takes processors a hundred cycles.
     """
     precision = _PRECISION[x.element]
+    if has_wide(x):
+        lasts = x.compare("uge", precision.low)
+        return exp_of_parts(x.at_most(precision.high), None, halvings, coefficients, lasts)
     vanishes = x < precision.low
     finite = x.where(vanishes, x.constant(0.0)).at_most(precision.high)
     grown = exp_of_parts(finite, None, halvings, coefficients)
@@ -90,15 +102,23 @@ def exp(x: Number, *, halvings: int = 0, coefficients: Sequence[float] = ()) -> 
 
 
 def exp_of_parts(
-    x: Number, rest: Number | None, halvings: int = 0, coefficients: Sequence[float] = ()
+    x: Number,
+    rest: Number | None,
+    halvings: int = 0,
+    coefficients: Sequence[float] = (),
+    lasts: Number | None = None,
 ) -> Number:
-    """Return exp(x + rest) / 2**halvings for a bounded x and a rest below its last bit."""
+    """Return exp(x + rest) / 2**halvings for a bounded x and a rest below its last bit.
+
+    Where `lasts`, an i1 that takes `has_wide`, does not hold it is 0, and x need not be bounded.
+    """
     parts = reduced(x)
     r = parts.r if rest is None else parts.r + rest
     grown = horner(r, (*(coefficients or EXP[x.element]), 1.0, 1.0))
-    if not halvings:
-        return scaled(grown, parts.n, parts.whole)
-    return scaled(grown, parts.n - float(halvings), parts.whole - halvings)
+    n, whole = parts.n, parts.whole
+    if halvings:
+        n, whole = n - float(halvings), whole - halvings
+    return scaled(grown, n, whole) if lasts is None else scaled_where(lasts, grown, n)
 
 
 def small_exp(x: Number) -> Number:
@@ -135,12 +155,24 @@ def logistic(x: Number) -> Number:
 
 def tanh(x: Number) -> Number:
     """Return the hyperbolic tangent: y / (y + 2), where y = exp(2 |x|) - 1."""
+    if has_wide(x) and not x.is_double:
+        return _tanh_by_stretches(x)
     size = x.abs().at_most(_PRECISION[x.element].tanh_one_above)
     parts = reduced(size + size, roughly=True)
     power = power_of_two(parts.whole)
     y = fma(_grown(parts), power, power - 1.0)
     whole = y + 2.0
     return quotient(y, whole, y - (whole - 2.0)).copysign(x)
+
+
+def _tanh_by_stretches(x: Number) -> Number:
+    """The hyperbolic tangent of floats, from the value at the centre of a stretch of numbers."""
+    size = x.abs().at_most(tanh_stretches.LAST)
+    number = size.at_least(tanh_stretches.FIRST).bits() >> 21
+    d = size - looked_up(number, tanh_stretches.CENTERS)
+    first, *rest = [looked_up(number, x) for x in tanh_stretches.SLOPES]
+    slope = reduce(lambda total, more: fma(total, d, more), rest, first)
+    return fma(slope, d, looked_up(number, tanh_stretches.VALUES)).copysign(x)
 
 
 def sinh(x: Number) -> Number:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from lowtide.codegen.elementwise.number import Number, by_registers, fma
+from lowtide.codegen.elementwise.number import Number, by_registers, constant_text, fma
 
 _SUFFIX: Final = {"float": "ps", "double": "pd"}
 _LANES: Final = {"float": 16, "double": 8}
@@ -22,7 +23,7 @@ def scaled(x: Number, exponent: Number, whole: Number) -> Number:
     `whole` is the exponent as an integer; half of it must be the exponent of a normal number.
     """
     if has_wide(x) and x.lanes:
-        return _scalef(x, exponent)
+        return scaled_where(None, x, exponent)
     half = whole.ashr(1)
     return (x * power_of_two(half)) * power_of_two(whole - half)
 
@@ -33,21 +34,43 @@ def power_of_two(exponent: Number) -> Number:
     return ((exponent + bias) << mantissa).from_bits()
 
 
-def _scalef(x: Number, exponent: Number) -> Number:
+def scaled_where(kept: Number | None, x: Number, exponent: Number) -> Number:
+    """Return x * 2**exponent, rounded once, where an i1 holds, else 0; needs `has_wide`.
+
+    Other lanes are not computed: to underflow takes processors a hundred cycles.
+    """
     name = f"llvm.x86.avx512.mask.scalef.{_SUFFIX[x.element]}.512"
     mask = _MASK[x.element]
 
-    def scale(a: Number, b: Number) -> Number:
+    def scale(a: Number, b: Number, where: Number | None = None) -> Number:
         types = [a.type, a.type, a.type, mask, "i32"]
-        values = [a.name, b.name, "zeroinitializer", "-1", "4"]
+        chosen = "-1"
+        if where is not None:
+            chosen = where.fn.op(f"bitcast {where.type} {where.name} to {mask}")
+        values = [a.name, b.name, "zeroinitializer", chosen, "4"]
         return a.named(a.element, a.fn.call(a.type, name, types, values))
 
-    return by_registers(_LANES[x.element], scale, x, exponent)
+    given = (x, exponent) if kept is None else (x, exponent, kept)
+    return by_registers(_LANES[x.element], scale, *given)
 
 
 def reciprocal_root_estimate(x: Number) -> Number:
     """Return 1 / sqrt(x) to 14 bits, for normal x; needs `has_wide`."""
     return _estimate("rsqrt14", x)
+
+
+def looked_up(index: Number, table: Sequence[float]) -> Number:
+    """Return the floats of a table of 32 at the last five bits of integers; needs `has_wide`."""
+    name = "llvm.x86.avx512.vpermi2var.ps.512"
+    halves = [", ".join([constant_text("float", x) for x in table[i : i + 16]]) for i in (0, 16)]
+    low, high = [f"<{x.replace('0x', 'float 0x')}>" for x in halves]
+
+    def pick(at: Number) -> Number:
+        type_ = at.named("float", "").type
+        types = [type_, at.type, type_]
+        return at.named("float", at.fn.call(type_, name, types, [low, at.name, high]))
+
+    return by_registers(16, pick, index)
 
 
 def quotient(a: Number, b: Number, rest: Number) -> Number:

@@ -144,7 +144,7 @@ def _custom_call(instruction: Instruction) -> Sources | None:
 
 
 def _host(instruction: Instruction) -> Sources:
-    reason = "no host program runs beside native code; pass such values as parameters"
+    reason = "no host program runs beside native code or the evaluator; use parameters"
     raise unsupported(instruction, reason)
 
 

@@ -98,11 +98,18 @@ def _under(
 
 
 def _is_private(form: Form, x: Instruction) -> bool:
-    """Whether all that reads it reads it at the same point."""
-    return all(
-        user.opcode in (Opcode.TUPLE, Opcode.REDUCE) or TABLE[user.opcode].elementwise
-        for user in x.users
-    )
+    """Whether all that reads it, itself or through elementwise operations, does so in its place."""
+    seen = {x}
+    stack = [x]
+    while stack:
+        for user in stack.pop().users:
+            if user.opcode in (Opcode.TUPLE, Opcode.REDUCE) or user in seen:
+                continue
+            if not TABLE[user.opcode].elementwise:
+                return False
+            seen.add(user)
+            stack.append(user)
+    return True
 
 
 def _cost(form: Form, x: Instruction, costs: dict[Instruction, float]) -> float:

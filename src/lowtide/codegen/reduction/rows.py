@@ -7,13 +7,15 @@ adds up the parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, final
+from typing import Final
 
+from lowtide.codegen.cost import widest
+from lowtide.codegen.element_streaming import AHEAD_OF_SUMS, cache_for, fence, fetch_ahead
 from lowtide.codegen.elements import Element, Index, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS
-from lowtide.codegen.operands import bind
+from lowtide.codegen.operands import bind, members
 from lowtide.codegen.reduction.caching import Kept, kept_values
 from lowtide.codegen.reduction.given import GivenElements
 from lowtide.codegen.reduction.grid import Grid, all_monoids
@@ -35,17 +37,33 @@ UNIT: Final = 8192
 """Points of a unit of work, at least where there are as many."""
 
 
-@final
+LONGEST_FETCHED: Final = 1 << 17
+"""Bytes of a row up to which the next one is fetched while this one is in the caches."""
+
+AHEAD_OF_ROWS: Final = 2048
+"""How many bytes behind the same place of the next row."""
+
+
 class RowsKernel:
     """Writes the function of a kernel along rows; `partials` says in which parts, if any."""
 
-    def __init__(self, grid: Grid, target: Target, partials: Partials | None = None) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        target: Target,
+        partials: Partials | None = None,
+        *,
+        name: str = "rows",
+        is_streaming: bool = False,
+    ) -> None:
         self.grid = grid
         self.form = grid.form
         self.target = target
         self.partials = partials
-        self.function = Function("rows", ARGUMENTS)
+        self.function = Function(name, ARGUMENTS)
         self.elements = GivenElements(self.function, target, grid.lanes if grid.lanes > 1 else 0)
+        self.elements.is_streaming = is_streaming
+        self.cache = cache_for(self.form.instruction, grid.row_count * grid.row_length)
         self.scratch = Scratch()
         self.kept = kept_values(self.form)
         self.fields = {x.value: self._field(x) for x in self.kept}
@@ -88,6 +106,18 @@ class RowsKernel:
         return -(-self._outer // self._block)
 
     @property
+    def fetching(self) -> dict[int, int]:
+        """In which run along a row operands are fetched, and how many bytes ahead.
+
+        The first run finds its row in the caches where a later one, which waits for no memory,
+        fetches the next row.
+        """
+        nbytes = row_bytes(self.grid)
+        if self.form.last_pass == 0 or nbytes > LONGEST_FETCHED:
+            return {0: AHEAD_OF_SUMS}
+        return {1: nbytes + AHEAD_OF_ROWS}
+
+    @property
     def unit_points(self) -> int:
         """About how many points a unit has."""
         return self.grid.row_count * self.grid.row_length // max(self.units, 1)
@@ -105,16 +135,22 @@ class RowsKernel:
             self._lines()
         else:
             self._blocks()
+        if self.elements.is_streaming:
+            fence(self.function)
         return self.function
 
     def _given(self, hero: Instruction) -> Callable[[Index, Mask | None], Element]:
         return lambda at, mask: self.known[hero]
 
+    def _bounds(self) -> tuple[Integer, Integer]:
+        """The first row, and the one behind the last."""
+        fn = self.function
+        return fn.mul("%begin", self._block), fn.min(fn.mul("%end", self._block), self._outer)
+
     def _blocks(self) -> None:
         """A row at a time."""
-        fn, elements = self.function, self.elements
-        start = fn.mul("%begin", self._block)
-        stop = fn.min(fn.mul("%end", self._block), self._outer)
+        elements = self.elements
+        start, stop = self._bounds()
         with elements.loop(start, stop) as loop:
             rows = decomposed(elements, loop.index, self.grid.row_sizes)
             self._row(rows, None)
@@ -205,6 +241,7 @@ class RowsKernel:
         row, inner = self.grid.index(elements, rows, step.inner)
         point = form.point(row, inner)
         wanted = elements.both(mask, step.mask)
+        seen = len(elements.reads)
         self._provide_kept(number, step)
         values = totals.taken(point, wanted, elements.lanes)
         after = totals.added(before, values, step.mask, step.is_first) if before else []
@@ -214,7 +251,14 @@ class RowsKernel:
                 self._keep(kept, step, value)
         if number == form.last_pass:
             store_points(form, elements, self.bound, [point], wanted)
+        ahead = self.fetching.get(number)
+        if wanted is None and ahead:
+            fetch_ahead(elements, elements.reads[seen:], ahead, self.cache)
+        self._beside(step)
         return after
+
+    def _beside(self, step: Step) -> None:
+        """What else is done at a point."""
 
     # -- kept values ---------------------------------------------------------------------------
 
@@ -245,6 +289,11 @@ class RowsKernel:
         if not value.lanes and self.elements.lanes:
             whole = self.elements.splat(value, self.elements.level)
         memory.store(self.function, self.target, whole, self._address(kept, step))
+
+
+def row_bytes(grid: Grid) -> int:
+    """Return the bytes of a row, of elements of the widest type."""
+    return grid.row_length * widest(members(grid.form.instruction))
 
 
 def total_count(grid: Grid) -> int:

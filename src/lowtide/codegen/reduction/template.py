@@ -7,17 +7,21 @@ from functools import partial
 from typing import Final
 
 from lowtide.codegen.cost import element_bytes, seconds, vector_cycles
+from lowtide.codegen.element_streaming import either, is_large, stored_bytes
+from lowtide.codegen.elementwise.memory import STREAMED
 from lowtide.codegen.kernel import Code, Plan
-from lowtide.codegen.operands import members
+from lowtide.codegen.operands import leaves, members
 from lowtide.codegen.reduction.columns import ColumnsKernel, column_block, lines_at_once
 from lowtide.codegen.reduction.finish import Finish
 from lowtide.codegen.reduction.form import Form, form_of
 from lowtide.codegen.reduction.grid import Grid, grid_of
 from lowtide.codegen.reduction.partials import Partials, part_count
 from lowtide.codegen.reduction.rows import RowsKernel, total_count
+from lowtide.codegen.reduction.staggered import StaggeredRows, is_staggered
 from lowtide.codegen.reduction.totals import total_types
 from lowtide.ir import Instruction
 from lowtide.ir.thunk import Phase
+from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
 _SHORT: Final = 8
@@ -34,8 +38,11 @@ def plan_reduction(instruction: Instruction, target: Target) -> Plan | None:
         return None
     way = _Way(grid, target)
     kernel = way.kernel()
+    mine = kernel.scratch.nbytes
+    if _is_streamed(grid, target):
+        mine = max(mine, way.streaming().scratch.nbytes)
     shared = 0 if way.partials is None else way.partials.nbytes
-    return Plan(partial(_code, grid, target), shared, kernel.scratch.nbytes)
+    return Plan(partial(_code, grid, target), shared, mine)
 
 
 def _code(grid: Grid, target: Target) -> Code:
@@ -43,8 +50,11 @@ def _code(grid: Grid, target: Target) -> Code:
     kernel = way.kernel()
     functions = [kernel.write()]
     text = list(kernel.elements.globals.values())
+    if _is_streamed(grid, target):
+        functions = _either(grid, functions[0], way.streaming())
+        text.append(STREAMED)
     each = _point_seconds(grid.form, grid.lanes)
-    phases = [Phase(functions[0].name, kernel.units, each * kernel.unit_points)]
+    phases = [Phase(functions[-1].name, kernel.units, each * kernel.unit_points)]
     if way.partials is not None:
         finish = Finish(grid, target, way.partials)
         functions.append(finish.write())
@@ -52,6 +62,22 @@ def _code(grid: Grid, target: Target) -> Code:
         rows = grid.row_count // max(finish.units, 1)
         phases.append(Phase("finish", finish.units, each * rows * way.partials.count))
     return Code(tuple(functions), tuple(phases), "\n".join(dict.fromkeys(text)))
+
+
+def _is_streamed(grid: Grid, target: Target) -> bool:
+    """Whether results with an element for each point are stored past the caches."""
+    results = leaves(grid.form.instruction.shape)
+    stored = [stored_bytes(results[x.array]) for x in grid.form.results if x.is_full]
+    return not grid.is_across and grid.lanes > 1 and is_large(target, sum(stored))
+
+
+def _either(grid: Grid, cached: Function, streaming: RowsKernel) -> list[Function]:
+    """The function that runs one of two, behind both."""
+    name = cached.name
+    cached.name = f"{name}_cached"
+    arrays = [x.array for x in grid.form.results if x.is_full]
+    both = (cached, streaming.write())
+    return [*both, either(grid.form.instruction, arrays, name, *both)]
 
 
 @dataclass(slots=True)
@@ -78,6 +104,13 @@ class _Way:
             turn = total_count(grid) * grid.lanes if len(grid.inner_sizes) == 1 else 1
             self.partials = self._split(grid.row_count, turn)
         return RowsKernel(grid, self.target, self.partials)
+
+    def streaming(self) -> RowsKernel:
+        """Return the kernel along rows that stores past the caches."""
+        name = "rows_streamed"
+        if is_staggered(self.grid):
+            return StaggeredRows(self.grid, self.target, name)
+        return RowsKernel(self.grid, self.target, self.partials, name=name, is_streaming=True)
 
     def _split(self, units: int, turn: int) -> Partials | None:
         points = self.grid.row_count * self.grid.row_length

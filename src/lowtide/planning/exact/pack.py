@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +12,7 @@ import numpy as np
 from lowtide.planning.exact.attempt import Attempt
 from lowtide.planning.exact.bounds import live_bound, resting_bound
 from lowtide.planning.exact.budget import Budget, StoppedError
+from lowtide.planning.exact.disjunctions import Disjunctions, Entry
 from lowtide.planning.exact.instance import instance_of
 from lowtide.planning.exact.items import NOBODY, Items, Space, items_of
 from lowtide.planning.exact.outcome import Outcome
@@ -253,11 +255,24 @@ class ExactSearch:
         if self._entries(core) > _PROOF_EXTENT:
             return
         nodes = _PROOF_NODES[self.options.effort]
-        tree = Tree(instance_of(self.items, core), self._lives(core), height, nodes)
-        outcome = tree.search(self.budget.check)
-        if outcome is Outcome.REFUTED and len(tree.closed) <= _PROOF_ENTRIES:
-            numbers = tuple(self.items.numbers[core].tolist())
-            self.refutation = Refutation(height, tuple(tree.closed), numbers)
+        instance = instance_of(self.items, core)
+        units = [self._unit(step) for step in instance.steps.tolist()]
+        search = Disjunctions(instance, self._lives(core), units, height, nodes)
+        if search.search(self.budget.check) and len(search.tree) <= _PROOF_ENTRIES:
+            self.refutation = Refutation(height, tuple(self._named(search.tree, core)))
+
+    def _unit(self, step: int) -> int:
+        """Return what divides the places of all that is live at a step of the problem."""
+        problem = self.problem
+        here = problem.item[(problem.first <= step) & (problem.last >= step)]
+        here = here[problem.nbytes[here] > 0]
+        return int(np.gcd.reduce(problem.alignment[here]))
+
+    def _named(self, tree: list[Entry], core: Int64Array) -> Iterator[Entry]:
+        """Yield the entries of a tree with the numbers of buffers for those of items."""
+        numbers: list[int] = self.items.numbers[core].tolist()
+        for entry in tree:
+            yield entry if isinstance(entry, int) else (numbers[entry[0]], numbers[entry[1]])
 
 
 def exact(problem: PackingProblem, start: Packing, options: SearchOptions) -> Packing:

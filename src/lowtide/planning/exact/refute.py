@@ -1,8 +1,7 @@
-"""A search tree which shows that a height does not do, or a packing of that height; plain Python.
+"""A packing of a height, or the answer that there is none; plain Python.
 
-Buffers are placed with addresses that do not decrease, each as low as what is placed lets it. The
-rules are few, so that a short program can follow them (`Refutation` in `plans.py`). They are right
-since in a packing with the least sum of addresses no buffer can be lowered by itself:
+Buffers are placed with addresses that do not decrease, each as low as what is placed lets it. That
+is right since in a packing with the least sum of addresses no buffer can be lowered by itself:
 
 * What is placed next comes after what was placed last in order of rest height, then number. It
   rests below the top of every other one that could be placed: else that one could be lowered.
@@ -23,7 +22,6 @@ from typing import Final
 
 from lowtide.planning.exact.instance import Instance
 from lowtide.planning.exact.outcome import Outcome
-from lowtide.planning.plans import EXPANDED
 from lowtide.planning.problem import FREE
 
 _NODES_BETWEEN_CHECKS: Final = 32
@@ -37,12 +35,11 @@ class _Frame:
     """A node that waits for the result of a subtree.
 
     `parts` are sets of items that are left to look at, or None in a node whose `children` are
-    items. `begin` is where its entries in the certificate begin.
+    items.
     """
 
     left: int
     last: Last
-    begin: int
     children: list[int] = field(default_factory=list)
     parts: list[int] | None = None
     next: int = 0
@@ -54,8 +51,7 @@ class Tree:
     """The search for a packing of an instance of at most `height`; sets of items are bit masks.
 
     `lives` says per item when it is live: equally for those that are live at the same time.
-    `addresses` is the packing that it found; `closed` is the tree once it has shown that there is
-    none.
+    `addresses` is the packing that it found.
     """
 
     def __init__(
@@ -64,20 +60,18 @@ class Tree:
         self.height = height
         self.nodes = most_nodes
         self.addresses: list[int] = []
-        self.closed: list[int] = []
         self.size: list[int] = instance.size.tolist()
         self.alignment: list[int] = instance.alignment.tolist()
         self.fixed: list[int] = instance.fixed.tolist()
         starts, sections = instance.starts.tolist(), instance.sections.tolist()
         self.sections = [sections[a:b] for a, b in pairwise(starts)]
-        self.steps: list[int] = instance.steps.tolist()
-        self.cover = [0] * len(self.steps)
+        self.cover = [0] * len(instance.steps)
         for i, inside in enumerate(self.sections):
             for t in inside:
                 self.cover[t] |= 1 << i
         self.neighbours = [self._neighbours(i) for i in range(len(self.size))]
         self.twin = self._twins(lives)
-        self.suspects = list(range(len(self.steps)))
+        self.suspects = list(range(len(self.cover)))
         self.rest = [max(0, place) for place in self.fixed]
 
     def _neighbours(self, i: int) -> int:
@@ -131,11 +125,9 @@ class Tree:
         """Return the frame of a node, or its result: none for a closed one, nothing to place."""
         if not left:
             return None, []
-        step = self._closing(left, last)
-        if step is not None:
-            self.closed.append(step)
+        if self._is_closed(left, last):
             return None, None
-        frame = _Frame(left, last, len(self.closed))
+        frame = _Frame(left, last)
         parts = self._parts(left)
         if len(parts) > 1:
             frame.parts = sorted(parts, key=self._slack)
@@ -150,12 +142,7 @@ class Tree:
         if frame.parts is not None:
             if number == len(frame.parts):
                 return None
-            del self.closed[frame.begin :]
-            part = frame.parts[number]
-            self.closed.append(-2 - self._step_of(part))
-            return part, frame.last
-        if number == 0:
-            self.closed.append(EXPANDED)
+            return frame.parts[number], frame.last
         if number >= len(frame.children):
             return None
         i = frame.children[number]
@@ -204,14 +191,14 @@ class Tree:
                 self.rest[j] = -(-top // self.alignment[j]) * self.alignment[j]
         return undo
 
-    def _closing(self, left: int, last: Last) -> int | None:
-        """Return a step without room; what had none before is looked at first."""
+    def _is_closed(self, left: int, last: Last) -> bool:
+        """Whether a step has no room; what had none before is looked at first."""
         for position, t in enumerate(self.suspects):
             here = self.cover[t] & left
             if here and self._needed(here, last) > self.height:
                 self.suspects.insert(0, self.suspects.pop(position))
-                return self.steps[t]
-        return None
+                return True
+        return False
 
     def _needed(self, here: int, last: Last) -> int:
         """Return how high what is live at one step has to reach."""
@@ -252,10 +239,6 @@ class Tree:
             if cover & part:
                 least = min(least, self.height - self._needed(cover & part, (0, -1)))
         return least
-
-    def _step_of(self, part: int) -> int:
-        first = (part & -part).bit_length() - 1
-        return int(self.steps[self.sections[first][0]])
 
     def _children(self, left: int, last: Last) -> list[int]:
         """Return what may be placed next, by rest height, then number."""

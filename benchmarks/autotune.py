@@ -1,0 +1,127 @@
+"""What measuring finds: programs with kernels as the cost model chooses, and as they were measured.
+
+    python benchmarks/autotune.py --programs FILE [--scale medium] [--threads 2] [--only NAME,...]
+                                  [--document docs/performance.md]
+
+FILE registers programs as `lowtide.testing.jax_programs` says. Both ways run in one process, calls
+in turn, and the time is the least of all slices. Measuring begins with nothing remembered. Seconds
+are those of compiling, with kernels in no cache. A program of
+which nothing changes is timed once. `--document` writes the section "autotune".
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from sections import replace_section
+from vs_xla import alternating, hlo_text
+from vs_xla_processes import mean
+
+HEADER = """\
+| program | by cost model ms | tuned ms | gain | kernels changed | compile s | tuned s \
+| memory MB | tuned MB |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Milliseconds of a call, seconds to compile, and bytes beyond arguments, of both ways."""
+
+    name: str
+    plain: float
+    tuned: float
+    changed: str
+    plain_compile: float
+    tuned_compile: float
+    plain_bytes: int
+    tuned_bytes: int
+
+    def __str__(self) -> str:
+        """Return the row of the table."""
+        return (
+            f"| {self.name} | {self.plain * 1e3:.3f} | {self.tuned * 1e3:.3f} | "
+            f"{self.plain / self.tuned:.2f} | {self.changed} | {self.plain_compile:.2f} | "
+            f"{self.tuned_compile:.2f} | {self.plain_bytes / 1e6:.1f} | "
+            f"{self.tuned_bytes / 1e6:.1f} |"
+        )
+
+
+def timed(make: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what is made, and the seconds that it took."""
+    start = perf_counter()
+    made = make()
+    return made, perf_counter() - start
+
+
+def measure(program: Any, threads: int, seconds: float) -> Row:
+    """Compile a program both ways and time it."""
+    from lowtide import native
+    from lowtide.frontend.hlo_text import parse_hlo
+    from lowtide.llvm.cache import ObjectCache
+    from lowtide.llvm.target import host_target
+    from lowtide.runtime.call import Executable
+    from lowtide.tuning.tuner import Tuner
+
+    module = parse_hlo(hlo_text(program))
+    none = ObjectCache(None)
+    tuner = Tuner(host_target(), threads, none, none)
+    compile_ = partial(native.compile_module, module, threads=threads)
+    plain, plain_compile = timed(compile_)
+    tuned, tuned_compile = timed(partial(compile_, tuner=tuner))
+    arenas = [x.plan.report.ladder.arena_bytes for x in (plain, tuned)]
+    known = {x for y in plain.program.kernels for x in y.phases}
+    kernels = tuned.program.kernels
+    changed = len([x for x in kernels if not known.issuperset(x.phases)])
+    given = program.arguments()
+    sides = (plain, tuned) if changed else (plain,)
+    times = alternating([partial(Executable(x.program), *given) for x in sides], seconds)
+    return Row(
+        program.name,
+        times[0],
+        times[-1],
+        f"{changed} of {len(kernels)}",
+        plain_compile,
+        tuned_compile,
+        *arenas,
+    )
+
+
+def main() -> None:
+    """Print a table, and write it."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--programs", type=Path, required=True)
+    parser.add_argument("--scale", default="medium")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--only", default="", help="parts of names, between commas")
+    parser.add_argument("--document", type=Path)
+    given = parser.parse_args()
+    if given.threads == 1:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
+    from lowtide.testing.jax_programs import jax_programs
+
+    rows = []
+    print(HEADER)
+    for program in jax_programs(given.programs, given.scale):
+        if any(x in program.name for x in given.only.split(",")):
+            rows.append(measure(program, given.threads, given.seconds))
+            print(rows[-1], flush=True)
+    gain = mean([x.plain / x.tuned for x in rows])
+    least = min([x.plain / x.tuned for x in rows])
+    words = f"{len(rows)} programs, {given.threads} thread{'s' if given.threads > 1 else ''}"
+    summary = f"{words}: geometric mean of the gain {gain:.3f}, least {least:.2f}."
+    print(summary)
+    if given.document:
+        lines = [summary, "", HEADER, *[str(x) for x in rows]]
+        replace_section(given.document, "autotune", "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""The least extra time of any order and any recomputation within a budget, proved by cuts."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from lowtide.analysis.deadline import Deadline
+from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.planning.search import Effort
+from lowtide.remat.footprint import footprints
+from lowtide.remat.measure import step_bytes
+from lowtide.remat.network import Cut, Flow, Network, Networks, Price
+from lowtide.remat.tables import Int64Array, Tables, tables_of
+
+_NODES: Final = {Effort.FAST: 24, Effort.DEFAULT: 96, Effort.PROOF: 1000}
+"""How many nodes are looked at."""
+_BEST: Final = {Effort.FAST: 2, Effort.DEFAULT: 6, Effort.PROOF: 24}
+"""For how many of them the best price is worked out."""
+_SHARES: Final = (0.75, 0.5, 0.3)
+"""Budgets, as shares of the peak, for which nodes are chosen."""
+_ROUNDS: Final = 40
+_FIRST_SHARE: Final = 0.01
+"""The first price tried is that at which a full budget is worth this share of all times."""
+_FACTOR: Final = 8.0
+_TRIES: Final = 6
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RecomputeBound:
+    """No sequence within `budget_bytes` has less extra time.
+
+    `extra_seconds` is infinite where none is within the budget. `extra_ticks` is the same in ticks
+    of `tick_seconds`, rounded down. The proof is a flow in the network of `node` at `price`
+    (`network.py`, `BoundSearch.flow`): its value less `price * (budget_bytes - fixed_bytes)`. Where
+    the bound is infinite there is no price: a step of `node` takes `fixed_bytes` whatever is held,
+    or all that lives to the end does if there is no node.
+    """
+
+    budget_bytes: int
+    extra_seconds: float
+    extra_ticks: int
+    tick_seconds: float
+    node: int | None
+    fixed_bytes: int
+    price: Price | None
+
+    @property
+    def is_infeasible(self) -> bool:
+        """Whether no sequence is within the budget."""
+        return math.isinf(self.extra_seconds)
+
+
+def recompute_bound(
+    graph: MemoryGraph,
+    budget: int,
+    order: Int64Array | None = None,
+    effort: Effort = Effort.DEFAULT,
+    once: Collection[int] = (),
+) -> RecomputeBound:
+    """Return a proven least extra time of any sequence that holds at most `budget` bytes.
+
+    `order` (each node once) only guides the search; the better it is, the better the bound. Nodes
+    in `once` are never run again. Raises ValueError where the graph has no times.
+    """
+    tables = tables_of(graph, once)
+    guide = topological_order(tables) if order is None else order
+    return BoundSearch(tables, guide, effort).at(budget)
+
+
+def topological_order(tables: Tables) -> Int64Array:
+    """Return an order of all nodes: by creation, as far as operands allow."""
+    graph = tables.graph
+    followers: list[list[int]] = [[] for _ in range(tables.node_count)]
+    waiting = [0] * tables.node_count
+    for before in (graph.operands, graph.control):
+        for node, other in zip(before.row_numbers().tolist(), before.items.tolist(), strict=True):
+            followers[other].append(node)
+            waiting[node] += 1
+    ready = [node for node, count in enumerate(waiting) if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        node = heapq.heappop(ready)
+        order.append(node)
+        for follower in followers[node]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heapq.heappush(ready, follower)
+    return np.array(order, np.int64)
+
+
+@dataclass(slots=True)
+class _Lines:
+    """What is known of a node's network: the value of least cuts by price."""
+
+    network: Network
+    cuts: dict[Price, Cut] = field(default_factory=dict)
+
+    def cut(self, price: Price) -> Cut:
+        """Return a least cut at a price, and remember it."""
+        if price not in self.cuts:
+            self.cuts[price] = self.network.cut(price)
+        return self.cuts[price]
+
+    def ticks(self, price: Price, budget: int) -> int:
+        """Return what a price proves for a budget."""
+        return self.cuts[price].value - price.of(budget - self.network.fixed_bytes)
+
+    def best(self, budget: int) -> Price:
+        """Return the price that proves most for a budget, of those tried."""
+        return max(self.cuts, key=lambda price: self.ticks(price, budget))
+
+
+class BoundSearch:
+    """Bounds for many budgets of one graph, from cuts at the nodes that promise most.
+
+    What is worked out for one budget serves the others: the bound never rises with the budget once
+    all budgets have been asked for.
+    """
+
+    def __init__(
+        self, tables: Tables, order: Int64Array, effort: Effort, deadline: Deadline | None = None
+    ) -> None:
+        self.tables = tables
+        self._networks = Networks(tables, order)
+        self._deadline = deadline
+        self._least = footprints(tables)
+        self._live_out = int(tables.graph.buffer_bytes[tables.graph.live_out].sum())
+        self._profile = step_bytes(tables, order)
+        self._order = order
+        self._lines: dict[int, _Lines] = {}
+        self._effort = effort
+        self._chosen = self._promising()
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes that every sequence holds at some step: of one node, or of all results."""
+        return max(int(self._least.max(initial=0)), self._live_out)
+
+    def at(self, budget: int) -> RecomputeBound:
+        """Return the bound for a budget in bytes."""
+        if budget < self.least_bytes:
+            return self._infeasible(budget)
+        for node in self._chosen:
+            self._refine(self._lines_of(node), budget)
+        return self.known(budget)
+
+    def known(self, budget: int) -> RecomputeBound:
+        """Return the best bound for a budget among the cuts made so far."""
+        if budget < self.least_bytes:
+            return self._infeasible(budget)
+        ticks, best, price = 0, None, None
+        for node, lines in self._lines.items():
+            for tried in lines.cuts:
+                proved = lines.ticks(tried, budget)
+                if proved > ticks:
+                    ticks, best, price = proved, node, tried
+        seconds = ticks * self.tables.tick_seconds
+        if best is None or price is None:
+            return RecomputeBound(budget, 0.0, 0, self.tables.tick_seconds, None, 0, None)
+        fixed = self._lines[best].network.fixed_bytes
+        return RecomputeBound(budget, seconds, ticks, self.tables.tick_seconds, best, fixed, price)
+
+    def held_sets(self, budget: int) -> list[tuple[int, Int64Array]]:
+        """Return what the best cuts for a budget hold, as (node, buffers): starts of a search.
+
+        They are the cut that holds least beyond the budget, and the one that holds most within.
+        """
+        bound = self.known(budget)
+        if bound.node is None:
+            return []
+        lines = self._lines[bound.node]
+        room = budget - lines.network.fixed_bytes
+        by_bytes = sorted(lines.cuts.items(), key=lambda x: (x[1].held_bytes, x[0].value))
+        within = [price for price, cut in by_bytes if cut.held_bytes <= room][-1:]
+        beyond = [price for price, cut in by_bytes if cut.held_bytes > room][:1]
+        return [(bound.node, lines.network.held(price)) for price in within + beyond]
+
+    def flow(self, bound: RecomputeBound) -> Flow:
+        """Return the flow that proves a bound which has a price."""
+        if bound.node is None or bound.price is None:
+            raise ValueError("this bound needs no flow")
+        return self._networks.of(bound.node).flow(bound.price)
+
+    def _infeasible(self, budget: int) -> RecomputeBound:
+        node = int(self._least.argmax())
+        binding = node if self._least[node] > budget else None
+        needed = int(self._least[node]) if binding is not None else self._live_out
+        return RecomputeBound(budget, math.inf, 0, self.tables.tick_seconds, binding, needed, None)
+
+    def _lines_of(self, node: int) -> _Lines:
+        if node not in self._lines:
+            self._lines[node] = _Lines(self._networks.of(node))
+        return self._lines[node]
+
+    def _refine(self, lines: _Lines, budget: int) -> None:
+        """Find the best price for a budget (Eisner and Severance 1976).
+
+        The value of the least cut is concave in the price: where the lines of a cut that holds too
+        much and of one that fits meet is the next price, until no cut is below both.
+        """
+        room = budget - lines.network.fixed_bytes
+        low, high = self._bracket(lines, room)
+        for _ in range(_ROUNDS):
+            if low is None or high is None or low.held_bytes == high.held_bytes or self._late():
+                return
+            price = (high.ticks - low.ticks) / (low.held_bytes - high.held_bytes)
+            if price <= 0:
+                return
+            cut = lines.cut(self._networks.price(price))
+            if cut in (low, high) or cut.value >= low.ticks + price * low.held_bytes - 2:
+                return
+            low, high = (low, cut) if cut.held_bytes <= room else (cut, high)
+
+    def _bracket(self, lines: _Lines, room: int) -> tuple[Cut | None, Cut | None]:
+        """A cut that holds more than `room` bytes and one that does not, by prices tried."""
+        price = float(self.tables.cost.sum()) * _FIRST_SHARE / max(1, room)
+        low = lines.cut(self._networks.price(price * _FACTOR**-_TRIES))
+        if low.held_bytes <= room:
+            return None, low
+        for power in range(_TRIES):
+            cut = lines.cut(self._networks.price(price * _FACTOR**power))
+            if cut.held_bytes <= room:
+                return low, cut
+            low = cut
+        return low, None
+
+    def _late(self) -> bool:
+        return self._deadline is not None and self._deadline.passed
+
+    def _promising(self) -> list[int]:
+        """The nodes whose networks prove most, for several budgets, at the price of the peak's."""
+        if not len(self._order):
+            return []
+        peak = int(self._profile.max())
+        first = int(self._order[self._profile.argmax()])
+        count = _NODES[self._effort]
+        highest = np.argsort(-self._profile, kind="stable")[: count // 2]
+        spread = np.linspace(0, len(self._order) - 1, min(count // 2, len(self._order)))
+        places = np.unique(np.concatenate([highest, spread.astype(np.int64)]))
+        chosen = {first: None}
+        for share in _SHARES:
+            budget = max(self.least_bytes, int(peak * share))
+            self._refine(self._lines_of(first), budget)
+            price = self._lines[first].best(budget)
+            proved = [(self._proved(int(v), price, budget), int(v)) for v in self._order[places]]
+            proved.sort(key=lambda x: (-x[0], x[1]))
+            chosen.update(dict.fromkeys([v for _, v in proved[: _BEST[self._effort]]]))
+        return list(chosen)
+
+    def _proved(self, node: int, price: Price, budget: int) -> int:
+        if self._late() or self._least[node] > budget:
+            return -1
+        self._lines_of(node).cut(price)
+        return self._lines[node].ticks(price, budget)

@@ -1,0 +1,318 @@
+"""What has to be held or run again after a node, as a network whose cuts are the ways to do it.
+
+Take any sequence, and in it the step in which node `v` runs for the first time. Let Y be the nodes
+that run after it. The descendants of `v` are in Y; each ancestor in Y has run before, so it costs
+its time once more, and so does `v`. What a node in Y reads is made by a node in Y or is in memory
+when the step ends, and so is what lives to the end. Let K be the buffers in memory when the step
+ends. They are live during the step, together with all that `v` reads and makes. What is taken over
+dies in the step: it is not in K, and it makes up for what takes it over. With
+
+  fixed = bytes made by v + bytes read by v that nothing may take over + scratch of v,
+  H = the buffers of K that are not counted in `fixed`,
+
+the step holds at least fixed + bytes(H), so bytes(H) <= budget - fixed. Whatever the price `l` of a
+byte is, each sequence within the budget has
+
+  extra cost >= cost(Y, v and its ancestors only) + l (bytes(H) - (budget - fixed))
+             >= cut(l) - l (budget - fixed),
+
+where cut(l) is the least cost + l bytes(H) over all choices of Y. A node that `v` or an ancestor of
+`v` lists in control may not run again: it is not in Y.
+
+The network has a vertex per node and per buffer. A vertex on the side of the source is a node in Y,
+or a buffer that such a node reads. Arcs: from a reader to the buffer, unbounded; from the buffer to
+its producer, l times its bytes, or none where it is counted in `fixed`; from `v` and each ancestor
+to the sink, its cost. Descendants of `v` are the source, which also reads what lives to the end;
+nodes that may not run again, and the producer of what is there from the start, are the sink.
+
+A parametric cut of this kind is in G. Gallo, M. Grigoriadis, R. Tarjan, "A Fast Parametric Maximum
+Flow Algorithm", 1989.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.planning.native import Array, kernel
+from lowtide.remat.tables import (
+    BUFFER,
+    BUFFERS_AT,
+    NODE,
+    NODE_COUNT,
+    NODES_AT,
+    ONCE,
+    PRODUCER,
+    READS,
+    READS_END,
+    SCRATCH,
+    WAITS,
+    WAITS_END,
+    Int64Array,
+    Tables,
+)
+
+UNBOUNDED: Final = 1 << 60
+
+ANCESTOR: Final = 1
+DESCENDANT: Final = 2
+
+
+@kernel
+def relations(g: Array, order: Array, place: int, kind: Array) -> int:
+    """Mark the node at `place` of an order, and its ancestors, with 1; its descendants with 2.
+
+    `kind` is 0 for other nodes.
+    """
+    count = g[NODE_COUNT]
+    for v in range(count):
+        kind[v] = 0
+    kind[order[place]] = ANCESTOR
+    for i in range(place, -1, -1):
+        if kind[order[i]] == 0:
+            continue
+        node = NODES_AT + 1 + order[i] * NODE
+        for j in range(g[node + WAITS], g[node + WAITS_END]):
+            kind[g[j]] = ANCESTOR
+        for j in range(g[node + READS], g[node + READS_END]):
+            p = g[g[BUFFERS_AT] + g[j] * BUFFER + PRODUCER]
+            if p >= 0:
+                kind[p] = ANCESTOR
+    start = order[place]
+    for i in range(place + 1, count):
+        node = NODES_AT + 1 + order[i] * NODE
+        for j in range(g[node + WAITS], g[node + WAITS_END]):
+            if g[j] == start or kind[g[j]] == DESCENDANT:
+                kind[order[i]] = DESCENDANT
+        for j in range(g[node + READS], g[node + READS_END]):
+            p = g[g[BUFFERS_AT] + g[j] * BUFFER + PRODUCER]
+            if p < 0:
+                continue
+            if p == start or kind[p] == DESCENDANT:
+                kind[order[i]] = DESCENDANT
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Ticks per byte: `numerator / 2**shift`."""
+
+    numerator: int
+    shift: int
+
+    @property
+    def value(self) -> float:
+        """The price as a number."""
+        return self.numerator * 2.0**-self.shift
+
+    def times(self, sizes: Int64Array) -> Int64Array:
+        """Return the ticks of each size, rounded down, and at most `UNBOUNDED`."""
+        product: Int64Array = sizes * self.numerator
+        if self.shift >= 0:
+            product >>= min(self.shift, 63)
+            return np.minimum(product, UNBOUNDED)
+        up = min(-self.shift, 60)
+        product = np.minimum(product, UNBOUNDED >> up)
+        return product << up
+
+    def of(self, size: int) -> int:
+        """Return the ticks of a size, rounded up, exactly."""
+        product = size * self.numerator
+        return -(-product >> self.shift) if self.shift >= 0 else product << -self.shift
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A least cut: its value, of that the ticks of running again, and the bytes held."""
+
+    value: int
+    ticks: int
+    held_bytes: int
+
+
+READ: Final = 0
+HELD: Final = 1
+RUN: Final = 2
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Arcs:
+    """Arcs of a network.
+
+    They have a kind, the node or buffer that they are of, the buffer that a reader reads, the ends
+    after contraction, and as capacity ticks and bytes that have a price.
+    """
+
+    kind: Int64Array
+    name: Int64Array
+    other: Int64Array
+    tail: Int64Array
+    head: Int64Array
+    ticks: Int64Array
+    sizes: Int64Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Flow:
+    """A flow of the network at a price, of `value` ticks from source to sink.
+
+    `reads` has rows (node, buffer, ticks) from readers that are not descendants, `held` rows
+    (buffer, ticks) from a buffer to its producer, `runs` rows (node, ticks) from a node to the
+    sink. What `held` has beyond `reads` comes from the source.
+    """
+
+    value: int
+    reads: Int64Array
+    held: Int64Array
+    runs: Int64Array
+
+
+class Network:
+    """The network of one node; arcs that no cut can have are left out.
+
+    `arcs` numbers those that are left among all: reads, then held buffers, then runs.
+    """
+
+    def __init__(
+        self, node: int, fixed_bytes: int, fixed_buffers: Int64Array, source: int, arcs: Arcs
+    ) -> None:
+        self.node = node
+        self.fixed_buffers = fixed_buffers
+        self.fixed_bytes = fixed_bytes
+        self._source = source
+        self._arcs = arcs
+
+    def cut(self, price: Price) -> Cut:
+        """Return a least cut at a price."""
+        solver = self._solved(price)
+        arcs = self._arcs
+        side = np.zeros(self._source + 2, np.bool_)
+        side[solver.get_source_side_min_cut()] = True
+        cut = side[arcs.tail] & ~side[arcs.head]
+        ticks, held = int(arcs.ticks[cut].sum()), int(arcs.sizes[cut].sum())
+        return Cut(int(solver.optimal_flow()), ticks, held)
+
+    def held(self, price: Price) -> Int64Array:
+        """Return the buffers that a least cut at a price holds."""
+        arcs = self._arcs
+        side = np.zeros(self._source + 2, np.bool_)
+        side[self._solved(price).get_source_side_min_cut()] = True
+        cut = side[arcs.tail] & ~side[arcs.head] & (arcs.kind == HELD)
+        return np.unique(np.concatenate([arcs.name[cut], self.fixed_buffers]))
+
+    def flow(self, price: Price) -> Flow:
+        """Return a largest flow at a price."""
+        solver = self._solved(price)
+        arcs = self._arcs
+        amount = np.array(solver.flows(np.arange(len(arcs.tail))), np.int64)
+        moved = np.flatnonzero(amount)
+        kinds = [moved[arcs.kind[moved] == kind] for kind in (READ, HELD, RUN)]
+        rows = [np.stack([arcs.name[x], arcs.other[x], amount[x]], axis=1) for x in kinds]
+        inner = rows[0][arcs.tail[kinds[0]] != self._source]
+        return Flow(int(solver.optimal_flow()), inner, rows[1][:, [0, 2]], rows[2][:, [0, 2]])
+
+    def _solved(self, price: Price) -> Any:
+        from ortools.graph.python.max_flow import SimpleMaxFlow
+
+        arcs = self._arcs
+        solver = SimpleMaxFlow()
+        capacity = arcs.ticks + price.times(arcs.sizes)
+        solver.add_arcs_with_capacity(arcs.tail, arcs.head, capacity)
+        if len(capacity) and solver.solve(self._source, self._source + 1) != solver.OPTIMAL:
+            raise RuntimeError("the maximum flow was not found")
+        return solver
+
+
+class Networks:
+    """Makes the networks of nodes of one graph; `order` holds each node once."""
+
+    def __init__(self, tables: Tables, order: Int64Array) -> None:
+        self.tables = tables
+        self.order = order
+        self.position = np.empty(len(order), np.int64)
+        self.position[order] = np.arange(len(order))
+        graph = tables.graph
+        self._kind = np.zeros(tables.node_count, np.int64)
+        self._source = tables.node_count + tables.buffer_count
+        counted = np.flatnonzero(graph.buffer_bytes > 0)
+        buffer, reader = graph.consumers.row_numbers(), graph.consumers.items
+        kept = graph.buffer_bytes[buffer] > 0
+        self._read_tail = reader[kept].astype(np.int64)
+        self._read_head = buffer[kept].astype(np.int64) + tables.node_count
+        self._held = counted
+        producer = graph.producer[counted].astype(np.int64)
+        self._held_head = np.where(producer < 0, self._source + 1, producer)
+        self._bits = min(20, 60 - int(graph.buffer_bytes.max(initial=1)).bit_length())
+
+    def price(self, value: float) -> Price:
+        """Return a price of about `value` whose product with any size fits 62 bits."""
+        mantissa, exponent = np.frexp(value)
+        return Price(int(mantissa * (1 << self._bits)), int(self._bits - exponent))
+
+    def of(self, node: int) -> Network:
+        """Return the network of a node."""
+        tables, kind = self.tables, self._kind
+        graph = tables.graph
+        relations(tables.words, self.order, int(self.position[node]), kind)
+        source, sink = self._source, self._source + 1
+        vertex = np.arange(sink + 1)
+        vertex[: tables.node_count][kind == DESCENDANT] = source
+        vertex[self._closed(kind)] = sink
+        at_source = vertex[self._read_tail] == source
+        vertex[self._read_head[at_source]] = source
+        vertex[np.flatnonzero(graph.live_out) + tables.node_count] = source
+        fixed = self._fixed(node)
+        size = np.where(fixed[self._held], 0, graph.buffer_bytes[self._held])
+        scratch = tables.words[NODES_AT + 1 + node * NODE + SCRATCH]
+        runs = np.flatnonzero((kind == ANCESTOR) & (vertex[: tables.node_count] != sink))
+        return Network(
+            node=node,
+            fixed_bytes=int(graph.buffer_bytes[fixed].sum() + scratch),
+            fixed_buffers=np.flatnonzero(graph.producer == node),
+            source=source,
+            arcs=self._arcs(vertex, size, runs),
+        )
+
+    def _arcs(self, vertex: Int64Array, size: Int64Array, runs: Int64Array) -> Arcs:
+        """The arcs with `size` for held buffers, between vertices as they are contracted."""
+        count, sink = self.tables.node_count, self._source + 1
+        reads, held = len(self._read_tail), len(self._held)
+        kind = np.repeat([READ, HELD, RUN], [reads, held, len(runs)])
+        tail = vertex[np.concatenate([self._read_tail, self._held + count, runs])]
+        head = vertex[np.concatenate([self._read_head, self._held_head, 0 * runs + sink])]
+        ticks = np.zeros(len(kind), np.int64)
+        ticks[:reads] = UNBOUNDED
+        ticks[reads + held :] = self.tables.cost[runs]
+        sizes = np.zeros(len(kind), np.int64)
+        sizes[reads : reads + held] = size
+        name = np.concatenate([self._read_tail, self._held, runs])
+        other = np.concatenate([self._read_head - count, 0 * self._held, 0 * runs])
+        used = (
+            (tail != head) & (head != self._source) & (tail != sink) & ((ticks > 0) | (sizes > 0))
+        )
+        return Arcs(*[x[used] for x in (kind, name, other, tail, head, ticks, sizes)])
+
+    def _closed(self, kind: Int64Array) -> Int64Array:
+        """Nodes that may not run after the first run of the node that `kind` is about."""
+        tables = self.tables
+        control = tables.graph.control
+        after = kind[control.row_numbers()] == ANCESTOR
+        once = tables.words[NODES_AT + 1 :][ONCE : tables.node_count * NODE : NODE]
+        ran = np.flatnonzero((once > 0) & (kind == ANCESTOR))
+        closed: Int64Array = np.concatenate([control.items[after].astype(np.int64), ran])
+        return closed
+
+    def _fixed(self, node: int) -> npt.NDArray[np.bool_]:
+        """Which buffers are live in the step of a node whatever is held."""
+        graph = self.tables.graph
+        fixed: npt.NDArray[np.bool_] = graph.producer == node
+        begin = NODES_AT + 1 + node * NODE
+        words = self.tables.words
+        read = words[words[begin + READS] : words[begin + READS_END]]
+        fixed[read] = True
+        takers = graph.shares[graph.shares[:, 0] == node, 1]
+        fixed[takers] = False
+        return fixed

@@ -1,0 +1,162 @@
+"""Plans to run nodes again: an order, a flag per gap, and the sequence that follows from them.
+
+What a sequence is and costs stands in `replay.py`, which checks what is made here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from lowtide.remat.gaps import Base
+from lowtide.remat.greedy import fit, margins, prune
+from lowtide.remat.lazy import unfold
+from lowtide.remat.measure import NO_CAP, ROOM, measure
+from lowtide.remat.tables import Float64Array, Int64Array, Tables
+
+Sequence: TypeAlias = tuple[int, ...]
+"""Numbers of nodes in the order in which they run, each at least once."""
+
+LONGEST: Final = 4
+"""A sequence has at most so many steps per node."""
+
+_ROUNDS: Final = 400
+"""Rounds of dropping gaps, and as many more per thousand nodes."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Plan:
+    """Gaps dropped in base `base`: the ticks that it takes beyond one run of each node.
+
+    What is computed again is held for a use at most `reach` positions away.
+    """
+
+    ticks: int
+    base: int
+    reach: int
+    dropped: Int64Array
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """By which plans are compared: the cheapest first, then that of the first order."""
+        return self.ticks, self.base, self.reach
+
+
+class Scratch:
+    """Arrays that the kernels work in, for all orders of a graph."""
+
+    def __init__(self, tables: Tables) -> None:
+        count, buffers = tables.node_count, tables.buffer_count
+        self.sequence: Int64Array = np.zeros(2 * LONGEST * count + 1, np.int64)
+        self.steps: Int64Array = np.zeros(LONGEST * count + 1, np.int64)
+        self.room: Int64Array = np.zeros(ROOM * buffers + 5 * count + 1, np.int64)
+        self.over: Int64Array = np.zeros(count + 3, np.int64)
+        self.found: Int64Array = np.zeros(3 * buffers + 1, np.int64)
+        self.score: Float64Array = np.zeros(buffers + 1, np.float64)
+
+
+class Recompute:
+    """Makes and changes plans on one order; `work` counts the steps that were looked at."""
+
+    def __init__(self, base: Base, scratch: Scratch) -> None:
+        self.base = base
+        self.words = base.tables.words
+        self.work = 0
+        self._scratch = scratch
+        self._once = int(base.tables.cost.sum())
+        self._default = base.nothing_dropped()
+        self._rounds = _ROUNDS + _ROUNDS * base.tables.node_count // 1000
+
+    def dropped_gaps(self, dropped: Int64Array) -> Int64Array:
+        """Return the numbers of the gaps that are dropped and need not be."""
+        return np.flatnonzero(dropped > self._default)
+
+    def fit(self, dropped: Int64Array, cap: int, reach: int, seed: int = 0) -> bool:
+        """Drop more gaps until the sequence holds at most `cap` bytes; whether that works.
+
+        With a `seed` above 0, what a gap costs is blurred at random.
+        """
+        s = self._scratch
+        before = len(self.dropped_gaps(dropped))
+        length = fit(
+            self.words,
+            self.base.words,
+            dropped,
+            cap,
+            reach,
+            self._rounds,
+            seed,
+            s.sequence,
+            s.steps,
+            s.over,
+            s.found,
+            s.score,
+            s.room,
+        )
+        added = len(self.dropped_gaps(dropped)) - before
+        self.work += (3 + max(0, added)) * self.base.tables.node_count
+        return length >= 0
+
+    def margins(self, dropped: Int64Array, gaps: Int64Array, reach: int) -> Int64Array:
+        """Return how many ticks each of some gaps costs or saves if it alone changes."""
+        s = self._scratch
+        margin = np.zeros(len(gaps) + 1, np.int64)
+        margins(
+            self.words,
+            self.base.words,
+            dropped,
+            gaps,
+            len(gaps),
+            reach,
+            s.sequence,
+            margin,
+            s.room,
+        )
+        self.work += (1 + len(gaps)) * self.base.tables.node_count
+        return margin[: len(gaps)]
+
+    def prune(self, dropped: Int64Array, cap: int, reach: int) -> int:
+        """Hold what can be held within `cap` bytes, most ticks per byte first; return the ticks."""
+        gaps = self.dropped_gaps(dropped)
+        saved = self.margins(dropped, gaps, reach)
+        size = self.base.sizes[gaps]
+        gaps = gaps[np.argsort(saved / np.maximum(1, size), kind="stable")]
+        s = self._scratch
+        ticks = prune(
+            self.words,
+            self.base.words,
+            dropped,
+            gaps,
+            len(gaps),
+            cap,
+            reach,
+            s.sequence,
+            s.steps,
+            s.room,
+        )
+        self.work += (1 + len(gaps)) * self.base.tables.node_count
+        return ticks - self._once
+
+    def plan(self, number: int, dropped: Int64Array, cap: int, reach: int) -> Plan | None:
+        """Return the plan that `dropped` leads to, None where it does not fit."""
+        if not self.fit(dropped, cap, reach):
+            return None
+        return Plan(self.prune(dropped, cap, reach), number, reach, dropped)
+
+    def sequence(self, dropped: Int64Array, reach: int) -> Int64Array:
+        """Return the sequence of gaps that are known to give one."""
+        s = self._scratch
+        length = unfold(self.words, self.base.words, dropped, reach, s.sequence, s.room)
+        return s.sequence[:length].copy()
+
+    def tight_positions(self, dropped: Int64Array, cap: int, reach: int) -> Int64Array:
+        """Return the positions of the order in which nearly `cap` bytes are held."""
+        s = self._scratch
+        length = unfold(self.words, self.base.words, dropped, reach, s.sequence, s.room)
+        measure(self.words, s.sequence, length, NO_CAP, s.steps, s.room)
+        steps = s.steps[:length]
+        most = min(cap, int(steps.max(initial=0)))
+        at = LONGEST * self.base.tables.node_count
+        return np.unique(s.sequence[at : at + length][steps >= most - most // 50])

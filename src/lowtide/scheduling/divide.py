@@ -1,0 +1,143 @@
+"""Cut-guided divide and reorder.
+
+The least state at the highest step becomes a milestone that the order has to pass; what lies
+between two milestones is ordered again by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from lowtide.planning.native import Array
+from lowtide.scheduling.cuts import LARGEST_ONLY, SMALLEST, Cuts
+from lowtide.scheduling.stretches import Stretches
+from lowtide.scheduling.words import MAKE, MAKES, READ, READS, SIZE, Words
+
+FAILURES: Final = 12
+"""Rounds without a lower peak after which the search from one start ends."""
+
+DROPS: Final = 40
+"""How often milestones may be given up that stand in the way of a lower peak."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Divided:
+    """An order, its peak in bytes, and whether no order has a smaller one."""
+
+    order: Array
+    peak: int
+    is_least: bool
+
+
+class Workbench:
+    """All that works on one graph."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.stretches = Stretches(words)
+        self.cuts = Cuts(words)
+
+    @cached_property
+    def touched(self) -> Array:
+        """Bytes that each node reads and makes."""
+        words = self.words
+        size = words.table(SIZE, words.buffers)
+        touched = np.zeros(words.nodes, np.int64)
+        for starts, items in ((READ, READS), (MAKE, MAKES)):
+            start, buffers = words.rows(starts, items)
+            np.add.at(touched, np.repeat(np.arange(words.nodes), np.diff(start)), size[buffers])
+        return touched
+
+    def peak(self, order: Array) -> int:
+        """The largest step of an order."""
+        return int(self.stretches.profile(order).max(initial=0))
+
+
+def divide(
+    bench: Workbench,
+    start: Array,
+    goal: int,
+    rounds: int,
+    largest: bool = False,
+    passed: Callable[[], bool] = lambda: False,
+) -> Divided:
+    """Return a better order than `start`, or `start`.
+
+    Ends at a peak of `goal` or below, after so many `rounds`, or once `passed()`. Milestones are
+    the smallest of the least states or, where `largest`, the largest one.
+    """
+    search = _Division(bench, start, largest)
+    while search.failures <= FAILURES and rounds > 0 and search.best_peak > goal:
+        rounds -= 1
+        if passed() or not search.step():
+            break
+    return Divided(search.best, search.best_peak, search.is_least)
+
+
+class _Division:
+    def __init__(self, bench: Workbench, start: Array, largest: bool) -> None:
+        self.bench, self.cuts = bench, bench.cuts
+        self.level = LARGEST_ONLY if largest else SMALLEST
+        self.order = start.copy()
+        self.part = np.zeros(len(start), np.int64)
+        self.profile = bench.stretches.profile(start)
+        self.best, self.best_peak = start, int(self.profile.max(initial=0))
+        self.is_least = False
+        self.failures = self.drops = 0
+
+    def step(self) -> bool:
+        """Divide at the highest step; False where nothing is left to try."""
+        node = int(self.order[int(self.profile.argmax())])
+        peak = int(self.profile.max())
+        value = self.cuts.least(node, self.part)
+        if value >= peak and self.part.any():
+            value = self._undivided(node, peak)
+        if value >= peak:
+            self.is_least = peak == self.best_peak
+            return False
+        if self.drops > DROPS:
+            return False
+        self._split(node)
+        self._reorder(value)
+        return True
+
+    def _undivided(self, node: int, peak: int) -> int:
+        """Give up the milestones that keep the step of a node from falling below `peak`."""
+        self.drops += 1
+        value = self.cuts.least(node)
+        if value >= peak:
+            return value
+        here = int(self.part[node])
+        whole = np.zeros_like(self.part)
+        for part in (np.maximum(self.part, here), np.minimum(self.part, here), whole):
+            value = self.cuts.least(node, part)
+            if value < peak:
+                self.part = part
+                return value
+        return value
+
+    def _split(self, node: int) -> None:
+        """Put the least state before a node, and the node, between what is in its part."""
+        here = self.part == self.part[node]
+        behind = self.part > self.part[node]
+        inside = here & (self.cuts.where[: len(self.part)] >= self.level)
+        self.part = self.part + 2 * behind + 2 * (here & ~inside)
+        self.part[node] -= 1
+
+    def _reorder(self, target: int) -> None:
+        keys = self.part[self.order]
+        self.order = self.order[np.argsort(keys, kind="stable")]
+        keys = self.part[self.order]
+        ends = np.append(np.flatnonzero(keys[1:] != keys[:-1]) + 1, len(keys))
+        self.part[self.order] = np.cumsum(np.append(0, keys[1:] != keys[:-1]))
+        place = np.empty_like(self.order)
+        place[self.order] = np.arange(len(place))
+        peak = self.bench.stretches.improve(self.order, place, ends, target, self.profile)
+        self.failures += 1
+        if peak < self.best_peak:
+            self.best, self.best_peak, self.failures = self.order.copy(), peak, 0

@@ -1,0 +1,180 @@
+"""The search for an order of one graph, step by step from both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from lowtide.planning.native import Array
+from lowtide.planning.search import Effort
+from lowtide.scheduling.branch import Answer, branch
+from lowtide.scheduling.divide import Workbench, divide
+from lowtide.scheduling.proof import CutBound, KeptBytes, Proof, Refutation
+from lowtide.scheduling.propagation import Work
+from lowtide.scheduling.settling import settled
+from lowtide.scheduling.stretches import WAYS
+from lowtide.scheduling.words import KEPT, SIZE, Words
+
+NEAR: Final = 5e-6
+"""A gap between bound and peak, as a share of the peak, that is closed before the last bytes."""
+
+MOST_ORDERS: Final = 5
+FIRST_NODES: Final = 8
+"""Nodes of a tree that it takes mostly to refute the last byte, if it is easy."""
+
+FEW_NODES: Final = 64
+"""Graphs up to this size are searched to the end at any effort but fast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far to search.
+
+    `rounds` of dividing per start; `starts` greedy orders to divide; `cuts` for the bound; `words`
+    that the probes of branch and bound may read, in `nodes` of a tree per target.
+    """
+
+    starts: int
+    rounds: int
+    cuts: int
+    words: int
+    nodes: int
+
+
+LIMITS: Final = {
+    Effort.FAST: Limits(starts=1, rounds=8, cuts=16, words=0, nodes=0),
+    Effort.DEFAULT: Limits(starts=9, rounds=120, cuts=2000, words=3 * 10**8, nodes=200),
+    Effort.PROOF: Limits(starts=9, rounds=400, cuts=1 << 40, words=10**12, nodes=10**6),
+}
+
+
+class Solver:
+    """The best order so far, and the bound with its proof."""
+
+    def __init__(
+        self, words: Words, limits: Limits, passed: Callable[[], bool], tell: Callable[[], None]
+    ) -> None:
+        self.words, self.limits, self.passed, self.tell = words, limits, passed, tell
+        self.bench = Workbench(words)
+        self.orders: list[Array] = []
+        self.peak = self.bound = self.enough = 0
+        self.proof: Proof = KeptBytes(0)
+        self.starts: list[tuple[int, Array]] = []
+        self.looked_at = np.zeros(words.nodes, bool)
+        self.has_begun = False
+
+    def begin(self) -> None:
+        """Find the greedy orders, what is held at the end, and what the highest step needs."""
+        count = self.words.nodes
+        given = settled(self.words, np.arange(count))
+        assert given is not None
+        found = [given, *[self.bench.stretches.arranged(given, way) for way in range(WAYS)]]
+        peaks = [self.bench.peak(order) for order in found]
+        self.starts = [(peaks[i], found[i]) for i in np.argsort(peaks, kind="stable")]
+        self.peak = self.starts[0][0]
+        self.orders = [order for peak, order in self.starts if peak == self.peak][:MOST_ORDERS]
+        kept = self.words.table(KEPT, self.words.buffers) != 0
+        held = int(self.words.table(SIZE, self.words.buffers)[kept].sum())
+        self._raise(KeptBytes(held))
+        if self.words.nodes:
+            highest = self.bench.stretches.profile(self.orders[0]).argmax()
+            self._look_at(int(self.orders[0][highest]))
+        self.has_begun = True
+        self.tell()
+
+    def run(self, enough: int) -> None:
+        """Search until the peak is the bound, or at most `enough`, or the limits are reached."""
+        self.enough = enough
+        self._divide_all()
+        self._bound(self.limits.cuts)
+        self._close()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no lower peak is possible or wanted."""
+        return self.peak <= max(self.bound, self.enough) or self.passed()
+
+    def _divide_all(self) -> None:
+        for _, start in self.starts[: self.limits.starts]:
+            self._bound(min(self.limits.cuts, 16))
+            if self.is_done:
+                return
+            goal = max(self.bound, self.enough)
+            found = divide(self.bench, start, goal, self.limits.rounds, passed=self.passed)
+            self._take(found.order, found.peak)
+
+    def _take(self, order: Array, peak: int) -> None:
+        if peak > self.peak or (peak == self.peak and len(self.orders) == MOST_ORDERS):
+            return
+        if peak < self.peak:
+            self.peak, self.orders = peak, []
+        if not any(np.array_equal(order, other) for other in self.orders):
+            self.orders.append(order)
+            self.tell()
+
+    def _raise(self, proof: Proof) -> None:
+        if proof.bytes > self.bound or not self.has_begun:
+            self.bound, self.proof = proof.bytes, proof
+            if self.has_begun:
+                self.tell()
+
+    def _bound(self, cuts: int) -> None:
+        """Look at the highest steps of the best order until they are within the bound."""
+        order = self.orders[0]
+        profile = self.bench.stretches.profile(order)
+        for place in np.argsort(-profile, kind="stable").tolist():
+            if profile[place] <= self.bound or cuts <= 0 or self.passed():
+                return
+            node = int(order[place])
+            if self.looked_at[node]:
+                continue
+            cuts -= 1
+            self._look_at(node)
+
+    def _look_at(self, node: int) -> None:
+        self.looked_at[node] = True
+        value = self.bench.cuts.least(node)
+        if value > self.bound:
+            self._raise(CutBound(value, node))
+
+    def _close(self) -> None:
+        """Ask for orders at targets between bound and peak, until none is left.
+
+        To refute the last byte is mostly no harder than to refute a low target: it is tried first,
+        and again whenever the bound has moved.
+        """
+        work = Work(self.limits.words, self.passed)
+        step, at_once = 0, True
+        while not self.is_done and step < len(_ASKS):
+            share, nodes = _ASKS[step]
+            gap = self.peak - self.bound
+            target = min(self.bound + int(gap * share), int(self.peak / (1 + NEAR)))
+            is_last = gap <= NEAR * self.peak
+            if is_last or at_once:
+                target, nodes = self.peak - 1, self._last_nodes() if is_last else FIRST_NODES
+            answer = self._ask(target, work, min(nodes, self.limits.nodes))
+            if answer is Answer.OPEN and is_last:
+                return
+            step += answer is Answer.OPEN and not at_once
+            at_once = answer is Answer.NONE and not at_once
+
+    def _last_nodes(self) -> int:
+        return 1 << 20 if self.words.nodes <= FEW_NODES else 24
+
+    def _ask(self, target: int, work: Work, nodes: int) -> Answer:
+        found = branch(self.words, target, self.orders[0], work, nodes)
+        if found.answer is Answer.FOUND and found.order is not None:
+            self._take(found.order, self.bench.peak(found.order))
+        if found.answer is Answer.NONE:
+            self._raise(Refutation(target, found.cases))
+        return found.answer
+
+
+_ASKS: Final = ((0.25, 12), (0.5, 24), (0.75, 48), (1.0, 1 << 20))
+"""Where between bound and peak a target lies, and how many nodes of a tree it is worth.
+
+The next one is tried where the answer stays open.
+"""

@@ -1,0 +1,74 @@
+"""`lowtide plan` with memory graphs."""
+
+import json
+import lzma
+import random
+
+import pytest
+from tests.scheduling.small_graphs import Oracle, small_graph
+
+from lowtide.cli.exit_codes import ExitCode
+
+
+@pytest.fixture
+def graph(tmp_path):
+    """A graph that has more than one order, and its file."""
+    found = small_graph(random.Random(3), 9, 9)
+    path = tmp_path / "small.json.xz"
+    path.write_bytes(lzma.compress(json.dumps(found.document()).encode()))
+    return found, path
+
+
+def test_the_order_is_one_of_least_peak(lowtide, graph):
+    found, path = graph
+    assert lowtide("plan", path, "--json") == ExitCode.DONE
+    document = json.loads(lowtide.out)
+    least = Oracle(found).least_peak()
+    assert document["schema"] == "lowtide.graph/1"
+    assert document["peak_bytes"] == document["bound_bytes"] == least
+    assert document["optimal"] is True
+    assert Oracle(found).peak(document["order"]) == least
+
+
+def test_the_screen_tells_peak_and_bound(lowtide, graph):
+    found, path = graph
+    assert lowtide("plan", path, "--limit", "2") == ExitCode.DONE
+    shown = lowtide.out
+    least = Oracle(found).least_peak()
+    assert f"{least:,} bytes" in shown
+    assert "so no order needs less" in shown
+
+
+def test_a_capacity_below_the_bound_is_refused_for_good(lowtide, graph):
+    found, path = graph
+    least = Oracle(found).least_peak()
+    assert lowtide("plan", path, "--capacity", str(least - 1)) == ExitCode.OVER_BUDGET
+    assert f"every order needs {least:,} bytes, above {least - 1:,}" in lowtide.err
+    assert lowtide("plan", path, "--capacity", str(least)) == ExitCode.DONE
+
+
+def test_the_order_is_written_to_a_file(lowtide, graph, tmp_path):
+    _, path = graph
+    assert lowtide("plan", path, "-o", tmp_path / "o.json") == ExitCode.DONE
+    assert sorted(json.loads((tmp_path / "o.json").read_text())["order"]) == list(range(9))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--strategy", "offsets:best_fit"], "are for packings, not for graphs"),
+        (["--stage", "input"], "are not for memory graphs"),
+        (["-o", "order.csv"], "the order of a graph is written as .json"),
+        (["--effort", "much"], "no effort 'much'"),
+    ],
+)
+def test_options_of_other_inputs_are_refused(lowtide, graph, options, message):
+    assert lowtide("plan", graph[1], *options) == ExitCode.BAD_INPUT
+    assert message in lowtide.err
+
+
+def test_a_malformed_graph_names_the_field(lowtide, tmp_path):
+    path = tmp_path / "bad.json"
+    path.write_text('{"name": "g", "nodes": [{}], "buffers": []}')
+    assert lowtide("plan", path) == ExitCode.BAD_INPUT
+    assert "nodes[0]: no field 'name'" in lowtide.err

@@ -1,0 +1,70 @@
+"""Slices of slices fuse as long as that is little code, however few instructions they are."""
+
+import pytest
+
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.fusion.code_size import MOST_PIECES, pieces
+from lowtide.fusion.priority_fusion import fuse_by_priority
+from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir.clone import clone_module
+from lowtide.testing.check_pass import assert_same_values
+
+
+def halving(levels: int) -> Module:
+    """Neighbours are added up, level by level: a result is the sum of 2 ** levels elements."""
+    size = 2**levels * 3
+    lines = [f"x0 = f32[{size}] parameter(0)"]
+    for i in range(levels):
+        whole, half = size >> i, size >> (i + 1)
+        for name, start in (("a", 0), ("b", 1)):
+            lines.append(f"{name}{i} = f32[{half}] slice(x{i}), slice={{[{start}:{whole}:2]}}")
+        lines.append(f"x{i + 1} = f32[{half}] add(a{i}, b{i})")
+    lines[-1] = f"ROOT {lines[-1]}"
+    return parse_hlo("HloModule m\nENTRY main {\n  " + "\n  ".join(lines) + "\n}")
+
+
+def paths(root: Instruction, value: Instruction) -> int:
+    """In how many ways a value is reached from a root; all of `halving` are different indices."""
+    if root is value:
+        return 1
+    return sum([paths(x, value) for x in root.operands])
+
+
+def bodies(module: Module) -> list[Computation]:
+    fusions = [x for x in module.entry.instructions.values() if x.opcode is Opcode.FUSION]
+    return [x.called_computations[0] for x in fusions]
+
+
+@pytest.mark.parametrize("levels", [1, 3, 4, 5, 11])
+def test_pieces_are_bounded(levels: int) -> None:
+    module = halving(levels)
+    original = clone_module(module)
+    fuse_by_priority(module)
+    assert_same_values(original, module, seeds=1)
+    counts = [max(paths(body.root, x) for x in body.parameters) for body in bodies(module)]
+    assert counts
+    assert max(counts) <= MOST_PIECES
+    assert len(counts) <= max(1, levels // 2)
+
+
+def test_one_index_is_one_piece() -> None:
+    """A value that elementwise operations share is computed once, however many ways lead to it."""
+    levels = 12
+    lines = ["x = f32[64,8] parameter(0)", "y0 = f32[62,8] slice(x), slice={[1:63], [0:8]}"]
+    for i in range(levels):
+        lines.append(f"w{i} = f32[62,8] sine(y{i})")
+        lines.append(f"y{i + 1} = f32[62,8] add(w{i}, y{i})")
+    lines[-1] = f"ROOT {lines[-1]}"
+    module = parse_hlo("HloModule m\nENTRY main {\n  " + "\n  ".join(lines) + "\n}")
+    (x,) = module.entry.parameters
+    assert paths(module.entry.root, x) == 2**levels
+    members = dict.fromkeys(module.entry.instructions.values())
+    assert pieces(members, module.entry.root)[x] == 1
+    fuse_by_priority(module)
+    assert len(bodies(module)) == 1
+
+
+def test_slices_are_pieces() -> None:
+    entry = halving(3).entry
+    members = dict.fromkeys(entry.instructions.values())
+    assert pieces(members, entry.root) == {x: paths(entry.root, x) for x in members}

@@ -1,0 +1,47 @@
+"""The kernels run as Python, where an index out of bounds is an error."""
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.remat.small_graphs import random_graph
+
+from lowtide.planning.native import Kernel
+from lowtide.planning.search import Effort
+from lowtide.remat import levels, neighbourhood
+from lowtide.remat.bound import topological_order
+from lowtide.remat.frontier import frontier
+from lowtide.remat.replay import replay
+from lowtide.remat.tables import tables_of
+
+
+class Checked:
+    """An array that takes indices from 0 to its end only."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+
+    def __getitem__(self, index: int) -> Any:
+        assert 0 <= index < len(self.array)
+        return self.array[index].item()
+
+    def __setitem__(self, index: int, value: float) -> None:
+        assert 0 <= index < len(self.array)
+        self.array[index] = value
+
+
+def run_as_python(self: Kernel[..., Any], *args: Any) -> Any:
+    return self.python(*[Checked(x) if isinstance(x, np.ndarray) else x for x in args])
+
+
+@pytest.mark.parametrize("seed", [*range(8), 330])
+def test_no_kernel_leaves_its_arrays(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = levels._Settings(levels=6, work=40, improved=2)
+    monkeypatch.setitem(levels._SETTINGS, Effort.DEFAULT, small)
+    monkeypatch.setattr(neighbourhood, "_SAMPLE", 4)
+    monkeypatch.setattr(Kernel, "__call__", run_as_python)
+    graph = random_graph(Random(seed), 9)
+    order = topological_order(tables_of(graph))
+    for point in frontier(graph, [order], Effort.DEFAULT).points:
+        assert replay(graph, point.sequence).peak_bytes == point.peak_bytes
