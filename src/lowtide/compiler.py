@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from time import perf_counter
 from typing import Final
 
@@ -31,9 +32,11 @@ from lowtide.ir import Computation, Instruction, LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.ir.collection import without_collection
-from lowtide.options import DEFAULT_STAGE
+from lowtide.llvm.cache import ObjectCache
+from lowtide.options import DEFAULT_STAGE, cache_folder
 from lowtide.passes import Observer, run_pipeline
 from lowtide.pipelines import check_stage, is_fused, pipeline
+from lowtide.planning.native.machine import keep_objects
 from lowtide.planning.search import Effort, SearchOptions
 from lowtide.report.caveats import caveats
 from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, memory_report
@@ -156,6 +159,7 @@ def scheduled(module: Module, stage: str = DEFAULT_STAGE) -> Module:
 
 def _ordered(module: Module, stage: str) -> _Scheduled:
     check_stage(stage)
+    _keep_solvers()
     clock = _Clock()
     was_scheduled = module.is_scheduled
     module = clone_module(module)
@@ -176,6 +180,12 @@ def _ordered(module: Module, stage: str) -> _Scheduled:
             flows = dataflow(module.entry) if removed else flows
     was_fused = is_fused(stage)
     return _Scheduled(was_scheduled, was_fused, module, copies, flows, bounds, pairs, clock)
+
+
+@cache
+def _keep_solvers() -> None:
+    """Keep the machine code of the solvers for later processes."""
+    keep_objects(ObjectCache(cache_folder() / "solvers"))
 
 
 def _lay_out(
