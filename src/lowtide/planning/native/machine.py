@@ -16,7 +16,7 @@ _ENGINES: Final[list[Any]] = []
 
 
 _PASSES: Final = ("sroa", "simplify_cfg", "instruction_combine")
-"""LLVM's passes that run on kernels. All of its level 2 take five times as long and save a tenth."""
+"""LLVM's passes that run on kernels. Those of its level 2 take five times as long, for a tenth."""
 
 
 class ObjectStore(Protocol):
