@@ -72,3 +72,30 @@ def test_a_malformed_graph_names_the_field(lowtide, tmp_path):
     path.write_text('{"name": "g", "nodes": [{}], "buffers": []}')
     assert lowtide("plan", path) == ExitCode.BAD_INPUT
     assert "nodes[0]: no field 'name'" in lowtide.err
+
+
+def test_a_budget_is_kept_by_running_nodes_again(lowtide, tmp_path):
+    """Of a chain whose first value is needed last, that value is made twice."""
+    sizes, readers = (10, 40, 40, 40, 10), ((1, 4), (2,), (3,), (4,), ())
+    nodes = [
+        {"name": f"n{i}", "opcode": "add", "seconds": 1.0, "scratch_bytes": 0, "control": []}
+        for i in range(5)
+    ]
+    buffers = [
+        {"bytes": x, "producer": i, "consumers": list(c), "live_out": i == 4, "may_reuse": []}
+        for i, (x, c) in enumerate(zip(sizes, readers, strict=True))
+    ]
+    path = tmp_path / "chain.json"
+    graph = {"name": "chain", "source": "", "notes": "", "nodes": nodes, "buffers": buffers}
+    path.write_text(json.dumps(graph))
+    assert lowtide("plan", path, "--budget", "80B", "--pareto", "--json") == ExitCode.DONE
+    document = json.loads(lowtide.out)
+    assert document["sequence"] == [0, 1, 2, 3, 0, 4]
+    assert document["budget"]["peak_bytes"] == 80
+    assert document["budget"]["extra_seconds"] == 1.0
+    assert 0.999 <= document["budget"]["extra_seconds_bound"] <= 1.0
+    assert [x["bytes"] for x in document["pareto"]["points"]] == [90, 80]
+    assert lowtide("plan", path, "--budget", "79B") == ExitCode.OVER_BUDGET
+    assert "which is proved: n2 takes 80 bytes" in lowtide.err
+    assert lowtide("plan", path, "--budget", "89B", "--remat", "xla") == ExitCode.DONE
+    assert "1 nodes run again" in lowtide.out

@@ -14,6 +14,7 @@ from lowtide.cli.arguments import (
     StageOption,
     size_in_bytes,
 )
+from lowtide.cli.plan_budget import BudgetRequest
 from lowtide.cli.plan_module import ModuleRequest
 from lowtide.cli.plan_packing import PackingRequest
 from lowtide.options import DEFAULT_STAGE
@@ -70,6 +71,22 @@ def plan(
             metavar="SIZE", parser=size_in_bytes, help="Bytes a packing may take, e.g. 1MiB."
         ),
     ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            "--budget",
+            "--memory",
+            metavar="SIZE",
+            parser=size_in_bytes,
+            help="Bytes a memory graph may take: nodes run again where that frees enough.",
+        ),
+    ] = None,
+    remat: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How to find what runs again: frontier, xla.")
+    ] = None,
+    pareto: Annotated[
+        bool, typer.Option("--pareto", help="Memory against time for a graph, and the bound.")
+    ] = False,
     alignment: Annotated[
         int, typer.Option(min=1, metavar="N", show_default=False, help="Of all offsets, for CSV.")
     ] = 1,
@@ -94,17 +111,31 @@ def plan(
     request = PackingRequest(
         strategy, capacity, effort, deadline, compare, json, limit, output, svg, html
     )
-    _plan(file, request, ModuleRequest(stage, assigner, packing, reoptimize), alignment)
+    module = ModuleRequest(stage, assigner, packing, reoptimize)
+    _plan(file, request, module, BudgetRequest(budget, remat, pareto), alignment)
 
 
-def _plan(file: str, request: PackingRequest, wanted: ModuleRequest, alignment: int) -> None:
+def _plan(
+    file: str,
+    request: PackingRequest,
+    wanted: ModuleRequest,
+    budget: BudgetRequest,
+    alignment: int,
+) -> None:
     from lowtide.cli.compare import plan_compared
     from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.plan_budget import plan_budget
     from lowtide.cli.plan_graph import plan_graph
     from lowtide.cli.plan_packing import is_packing, plan_packing, read_packing
     from lowtide.client.packing import named_problem
 
     request.check()
+    is_graph = not is_packing(file) and _plain(file).endswith(_GRAPHS)
+    if budget.is_wanted and not is_graph:
+        raise UsageError(
+            f"{file}: --budget, --remat and --pareto are for memory graphs (.json) so far; for a "
+            "module, lowtide run --memory SIZE refuses what is larger"
+        )
     if is_packing(file):
         if wanted != ModuleRequest():
             raise UsageError(
@@ -118,13 +149,16 @@ def _plan(file: str, request: PackingRequest, wanted: ModuleRequest, alignment: 
         else:
             plan_packing(named, request, found)
         return
-    if _plain(file).endswith(_GRAPHS):
+    if is_graph:
         if wanted != ModuleRequest() or alignment != 1:
             raise UsageError(
                 f"{file}: --stage, --reoptimize, --packing, --assigner and --alignment are not for "
                 "memory graphs"
             )
-        plan_graph(file, request)
+        if budget.is_wanted:
+            plan_budget(file, request, budget)
+        else:
+            plan_graph(file, request)
         return
     if alignment != 1:
         raise UsageError("--alignment is for packings; the alignment of a module is its target's")

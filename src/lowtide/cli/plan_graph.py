@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def plan_graph(path: str, request: PackingRequest) -> None:
     from lowtide.report.drawing import Paint
 
     _check(request)
-    solved = _solve(read_graph(path), request)
+    solved = solve(read_graph(path), request)
     document = graph_document(solved, request.capacity)
     if request.output is not None:
         data = console.json_text(document).encode("utf-8", "surrogateescape")
@@ -95,7 +95,8 @@ def _check(request: PackingRequest) -> None:
         raise UsageError(f"{request.output}: the order of a graph is written as .json")
 
 
-def _solve(file: GraphFile, request: PackingRequest) -> SolvedGraph:
+def solve(file: GraphFile, request: PackingRequest) -> SolvedGraph:
+    """Return a graph with the best order found for it, and what is proved about that."""
     from lowtide.analysis.deadline import Deadline
     from lowtide.analysis.memory_profile import peak_bytes, step_bytes
     from lowtide.cli.progress import progress
@@ -117,7 +118,7 @@ def _solve(file: GraphFile, request: PackingRequest) -> SolvedGraph:
     )
 
 
-def graph_document(solved: SolvedGraph, capacity: int | None) -> dict[str, object]:
+def graph_document(solved: SolvedGraph, capacity: int | None) -> dict[str, Any]:
     """Return the document of --json; `seconds` is all that varies from run to run."""
     found, file = solved.found, solved.file
     return {
@@ -165,7 +166,7 @@ def _capacity_fault(solved: SolvedGraph, capacity: int | None) -> str:
 
 
 def graph_screen(solved: SolvedGraph, limit: int, width: int, paint: Paint) -> list[str]:
-    """Return the peak, how good it is, and the largest steps."""
+    """Return the peak, how good it is, and as many of the largest steps."""
     from lowtide.report.drawing import bar, elide
 
     file, found = solved.file, solved.found
@@ -177,6 +178,8 @@ def graph_screen(solved: SolvedGraph, limit: int, width: int, paint: Paint) -> l
     ]
     if found.stopped.value in _STOPPED:
         lines.append(paint("warn", _STOPPED[found.stopped.value]))
+    if not limit:
+        return lines
     lines += ["", paint("dim", f"{'step':>7} {'bytes':>18}  node")]
     for place in solved.highest(limit):
         node = int(found.order[place])

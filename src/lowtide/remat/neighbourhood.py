@@ -18,6 +18,9 @@ from lowtide.remat.recompute import Plan, Recompute
 _TOLERANCE: Final = 0.002
 """A plan that is dearer by up to this share may still be gone on with."""
 _SAMPLE: Final = 200
+_TRIAL: Final = 20_000
+"""Steps that could be looked at in the time that a trial takes beside them."""
+
 _REACHES: Final = (20, 60, 400)
 
 Change = Callable[[Recompute, Plan, int, Random], int]
@@ -29,12 +32,15 @@ def searched(
 ) -> Plan:
     """Return the cheapest plan within `cap` bytes met near `start`, which is within it.
 
-    The search ends after `work` steps looked at, or when `stop` says so. It is the same each time.
+    The search ends after `work` steps looked at, of which each trial counts as some at least, or
+    when `stop` says so. It is the same each time.
     """
     random = Random(1)
     current = best = start
     end = recompute.work + work
-    while recompute.work < end and not stop():
+    for trial in range(work // _TRIAL):
+        if recompute.work + trial * _TRIAL // 2 >= end or stop():
+            break
         found = _neighbour(recompute, current, cap, random)
         if found is None:
             continue

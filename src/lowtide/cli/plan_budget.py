@@ -1,0 +1,161 @@
+"""What `lowtide plan` does with a budget for a memory graph: recomputation, its cost and bound."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from lowtide.cli.plan_packing import PackingRequest, effort_named
+
+if TYPE_CHECKING:
+    from lowtide.cli.plan_graph import SolvedGraph
+    from lowtide.remat.budget import BudgetPlan, Budgets
+    from lowtide.report.drawing import Paint
+
+CAVEAT: Final = "the bound is for this graph, any order and recomputation only"
+
+_ONCE: Final = frozenset(
+    {"infeed", "outfeed", "send", "send-done", "recv", "recv-done"}
+    | {"rng", "rng-get-and-update-state"}
+)
+"""Opcodes of nodes that may not run again: each run has an effect, or another result."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRequest:
+    """The options of `lowtide plan` about recomputation."""
+
+    budget: int | None = None
+    method: str | None = None
+    pareto: bool = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether any of them is given."""
+        return self != BudgetRequest()
+
+    def check(self) -> None:
+        """Raise UsageError for options that do not fit, and for an unknown method."""
+        from lowtide.cli.exit_codes import UsageError
+        from lowtide.ir.suggestions import nearest
+        from lowtide.remat.budget import METHODS
+
+        if self.method is not None and self.method not in METHODS:
+            near = nearest(self.method, METHODS)
+            raise UsageError(f"no --remat {self.method!r}; there are: {', '.join(METHODS)}{near}")
+        if self.method is not None and self.budget is None:
+            raise UsageError("--remat says how to keep to a budget: give --budget SIZE, too")
+
+
+def plan_budget(path: str, request: PackingRequest, wanted: BudgetRequest) -> None:
+    """Find a plan within a budget, or the frontier of memory against time, and write it.
+
+    Raises InputError for a malformed file, and OverBudgetError where no plan that is known fits.
+    """
+    from lowtide.cli import console
+    from lowtide.cli.exit_codes import OverBudgetError
+    from lowtide.cli.plan_graph import graph_screen, read_graph, solve
+    from lowtide.options import display_for
+    from lowtide.remat.budget import METHODS
+    from lowtide.report.drawing import Paint
+
+    wanted.check()
+    solved = solve(read_graph(path), request)
+    budgets = _budgets(solved, request)
+    plan = None
+    if wanted.budget is not None:
+        plan = budgets.plan(wanted.budget, wanted.method or METHODS[0])
+    document = _document(solved, plan, budgets if wanted.pareto else None)
+    if request.output is not None:
+        data = console.json_text(document).encode("utf-8", "surrogateescape")
+        console.write_file(request.output, lambda stream: stream.write(data))
+    if request.json:
+        console.write_json(document)
+    else:
+        display = display_for(sys.stdout)
+        paint = Paint(color=display.color)
+        lines = graph_screen(solved, 0, display.width, paint)
+        lines += _plan_lines(solved, plan) if plan is not None else []
+        lines += _frontier_lines(document["pareto"], solved, paint) if wanted.pareto else []
+        console.write("\n".join([*lines, paint("dim", f"{CAVEAT.capitalize()}.")]))
+    if plan is not None and not plan.is_feasible:
+        raise OverBudgetError(f"{solved.file.name}: {_refusal(solved, plan)}")
+
+
+def _budgets(solved: SolvedGraph, request: PackingRequest) -> Budgets:
+    from lowtide.analysis.deadline import Deadline
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.progress import progress
+    from lowtide.remat.budget import Budgets
+    from lowtide.scheduling.module_scheduler import SCHEDULERS
+
+    graph, found = solved.file.graph, solved.found
+    orders = [found.order, *found.others, *[x(graph) for x in SCHEDULERS.values()]]
+    once = [i for i, opcode in enumerate(solved.file.opcodes) if opcode in _ONCE]
+    deadline = None if request.deadline is None else Deadline(request.deadline)
+    try:
+        made = Budgets(graph, orders, effort_named(request.effort), deadline, once)
+    except ValueError as error:
+        raise UsageError(f"{solved.file.name}: {error}") from None
+    with progress(f"recomputation in {solved.file.name}"):
+        _ = made.frontier
+    return made
+
+
+def _document(
+    solved: SolvedGraph, plan: BudgetPlan | None, budgets: Budgets | None
+) -> dict[str, Any]:
+    """Return the document of --json: that of the order, with what was asked for beside it."""
+    from lowtide.cli.plan_graph import graph_document
+
+    document = graph_document(solved, None)
+    document["caveats"] = [*document["caveats"], CAVEAT]
+    if plan is not None:
+        document["budget"] = plan.document(solved.file.node_names)
+        document["sequence"] = None if plan.point is None else list(plan.point.sequence)
+    if budgets is not None:
+        document["pareto"] = budgets.pareto()
+    return document
+
+
+def _plan_lines(solved: SolvedGraph, plan: BudgetPlan) -> list[str]:
+    lines = ["", f"budget {plan.budget_bytes:>20,} bytes"]
+    if plan.point is None:
+        return [*lines, "       no plan that is known fits"]
+    extra, bound = plan.point.extra_seconds, plan.bound.extra_seconds
+    again = len(plan.point.sequence) - solved.file.graph.node_count
+    lines.append(
+        f"needs  {plan.point.peak_bytes:>20,} bytes; {again:,} nodes run again, "
+        f"{_share(extra, plan)} more time"
+    )
+    lines.append(f"bound  {_share(bound, plan):>20} more time: no plan within the budget has less")
+    return lines
+
+
+def _share(seconds: float, plan: BudgetPlan) -> str:
+    return f"{100 * seconds / plan.base_seconds:.3f}%" if plan.base_seconds else f"{seconds:.3g} s"
+
+
+def _refusal(solved: SolvedGraph, plan: BudgetPlan) -> str:
+    proof = "no plan fits, which is proved" if plan.bound.is_infeasible else "no plan found fits"
+    node = plan.binding_node
+    name = "what lives to the end" if node is None else solved.file.node_names[node]
+    return (
+        f"{proof}: {name} takes {plan.binding_bytes:,} bytes; the smallest feasible budget known "
+        f"is {plan.least.peak_bytes:,} bytes"
+    )
+
+
+def _frontier_lines(pareto: dict[str, Any], solved: SolvedGraph, paint: Paint) -> list[str]:
+    """The points of the frontier, least memory last, with the bound at each."""
+    base, most = pareto["base_seconds"] or 1.0, max(1, solved.found.peak_bytes)
+    lines = ["", paint("dim", f"{'bytes':>20} {'of peak':>8} {'more time':>10} {'bound':>10}")]
+    for point, bound in zip(pareto["points"], pareto["bound"], strict=True):
+        lower = bound["extra_seconds"]
+        shown = "none fits" if lower is None else f"{100 * lower / base:.3f}%"
+        lines.append(
+            f"{point['bytes']:>20,} {100 * point['bytes'] / most:>7.1f}% "
+            f"{100 * point['extra_seconds'] / base:>9.3f}% {shown:>10}"
+        )
+    return [*lines, f"No plan is below {pareto['infeasible_below_bytes']:,} bytes."]
