@@ -1,6 +1,7 @@
 """Options of the test run."""
 
 import os
+import signal
 import tempfile
 
 import pytest
@@ -13,7 +14,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Draw the same examples each time, but in the slow tests, which look for new ones.
 
     What is compiled is kept in a folder of this run, so that no test sees or fills the user's.
+    Ctrl-C raises KeyboardInterrupt also where a shell started this run in the background.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = tempfile.TemporaryDirectory(prefix="lowtide-tests-")
     os.environ["LOWTIDE_CACHE"] = folder.name
     config.add_cleanup(folder.cleanup)

@@ -208,20 +208,36 @@ def _lay_out(
 
 
 def _schedule(module: Module, flows: Dataflow, pairs: tuple[Alias, ...], clock: _Clock) -> Schedule:
-    """The order in which least is live at once in the program as a whole."""
+    """The order of the smallest arena among those in which about the least is live at once."""
     with clock.stage("schedule"):
         candidates = schedule_candidates(flows, module.entry, pairs)
     if len(candidates) == 1:
         return candidates[0]
     with clock.stage("liveness"):
-        return min(
-            candidates,
-            key=lambda order: (
-                live_ranges(
-                    module.entry, order.sequences, flows, pairs, owns_results=True
-                ).live_bytes
-            ),
-        )
+        found = [
+            live_ranges(module.entry, order.sequences, flows, pairs, owns_results=True)
+            for order in candidates
+        ]
+    by_live = {x.live_bytes: i for i, x in reversed(list(enumerate(found)))}
+    least = min(by_live)
+    near = [by_live[x] for x in sorted(by_live) if x <= least * _NEARLY_LEAST][:_PACKED_ORDERS]
+    if len(near) == 1:
+        return candidates[near[0]]
+    arenas: dict[int, int] = {}
+    with clock.stage("packing"):
+        for i in near:
+            packed = pack_buffers(found[i])
+            arenas[i] = packed.arena_bytes
+            if _is_tight(packed, found[i]):
+                break
+    return candidates[min(arenas, key=arenas.__getitem__)]
+
+
+_NEARLY_LEAST: Final = 1.01
+"""How far the live bytes of an order may be above the least, as a factor, for it to be packed."""
+
+_PACKED_ORDERS: Final = 2
+"""So many orders are packed, of different live bytes, to see which has the smallest arena."""
 
 
 def _pack(

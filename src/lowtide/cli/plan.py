@@ -78,7 +78,7 @@ def plan(
             "--memory",
             metavar="SIZE",
             parser=size_in_bytes,
-            help="Bytes a memory graph may take: nodes run again where that frees enough.",
+            help="Bytes a graph may take: nodes run again to fit.",
         ),
     ] = None,
     remat: Annotated[
