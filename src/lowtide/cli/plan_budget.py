@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,12 +52,9 @@ def plan_budget(path: str, request: PackingRequest, wanted: BudgetRequest) -> No
 
     Raises InputError for a malformed file, and OverBudgetError where no plan that is known fits.
     """
-    from lowtide.cli import console
     from lowtide.cli.exit_codes import OverBudgetError
-    from lowtide.cli.plan_graph import graph_screen, read_graph, solve
-    from lowtide.options import display_for
+    from lowtide.cli.plan_graph import deliver, graph_screen, read_graph, solve
     from lowtide.remat.budget import METHODS
-    from lowtide.report.drawing import Paint
 
     wanted.check()
     solved = solve(read_graph(path), request)
@@ -67,18 +63,14 @@ def plan_budget(path: str, request: PackingRequest, wanted: BudgetRequest) -> No
     if wanted.budget is not None:
         plan = budgets.plan(wanted.budget, wanted.method or METHODS[0])
     document = _document(solved, plan, budgets if wanted.pareto else None)
-    if request.output is not None:
-        data = console.json_text(document).encode("utf-8", "surrogateescape")
-        console.write_file(request.output, lambda stream: stream.write(data))
-    if request.json:
-        console.write_json(document)
-    else:
-        display = display_for(sys.stdout)
-        paint = Paint(color=display.color)
-        lines = graph_screen(solved, 0, display.width, paint)
+
+    def screen(width: int, paint: Paint) -> list[str]:
+        lines = graph_screen(solved, 0, width, paint)
         lines += _plan_lines(solved, plan) if plan is not None else []
         lines += _frontier_lines(document["pareto"], solved, paint) if wanted.pareto else []
-        console.write("\n".join([*lines, paint("dim", f"{CAVEAT.capitalize()}.")]))
+        return [*lines, paint("dim", f"{CAVEAT.capitalize()}.")]
+
+    deliver(document, request, screen)
     if plan is not None and not plan.is_feasible:
         raise OverBudgetError(f"{solved.file.name}: {_refusal(solved, plan)}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -52,28 +53,39 @@ def plan_graph(path: str, request: PackingRequest) -> None:
     Raises InputError for a malformed file, OverBudgetError for a peak above the capacity, and
     KeyboardInterrupt once what was found is written.
     """
-    from lowtide.cli import console
     from lowtide.cli.exit_codes import OverBudgetError
-    from lowtide.options import display_for
-    from lowtide.report.drawing import Paint
 
     _check(request)
     solved = solve(read_graph(path), request)
     document = graph_document(solved, request.capacity)
-    if request.output is not None:
-        data = console.json_text(document).encode("utf-8", "surrogateescape")
-        console.write_file(request.output, lambda stream: stream.write(data))
-    if request.json:
-        console.write_json(document)
-    else:
-        display = display_for(sys.stdout)
-        lines = graph_screen(solved, request.limit, display.width, Paint(color=display.color))
-        console.write("\n".join(lines))
+    deliver(
+        document,
+        request,
+        lambda width, paint: graph_screen(solved, request.limit, width, paint),
+    )
     if solved.found.stopped.value == "interrupt":
         raise KeyboardInterrupt
     fault = _capacity_fault(solved, request.capacity)
     if fault:
         raise OverBudgetError(f"{solved.file.name}: {fault}")
+
+
+def deliver(
+    document: dict[str, Any], request: PackingRequest, lines: Callable[[int, Paint], list[str]]
+) -> None:
+    """Write a document to the file asked for; and it, or lines of some width, to the screen."""
+    from lowtide.cli import console
+    from lowtide.options import display_for
+    from lowtide.report.drawing import Paint
+
+    if request.output is not None:
+        data = console.json_text(document).encode("utf-8", "surrogateescape")
+        console.write_file(request.output, lambda stream: stream.write(data))
+    if request.json:
+        console.write_json(document)
+        return
+    display = display_for(sys.stdout)
+    console.write("\n".join(lines(display.width, Paint(color=display.color))))
 
 
 def read_graph(path: str) -> GraphFile:

@@ -8,7 +8,6 @@ over). Nodes and buffers are numbered by their place in the two lists.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph, lists
+from lowtide.frontend.json_document import load_json, shown
 from lowtide.ir.errors import InputError
 
 _TEXTS: Final = ("name", "source", "notes")
@@ -62,15 +62,7 @@ def looks_like_graph(data: bytes) -> bool:
 
 
 def _document(data: bytes | str, file: str) -> dict[str, Any]:
-    try:
-        document = json.loads(data)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"not JSON: {error.msg}", file=file, position=where) from None
-    except ValueError as error:
-        raise InputError(f"not a memory graph: {error}", file=file) from None
-    except RecursionError:
-        raise InputError("not a memory graph: it nests too deeply", file=file) from None
+    document = load_json(data, "a memory graph", file)
     if not isinstance(document, dict):
         raise InputError("not a memory graph: expected an object", file=file)
     return document
@@ -116,14 +108,14 @@ class _Reader:
             raise self.error(f"no field {name!r}", where or name)
         value = entry[name]
         if not kind.test(value):
-            raise self.error(f"expected {kind.expected}, found {_shown(value)}", path)
+            raise self.error(f"expected {kind.expected}, found {shown(value)}", path)
         return value
 
     def objects(self, entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
         values: list[dict[str, Any]] = self.field(entry, name, where, _LIST)
         for number, value in enumerate(values):
             if not isinstance(value, dict):
-                raise self.error(f"expected an object, found {_shown(value)}", f"{name}[{number}]")
+                raise self.error(f"expected an object, found {shown(value)}", f"{name}[{number}]")
         return values
 
     def numbers(
@@ -132,14 +124,9 @@ class _Reader:
         values: list[int] = self.field(entry, name, where, _LIST)
         for place, value in enumerate(values):
             if not _is_whole(value) or not 0 <= value < count:
-                found = f"expected the number of a {of}, 0 to {count - 1}, found {_shown(value)}"
+                found = f"expected the number of a {of}, 0 to {count - 1}, found {shown(value)}"
                 raise self.error(found, f"{where}.{name}[{place}]")
         return list(dict.fromkeys(values))
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 class _Rows:

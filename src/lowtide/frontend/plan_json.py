@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from lowtide.frontend.hlo_proto.buffer_assignment_sites import Site, is_phi, sites_of
 from lowtide.frontend.hlo_proto.buffer_assignment_tables import SliceTables
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.frontend.json_document import load_json, shown
 from lowtide.ir.buffer import Allocation, AllocationKind, AssignedValue, BufferAssignment, Slice
 from lowtide.ir.errors import InputError
 from lowtide.ir.instruction import Instruction
@@ -41,15 +41,7 @@ def read_plan_json(
     the place in the document for the first thing that is malformed or contradicts the module,
     HloTextError for a malformed module in it, LowtideError where an output has no place.
     """
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"not JSON: {error.msg}", file=file, position=where) from None
-    except ValueError as error:
-        raise InputError(f"not a plan: {error}", file=file) from None
-    except RecursionError:
-        raise InputError("not a plan: it nests too deeply", file=file) from None
+    document = load_json(text, "a plan", file)
     reader = _Entry(document, "", file)
     if module is None:
         text = reader.get("scheduled_module", str, default="")
@@ -77,14 +69,14 @@ class _Entry:
         if value is None:
             raise self.error(f"no field {name!r}")
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise self.error(f"expected {_NAMES[kind]}, found {_shown(value)}", name)
+            raise self.error(f"expected {_NAMES[kind]}, found {shown(value)}", name)
         return value
 
     def natural(self, name: str, default: int | None = None) -> int:
         """Return a number from 0 that fits into 64 bits."""
         value = self.get(name, int, default)
         if not 0 <= value < 1 << 63:
-            raise self.error(f"expected a number from 0, below 2^63, found {_shown(value)}", name)
+            raise self.error(f"expected a number from 0, below 2^63, found {shown(value)}", name)
         return value
 
     def index(self, name: str) -> ShapeIndex:
@@ -113,11 +105,6 @@ class _Entry:
 
     def _at(self, name: str) -> str:
         return f"{self.path}.{name}".strip(".")
-
-
-def _shown(value: object) -> str:
-    shown = json.dumps(value)
-    return shown if len(shown) <= 40 else f"{shown[:40]}..."
 
 
 class _Reader:
