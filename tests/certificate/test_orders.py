@@ -19,8 +19,9 @@ from tests.certificate.graphs import (
     sequences,
 )
 
+from lowtide.analysis.module_graphs import Call
 from lowtide.certificate import NOT_CERTIFIED, OPTIMAL, REJECTED
-from lowtide.certificate.graphs import Call, graph_of
+from lowtide.certificate.graphs import graph_of
 from lowtide.certificate.matching import largest_matching, least_cover
 from lowtide.certificate.orders import Boundary, Ordered, budget_certificate, order_certificate
 from lowtide.certificate.sequences import written

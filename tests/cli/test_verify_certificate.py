@@ -6,7 +6,8 @@ import json
 import pytest
 from tests.certificate.graphs import bulky, memory_graph_of
 
-from lowtide.certificate.modules import computation_graphs, differences, module_orders
+from lowtide.analysis.module_graphs import module_graphs
+from lowtide.certificate.modules import differences, module_orders
 from lowtide.certificate.orders import Ordered, order_certificate
 from lowtide.compiler import scheduled
 from lowtide.frontend.files import read_input
@@ -99,7 +100,7 @@ def test_a_certificate_goes_alone(lowtide, certificate) -> None:
 def ordered(tmp_path):
     """Return the certificate of a module as it compiles, and the file of that text."""
     module = scheduled(parse_hlo(LOOP))
-    proofs = {x.computation.name: KeptBytes(0) for x in computation_graphs(module)}
+    proofs = {x.computation.name: KeptBytes(0) for x in module_graphs(module)}
     text = str(module)
     document = order_certificate(module_orders(module, proofs), text.encode())
     (tmp_path / "order.json").write_text(certificate_text(document))

@@ -9,22 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.analysis.module_graphs import Call
 
 FINEST: Final = 13
 """A tick is 1e-13 seconds or, for long computations, a larger power of ten."""
 _MOST_TICKS: Final = 1 << 52
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A node, numbered as in the memory graph, that runs another graph of the certificate.
-
-    The node holds what graph `callee` needs, less `less` bytes that are the node's own buffers.
-    """
-
-    node: int
-    callee: int
-    less: int = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -11,8 +11,9 @@ from hashlib import sha256
 from typing import Any, Final
 
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.analysis.module_graphs import Call
 from lowtide.certificate.flows import Cut, cut_at
-from lowtide.certificate.graphs import Call, Graph, exponent_of, graph_of
+from lowtide.certificate.graphs import Graph, exponent_of, graph_of
 from lowtide.certificate.sequences import Written, arena_document, written
 from lowtide.certificate.trees import tree_document, tree_of
 from lowtide.planning.certificates import signed
