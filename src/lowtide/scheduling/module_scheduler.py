@@ -16,6 +16,7 @@ from lowtide.analysis.memory_graph import MemoryGraph, memory_graph
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.ir import Computation, Instruction, Schedule
 from lowtide.planning.search import Effort
+from lowtide.scheduling.cut_bound import cut_bound
 from lowtide.scheduling.depth_first import depth_first_order, post_order
 from lowtide.scheduling.list_scheduler import list_order
 from lowtide.scheduling.plain_bound import plain_bound
@@ -48,7 +49,8 @@ def searched(graph: MemoryGraph, effort: Effort = Effort.DEFAULT) -> list[Int64A
     orders.sort(key=lambda order: peak_bytes(graph, order))
     if effort is Effort.FAST or graph.urgency.any():
         return orders
-    if peak_bytes(graph, orders[0]) == plain_bound(graph):
+    least = peak_bytes(graph, orders[0])
+    if least == plain_bound(graph) or least == cut_bound(graph, orders[0]):
         return orders
     found = search_order(graph, effort)
     if found.peak_bytes < peak_bytes(graph, orders[0]):

@@ -1,5 +1,12 @@
 """Hot loops in a small subset of Python, compiled with LLVM on first use."""
 
-from lowtide.planning.native.kernel import Array, FloatArray, Kernel, KernelError, kernel
+from lowtide.planning.native.kernel import (
+    Array,
+    FloatArray,
+    Kernel,
+    KernelError,
+    in_python,
+    kernel,
+)
 
-__all__ = ["Array", "FloatArray", "Kernel", "KernelError", "kernel"]
+__all__ = ["Array", "FloatArray", "Kernel", "KernelError", "in_python", "kernel"]

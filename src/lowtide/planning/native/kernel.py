@@ -12,7 +12,9 @@ import ast
 import ctypes
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Generic, ParamSpec, TypeVar
@@ -31,6 +33,19 @@ Result = TypeVar("Result")
 
 SCALARS: Final[dict[str, Any]] = {"int": ctypes.c_int64, "float": ctypes.c_double}
 ARRAYS: Final[dict[str, type]] = {"Array": np.int64, "FloatArray": np.float64}
+
+
+_IN_PYTHON: Final = ContextVar("_IN_PYTHON", default=False)
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """Run kernels as Python within: for tiny inputs, where compiling them takes longer."""
+    token = _IN_PYTHON.set(True)
+    try:
+        yield
+    finally:
+        _IN_PYTHON.reset(token)
 
 
 class KernelError(Exception):
@@ -107,6 +122,8 @@ class Kernel(Generic[Parameters, Result]):
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         """Run native code; raises KernelError for an array of another type, or not contiguous."""
+        if _IN_PYTHON.get():
+            return self.python(*args, **kwargs)
         if kwargs:
             raise KernelError(f"{self.name}: kernels take no keyword arguments")
         kinds = self.signature.parameters
