@@ -238,10 +238,6 @@ def _graph(rows: _Rows) -> MemoryGraph:
         for node in consumers if producer >= 0 else ():
             reads[node].append(producer)
     operands = [list(dict.fromkeys(before)) for before in reads]
-    control = [
-        [x for x in before if x not in data]
-        for before, data in zip(rows.control, map(set, operands), strict=True)
-    ]
     rank = np.empty(count, np.int32)
     rank[sorted(range(count), key=rows.names.__getitem__)] = np.arange(count, dtype=np.int32)
     shares = [
@@ -252,7 +248,7 @@ def _graph(rows: _Rows) -> MemoryGraph:
     ]
     return MemoryGraph(
         operands=lists(operands),
-        control=lists(control),
+        control=lists(rows.control),
         scratch_bytes=np.array(rows.scratch, np.int64),
         inner_bytes=np.zeros(count, np.int64),
         name_rank=rank,
