@@ -93,14 +93,31 @@ def _largest_matching(read: Int64Array, made: Int64Array, rows: Int64Array) -> I
 
     Buffers that are connected have equal bytes: most pairs are most bytes.
     """
+    chosen = _matched([(int(read[row]), int(made[row]), row) for row in rows.tolist()])
+    return np.array([row for _, row in chosen.values()], np.int64)
+
+
+def matched_bytes(pairs: list[tuple[int, int]], size: list[int]) -> int:
+    """Return the most bytes that are taken over in a step by pairs of (read, made) buffers.
+
+    What is read dies in the step. `size` is the bytes of each buffer, those of a pair are equal.
+    """
+    if len(pairs) < 2:
+        return sum([size[read] for read, _ in pairs])
+    chosen = _matched([(read, made, 0) for read, made in pairs])
+    return sum([size[read] for read, _ in chosen.values()])
+
+
+def _matched(pairs: list[tuple[int, int, int]]) -> dict[int, tuple[int, int]]:
+    """Operand and row of each made buffer in a largest matching of (read, made, row)."""
     candidates: dict[int, list[tuple[int, int]]] = {}
-    for row in rows.tolist():
-        candidates.setdefault(int(made[row]), []).append((int(read[row]), row))
+    for read, made, row in pairs:
+        candidates.setdefault(made, []).append((read, row))
     taker: dict[int, int] = {}
     chosen: dict[int, tuple[int, int]] = {}
     for maker in candidates:
         _augment(maker, candidates, taker, chosen)
-    return np.array([row for _, row in chosen.values()], np.int64)
+    return chosen
 
 
 def _augment(

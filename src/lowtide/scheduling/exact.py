@@ -1,0 +1,139 @@
+"""Orders of least peak for small graphs: the sets of nodes that may have run, cheapest first.
+
+A set is reached by its cheapest order, by the largest step; among sets that are equally cheap the
+one of most nodes is gone on with. A node that can run within a bound of every order and leaves no
+more live than before runs at once: no order is better for waiting.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.analysis.memory_profile import matched_bytes
+from lowtide.planning.native import Array
+
+MOST_NODES: Final = 1_000
+MOST_WORK: Final = 100_000
+"""Graphs of more nodes, and searches that look at more nodes in all, are left to others."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LowerOrder:
+    """An order below a peak, of least peak; None where there is none, which is then proved."""
+
+    order: Array | None
+
+
+def lower_order(
+    graph: MemoryGraph, peak: int, bound: int, most_work: int = MOST_WORK
+) -> LowerOrder | None:
+    """Return an order of least peak if that is below `peak`, None where the graph is too large.
+
+    `bound`: bytes that the peak of no order is below.
+    """
+    if not 0 < graph.node_count <= MOST_NODES:
+        return None
+    return _Search(graph, peak, bound).run(most_work)
+
+
+class _Search:
+    def __init__(self, graph: MemoryGraph, peak: int, bound: int) -> None:
+        count = graph.node_count
+        self.count, self.peak, self.bound = count, peak, bound
+        self.size: list[int] = graph.buffer_bytes.tolist()
+        self.kept: list[bool] = graph.live_out.tolist()
+        self.own: list[int] = (graph.scratch_bytes + graph.inner_bytes).tolist()
+        self.makes: list[list[int]] = [[] for _ in range(count)]
+        self.reads: list[list[int]] = [[] for _ in range(count)]
+        self.pairs: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        self.before = [0] * count
+        self.users = [0] * len(self.size)
+        self._fill(graph)
+        self.start = self._start(graph)
+        self.from_set: dict[int, tuple[int, int]] = {}
+
+    def _fill(self, graph: MemoryGraph) -> None:
+        for b, consumers in enumerate(graph.consumers.rows()):
+            for node in consumers:
+                self.reads[node].append(b)
+                self.users[b] |= 1 << node
+        for b, node in enumerate(graph.producer.tolist()):
+            if node >= 0:
+                self.makes[node].append(b)
+        for rows in (graph.operands.rows(), graph.control.rows()):
+            for node, others in enumerate(rows):
+                for other in others:
+                    self.before[node] |= 1 << other
+        for node, read, made in graph.shares.tolist():
+            if not self.kept[read]:
+                self.pairs[node].append((read, made))
+
+    def _start(self, graph: MemoryGraph) -> int:
+        """The bytes that are live before the first step."""
+        entering = np.flatnonzero(graph.producer < 0).tolist()
+        self.unread = sum([self.size[b] for b in entering if not self._needed(b, 0)])
+        return sum([self.size[b] for b in entering if self._needed(b, 0)])
+
+    def _needed(self, b: int, done: int) -> bool:
+        return self.kept[b] or bool(self.users[b] & ~done)
+
+    def run(self, most_work: int) -> LowerOrder | None:
+        """Go on with the cheapest set until it is all nodes, or none is left, or too much is done."""
+        everything = (1 << self.count) - 1
+        heap = [(self.bound, 0, 0, self.start)]
+        looked_at: set[int] = set()
+        while heap:
+            highest, _, done, live = heapq.heappop(heap)
+            if done in looked_at:
+                continue
+            if done == everything:
+                return LowerOrder(self._order(everything))
+            if len(looked_at) * self.count > most_work:
+                return None
+            looked_at.add(done)
+            for node, step, left in self._moves(done, live):
+                after = done | 1 << node
+                high = max(highest, step)
+                if high < self.peak and after not in looked_at:
+                    known = self.from_set.get(after)
+                    if known is None or high < known[0]:
+                        self.from_set[after] = high, node
+                        heapq.heappush(heap, (high, -after.bit_count(), after, left))
+        return LowerOrder(None)
+
+    def _moves(self, done: int, live: int) -> list[tuple[int, int, int]]:
+        """What can run next: the node, the bytes of its step, and those live behind it."""
+        found = []
+        for node in range(self.count):
+            if done >> node & 1 or self.before[node] & ~done:
+                continue
+            step, left = self._step(done, live, node)
+            if step <= self.bound and left <= live:
+                return [(node, step, left)]
+            if step < self.peak:
+                found.append((node, step, left))
+        return found
+
+    def _step(self, done: int, live: int, node: int) -> tuple[int, int]:
+        """The bytes of the step of a node behind a set, and those live behind it."""
+        after = done | 1 << node
+        made = sum([self.size[b] for b in self.makes[node]])
+        dying = {b for b in self.reads[node] if not self._needed(b, after)}
+        left = live + sum([self.size[b] for b in self.makes[node] if self._needed(b, after)])
+        left -= sum([self.size[b] for b in dying])
+        taken = matched_bytes([x for x in self.pairs[node] if x[0] in dying], self.size)
+        unread = 0 if done else self.unread
+        return live + made + self.own[node] + unread - taken, left
+
+    def _order(self, done: int) -> Array:
+        order: list[int] = []
+        while done:
+            _, node = self.from_set[done]
+            order.append(node)
+            done &= ~(1 << node)
+        return np.array(order[::-1], np.int64)
