@@ -5,24 +5,21 @@
 
 FILE registers programs as `lowtide.testing.jax_programs` says. Both ways run in one process, calls
 in turn, and the time is the least of all slices. Measuring begins with nothing remembered. Seconds
-are those of compiling, with kernels in no cache. A program of
-which nothing changes is timed once. `--document` writes the section "autotune".
+are those of compiling, with kernels in no cache. A program of which nothing changes is timed once.
+`--document` writes the section "autotune".
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from statistics import geometric_mean
 from time import perf_counter
 from typing import Any
 
 from sections import replace_section
-from vs_xla import alternating, hlo_text
-from vs_xla_processes import mean
+from vs_xla import alternating, chosen_programs, program_options
 
 HEADER = """\
 | program | by cost model ms | tuned ms | gain | kernels changed | compile s | tuned s \
@@ -63,16 +60,14 @@ def timed(make: Callable[[], Any]) -> tuple[Any, float]:
 def measure(program: Any, threads: int, seconds: float) -> Row:
     """Compile a program both ways and time it."""
     from lowtide import native
-    from lowtide.frontend.hlo_text import parse_hlo
     from lowtide.llvm.cache import ObjectCache
     from lowtide.llvm.target import host_target
     from lowtide.runtime.call import Executable
     from lowtide.tuning.tuner import Tuner
 
-    module = parse_hlo(hlo_text(program))
     none = ObjectCache(None)
     tuner = Tuner(host_target(), threads, none, none)
-    compile_ = partial(native.compile_module, module, threads=threads)
+    compile_ = partial(native.compile_module, program.module(), threads=threads)
     plain, plain_compile = timed(compile_)
     tuned, tuned_compile = timed(partial(compile_, tuner=tuner))
     arenas = [x.plan.report.ladder.arena_bytes for x in (plain, tuned)]
@@ -95,28 +90,16 @@ def measure(program: Any, threads: int, seconds: float) -> Row:
 
 def main() -> None:
     """Print a table, and write it."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--programs", type=Path, required=True)
-    parser.add_argument("--scale", default="medium")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--only", default="", help="parts of names, between commas")
-    parser.add_argument("--document", type=Path)
-    given = parser.parse_args()
-    if given.threads == 1:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
-    from lowtide.testing.jax_programs import jax_programs
-
+    given = program_options(__doc__, 2.0).parse_args()
     rows = []
     print(HEADER)
-    for program in jax_programs(given.programs, given.scale):
-        if any(x in program.name for x in given.only.split(",")):
-            rows.append(measure(program, given.threads, given.seconds))
-            print(rows[-1], flush=True)
-    gain = mean([x.plain / x.tuned for x in rows])
-    least = min([x.plain / x.tuned for x in rows])
+    for program in chosen_programs(given):
+        rows.append(measure(program, given.threads, given.seconds))
+        print(rows[-1], flush=True)
+    gains = [x.plain / x.tuned for x in rows]
     words = f"{len(rows)} programs, {given.threads} thread{'s' if given.threads > 1 else ''}"
-    summary = f"{words}: geometric mean of the gain {gain:.3f}, least {least:.2f}."
+    mean, least = geometric_mean(gains), min(gains)
+    summary = f"{words}: geometric mean of the gain {mean:.3f}, least {least:.2f}."
     print(summary)
     if given.document:
         lines = [summary, "", HEADER, *[str(x) for x in rows]]

@@ -61,25 +61,11 @@ def program_named(path: str, name: str) -> tuple[Any, list[Any]]:
 
 def example_named(name: str) -> tuple[Any, list[Any]]:
     """Return an example of this repository, and small numbers as arguments."""
-    import numpy as np
-
     import lowtide
-    from lowtide.ir.literal import DTYPES
+    from lowtide.testing.check_pass import seeded_arguments
 
     module = lowtide.read(ROOT / "examples" / f"{name}.hlo.xz")
-    random = np.random.default_rng(0)
-    shapes = [leaf for x in module.entry.parameters for _, leaf in x.shape.leaves()]
-    arguments = []
-    for shape in shapes:
-        dtype = DTYPES[shape.element_type]
-        whole = shape.element_type.is_integer
-        drawn = (
-            random.integers(0, 4, shape.dimensions)
-            if whole
-            else random.random(shape.dimensions, np.float32)
-        )
-        arguments.append(np.asarray(drawn).astype(dtype))
-    return module, arguments
+    return module, seeded_arguments(module, 0)
 
 
 def measure(module: Any, arguments: list[Any], least: int, threads: int) -> dict[str, Any]:

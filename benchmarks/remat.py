@@ -18,6 +18,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from statistics import geometric_mean
 from time import process_time
 from typing import Final
 
@@ -146,10 +147,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             file = read_graph_json(read_bytes(stream, path.name), path.name)
         factors += measure(file, args, known)
     if factors:
-        mean = math.exp(sum(math.log(x) for x in factors) / len(factors))
-        print(
-            f"over the bound by a factor of {mean:.3f} (geometric mean), {max(factors):.3f} at most"
-        )
+        mean, most = geometric_mean(factors), max(factors)
+        print(f"over the bound by a factor of {mean:.3f} (geometric mean), {most:.3f} at most")
 
 
 if __name__ == "__main__":

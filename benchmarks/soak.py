@@ -18,7 +18,6 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic, sleep
 from typing import Any, Final
@@ -30,6 +29,7 @@ from lowtide.evaluator import value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.options import Options
 from lowtide.testing.check_pass import seeded_arguments
+from native_memory import resident
 
 ROUNDS: Final = 12
 SHARE: Final = 0.02
@@ -155,14 +155,6 @@ def caller(number: int, known: Sequence[Case], tally: Tally) -> None:
     tally.add(calls, wrong)
 
 
-def resident() -> int:
-    """Return the resident set in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise KeyError("VmRSS")
-
-
 def quiet(known: Sequence[Case]) -> int:
     """Return the resident set when kept memory is given back."""
     for case in known:
@@ -172,7 +164,7 @@ def quiet(known: Sequence[Case]) -> int:
     if trim is not None:
         # What the C library keeps in the heaps of ended threads is its own affair.
         trim(0)
-    return resident()
+    return resident("VmRSS")
 
 
 def main() -> None:

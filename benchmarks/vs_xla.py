@@ -18,14 +18,14 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from time import perf_counter
 from typing import Any
 
 import vs_xla_processes
-from vs_xla_processes import mean
 
 TINY = """HloModule tiny
 ENTRY main {
@@ -182,15 +182,33 @@ def differences(ours: list[Any], theirs: list[Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def options() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+def program_options(description: str, seconds: float) -> argparse.ArgumentParser:
+    """Return a parser of what benchmarks of registered programs have in common."""
+    parser = argparse.ArgumentParser(description=description.split("\n", maxsplit=1)[0])
     parser.add_argument("--programs", type=Path, required=True)
     parser.add_argument("--scale", default="medium")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--seconds", type=float, default=seconds)
     parser.add_argument("--only", default="", help="parts of names, between commas")
     parser.add_argument("--document", type=Path, help="write the table into this file")
+    return parser
+
+
+def chosen_programs(given: argparse.Namespace) -> Iterator[Any]:
+    """Yield the programs to measure; with one thread the process is kept on one core first."""
+    if given.threads == 1:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
+    from lowtide.testing.jax_programs import jax_programs
+
+    wanted = given.only.split(",")
+    for program in jax_programs(given.programs, given.scale):
+        if any(x in program.name for x in wanted):
+            yield program
+
+
+def options() -> argparse.Namespace:
+    """Read the command line."""
+    parser = program_options(__doc__, 1.0)
     parser.add_argument("--results", type=Path, help="measurements to go on from, a JSON each line")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds of each process")
     parser.add_argument("--list", action="store_true", help="names only")
@@ -225,9 +243,9 @@ def print_table(programs: list[Any], given: argparse.Namespace) -> None:
         )
     if rows:
         print(
-            f"geometric mean {mean([x.speedup for x in rows]):.2f}, least "
+            f"geometric mean {geometric_mean([x.speedup for x in rows]):.2f}, least "
             f"{min([x.speedup for x in rows]):.2f}; compile "
-            f"{mean([x.our_compile / x.their_compile for x in rows]):.2f} of XLA's"
+            f"{geometric_mean([x.our_compile / x.their_compile for x in rows]):.2f} of XLA's"
         )
 
 
@@ -237,15 +255,7 @@ def main() -> None:
     if given.document:
         vs_xla_processes.write_document(given)
         return
-    cores = sorted(os.sched_getaffinity(0))
-    if given.threads == 1:
-        os.sched_setaffinity(0, cores[-1:])
-    from lowtide.testing.jax_programs import jax_programs
-
-    wanted = given.only.split(",") if given.only else [""]
-    found = (
-        x for x in jax_programs(given.programs, given.scale) if any(y in x.name for y in wanted)
-    )
+    found = chosen_programs(given)
     if given.list:
         print(*[x.name for x in found], sep="\n")
     elif given.record:

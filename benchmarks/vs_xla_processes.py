@@ -13,8 +13,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from math import exp, log
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from sections import replace_section
@@ -22,11 +22,6 @@ from sections import replace_section
 SCRIPT = Path(__file__).with_name("vs_xla.py")
 
 Record = dict[str, Any]
-
-
-def mean(values: list[float]) -> float:
-    """Return the geometric mean."""
-    return exp(sum([log(x) for x in values]) / len(values))
 
 
 def write_document(given: argparse.Namespace) -> None:
@@ -152,7 +147,7 @@ def summary(found: dict[str, Record]) -> list[str]:
         larger = [name for name, x in whole.items() if x["our_bytes"] > x["their_bytes"]]
         lines.append(
             f"{threads} thread{'s' if threads == '2' else ''}, {len(whole)} of {len(found)} "
-            f"programs: geometric mean {mean(list(speeds.values())):.2f}, least "
+            f"programs: geometric mean {geometric_mean(speeds.values()):.2f}, least "
             f"{speeds[least]:.2f} ({least}). More memory than XLA: {', '.join(larger) or 'none'}."
         )
     return [*lines, *compile_summary(found)]
@@ -163,11 +158,10 @@ def compile_summary(found: dict[str, Record]) -> list[str]:
     whole = [x for x in found.values() if "fault" not in x["2"] and "warm" in x.get("warm", {})]
     if not whole:
         return []
-    cold = mean([x["2"]["our_compile"] / x["2"]["their_compile"] for x in whole])
+    cold = [x["2"]["our_compile"] / x["2"]["their_compile"] for x in whole]
     warm = [x["warm"]["warm"] / x["2"]["their_compile"] for x in whole]
-    slowest = max(whole, key=lambda x: x["2"]["our_compile"] / x["2"]["their_compile"])["2"]
-    worst = slowest["our_compile"] / slowest["their_compile"]
     return [
-        f"Compiling takes {cold:.2f} of XLA's time with an empty cache (geometric mean; at most "
-        f"{worst:.2f}), {mean(warm):.3f} with a full one (at most {max(warm):.2f})."
+        f"Compiling takes {geometric_mean(cold):.2f} of XLA's time with an empty cache (geometric "
+        f"mean; at most {max(cold):.2f}), {geometric_mean(warm):.3f} with a full one (at most "
+        f"{max(warm):.2f})."
     ]

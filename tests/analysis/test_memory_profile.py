@@ -1,21 +1,16 @@
 """Bytes of the steps of an order, where results take over operands."""
 
-import json
 import random
 from itertools import combinations
 
 import numpy as np
+from tests.scheduling.small_graphs import SmallGraph
 
 from lowtide.analysis.memory_profile import step_bytes
-from lowtide.frontend.graph_json import read_graph_json
 
 
 def one_step(operands: int, results: int, pairs: list[tuple[int, int]]) -> int:
     """Bytes of a step that reads and makes buffers of 1 byte, of which `pairs` may share."""
-    nodes = [
-        {"name": name, "opcode": "x", "seconds": 0, "scratch_bytes": 0, "control": []}
-        for name in ("first", "second")
-    ]
     buffers = [
         {"bytes": 1, "producer": 0, "consumers": [1], "live_out": False, "may_reuse": []}
         for _ in range(operands)
@@ -25,8 +20,7 @@ def one_step(operands: int, results: int, pairs: list[tuple[int, int]]) -> int:
         buffers.append(
             {"bytes": 1, "producer": 1, "consumers": [], "live_out": True, "may_reuse": reuse}
         )
-    document = {"name": "", "source": "", "notes": "", "nodes": nodes, "buffers": buffers}
-    graph = read_graph_json(json.dumps(document)).graph
+    graph = SmallGraph([0, 0], [[], []], buffers).memory_graph()
     return int(step_bytes(graph, np.arange(2))[1])
 
 

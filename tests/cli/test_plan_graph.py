@@ -5,7 +5,7 @@ import lzma
 import random
 
 import pytest
-from tests.scheduling.small_graphs import Oracle, small_graph
+from tests.scheduling.small_graphs import Oracle, SmallGraph, small_graph
 
 from lowtide.cli.exit_codes import ExitCode
 
@@ -77,17 +77,12 @@ def test_a_malformed_graph_names_the_field(lowtide, tmp_path):
 def test_a_budget_is_kept_by_running_nodes_again(lowtide, tmp_path):
     """Of a chain whose first value is needed last, that value is made twice."""
     sizes, readers = (10, 40, 40, 40, 10), ((1, 4), (2,), (3,), (4,), ())
-    nodes = [
-        {"name": f"n{i}", "opcode": "add", "seconds": 1.0, "scratch_bytes": 0, "control": []}
-        for i in range(5)
-    ]
     buffers = [
         {"bytes": x, "producer": i, "consumers": list(c), "live_out": i == 4, "may_reuse": []}
         for i, (x, c) in enumerate(zip(sizes, readers, strict=True))
     ]
     path = tmp_path / "chain.json"
-    graph = {"name": "chain", "source": "", "notes": "", "nodes": nodes, "buffers": buffers}
-    path.write_text(json.dumps(graph))
+    path.write_text(json.dumps(SmallGraph([0] * 5, [[]] * 5, buffers).document()))
     assert lowtide("plan", path, "--budget", "80B", "--pareto", "--json") == ExitCode.DONE
     document = json.loads(lowtide.out)
     assert document["sequence"] == [0, 1, 2, 3, 0, 4]

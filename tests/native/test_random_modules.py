@@ -43,7 +43,7 @@ def reads_bits(module: Module) -> bool:
 
 
 def check(module: Module, seed: int, threads: int, target: str) -> bool:
-    """Compare, and return whether both sides can run the module."""
+    """Compare, and return whether both sides can run the module and show numbers only."""
     arguments = seeded_arguments(module, seed)
     try:
         with np.errstate(all="ignore"):
@@ -58,6 +58,7 @@ def check(module: Module, seed: int, threads: int, target: str) -> bool:
     except AssertionError:
         if not reads_bits(module):
             raise
+        return False
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.frontend.graph_json import read_graph_json
@@ -16,7 +17,7 @@ class SmallGraph:
 
     scratch: list[int] = field(default_factory=list)
     control: list[list[int]] = field(default_factory=list)
-    buffers: list[dict[str, object]] = field(default_factory=list)
+    buffers: list[dict[str, Any]] = field(default_factory=list)
 
     def document(self) -> dict[str, object]:
         nodes = [
@@ -60,10 +61,8 @@ def small_graph(rnd: random.Random, least: int = 2, most: int = 14) -> SmallGrap
         if rnd.random() < 0.15:
             made.control[names[v]] = [names[rnd.randrange(v)]]
     for b in made.buffers:
-        producer, consumers = b["producer"], b["consumers"]
-        assert isinstance(producer, int) and isinstance(consumers, list)
-        b["producer"] = names[producer] if producer >= 0 else -1
-        b["consumers"] = [names[c] for c in consumers]
+        b["producer"] = names[b["producer"]] if b["producer"] >= 0 else -1
+        b["consumers"] = [names[c] for c in b["consumers"]]
     return made
 
 
@@ -74,9 +73,7 @@ def _allow_reuse(made: SmallGraph, rnd: random.Random) -> None:
         b["may_reuse"] = [
             k
             for k, a in enumerate(made.buffers)
-            if b["producer"] in a["consumers"]  # type: ignore[operator]
-            and a["bytes"] == b["bytes"]
-            and rnd.random() < 0.8
+            if b["producer"] in a["consumers"] and a["bytes"] == b["bytes"] and rnd.random() < 0.8
         ]
 
 
@@ -112,7 +109,7 @@ class Oracle:
 
     def step(self, state: int, node: int) -> int:
         """The bytes of the step of a node after a state."""
-        total = self.nodes[node]["scratch_bytes"]
+        total: int = self.nodes[node]["scratch_bytes"]
         after = state | 1 << node
         pairs = []
         for b, buffer in enumerate(self.buffers):

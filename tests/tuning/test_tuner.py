@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from lowtide.runtime.call import Executable
 from lowtide.runtime.serial import serialize
 from lowtide.tuning import measuring
 from lowtide.tuning.candidates import Candidate, Work
-from lowtide.tuning.tuner import Limits, Tuner, read_times
+from lowtide.tuning.tuner import Limits, Measure, Tuner, read_times
 
 THREADS = 2
 
@@ -84,9 +85,9 @@ def never(*_: object) -> list[float]:
     raise AssertionError("measured")
 
 
-def tuner(remembered: ObjectCache, measure: object, limits: Limits = ANY) -> Tuner:
+def tuner(remembered: ObjectCache, measure: Measure, limits: Limits = ANY) -> Tuner:
     none = ObjectCache(None)
-    return Tuner(host_target(), THREADS, none, remembered, limits, measure)  # type: ignore[arg-type]
+    return Tuner(host_target(), THREADS, none, remembered, limits, measure)
 
 
 def compiled(
@@ -192,8 +193,8 @@ def test_off_means_equal_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_measuring_a_kernel(tmp_path: Path) -> None:
     found: list[list[float]] = []
 
-    def measure(*given: object) -> list[float]:
-        found.append(measuring.measure(*given))  # type: ignore[arg-type]
+    def measure(*given: Any) -> list[float]:
+        found.append(measuring.measure(*given))
         return found[-1]
 
     compiled(MODULES["convolution"], tuner(ObjectCache(tmp_path), measure))

@@ -14,11 +14,6 @@ class Deadline:
         self._end = monotonic() + seconds
 
     @property
-    def seconds_left(self) -> float:
-        """Seconds until then, 0 once it has passed."""
-        return max(0.0, self._end - monotonic())
-
-    @property
     def passed(self) -> bool:
         """Whether it is over."""
         return monotonic() >= self._end

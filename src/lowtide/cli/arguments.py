@@ -20,7 +20,7 @@ StageOption = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="Optimize up to `input` (not at all), `simplified`, `layout`, `fused`, `scheduled`.",
+        help="Up to `input` (no passes), `simplified`, `layout`, `fused`, `scheduled`.",
     ),
 ]
 EffortOption = Annotated[

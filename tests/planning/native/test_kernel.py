@@ -1,6 +1,7 @@
 """Kernels compute the same as native code and as Python."""
 
 import re
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.planning.native import Array, FloatArray, Kernel, KernelError, kernel
+from lowtide.planning.native import Array, FloatArray, Kernel, KernelError, kernel, objects
 
 LIMIT = 7
 
@@ -143,3 +144,21 @@ def test_wrong_arguments() -> None:
         loops(3, np.zeros(18, np.int64)[::2])
     with pytest.raises(KernelError, match="1 arguments, expected 2"):
         divided(3)
+
+
+class Kept(dict[str, bytes]):
+    """Objects in memory."""
+
+    def through(self, key: str, make: Callable[[], bytes]) -> bytes:
+        if key not in self:
+            self[key] = make()
+        return self[key]
+
+
+def test_another_process_takes_the_object_that_one_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "_STORES", [])
+    kept = Kept()
+    objects.keep_objects(kept)
+    for _ in range(2):
+        assert Kernel(divided.python)(-7, 2) == -3999
+        assert len(kept) == 1

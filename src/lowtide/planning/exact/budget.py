@@ -37,8 +37,3 @@ class Budget:
             raise StoppedError(StopReason.DEADLINE)
         if self._end is None and self._left <= 0:
             raise StoppedError(StopReason.LIMIT)
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Seconds to the deadline, None where there is none."""
-        return None if self._end is None else max(0.0, self._end - monotonic())

@@ -69,7 +69,7 @@ def tables_of(instance: Instance) -> Tables:
     item[:, moves.FIRST], item[:, moves.LAST] = first[order], last[order]
     item[:, moves.PLACE] = -1
     obstacles = _obstacles(instance, order, place, item)
-    item[:, moves.TWIN] = _twins(instance, order, place)
+    item[:, moves.TWIN] = _twins(instance, order)
     section = _section_records(instance, rounded, first, last, np.sort(first))
     return Tables(
         order,
@@ -119,7 +119,7 @@ def _obstacles(
     return np.append(neighbour[by_owner], 0)
 
 
-def _twins(instance: Instance, order: Int64Array, place: Int64Array) -> Int64Array:
+def _twins(instance: Instance, order: Int64Array) -> Int64Array:
     """Return for each record the last one before it that is the same, or -1."""
     last: dict[tuple[int, int, bytes], int] = {}
     twins = np.full(len(order), -1)
