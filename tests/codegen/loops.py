@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from tests.codegen.running import SIGNATURE
 
 from lowtide.codegen.loop import plan_loop
 from lowtide.codegen.operands import leaves
@@ -24,7 +25,6 @@ from lowtide.ops.in_place import in_place_pairs
 from lowtide.testing.tolerances import assert_close
 
 TARGETS = ("native", "avx2")
-SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
 PAGE = mmap.PAGESIZE
 PROT_NONE = 0
 

@@ -24,7 +24,7 @@ def orders(name: str) -> list[tuple[tuple[int, ...], int, int | None, int | None
     sizes = outputs[0].dimensions
     found = []
     for domain, trial in domains_of(sizes, range(len(sizes)), target_of("avx2"), visit):
-        space = Space(domain.sizes, groups_of(trial, domain.sizes), 0)
+        space = Space(domain.sizes, groups_of(trial, domain.sizes))
         order = order_of(trial, space.groups, space.sizes, 8)
         found.append((space.sizes, order.lane, order.unrolled, order.tiled))
     return found

@@ -57,12 +57,9 @@ def vector_cycles(members: Iterable[Instruction]) -> float:
 
 
 def element_bytes(type_: ElementType) -> int:
-    """Return the bytes of an element in a register, of both parts of a complex one."""
+    """Return the bytes of an element in a register, of each part of a complex one."""
     kind = register_type(type_)
-    if kind == "i1":
-        return 1
-    size = {"float": 4, "double": 8}.get(kind) or int(kind[1:]) // 8
-    return size
+    return {"i1": 1, "float": 4, "double": 8}.get(kind) or int(kind[1:]) // 8
 
 
 def widest(

@@ -80,8 +80,12 @@ class Trial:
     @property
     def lines(self) -> int:
         """The lines of code that a point takes, without vectors."""
-        function = self.elements.function
-        return len(function.lines)
+        return len(self.elements.function.lines)
+
+
+def whole(dimensions: tuple[int, ...], order: Sequence[int]) -> Domain:
+    """Return all of an array, with loops over its dimensions in an order."""
+    return Domain(dimensions, tuple([Axis(d, 1, 0, dimensions[d]) for d in order]))
 
 
 def trial_of(domain: Domain, target: Target, visit: Visit) -> Trial:
@@ -106,8 +110,7 @@ def domains_of(
     """
     if 0 in dimensions:
         return []
-    axes = [Axis(d, 1, 0, dimensions[d]) for d in order]
-    waiting = [Domain(dimensions, tuple(axes))]
+    waiting = [whole(dimensions, order)]
     found: list[tuple[Domain, Trial]] = []
     while waiting:
         domain, trial = _refined(waiting.pop(0), target, visit)

@@ -37,10 +37,12 @@ _RANGES: Final = {ElementType.F32: _Range(60, 30), ElementType.F64: _Range(500, 
 
 def divided(elements: Elements, instruction: Instruction, found: Sequence[Element]) -> Value | None:
     """Return the quotient of two elements, None where the usual way is as good."""
+    range_ = _RANGES.get(instruction.shape.element_type)
+    if range_ is None or instruction.opcode is not Opcode.DIVIDE:
+        return None
     (whole,), (by,) = [x.values for x in found]
-    range_ = _RANGES.get(whole.type)
     dividend, divisor = [elements.placed(x.level) for x in found]
-    if range_ is None or instruction.opcode is not Opcode.DIVIDE or divisor >= dividend:
+    if divisor >= dividend:
         return None
     (a,) = memory.numbers(elements.function, elements.target, whole)
     if not has_wide(a) or a.lanes * a.width < _WIDE:

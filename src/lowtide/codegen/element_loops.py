@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from lowtide.codegen.elements import Elements, Rule
 
 
-def _level(request: Request) -> int:
-    """The depth of loops at which an index and its mask are known."""
+def level_of(request: Request) -> int:
+    """Return the depth of loops at which an index and its mask are known."""
     known = max([x.level for x in request.at], default=0)
     return known if request.mask is None else max(known, request.mask.level)
 
@@ -39,11 +39,11 @@ def _reduce(elements: Elements, request: Request) -> Rule:
     reduced = instruction.attributes_as(Dimensions).dimensions
     sizes = instruction.operands[0].shape.dimensions
     reducer = Reducer.of(instruction.called_computations[0])
-    place = elements.placed(_level(request))
+    place = elements.placed(level_of(request))
     with elements.at_level(place):
         initial = [ask(request, number, ()) for number in range(count, 2 * count)]
         start = yield from all_of(initial)
-        totals = _wide(elements, request, reducer.taken(elements, start))
+        totals = wide(elements, request, reducer.taken(elements, start))
         with nest(elements, [sizes[d] for d in reduced], totals) as loops:
             kept, inner = iter(request.at), dict(zip(reduced, loops.index, strict=True))
             index = tuple([inner[d] if d in inner else next(kept) for d in range(len(sizes))])
@@ -54,8 +54,8 @@ def _reduce(elements: Elements, request: Request) -> Rule:
     return Element(tuple(results), place)
 
 
-def _wide(elements: Elements, request: Request, start: Sequence[Element]) -> list[Value]:
-    """The accumulators to begin with: vectors where the index differs from lane to lane."""
+def wide(elements: Elements, request: Request, start: Sequence[Element]) -> list[Value]:
+    """Return the accumulators to begin with: vectors where the index differs by lane."""
     values = [x.values[0] for x in start]
     if not any(x.varies for x in request.at):
         return values
@@ -86,11 +86,11 @@ def _reduce_window(elements: Elements, request: Request) -> Rule:
     sizes = instruction.operands[0].shape.dimensions
     window = instruction.attributes_as(ReduceWindow).window.dimensions
     reducer = Reducer.of(instruction.called_computations[0])
-    place = elements.placed(_level(request))
+    place = elements.placed(level_of(request))
     with elements.at_level(place):
         initial = [ask(request, number, ()) for number in range(count, 2 * count)]
         start = yield from all_of(initial)
-        totals = _wide(elements, request, reducer.taken(elements, start))
+        totals = wide(elements, request, reducer.taken(elements, start))
         with nest(elements, [x.size for x in window], totals) as loops:
             index, inside, nowhere = [], None, False
             for at, step, size, x in zip(request.at, loops.index, sizes, window, strict=True):
@@ -105,15 +105,15 @@ def _reduce_window(elements: Elements, request: Request) -> Rule:
                 found = yield from all_of(asked)
                 values = [x.values[0] for x in reducer.taken(elements, found)]
                 after = reducer.combined(elements, loops.totals, values)
-                loops.next = _kept(elements, inside, after, loops.totals)
+                loops.next = kept(elements, inside, after, loops.totals)
         results = reducer.finished(elements, loops.results)
     return Element(tuple(results), place)
 
 
-def _kept(
+def kept(
     elements: Elements, inside: Mask | None, after: list[Value], before: list[Value]
 ) -> list[Value]:
-    """The totals after a value that counts only where there is one."""
+    """Return the totals after a value that counts only where there is one."""
     if inside is None:
         return after
     level = elements.level
@@ -130,8 +130,8 @@ def product_type(type_: ElementType) -> ElementType:
     return ElementType.F32 if narrow else type_
 
 
-def _multiplied(elements: Elements, total: Value, a: Element, b: Element) -> list[Value]:
-    """The total after a product of two elements of any types."""
+def multiplied(elements: Elements, total: Value, a: Element, b: Element) -> list[Value]:
+    """Return the total after a product of two elements of any types."""
     type_ = total.type
     x = converted(elements, a, type_).values[0]
     y = converted(elements, b, type_).values[0]
@@ -148,9 +148,9 @@ def _dot(elements: Elements, request: Request) -> Rule:
     numbers = instruction.attributes_as(Dot).dimensions
     left, right = (x.shape for x in instruction.operands)
     type_ = product_type(instruction.shape.element_type)
-    place = elements.placed(_level(request))
+    place = elements.placed(level_of(request))
     with elements.at_level(place):
-        totals = _wide(elements, request, [Element((scalar(0, type_),), 0)])
+        totals = wide(elements, request, [Element((scalar(0, type_),), 0)])
         sizes = [left.dimensions[d] for d in numbers.lhs_contracting]
         with nest(elements, sizes, totals) as loops:
             free = iter(request.at)
@@ -164,7 +164,7 @@ def _dot(elements: Elements, request: Request) -> Rule:
                 known = dict(zip((*batched, *contracted), (*batch, *loops.index), strict=True))
                 index = tuple([known[d] if d in known else next(free) for d in range(rank)])
                 found.append((yield ask(request, number, index)))
-            loops.next = _multiplied(elements, loops.totals[0], *found)
+            loops.next = multiplied(elements, loops.totals[0], *found)
     total = Element((loops.results[0],), place)
     return converted(elements, total, instruction.shape.element_type)
 
@@ -175,9 +175,9 @@ def _convolution(elements: Elements, request: Request) -> Rule:
     numbers, window = attributes.dimensions, attributes.window.dimensions
     data, kernel = (x.shape for x in instruction.operands)
     type_ = product_type(instruction.shape.element_type)
-    place = elements.placed(_level(request))
+    place = elements.placed(level_of(request))
     with elements.at_level(place):
-        totals = _wide(elements, request, [Element((scalar(0, type_),), 0)])
+        totals = wide(elements, request, [Element((scalar(0, type_),), 0)])
         features = kernel.dimensions[numbers.kernel_input_feature]
         with nest(elements, [*[x.size for x in window], features], totals) as loops:
             *steps, feature = loops.index
@@ -203,8 +203,8 @@ def _convolution(elements: Elements, request: Request) -> Rule:
             if not nowhere:
                 a = yield ask(request, 0, tuple([left[d] for d in range(data.rank)]), inside)
                 b = yield ask(request, 1, tuple([right[d] for d in range(kernel.rank)]))
-                after = _multiplied(elements, loops.totals[0], a, b)
-                loops.next = _kept(elements, inside, after, loops.totals)
+                after = multiplied(elements, loops.totals[0], a, b)
+                loops.next = kept(elements, inside, after, loops.totals)
     total = Element((loops.results[0],), place)
     return converted(elements, total, instruction.shape.element_type)
 

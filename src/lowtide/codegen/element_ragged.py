@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from lowtide.codegen import elementwise
-from lowtide.codegen.element_loops import product_type
+from lowtide.codegen.element_loops import kept, level_of, multiplied, product_type, wide
 from lowtide.codegen.element_rules import ask, chosen, converted
 from lowtide.codegen.elements import Element, Mask, Request
 from lowtide.codegen.indexing import Affine
@@ -14,7 +13,7 @@ from lowtide.codegen.literals import scalar
 from lowtide.codegen.nest import nest
 from lowtide.codegen.value import Value, vector_type
 from lowtide.ir import ElementType, Opcode
-from lowtide.ir.attributes import NO_ATTRIBUTES, RaggedDot
+from lowtide.ir.attributes import RaggedDot
 from lowtide.ir.places import unsupported
 
 if TYPE_CHECKING:
@@ -34,8 +33,7 @@ def ragged_dot(elements: Elements, request: Request) -> Rule:
     numbers = attributes.dimensions
     if instruction.operands[2].shape.rank != 1:
         raise unsupported(instruction, "sizes of groups that differ over the batch are not run")
-    level = max([x.level for x in request.at], default=0)
-    place = elements.placed(level if request.mask is None else max(level, request.mask.level))
+    place = elements.placed(level_of(request))
     with elements.at_level(place):
         if ragged in numbers.lhs_contracting:
             position = numbers.lhs_contracting.index(ragged)
@@ -99,8 +97,7 @@ def _bounds(elements: Elements, request: Request, group: Element) -> Steps[list[
         for total, predicate in zip(loop.totals, ("slt", "sle"), strict=True):
             test = fn.op(f"icmp {predicate} {kind} {at.name}, {mine.name}")
             tests = vector_type("i1", value.lanes)
-            none = "zeroinitializer" if value.lanes else "0"
-            part = fn.op(f"select {tests} {test}, {kind} {size.name}, {kind} {none}")
+            part = fn.op(f"select {tests} {test}, {kind} {size.name}, {kind} {zero.name}")
             name = fn.op(f"add {kind} {total.name}, {part}")
             following.append(Value((name,), ElementType.S64, value.lanes))
         loop.next = following
@@ -134,26 +131,17 @@ def _summed(
     numbers = attributes.dimensions
     left = instruction.operands[0].shape
     type_ = product_type(instruction.shape.element_type)
-    start = scalar(0, type_)
-    if any(x.varies for x in request.at):
-        start = elements.splat(start, elements.level)
-    with nest(elements, [left.dimensions[d] for d in numbers.lhs_contracting], [start]) as loops:
+    start = wide(elements, request, [Element((scalar(0, type_),), 0)])
+    with nest(elements, [left.dimensions[d] for d in numbers.lhs_contracting], start) as loops:
         found = []
         for number, index in enumerate(_places(request, at, group, loops.index)):
             found.append((yield ask(request, number, index)))
-        after = _multiplied(elements, loops.totals[0], found[0], found[1])
+        loops.next = multiplied(elements, loops.totals[0], *found)
         if limits is not None:
             position, low, high = limits
             place = elements.integer(loops.index[position], ElementType.S64).values[0]
             inside = _between(elements, place, low, high)
-            kept = chosen(
-                elements,
-                inside,
-                Element((after,), elements.level),
-                Element((loops.totals[0],), elements.level),
-            )
-            after = kept.values[0]
-        loops.next = [after]
+            loops.next = kept(elements, inside, loops.next, loops.totals)
     return loops.results[0]
 
 
@@ -181,15 +169,6 @@ def _between(elements: Elements, place: Value, low: Value, high: Value) -> Mask:
     first = fn.op(f"icmp sge {kind} {place.name}, {low.name}")
     last = fn.op(f"icmp slt {kind} {place.name}, {high.name}")
     return Mask(fn.op(f"and {tests} {first}, {last}"), place.lanes, elements.level)
-
-
-def _multiplied(elements: Elements, total: Value, a: Element, b: Element) -> Value:
-    """A total and a product of two elements."""
-    type_, fn, target = total.type, elements.function, elements.target
-    factors = [converted(elements, x, type_).values[0] for x in (a, b)]
-    x, y, total = elements.same_lanes([*factors, total], elements.level)
-    product = elementwise.emit_op(fn, target, Opcode.MULTIPLY, NO_ATTRIBUTES, type_, [x, y])
-    return elementwise.emit_op(fn, target, Opcode.ADD, NO_ATTRIBUTES, type_, [total, product])
 
 
 RAGGED_RULES: Final[dict[Opcode, Callable[[Elements, Request], Rule]]] = {

@@ -106,7 +106,7 @@ def _elementwise(elements: Elements, request: Request) -> Rule:
     values = elements.all_lanes(found)
     place = elements.placed(level)
     with elements.at_level(place):
-        result = None if len(found) != 2 else divided(elements, instruction, found)
+        result = divided(elements, instruction, found)
         if result is None:
             result = elementwise.emit(elements.function, elements.target, instruction, values)
     return Element((result,), place)

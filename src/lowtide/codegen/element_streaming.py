@@ -31,10 +31,6 @@ AHEAD_OF_SUMS: Final = 2048
 _RUNS: Final = 4
 """How many times as long as that a stretch of memory is at least."""
 
-FIRST_CACHE: Final = 3
-SECOND_CACHE: Final = 2
-"""The cache that is fetched into, as LLVM numbers it."""
-
 _BUSY: Final = 10.0
 """Cycles of a vector from which on computing hides what it takes to fetch into the first cache."""
 
@@ -91,9 +87,9 @@ def fence(fn: Function) -> None:
 
 
 def cache_for(instruction: Instruction, points: int) -> int:
-    """Return the cache to fetch into for a kernel, by what it computes at each of its points."""
+    """Return the number of the cache to fetch into, by what a kernel computes at each point."""
     busy = [x for x in members(instruction) if x.shape.is_array and x.shape.element_count == points]
-    return FIRST_CACHE if vector_cycles(busy) >= _BUSY else SECOND_CACHE
+    return 1 if vector_cycles(busy) >= _BUSY else 2
 
 
 def fetch_ahead(
@@ -112,8 +108,7 @@ def fetch_ahead(
             continue
         here = address(elements, array, place)
         behind = fn.op(f"getelementptr i8, ptr {here}, i64 {ahead}")
-        fn.declare("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
-        fn.do(f"call void @llvm.prefetch.p0(ptr {behind}, i32 0, i32 {cache}, i32 1)")
+        fn.prefetch(behind, cache)
 
 
 def _is_long(array: Array, place: Affine, ahead: int) -> bool:

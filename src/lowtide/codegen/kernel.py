@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function
@@ -41,6 +42,11 @@ class Plan:
     shared_bytes: int = 0
     thread_bytes: int = 0
     others: Callable[[], tuple[Plan, ...]] = tuple
+
+
+def first_of(ways: Callable[[], Iterator[Plan]]) -> Plan:
+    """Return the first of some ways to run an instruction; the others are made if asked for."""
+    return replace(next(ways()), others=lambda: tuple(islice(ways(), 1, None)))
 
 
 def rounded(nbytes: int) -> int:

@@ -77,7 +77,7 @@ class LoopNest:
 def nest_of(job: Job, domain: Domain, trial: Trial) -> LoopNest:
     """Return the loops over a domain."""
     inner = members(job.instruction)
-    space = Space(domain.sizes, groups_of(trial, domain.sizes), 0)
+    space = Space(domain.sizes, groups_of(trial, domain.sizes))
     sizes = space.sizes
     most = max(job.target.vector_bytes // widest(inner, job.raw), 2)
     order = order_of(trial, space.groups, sizes, most)

@@ -14,7 +14,7 @@ from typing import Final
 from lowtide.codegen.domain import Trial
 from lowtide.codegen.reading import Array
 from lowtide.codegen.strided import FARTHEST
-from lowtide.codegen.tiles import LINE, side_of, unit_bytes
+from lowtide.codegen.tiles import LINE, side_of
 
 LONGEST_UNROLLED: Final = 8
 """Steps of a loop that is unrolled, at most."""
@@ -93,7 +93,7 @@ def _tiled(
     """The order with tiles of a size. Those of wider elements have twice the lanes of a vector."""
     across = [x for x in accesses if _is_transposed(order, x, sizes)]
     types = [x.array.shape.element_type for x in across]
-    narrowest = min([unit_bytes(x) for x in types])
+    narrowest = min([x.nbytes for x in types])
     if narrowest > 1 and sizes[order.lane] >= 4 * order.lanes:
         order = replace(order, lanes=2 * order.lanes)
     rows = max([side_of(x, order.lanes, sizes[tiled]) for x in types])
@@ -192,7 +192,7 @@ def _touched(access: _Access, sizes: Sequence[int]) -> int:
         if step
     ]
     count = prod([*sizes[: access.depth], *moved])
-    return min(count, shape.element_count) * unit_bytes(shape.element_type)
+    return min(count, shape.element_count) * shape.element_type.nbytes
 
 
 def _is_transposed(order: Order, access: _Access, sizes: Sequence[int]) -> bool:

@@ -1,52 +1,31 @@
-"""The loops of a kernel over the elements of an array: which dimensions make one, and in pieces."""
+"""The loops of a kernel over the elements of an array: which dimensions make one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Final
 
-from lowtide.codegen.domain import Axis, Domain, Trial, trial_of
+from lowtide.codegen.domain import Trial
 from lowtide.codegen.elements import Elements, Index
 from lowtide.codegen.indexing import Affine, Variable
 from lowtide.llvm.function import Integer
-from lowtide.llvm.target import Target
-
-PIECE: Final = 4096
-"""Elements of a piece of work, at least: less would not be worth the indices of its start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
     """The dimensions of an array, of which neighbours are run through as one.
 
-    `groups` are stretches of dimensions, as (first, end), `sizes` their numbers of elements. Pieces
-    of work are numbered by the first `outer` groups; where there is only one group, a piece is
-    `block` elements of it, a multiple of every number of lanes.
+    `groups` are stretches of dimensions, as (first, end), `sizes` their numbers of elements.
     """
 
     dimensions: tuple[int, ...]
     groups: tuple[tuple[int, int], ...]
-    outer: int
-    block: int = 0
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of elements along each group."""
         return tuple([prod(self.dimensions[a:b]) for a, b in self.groups])
-
-    @property
-    def units(self) -> int:
-        """The number of pieces of work."""
-        if self.block:
-            return -(-self.sizes[0] // self.block)
-        return prod(self.sizes[: self.outer])
-
-    @property
-    def unit_elements(self) -> int:
-        """The number of elements of a piece."""
-        return self.block or prod(self.sizes[self.outer :])
 
     def index(self, elements: Elements, positions: Sequence[Affine]) -> Index:
         """Return the index in the array at a position along each group."""
@@ -58,25 +37,6 @@ class Space:
                 places.append(place)
             found += [rest, *reversed(places)]
         return tuple(found)
-
-
-def space_of(
-    dimensions: tuple[int, ...], target: Target, visit: Callable[[Elements, Index], None]
-) -> Space:
-    """Return the loops over the elements of an array.
-
-    `visit` writes what is done at an index; what it reads and writes is noted as reads. Neighbours
-    are one loop where all that is done goes through memory as if they were.
-    """
-    axes = tuple([Axis(d, 1, 0, size) for d, size in enumerate(dimensions)])
-    groups = groups_of(trial_of(Domain(dimensions, axes), target, visit), dimensions)
-    sizes = [prod(dimensions[a:b]) for a, b in groups]
-    if len(groups) == 1:
-        return Space(dimensions, groups, 1, PIECE)
-    outer = 1
-    while outer < len(groups) - 1 and prod(sizes[outer + 1 :]) >= PIECE:
-        outer += 1
-    return Space(dimensions, groups, outer)
 
 
 def groups_of(trial: Trial, sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:

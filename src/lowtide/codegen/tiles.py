@@ -30,14 +30,9 @@ MOST: Final = 8
 """Tiles on the stack at once, at most."""
 
 
-def unit_bytes(type_: ElementType) -> int:
-    """Return the bytes of a whole element in memory."""
-    return memory.element_bytes(type_) * (2 if type_.is_complex else 1)
-
-
 def side_of(type_: ElementType, lanes: int, size: int) -> int:
     """Return how many steps of a loop of `size` are loaded at once; 1 where no tiles are made."""
-    most = min(_PIECE // unit_bytes(type_), lanes, size)
+    most = min(_PIECE // type_.nbytes, lanes, size)
     return 1 << most.bit_length() - 1 if most else 1
 
 
@@ -78,7 +73,7 @@ class Tile:
         if stack is None:
             return None
         fn, lanes = elements.function, elements.lanes
-        place_in = fn.mul(fn.add(self.row.name, side), lanes * unit_bytes(type_))
+        place_in = fn.mul(fn.add(self.row.name, side), lanes * type_.nbytes)
         return memory.load(fn, elements.target, type_, fn.gep(stack, place_in), lanes)
 
     def _from_registers(
@@ -140,7 +135,7 @@ class _Lines:
         self, elements: Elements, array: Array, base: Affine, side: int, count: int
     ) -> None:
         type_ = array.shape.element_type
-        self.nbytes = unit_bytes(type_)
+        self.nbytes = type_.nbytes
         self.align = memory.element_bytes(type_)
         self.raw = f"i{8 * self.nbytes}"
         self.side = side

@@ -191,6 +191,12 @@ class Function:
         """Store a value at an address that is a multiple of `align` bytes."""
         self.do(f"store {type_} {value}, ptr {pointer}, align {align}")
 
+    def prefetch(self, pointer: str, cache: int, *, write: bool = False) -> None:
+        """Ask for the line at an address, to read or `write` it, into the first or second cache."""
+        self.declare("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
+        given = f"ptr {pointer}, i32 {int(write)}, i32 {4 - cache}, i32 1"
+        self.do(f"call void @llvm.prefetch.p0({given})")
+
     def splat(self, type_: str, value: str, lanes: int) -> str:
         """Return a vector with a scalar of a type in each lane."""
         vector = f"<{lanes} x {type_}>"

@@ -1,11 +1,11 @@
-"""Running one kernel by itself: no compiler and no runtime around it, units in any order."""
+"""Products run by themselves and by the evaluator, from any addresses."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from tests.codegen.running import Kernel
 
 from lowtide import parse_hlo
 from lowtide.codegen.contraction.dot import plan_dot, plan_fused_dot
@@ -13,41 +13,8 @@ from lowtide.codegen.kernel import Plan
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.ir import ElementType, Module, Opcode
 from lowtide.ir.literal import DTYPES, Array
-from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import Target, host_target
 from lowtide.testing.tolerances import assert_close
-
-SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
-GUARD = 64
-
-
-class Kernel:
-    """A plan as machine code of this process."""
-
-    def __init__(self, plan: Plan, target: Target) -> None:
-        self.plan = plan
-        code = plan.emit()
-        self.text = module_text(code.functions, code.globals)
-        self.phases = code.phases
-        names = [x.function for x in code.phases]
-        self.library = Library([Machine(target).object_code(self.text)], names, target)
-
-    def __call__(self, arrays: Sequence[Array], step: int = 3) -> None:
-        """Run on operands, then results; `step` pieces at once, last to first, by two threads."""
-        buffers = (ctypes.c_void_p * len(arrays))(*[x.ctypes.data for x in arrays])
-        nbytes = self.plan.shared_bytes + 2 * self.plan.thread_bytes
-        scratch = np.full(nbytes + 2 * GUARD + 64, 0xA5, np.uint8)
-        start = GUARD + -(scratch.ctypes.data + GUARD) % 64
-        there = scratch[start:].ctypes.data
-        for phase in self.phases:
-            function = SIGNATURE(self.library[phase.function])
-            starts = list(range(0, phase.units, step))
-            for number, first in enumerate(reversed(starts)):
-                last = min(first + step, phase.units)
-                function(ctypes.addressof(buffers), there, first, last, number % 2)
-        around = np.concatenate([scratch[:start], scratch[start + nbytes :]])
-        assert (around == 0xA5).all(), "a kernel wrote beyond its scratch"
 
 
 def plan_of(module: Module, target: Target) -> Plan | None:

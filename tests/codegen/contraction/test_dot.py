@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.codegen.contraction.products import Kernel, check, inputs_of, plan_of
+from tests.codegen.contraction.products import check, inputs_of, plan_of
+from tests.codegen.running import Kernel
 
 from lowtide import parse_hlo
 from lowtide.codegen.contraction.dot import plan_dot

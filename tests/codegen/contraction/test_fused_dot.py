@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from tests.codegen.contraction.products import Kernel, check, inputs_of, plan_of
+from tests.codegen.contraction.products import check, inputs_of, plan_of
+from tests.codegen.running import Kernel
 
 from lowtide import parse_hlo
 from lowtide.codegen.contraction.dot import plan_fused_dot

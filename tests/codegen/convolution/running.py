@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from tests.codegen.running import FILL, Kernel, guarded
 
 from lowtide.codegen.kernel import Plan
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType, Instruction
 from lowtide.ir.literal import DTYPES, Array
-from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import Target, host_target, restricted
-
-SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
-FILL = 0xFF
-"""Bytes around operands and in scratch: as numbers they are NaN, which no sum loses."""
-GUARD = 256
 
 Planner = Callable[[Instruction, Target], "Plan | None"]
 
@@ -41,43 +34,6 @@ def numbers(seed: int, type_: ElementType, sizes: Sequence[int]) -> Array:
     return found.astype(DTYPES[type_])
 
 
-def guarded(array: Array) -> tuple[Array, Array]:
-    """A copy aligned to its elements only, and the bytes around it."""
-    size = array.dtype.itemsize
-    room = np.full(array.nbytes + 2 * GUARD + 64 + size, FILL, np.uint8)
-    start = GUARD + -(room.ctypes.data + GUARD) % 64 + size
-    found = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    found[...] = array
-    return found, room
-
-
-class Kernel:
-    """A plan as machine code of this process."""
-
-    def __init__(self, plan: Plan, target: Target) -> None:
-        self.plan = plan
-        code = plan.emit()
-        self.text = module_text(code.functions, code.globals)
-        self.phases = code.phases
-        names = [x.function for x in code.phases]
-        self.library = Library([Machine(target).object_code(self.text)], names, target)
-
-    def __call__(self, arrays: Sequence[Array], step: int = 1) -> None:
-        """Run on operands, then results; `step` pieces at once, last to first, by two threads."""
-        buffers = (ctypes.c_void_p * len(arrays))(*[x.ctypes.data for x in arrays])
-        nbytes = self.plan.shared_bytes + 2 * self.plan.thread_bytes
-        scratch, room = guarded(np.full(nbytes + 64, FILL, np.uint8))
-        there = scratch.ctypes.data + -scratch.ctypes.data % 64
-        for phase in self.phases:
-            function = SIGNATURE(self.library[phase.function])
-            for number, first in enumerate(reversed(range(0, phase.units, step))):
-                last = min(first + step, phase.units)
-                function(ctypes.addressof(buffers), there, first, last, number % 2)
-        first = there - room.ctypes.data
-        around = np.concatenate([room[:first], room[first + nbytes :]])
-        assert (around == FILL).all(), "a kernel wrote beyond its scratch"
-
-
 def check(planner: Planner, text: str, target: str = "native", seed: int = 0) -> Kernel:
     """Run the root of a module natively and by the evaluator: results are equal."""
     module = parse_hlo(text)
@@ -94,7 +50,7 @@ def check(planner: Planner, text: str, target: str = "native", seed: int = 0) ->
     wanted = [x for x in value_leaves(evaluate(module, inputs)) if x is not None]
     results = [guarded(np.full_like(np.asarray(x), 5)) for x in wanted]
     operands = [guarded(given[x])[0] for x in root.operands]
-    kernel([*operands, *[x for x, _ in results]])
+    kernel([*operands, *[x for x, _ in results]], step=1)
     for (got, room), expected in zip(results, wanted, strict=True):
         np.testing.assert_array_equal(got, expected)
         inside = got.ctypes.data - room.ctypes.data

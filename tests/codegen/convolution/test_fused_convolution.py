@@ -4,8 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from tests.codegen.convolution.running import Kernel, check, numbers, target_of
+from tests.codegen.convolution.running import check, numbers, target_of
 from tests.codegen.convolution.windows import Convolution, Window
+from tests.codegen.running import Kernel
 
 from lowtide.codegen.convolution.convolution import plan_fused_convolution
 from lowtide.evaluator import evaluate
@@ -137,7 +138,7 @@ def test_the_result_may_take_the_place_of_what_is_added(features: int, width: in
     plan = plan_fused_convolution(module.entry.root, target_of("native"))
     assert plan is not None
     out = given[2].copy()
-    Kernel(plan, target_of("native"))([given[0], given[1], out, out])
+    Kernel(plan, target_of("native"))([given[0], given[1], out, out], step=1)
     np.testing.assert_array_equal(out, wanted)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from tests.codegen.running import GUARD, Kernel
 
 from lowtide import native
 from lowtide.codegen.kernel import Plan
@@ -14,15 +14,11 @@ from lowtide.evaluator import Token, evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType, Instruction, Shape
 from lowtide.ir.literal import DTYPES, Array
-from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.runtime.call import Executable
 from lowtide.testing.tolerances import assert_close
 
 TARGETS = ("native", "avx2")
-SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
-GUARD = 64
 
 
 def target_of(name: str) -> Target:
@@ -43,37 +39,13 @@ def guarded(shape: Shape) -> tuple[Array, Array]:
     )
 
 
-class Kernel:
-    """A plan as machine code of this process."""
-
-    def __init__(self, plan: Plan, root: Instruction, target: Target) -> None:
-        self.plan = plan
-        self.root = root
-        code = plan.emit()
-        self.text = module_text(code.functions, code.globals)
-        self.phases = code.phases
-        names = [x.function for x in code.phases]
-        self.library = Library([Machine(target).object_code(self.text)], names, target)
-
-    def __call__(self, inputs: Sequence[Array], step: int) -> list[Array]:
-        """The results; `step` pieces at once, last to first, by two threads in turn."""
-        made = [guarded(x) for x in leaves(self.root.shape)]
-        arrays = [*inputs, *[x for _, x in made]]
-        buffers = (ctypes.c_void_p * len(arrays))(*[x.ctypes.data for x in arrays])
-        nbytes = self.plan.shared_bytes + 2 * self.plan.thread_bytes
-        scratch = np.full(nbytes + 2 * GUARD + 64, 0xA5, np.uint8)
-        start = GUARD + -(scratch.ctypes.data + GUARD) % 64
-        there = scratch[start:].ctypes.data
-        for phase in self.phases:
-            function = SIGNATURE(self.library[phase.function])
-            for number, first in enumerate(reversed(range(0, phase.units, step))):
-                last = min(first + step, phase.units)
-                function(ctypes.addressof(buffers), there, first, last, number % 2)
-        around = np.concatenate([scratch[:start], scratch[start + nbytes :]])
-        assert (around == 0xA5).all(), "a kernel wrote beyond its scratch"
-        for whole, _ in made:
-            assert (whole[:GUARD] == 0x5A).all() and (whole[-GUARD:] == 0x5A).all()
-        return [x for _, x in made]
+def run(kernel: Kernel, root: Instruction, inputs: Sequence[Array], step: int) -> list[Array]:
+    """Return the results of the kernel of a root, `step` pieces at once."""
+    made = [guarded(x) for x in leaves(root.shape)]
+    kernel([*inputs, *[x for _, x in made]], step)
+    for whole, _ in made:
+        assert (whole[:GUARD] == 0x5A).all() and (whole[-GUARD:] == 0x5A).all()
+    return [x for _, x in made]
 
 
 def check_kernel(
@@ -88,10 +60,10 @@ def check_kernel(
     assert all(x is y for x, y in zip(root.operands, module.entry.parameters, strict=True))
     found = plan(root, target_of(target))
     assert found is not None
-    kernel = Kernel(found, root, target_of(target))
+    kernel = Kernel(found, target_of(target))
     with np.errstate(all="ignore"):
         wanted = [x for x in value_leaves(evaluate(module, inputs)) if not isinstance(x, Token)]
-    first, second = kernel(inputs, 3), kernel(inputs, 1000)
+    first, second = run(kernel, root, inputs, 3), run(kernel, root, inputs, 1000)
     for got, again, want, shape in zip(first, second, wanted, leaves(root.shape), strict=True):
         assert got.tobytes() == again.tobytes()
         assert_close(got, want, shape.element_type)

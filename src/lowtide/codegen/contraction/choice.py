@@ -10,7 +10,7 @@ from lowtide.codegen.contraction.finishing import Finish
 from lowtide.codegen.contraction.geometry import Geometry
 from lowtide.codegen.contraction.inner import MOST_ROWS
 from lowtide.codegen.contraction.matrix_tile import MOST, SIDE
-from lowtide.codegen.contraction.operands import Side, element_bytes
+from lowtide.codegen.contraction.operands import Side
 from lowtide.codegen.contraction.scheme import Columns, Rows, Scheme, scheme_of
 from lowtide.codegen.contraction.tiles import Tile, best_tiles
 from lowtide.llvm.target import Target
@@ -86,34 +86,29 @@ def _columns_way(
     """Columns that lie side by side are not packed for few rows, or where they are near anyway."""
     if columns.lies_along_k:
         return Columns.ALONG_K
-    if shape.m <= _tile(shape, without_pairs(how), rows, target, is_packed=False).rows:
+    if shape.m <= _tiles(shape, without_pairs(how), rows, target, is_packed=False)[0].rows:
         return Columns.DIRECT
     if how.group > 1 or not columns.is_plain(how) or columns.view is None:
         return Columns.ALONG_COLUMNS
     step = columns.view.single(columns.roles.inner)
     if step is None:
         return Columns.ALONG_COLUMNS
-    apart = step * element_bytes(columns.type)
+    apart = step * columns.type.nbytes
     most = DIRECT_ROWS // 2 if apart % SET_BYTES == 0 else DIRECT_ROWS
     is_direct = apart <= NEAR_BYTES or shape.m <= most
     return Columns.DIRECT if is_direct else Columns.ALONG_COLUMNS
 
 
-def _tile(shape: Geometry, how: Arithmetic, rows: Side, target: Target, *, is_packed: bool) -> Tile:
-    """The tile for columns that are packed, or read as they lie."""
-    return _tiles(shape, how, rows, target, is_packed=is_packed)[0]
-
-
 def _tiles(
     shape: Geometry, how: Arithmetic, rows: Side, target: Target, *, is_packed: bool
 ) -> list[Tile]:
-    """Tiles likewise, the best one first."""
+    """Tiles for columns that are packed, or read as they lie, the best one first."""
     if how.is_tiled:
         return [Tile(min(MOST, shape.m), -(-min(MOST, shape.n) // SIDE), SIDE)]
     most = TILE_ROWS
     if rows.is_plain(how) and rows.view is not None:
         step = rows.view.single(rows.roles.free) or 1
-        if step * element_bytes(rows.type) % SET_BYTES == 0:
+        if step * rows.type.nbytes % SET_BYTES == 0:
             most = FEW_ROWS
     lanes = _lanes(shape, how, target)
     steps = -(-shape.k // how.group)
@@ -145,5 +140,5 @@ def _is_fit_in_place(how: Arithmetic, rows: Side, shape: Geometry) -> bool:
     if how.group > 1:
         whole = how.group * (SIDE if how.is_tiled else 1)
         return along == 1 and shape.k % whole == 0
-    apart = along * element_bytes(rows.type)
+    apart = along * rows.type.nbytes
     return apart < FAR_BYTES or shape.k <= FEW_STEPS or shape.m <= DIRECT_ROWS

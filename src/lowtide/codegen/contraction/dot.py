@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
-from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from lowtide.codegen.contraction.arithmetic import Arithmetic, arithmetic_of, tiled
 from lowtide.codegen.contraction.choice import blocked_schemes, is_better_swapped, is_large
@@ -16,11 +14,11 @@ from lowtide.codegen.contraction.geometry import Geometry, Roles, geometry_of
 from lowtide.codegen.contraction.inner import Inner, inner_scheme
 from lowtide.codegen.contraction.operands import Side
 from lowtide.codegen.contraction.phases import gemm_code
-from lowtide.codegen.contraction.scheme import Scheme
+from lowtide.codegen.contraction.product import S, shared_bytes
 from lowtide.codegen.contraction.strips import Strips, strip_scheme
 from lowtide.codegen.contraction.views import view_of, whole
 from lowtide.codegen.element_rules import has_rule
-from lowtide.codegen.kernel import Code, Plan
+from lowtide.codegen.kernel import Code, Plan, first_of
 from lowtide.codegen.operands import members, roots_of
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dot, DotAlgorithm, ReducePrecision
@@ -72,33 +70,26 @@ def _planned(finish: Finish, target: Target) -> Plan | None:
     rows, columns = _side(finish, 0, shape.rows), _side(finish, 1, shape.columns)
     if is_better_swapped(shape, rows):
         shape, rows, columns = shape.swapped(), columns, rows
-    ways = partial(_ways, shape, how, rows, columns, finish, target)
-    return replace(next(ways()), others=lambda: tuple(islice(ways(), 1, None)))
+    return first_of(partial(_ways, shape, how, rows, columns, finish, target))
 
 
 def _ways(
     shape: Geometry, how: Arithmetic, rows: Side, columns: Side, finish: Finish, target: Target
 ) -> Iterator[Plan]:
     """Yield ways to compute a product, the one that seems fastest first."""
+    given = (target, rows, columns, finish)
     inner = inner_scheme(shape, how, rows, columns, target)
     if inner is not None:
-        write = partial(_code, Inner, inner, target, rows, columns, finish)
-        yield Plan(write, inner.shared_bytes, inner.thread_bytes)
+        yield _plan(inner, lambda scheme: Inner(scheme, *given).code())
     strips = strip_scheme(shape, how, columns, target)
     if strips is not None:
-        write = partial(_code, Strips, strips, target, rows, columns, finish)
-        yield Plan(write, strips.shared_bytes, strips.thread_bytes)
-    for scheme in blocked_schemes(shape, how, rows, columns, finish, target):
-        write = partial(_blocked_code, scheme, target, rows, columns, finish)
-        yield Plan(write, scheme.shared_bytes, scheme.thread_bytes)
+        yield _plan(strips, lambda scheme: Strips(scheme, *given).code())
+    for found in blocked_schemes(shape, how, rows, columns, finish, target):
+        yield _plan(found, lambda scheme: gemm_code(Gemm(scheme, *given)))
 
 
-def _code(product: Callable[..., Inner | Strips], *parts: Any) -> Code:
-    return product(*parts).code()
-
-
-def _blocked_code(scheme: Scheme, target: Target, rows: Side, columns: Side, done: Finish) -> Code:
-    return gemm_code(Gemm(scheme, target, rows, columns, done))
+def _plan(scheme: S, write: Callable[[S], Code]) -> Plan:
+    return Plan(partial(write, scheme), shared_bytes(scheme), scheme.thread_bytes)
 
 
 def _side(finish: Finish, number: int, roles: Roles) -> Side:

@@ -144,17 +144,13 @@ class _Writer:
         elements = self.elements
         lanes = elements.lanes if count > 1 else 0
         mask = tail_mask(lanes, count) if lanes else None
-        self.current = self._converted(self._sum(at, lanes, mask))
+        fn, sums, nbytes = elements.function, self.sums, self.how.unit_bytes
+        there, step = fn.gep("%sums", fn.mul(at, nbytes)), sums.part_step * nbytes
+        self.current = total_of(
+            elements, self.finish, self.how, there, lanes, mask, sums.parts, step
+        )
         index = self._index(batch, row, column, lanes)
-        results = self.finish.results
-        places = [index_of(elements, self.finish.dot, index, x) for x in results]
-        values = [
-            elements.at(x, place, self.bound.frame, mask)
-            for x, place in zip(results, places, strict=True)
-        ]
-        for array, place, value in zip(self.bound.results, places, values, strict=True):
-            store(elements, array, place, value, mask)
-        elements.forget()
+        store_results(elements, self.finish, self.bound, index, mask)
 
     def _index(self, batch: Affine, row: Affine, column: Affine, lanes: int) -> Index:
         """The index of the product: batch, then the free dimensions of both operands."""
@@ -174,36 +170,51 @@ class _Writer:
             found += digits(elements, position, sizes[first:last])
         return tuple(found)
 
-    def _sum(self, at: Integer, lanes: int, mask: Mask | None) -> Value:
-        """Load the sums; where there are several parts, add them up in order."""
-        fn, how = self.elements.function, self.how
-        there = fn.gep("%sums", fn.mul(at, how.unit_bytes))
-        first = self._load(there, lanes, mask)
-        if self.sums.parts == 1:
-            return first
-        step = self.sums.part_step * how.unit_bytes
-        type_ = first.llvm_type
-        add = "fadd" if not how.total.is_integer else "add"
-        with fn.loop(1, self.sums.parts, 1, [(type_, x) for x in first.names]) as loop:
-            more = self._load(fn.gep(there, fn.mul(loop.index, step)), lanes, mask)
-            loop.next = [
-                fn.op(f"{add} {type_} {a}, {b}")
-                for a, b in zip(loop.values, more.names, strict=True)
-            ]
-        return Value(tuple(loop.results), how.total, lanes)
 
-    def _load(self, there: str, lanes: int, mask: Mask | None) -> Value:
-        elements = self.elements
-        name = None if mask is None else mask.name
-        fn, target = elements.function, elements.target
-        return memory.load(fn, target, self.how.total, there, lanes, name)
+# -- sums and results ------------------------------------------------------------------------------
 
-    def _converted(self, value: Value) -> Value:
-        type_ = self.finish.dot.shape.element_type
-        if value.type is type_:
-            return value
-        fn, target = self.elements.function, self.elements.target
-        return elementwise.emit_op(fn, target, Opcode.CONVERT, NO_ATTRIBUTES, type_, [value])
+
+def total_of(
+    elements: Elements,
+    finish: Finish,
+    how: Arithmetic,
+    there: str,
+    lanes: int,
+    mask: Mask | None,
+    parts: int,
+    step: int,
+) -> Value:
+    """Load sums, or add up in order `parts` of them, `step` bytes apart; return the product."""
+    fn, target = elements.function, elements.target
+    name = None if mask is None else mask.name
+    total = memory.load(fn, target, how.total, there, lanes, name)
+    if parts > 1:
+        type_ = total.llvm_type
+        add = "add" if how.total.is_integer else "fadd"
+        with fn.loop(1, parts, 1, [(type_, x) for x in total.names]) as loop:
+            place = fn.gep(there, fn.mul(loop.index, step))
+            more = memory.load(fn, target, how.total, place, lanes, name)
+            pairs = zip(loop.values, more.names, strict=True)
+            loop.next = [fn.op(f"{add} {type_} {a}, {b}") for a, b in pairs]
+        total = Value(tuple(loop.results), how.total, lanes)
+    type_of_dot = finish.dot.shape.element_type
+    if total.type is type_of_dot:
+        return total
+    return elementwise.emit_op(fn, target, Opcode.CONVERT, NO_ATTRIBUTES, type_of_dot, [total])
+
+
+def store_results(
+    elements: Elements, finish: Finish, bound: Bound, index: Index, mask: Mask | None
+) -> None:
+    """Compute and store of all results what is made of the product at an index."""
+    places = [index_of(elements, finish.dot, index, x) for x in finish.results]
+    values = [
+        elements.at(x, place, bound.frame, mask)
+        for x, place in zip(finish.results, places, strict=True)
+    ]
+    for array, place, value in zip(bound.results, places, values, strict=True):
+        store(elements, array, place, value, mask)
+    elements.forget()
 
 
 # -- the way from the product to a result ----------------------------------------------------------

@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
-from lowtide.codegen.contraction.finishing import Finish, Sums, finish_function
 from lowtide.codegen.contraction.matrix_tile import matrix_tile_function
-from lowtide.codegen.contraction.operands import Side, element_bytes
 from lowtide.codegen.contraction.packing import (
-    Packer,
     pack_panel,
     pack_rows,
     pack_rows_across,
     pack_transposed,
-    packer,
 )
 from lowtide.codegen.contraction.prefetching import PanelAhead, panel_ahead
+from lowtide.codegen.contraction.product import Product
 from lowtide.codegen.contraction.scheme import NEAR_LONGEST, Columns, Rows, Scheme
 from lowtide.codegen.contraction.vector_tile import tile_function
-from lowtide.codegen.elements import Elements
 from lowtide.llvm.function import Function
-from lowtide.llvm.target import Target
 
 
-@dataclass(eq=False, slots=True)
-class Gemm:
-    """A product to be written: its scheme, the operands with rows and columns, what follows."""
-
-    scheme: Scheme
-    target: Target
-    rows: Side
-    columns: Side
-    finish: Finish
-    functions: dict[str, Function] = field(default_factory=dict)
-    globals: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def lanes(self) -> int:
-        """Sums in a vector."""
-        return self.scheme.tile.lanes
+class Gemm(Product[Scheme]):
+    """A product that is blocked for caches, to be written."""
 
     @property
     def ahead(self) -> PanelAhead | None:
@@ -55,28 +33,13 @@ class Gemm:
 
     # -- the functions that the phases call ------------------------------------------------------
 
-    def needed(self, name: str, write: Callable[[str], Function]) -> str:
-        """Return the name of a function, which is written once."""
-        if name not in self.functions:
-            self.functions[name] = write(name)
-        return name
-
-    def _packer(self, name: str, side: Side, count: int) -> Packer:
-        scheme, shape = self.scheme, self.scheme.geometry
-        return packer(name, self.target, scheme.how, self.lanes, side, shape.batch, count, shape.k)
-
-    def noted(self, function: Function, elements: Elements) -> Function:
-        """Keep the constants that a function needs."""
-        self.globals.update(elements.globals)
-        return function
-
     def pack_rows(self) -> str:
         """Return the function that packs the rows of a block."""
         scheme = self.scheme
         shape = scheme.geometry
 
         def write(name: str) -> Function:
-            pack = self._packer(name, self.rows, shape.m)
+            pack = self.packer(name, self.rows, shape.m)
             if self.rows.lies_along_k:
                 fn = pack_rows(pack, scheme.row_step)
             else:
@@ -91,32 +54,11 @@ class Gemm:
         shape = scheme.geometry
 
         def write(name: str) -> Function:
-            pack = self._packer(name, self.columns, shape.n)
+            pack = self.packer(name, self.columns, shape.n)
             how = pack_panel if scheme.columns is Columns.ALONG_COLUMNS else pack_transposed
             return self.noted(how(pack, columns, scheme.tile.columns), pack.elements)
 
         return self.needed(f"pack_{columns}_columns", write)
-
-    def finishing(self, columns: int) -> str:
-        """Return the function that finishes the sums of a tile."""
-        scheme = self.scheme
-        sums = Sums(self.sums_step)
-
-        def write(name: str) -> Function:
-            shape = scheme.geometry
-            return finish_function(
-                name,
-                self.target,
-                scheme.how,
-                self.lanes,
-                shape,
-                self.finish,
-                columns,
-                sums,
-                self.globals,
-            )
-
-        return self.needed(f"finish_{columns}", write)
 
     def tile(self, rows: int, columns: int) -> str:
         """Return the function of a tile."""
@@ -145,5 +87,5 @@ class Gemm:
         assert side.view is not None
         along, across = side.view.single(side.roles.inner), side.view.single(side.roles.free)
         assert along is not None and across is not None
-        size = element_bytes(side.type)
+        size = side.type.nbytes
         return along * size * how.group, across * size, size // how.planes

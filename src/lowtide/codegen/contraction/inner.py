@@ -7,29 +7,23 @@ matrix that is multiplied with a vector comes from memory at the speed of a copy
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lowtide.codegen.contraction.arithmetic import Arithmetic, Method
-from lowtide.codegen.contraction.finishing import Finish, Sums, finish_function
+from lowtide.codegen.contraction.finishing import Sums
 from lowtide.codegen.contraction.geometry import Geometry
 from lowtide.codegen.contraction.micro import Vectors, accumulate, zeros
-from lowtide.codegen.contraction.operands import Position, Reader, Side, element_bytes
-from lowtide.codegen.contraction.packing import as_bits, or_zero, pack_rows, packer, tail_mask
+from lowtide.codegen.contraction.operands import Position, Reader, Side
+from lowtide.codegen.contraction.packing import as_bits, or_zero, pack_rows, tail_mask
 from lowtide.codegen.contraction.prefetching import LINE, columns_ahead
-from lowtide.codegen.contraction.scheme import (
-    LEAST_STEPS,
-    LEAST_UNITS,
-    SHARED_PART,
-    UNIT_SECONDS,
-    seconds_of,
-)
+from lowtide.codegen.contraction.product import Product
+from lowtide.codegen.contraction.scheme import share_count, wanted_units
 from lowtide.codegen.contraction.tiles import Cut
 from lowtide.codegen.contraction.transposing import totals
 from lowtide.codegen.elements import Elements, Mask
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, Code, rounded
-from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -87,13 +81,6 @@ class InnerScheme:
         nbytes = self.geometry.m * self.row_step * self.how.unit_bytes
         return rounded(nbytes) if self.packs_rows else 0
 
-    @property
-    def shared_bytes(self) -> int:
-        """Scratch for the sums of all shares."""
-        shape = self.geometry
-        count = self.shares.parts * shape.batch * shape.m * shape.n
-        return rounded(count * self.how.unit_bytes) if self.shares.parts > 1 else 0
-
 
 def inner_scheme(
     shape: Geometry, how: Arithmetic, rows: Side, columns: Side, target: Target
@@ -109,54 +96,26 @@ def inner_scheme(
     packs = not (rows.is_plain(how) and rows.lies_along_k)
     if packs and shape.m * vectors * lanes * how.unit_bytes > ROWS_BYTES:
         return None
-    seconds = seconds_of(shape, how, lanes)
-    wanted = max(1, min(LEAST_UNITS, int(seconds / UNIT_SECONDS)))
+    wanted = wanted_units(shape, how, lanes)
     tiles = -(-shape.n // width)
     blocks = Cut(tiles, min(tiles, -(-wanted // shape.batch)))
-    operands = (shape.m + shape.n) * vectors * lanes
-    parts = min(
-        wanted // (shape.batch * blocks.parts),
-        vectors * lanes // LEAST_STEPS,
-        operands // (SHARED_PART * shape.m * shape.n),
-    )
-    shares = Cut(vectors, max(1, parts))
-    return InnerScheme(shape, how, lanes, width, blocks, shares, packs)
+    shares = share_count(shape, vectors * lanes, wanted // (shape.batch * blocks.parts))
+    return InnerScheme(shape, how, lanes, width, blocks, Cut(vectors, shares), packs)
 
 
-@dataclass(eq=False, slots=True)
-class Inner:
-    """A product to be written: its scheme, the operands with rows and columns, what follows."""
-
-    scheme: InnerScheme
-    target: Target
-    rows: Side
-    columns: Side
-    finish: Finish
-    functions: dict[str, Function] = field(default_factory=dict)
-    globals: dict[str, str] = field(default_factory=dict)
+class Inner(Product[InnerScheme]):
+    """A product along k, to be written."""
 
     def code(self) -> Code:
         """Return the code."""
-        scheme = self.scheme
-        seconds = seconds_of(scheme.geometry, scheme.how, scheme.lanes)
-        main = self._products()
-        phases = [Phase(main.name, scheme.units, seconds / scheme.units)]
-        functions = [main]
-        if scheme.shares.parts > 1:
-            functions.append(self._put_together())
-            shape = scheme.geometry
-            each = shape.n * scheme.shares.parts * 0.3e-9 + 5e-9
-            phases.append(Phase(functions[1].name, shape.batch * shape.m, each))
-        text = "\n".join(self.globals.values())
-        return Code((*self.functions.values(), *functions), tuple(phases), text)
+        return self.code_of(self._products())
 
     # -- pieces ----------------------------------------------------------------------------------
 
     def _products(self) -> Function:
         scheme = self.scheme
         fn = Function("products", ARGUMENTS)
-        thread = fn.gep("%scratch", scheme.shared_bytes)
-        thread = fn.gep(thread, fn.mul("%thread", scheme.thread_bytes))
+        thread = self.thread(fn)
         count = -(-scheme.geometry.m * scheme.width // scheme.lanes) * scheme.lanes
         sums = fn.stack("i8", count * scheme.how.unit_bytes)
         with fn.loop("%begin", "%end", 1, [("i64", "-1")]) as loop:
@@ -173,22 +132,14 @@ class Inner:
 
     def _pack(self, fn: Function, thread: str, batch: Integer) -> None:
         scheme, shape = self.scheme, self.scheme.geometry
-        if "pack_rows" not in self.functions:
-            pack = packer(
-                "pack_rows",
-                self.target,
-                scheme.how,
-                scheme.lanes,
-                self.rows,
-                shape.batch,
-                shape.m,
-                shape.k,
-            )
-            self.functions["pack_rows"] = pack_rows(pack, scheme.row_step)
-            self.globals.update(pack.elements.globals)
-        steps = -(-shape.k // scheme.how.group)
+
+        def write(name: str) -> Function:
+            pack = self.packer(name, self.rows, shape.m)
+            return self.noted(pack_rows(pack, scheme.row_step), pack.elements)
+
+        name, steps = self.needed("pack_rows", write), -(-shape.k // scheme.how.group)
         fn.do(
-            f"call void @pack_rows(ptr %buffers, ptr {thread}, i64 {batch}, i64 0, i64 {shape.m}, "
+            f"call void @{name}(ptr %buffers, ptr {thread}, i64 {batch}, i64 0, i64 {shape.m}, "
             f"i64 0, i64 {steps})"
         )
 
@@ -230,7 +181,8 @@ class Inner:
         if scheme.shares.parts > 1:
             self._keep(fn, sums, batch, share, column, width)
             return
-        name = self._finishing(f"finish_{width}", width, Sums(width))
+        is_aligned = width == shape.n
+        name = self.finishing(f"finish_{width}", width, Sums(width), is_aligned=is_aligned)
         fn.do(
             f"call void @{name}(ptr %buffers, ptr {sums}, i64 {batch}, i64 0, i64 {shape.m}, "
             f"i64 {column})"
@@ -256,45 +208,10 @@ class Inner:
             to = fn.add(fn.add(start, fn.mul(rows.index, shape.n)), columns.index)
             fn.store(type_, value, fn.gep("%scratch", fn.mul(to, nbytes)), nbytes)
 
-    def _put_together(self) -> Function:
-        """The phase that adds up the sums of all shares, row by row."""
-        scheme, shape = self.scheme, self.scheme.geometry
-        sums = Sums(shape.n, scheme.shares.parts, shape.batch * shape.m * shape.n)
-        name = self._finishing("put_together", shape.n, sums)
-        fn = Function("results", ARGUMENTS)
-        with fn.loop("%begin", "%end") as loop:
-            batch, row = fn.div(loop.index, shape.m), fn.rem(loop.index, shape.m)
-            there = fn.gep("%scratch", fn.mul(loop.index, shape.n * scheme.how.unit_bytes))
-            fn.do(
-                f"call void @{name}(ptr %buffers, ptr {there}, i64 {batch}, i64 {row}, "
-                "i64 1, i64 0)"
-            )
-        return fn
-
-    def _finishing(self, name: str, columns: int, sums: Sums) -> str:
-        if name not in self.functions:
-            scheme = self.scheme
-            self.functions[name] = finish_function(
-                name,
-                self.target,
-                scheme.how,
-                scheme.lanes,
-                scheme.geometry,
-                self.finish,
-                columns,
-                sums,
-                self.globals,
-                is_aligned=columns == scheme.geometry.n,
-            )
-        return name
-
     # -- a tile ----------------------------------------------------------------------------------
 
     def _tile(self, width: int) -> str:
-        name = f"tile_{width}"
-        if name not in self.functions:
-            self.functions[name] = self._tile_function(name, width)
-        return name
+        return self.needed(f"tile_{width}", lambda name: self._tile_function(name, width))
 
     def _tile_function(self, name: str, width: int) -> Function:
         scheme, how = self.scheme, self.scheme.how
@@ -308,9 +225,8 @@ class Inner:
             sums = self._accumulated(elements, fetch, sums, (first, last), ask)
         if full < scheme.shares.size:
             sums = self._with_rest(fn, fetch, sums, full, width)
-        self._store_totals(fn, sums, width)
-        self.globals.update(elements.globals)
-        return fn
+        self._store_totals(fn, sums)
+        return self.noted(fn, elements)
 
     def _parts(self, fn: Function, lanes: int, width: int, full: int) -> list[_Part]:
         """The vectors along k, by what they ask for: what comes later, or the next columns."""
@@ -341,7 +257,7 @@ class Inner:
         """Add the products of the vectors along k of an extent."""
         first, last = extent
         fn, scheme = elements.function, self.scheme
-        line = max(1, LINE // (elements.lanes * element_bytes(self.columns.type)))
+        line = max(1, LINE // (elements.lanes * self.columns.type.nbytes))
         known: dict[Integer, Integer] = {}
 
         def vector(step: Integer) -> Integer:
@@ -394,7 +310,7 @@ class Inner:
         rest = iter(after)
         return [[(next(rest),) for _ in line] for line in sums]
 
-    def _store_totals(self, fn: Function, sums: list[list[Vectors]], width: int) -> None:
+    def _store_totals(self, fn: Function, sums: list[list[Vectors]]) -> None:
         """Add up each vector, and store the totals row by row."""
         scheme, how = self.scheme, self.scheme.how
         lanes = scheme.lanes

@@ -53,7 +53,7 @@ def accumulate(
     whole = steps if unroll == 1 else fn.mul(fn.div(steps, unroll), unroll)
     names = list(_flat(start))
     for first, last, count in ((0, whole, unroll), (whole, steps, 1)):
-        if first == last or (count == unroll == 1 and first != 0):
+        if first == last:
             continue
         with loop_of(first, last, count, [(type_, name) for name in names]) as loop:
             sums = shaped(loop.values, rows, vectors, how.planes)

@@ -9,7 +9,6 @@ from lowtide.codegen.contraction.arithmetic import Arithmetic
 from lowtide.codegen.contraction.geometry import Roles, placed
 from lowtide.codegen.contraction.views import View
 from lowtide.codegen.elements import Elements, Frame, Mask
-from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.operands import bind
 from lowtide.codegen.value import Value
@@ -120,7 +119,7 @@ class Side:
             rest = rest if is_last else fn.div(rest, run.size)
             total = fn.add(total, fn.mul(digit, run.step))
         base = bind(fn, self.kernel).frame.arrays[view.source].pointer
-        return fn.gep(base, fn.mul(total, element_bytes(self.type)))
+        return fn.gep(base, fn.mul(total, self.type.nbytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +164,6 @@ class Reader:
             return value
         fn, target = self.elements.function, self.elements.target
         return elementwise.emit_op(fn, target, Opcode.CONVERT, NO_ATTRIBUTES, type_, [value])
-
-
-def element_bytes(type_: ElementType) -> int:
-    """Return the bytes of an element in memory, both parts of a complex one."""
-    return memory.element_bytes(type_) * (2 if type_.is_complex else 1)
 
 
 def minor_dimension(instruction: Instruction) -> int:

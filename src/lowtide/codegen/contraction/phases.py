@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lowtide.codegen.contraction.finishing import Sums, finish_function
+from lowtide.codegen.contraction.finishing import Sums
 from lowtide.codegen.contraction.gemm import Gemm
 from lowtide.codegen.contraction.matrix_tile import configure, has_one_tile, release
 from lowtide.codegen.contraction.prefetching import LINE
 from lowtide.codegen.contraction.scheme import Columns, Rows, Scheme
 from lowtide.codegen.kernel import ARGUMENTS, Code
 from lowtide.codegen.operands import bind
-from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
 
 
@@ -33,25 +32,15 @@ class _Piece:
 
 
 def gemm_code(gemm: Gemm) -> Code:
-    """Return the code of a product: a phase, and one more that adds up the sums of shares."""
-    scheme = gemm.scheme
-    main = _products(gemm)
-    phases = [Phase(main.name, scheme.units, scheme.unit_seconds)]
-    functions = [main]
-    if scheme.is_shared:
-        last, units, seconds = _put_together(gemm)
-        functions.append(last)
-        phases.append(Phase(last.name, units, seconds))
-    text = "\n".join(gemm.globals.values())
-    return Code((*gemm.functions.values(), *functions), tuple(phases), text)
+    """Return the code of a product."""
+    return gemm.code_of(_products(gemm))
 
 
 def _products(gemm: Gemm) -> Function:
     """The phase that multiplies; what was packed for one piece serves the next one if it can."""
     fn = Function("products", ARGUMENTS)
     scheme = gemm.scheme
-    thread = fn.gep("%scratch", scheme.shared_bytes)
-    thread = fn.gep(thread, fn.mul("%thread", scheme.thread_bytes))
+    thread = gemm.thread(fn)
     if scheme.how.is_tiled and has_one_tile(scheme):
         configure(gemm, fn, scheme.tiles.longest, scheme.tile.columns)
     with fn.loop("%begin", "%end", 1, [("i64", "-1")]) as loop:
@@ -236,8 +225,9 @@ class _Block:
         )
         if not scheme.has_finish or scheme.is_shared:
             return
+        name = gemm.finishing(f"finish_{columns}", columns, Sums(gemm.sums_step))
         finish = (
-            f"call void @{gemm.finishing(columns)}(ptr %buffers, ptr {sums}, "
+            f"call void @{name}(ptr %buffers, ptr {sums}, "
             f"i64 {self.piece.batch}, i64 {row}, i64 {rows}, i64 {column})"
         )
         if scheme.blocks.parts == 1:
@@ -291,34 +281,3 @@ class _Block:
             row, column = fn.sub(row, self.row), fn.sub(column, first)
         at = fn.add(fn.mul(row, gemm.sums_step), column)
         return fn.gep(self.piece.sums_base, fn.mul(at, scheme.how.unit_bytes))
-
-
-def _put_together(gemm: Gemm) -> tuple[Function, int, float]:
-    """The phase that adds up the sums of all shares; its pieces are rows of the matrices."""
-    scheme = gemm.scheme
-    shape = scheme.geometry
-    part = shape.batch * shape.m * shape.n
-    sums = Sums(shape.n, scheme.shares.parts, part)
-    name = gemm.needed(
-        "put_together",
-        lambda name: finish_function(
-            name,
-            gemm.target,
-            scheme.how,
-            gemm.lanes,
-            shape,
-            gemm.finish,
-            shape.n,
-            sums,
-            gemm.globals,
-        ),
-    )
-    fn = Function("results", ARGUMENTS)
-    with fn.loop("%begin", "%end") as loop:
-        batch = 0 if shape.batch == 1 else fn.div(loop.index, shape.m)
-        row = fn.rem(loop.index, shape.m) if shape.batch > 1 else loop.index
-        at = fn.mul(loop.index, shape.n * scheme.how.unit_bytes)
-        there = fn.gep("%scratch", at)
-        fn.do(f"call void @{name}(ptr %buffers, ptr {there}, i64 {batch}, i64 {row}, i64 1, i64 0)")
-    units = shape.batch * shape.m
-    return fn, units, shape.n * scheme.shares.parts * 0.3e-9 + 5e-9

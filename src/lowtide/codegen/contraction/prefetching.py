@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from lowtide.codegen.contraction.operands import Side, element_bytes
+from lowtide.codegen.contraction.operands import Side
 from lowtide.llvm.function import Function, Integer
 
 AHEAD_BYTES: Final = 4096
@@ -19,24 +19,17 @@ takes to arrive."""
 LINES_AHEAD: Final = 2
 """How many lines of each of many columns are read before the one that was asked for."""
 
+STRIP_BYTES: Final = 1024
+"""How many bytes of each of some runs are read before what was asked for."""
+
 LINE: Final = 64
 """Bytes that come at once."""
-
-FIRST: Final = 3
-SECOND: Final = 2
-"""The cache that lines are asked into, as LLVM counts."""
-
-
-def _ask(fn: Function, place: str, cache: int, *, write: bool = False) -> None:
-    fn.declare("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
-    given = f"ptr {place}, i32 {int(write)}, i32 {cache}, i32 1"
-    fn.do(f"call void @llvm.prefetch.p0({given})")
 
 
 def ask_to_write(fn: Function, place: str, nbytes: int) -> None:
     """Write what asks for the lines that some bytes will be stored to, wherever lines begin."""
     for at in (*range(0, nbytes, LINE), nbytes - 1):
-        _ask(fn, fn.gep(place, at), FIRST, write=True)
+        fn.prefetch(fn.gep(place, at), 1, write=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +51,7 @@ def _lying(side: Side, *, is_along_k: bool = False) -> _Lying | None:
     within, between = steps if is_along_k else steps[::-1]
     if within != 1 or between is None:
         return None
-    size = element_bytes(side.type)
+    size = side.type.nbytes
     return _Lying(between * size, size)
 
 
@@ -83,7 +76,7 @@ def ahead_of(
     def ask(step: Integer) -> None:
         there = fn.gep(base, fn.mul(step, lying.along))
         for line in range(0, columns * lying.size, LINE):
-            _ask(fn, fn.gep(there, line), SECOND)
+            fn.prefetch(fn.gep(there, line), 2)
 
     return ask
 
@@ -106,7 +99,7 @@ class PanelAhead:
         for number in range(count):
             there = fn.gep("%ahead", fn.mul(fn.add(step, number), "%apart"))
             for line in range(self.each):
-                _ask(fn, fn.gep(there, line * LINE), SECOND)
+                fn.prefetch(fn.gep(there, line * LINE), 2)
 
 
 def panel_ahead(side: Side, columns: int, tiles: int) -> PanelAhead | None:
@@ -134,7 +127,7 @@ def lines_ahead(fn: Function, side: Side) -> Callable[[Integer, Integer], None]:
 
     def ask(number: Integer, k: Integer) -> None:
         there = fn.gep(base, fn.add(fn.mul(number, lying.along), fn.mul(k, lying.size)))
-        _ask(fn, there, SECOND)
+        fn.prefetch(there, 2)
 
     return ask
 
@@ -156,7 +149,6 @@ class StripAhead:
     base: str
     along: int
     size: int
-    nbytes: int
 
     def parts(self, step: Integer, count: int, columns: int) -> list[Part]:
         """Return the columns that ask for later ones of `count` steps from `step` on, and the rest.
@@ -164,7 +156,7 @@ class StripAhead:
         The last ones ask for the first ones of the next steps. `columns` fill whole lines.
         """
         fn = self.fn
-        ahead = min(columns, self.nbytes // self.size)
+        ahead = min(columns, STRIP_BYTES // self.size)
         here, behind = (
             [fn.gep(self.base, fn.mul(fn.add(first, i), self.along)) for i in range(count)]
             for first in (step, fn.add(step, count))
@@ -178,11 +170,7 @@ class StripAhead:
     def _ask(self, rows: list[str], column: Integer) -> None:
         fn = self.fn
         for row in rows:
-            _ask(fn, fn.gep(row, fn.mul(column, self.size)), FIRST)
-
-
-STRIP_BYTES: Final = 1024
-"""How many bytes of each of some runs are read before what was asked for."""
+            fn.prefetch(fn.gep(row, fn.mul(column, self.size)), 1)
 
 
 def strip_ahead(fn: Function, side: Side, column: Integer) -> StripAhead | None:
@@ -191,7 +179,7 @@ def strip_ahead(fn: Function, side: Side, column: Integer) -> StripAhead | None:
     if lying is None:
         return None
     base = fn.gep(side.address(fn, "%batch"), fn.mul(column, lying.size))
-    return StripAhead(fn, base, lying.along, lying.size, STRIP_BYTES)
+    return StripAhead(fn, base, lying.along, lying.size)
 
 
 def columns_ahead(fn: Function, side: Side) -> StripAhead | None:
@@ -199,4 +187,4 @@ def columns_ahead(fn: Function, side: Side) -> StripAhead | None:
     lying = _lying(side, is_along_k=True)
     if lying is None:
         return None
-    return StripAhead(fn, side.address(fn, "%batch"), lying.along, lying.size, STRIP_BYTES)
+    return StripAhead(fn, side.address(fn, "%batch"), lying.along, lying.size)

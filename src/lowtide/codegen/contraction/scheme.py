@@ -101,6 +101,11 @@ class Scheme:
     has_finish: bool
 
     @property
+    def lanes(self) -> int:
+        """Sums in a vector."""
+        return self.tile.lanes
+
+    @property
     def steps(self) -> int:
         """The steps along all of k."""
         return -(-self.geometry.k // self.how.group)
@@ -207,20 +212,6 @@ class Scheme:
         """Scratch of a thread."""
         return self.row_bytes + self.panel_bytes + self.sums_bytes
 
-    @property
-    def shared_bytes(self) -> int:
-        """Scratch for the sums of all shares."""
-        if not self.is_shared:
-            return 0
-        shape = self.geometry
-        return rounded(self.shares.parts * shape.batch * shape.m * shape.n * self.how.unit_bytes)
-
-    @property
-    def unit_seconds(self) -> float:
-        """About how long a piece of work takes."""
-        shape = self.geometry
-        return seconds_of(shape, self.how, self.tile.lanes) / max(1, self.units)
-
 
 def seconds_of(shape: Geometry, how: Arithmetic, lanes: int) -> float:
     """Return about how long a product takes on one thread."""
@@ -228,6 +219,22 @@ def seconds_of(shape: Geometry, how: Arithmetic, lanes: int) -> float:
     arithmetic = count * how.planes**2 / (2 * lanes * RATE)
     elements = shape.batch * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
     return float(max(arithmetic, elements * how.unit_bytes / how.group / BANDWIDTH) + 1e-7)
+
+
+def wanted_units(shape: Geometry, how: Arithmetic, lanes: int) -> int:
+    """Return how many pieces of work there should be."""
+    return max(1, min(LEAST_UNITS, int(seconds_of(shape, how, lanes) / UNIT_SECONDS)))
+
+
+def share_count(
+    shape: Geometry, steps: int, most: int, least: int = LEAST_STEPS, part: int = SHARED_PART
+) -> int:
+    """Return into how many shares to cut the steps of k, 1 where it is not worth it.
+
+    Each has `least` steps; the sums of all take a `part`-th of the bytes of the operands at most.
+    """
+    operands = (shape.m + shape.n) * steps
+    return max(1, min(most, steps // least, operands // (part * shape.m * shape.n)))
 
 
 def scheme_of(
@@ -297,19 +304,14 @@ def _small(scheme: Scheme) -> Scheme:
     return replace(scheme, row_blocks=cut(scheme.tiles.parts, max(1, most)))
 
 
-def _wanted(scheme: Scheme) -> int:
-    """How many pieces of work there should be."""
-    seconds = seconds_of(scheme.geometry, scheme.how, scheme.tile.lanes)
-    return max(1, min(LEAST_UNITS, int(seconds / UNIT_SECONDS)))
-
-
 def _finer(scheme: Scheme) -> Scheme:
     """Return a scheme with more pieces, where there are too few for several threads."""
+    wanted = wanted_units(scheme.geometry, scheme.how, scheme.lanes)
     ways = [_finer_columns, _finer_rows]
     if scheme.keeps_panels:
         ways.reverse()
     for way in ways:
-        missing = -(-_wanted(scheme) // scheme.units)
+        missing = -(-wanted // scheme.units)
         if missing > 1:
             scheme = way(scheme, missing)
     return scheme
@@ -332,14 +334,8 @@ def _shared(scheme: Scheme) -> Scheme:
 
     The number of parts depends on the shape alone, so results do not depend on threads.
     """
-    shape = scheme.geometry
-    sums = shape.batch * shape.m * shape.n
-    operands = shape.batch * (shape.m + shape.n) * scheme.steps
-    parts = min(
-        _wanted(scheme) // scheme.units,
-        scheme.steps // LEAST_STEPS,
-        operands // (SHARED_PART * sums),
-    )
+    wanted = wanted_units(scheme.geometry, scheme.how, scheme.lanes)
+    parts = share_count(scheme.geometry, scheme.steps, wanted // scheme.units)
     if parts < 2:
         return scheme
     blocks = scheme.blocks

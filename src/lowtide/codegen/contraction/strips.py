@@ -6,27 +6,23 @@ that stay in a cache. So memory comes in long runs, however far apart the steps 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.contraction.arithmetic import Arithmetic, Method, without_pairs
-from lowtide.codegen.contraction.finishing import Finish, Sums, finish_function
+from lowtide.codegen.contraction.finishing import Sums
 from lowtide.codegen.contraction.geometry import Geometry
-from lowtide.codegen.contraction.operands import Position, Side, element_bytes
+from lowtide.codegen.contraction.operands import Position, Side
 from lowtide.codegen.contraction.packing import tail_mask
 from lowtide.codegen.contraction.prefetching import LINE, Part, strip_ahead
-from lowtide.codegen.contraction.scheme import (
-    LEAST_UNITS,
-    UNIT_SECONDS,
-    seconds_of,
-)
+from lowtide.codegen.contraction.product import Product
+from lowtide.codegen.contraction.scheme import share_count, wanted_units
 from lowtide.codegen.contraction.tiles import Cut
 from lowtide.codegen.elements import Elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, Code, rounded
 from lowtide.codegen.value import Value
-from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -93,13 +89,6 @@ class StripScheme:
             return 0
         return rounded(self.geometry.m * self.width * self.how.unit_bytes)
 
-    @property
-    def shared_bytes(self) -> int:
-        """Scratch for the sums of all shares."""
-        shape = self.geometry
-        count = self.shares.parts * shape.batch * shape.m * shape.n
-        return rounded(count * self.how.unit_bytes) if self.shares.parts > 1 else 0
-
 
 def strip_scheme(
     shape: Geometry, how: Arithmetic, columns: Side, target: Target
@@ -107,59 +96,35 @@ def strip_scheme(
     """Return how to compute a product by strips, None where another way is better."""
     if columns.lies_along_k or how.method is Method.COMPLEX or not 0 < shape.m <= MOST_ROWS:
         return None
-    size = element_bytes(columns.type)
+    size = columns.type.nbytes
     if shape.n < LEAST_COLUMNS or shape.k * shape.n * size < LEAST_BYTES:
         return None
     how = without_pairs(how)
     lanes = how.lanes(target)
-    wanted = max(1, min(LEAST_UNITS, int(seconds_of(shape, how, lanes) / UNIT_SECONDS)))
+    wanted = wanted_units(shape, how, lanes)
     least = -(-shape.n * shape.m * how.unit_bytes // SUMS_BYTES)
     parts = max(least, min(-(-wanted // shape.batch), shape.n * size // STRIP_BYTES))
     line = max(lanes, LINE // size)
     width = -(-shape.n // (parts * line)) * line
     strips = -(-shape.n // width)
-    operands = (shape.m + shape.n) * shape.k
-    shares = min(
-        wanted // (shape.batch * strips),
-        shape.k // LEAST_STEPS,
-        operands // (SHARED_PART * shape.m * shape.n),
-    )
-    return StripScheme(shape, how, lanes, width, Cut(shape.k, max(1, shares)))
+    most = wanted // (shape.batch * strips)
+    shares = share_count(shape, shape.k, most, LEAST_STEPS, SHARED_PART)
+    return StripScheme(shape, how, lanes, width, Cut(shape.k, shares))
 
 
-@dataclass(eq=False, slots=True)
-class Strips:
-    """A product to be written: its scheme, the operands with rows and columns, what follows."""
-
-    scheme: StripScheme
-    target: Target
-    rows: Side
-    columns: Side
-    finish: Finish
-    functions: dict[str, Function] = field(default_factory=dict)
-    globals: dict[str, str] = field(default_factory=dict)
+class Strips(Product[StripScheme]):
+    """A product by strips, to be written."""
 
     def code(self) -> Code:
         """Return the code."""
-        scheme, shape = self.scheme, self.scheme.geometry
-        seconds = seconds_of(shape, scheme.how, scheme.lanes)
-        main = self._products()
-        phases = [Phase(main.name, scheme.units, seconds / scheme.units)]
-        functions = [main]
-        if scheme.shares.parts > 1:
-            functions.append(self._put_together())
-            each = shape.n * scheme.shares.parts * 0.3e-9 + 5e-9
-            phases.append(Phase(functions[1].name, shape.batch * shape.m, each))
-        text = "\n".join(self.globals.values())
-        return Code((*self.functions.values(), *functions), tuple(phases), text)
+        return self.code_of(self._products())
 
     # -- pieces ----------------------------------------------------------------------------------
 
     def _products(self) -> Function:
         scheme, shape = self.scheme, self.scheme.geometry
         fn = Function("products", ARGUMENTS)
-        thread = fn.gep("%scratch", scheme.shared_bytes)
-        thread = fn.gep(thread, fn.mul("%thread", scheme.thread_bytes))
+        thread = self.thread(fn)
         with fn.loop("%begin", "%end") as loop:
             strip = fn.rem(loop.index, scheme.strips)
             rest = fn.div(loop.index, scheme.strips)
@@ -192,53 +157,21 @@ class Strips:
             f"i64 {first}, i64 {last})"
         )
         if scheme.shares.parts == 1:
-            name = self._finishing(f"finish_{width}", width, Sums(scheme.sums_step))
+            name = self.finishing(f"finish_{width}", width, Sums(scheme.sums_step))
             fn.do(
                 f"call void @{name}(ptr %buffers, ptr {sums}, i64 {batch}, i64 0, i64 {shape.m}, "
                 f"i64 {column})"
             )
 
-    def _put_together(self) -> Function:
-        """The phase that adds up the sums of all shares, row by row."""
-        scheme, shape = self.scheme, self.scheme.geometry
-        sums = Sums(shape.n, scheme.shares.parts, shape.batch * shape.m * shape.n)
-        name = self._finishing("put_together", shape.n, sums)
-        fn = Function("results", ARGUMENTS)
-        with fn.loop("%begin", "%end") as loop:
-            batch, row = fn.div(loop.index, shape.m), fn.rem(loop.index, shape.m)
-            there = fn.gep("%scratch", fn.mul(loop.index, shape.n * scheme.how.unit_bytes))
-            fn.do(
-                f"call void @{name}(ptr %buffers, ptr {there}, i64 {batch}, i64 {row}, "
-                "i64 1, i64 0)"
-            )
-        return fn
-
-    def _finishing(self, name: str, columns: int, sums: Sums) -> str:
-        if name not in self.functions:
-            scheme = self.scheme
-            self.functions[name] = finish_function(
-                name,
-                self.target,
-                scheme.how,
-                scheme.lanes,
-                scheme.geometry,
-                self.finish,
-                columns,
-                sums,
-                self.globals,
-            )
-        return name
-
     # -- a strip ---------------------------------------------------------------------------------
 
     def _strip(self, width: int) -> str:
-        name = f"strip_{width}"
-        if name not in self.functions:
+        def write(name: str) -> Function:
             strip = _Strip(self, Function(name, STRIP, linkage="internal"), width)
             strip.write()
-            self.functions[name] = strip.fn
-            self.globals.update(strip.elements.globals)
-        return name
+            return self.noted(strip.fn, strip.elements)
+
+        return self.needed(f"strip_{width}", write)
 
 
 class _Strip:
@@ -257,7 +190,7 @@ class _Strip:
         self.start = self.elements.variable("%column", scheme.geometry.n)
         self.lane = self.elements.variable(0, scheme.lanes, is_lane=True)
         self.ahead = strip_ahead(fn, strips.columns, "%column")
-        self.at_once = max(1, LINE // element_bytes(strips.columns.type) // scheme.lanes)
+        self.at_once = max(1, LINE // strips.columns.type.nbytes // scheme.lanes)
 
     def write(self) -> None:
         """Write the sums of nothing, then the loop over groups of steps, then the last steps."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
+from lowtide.codegen.contraction.scheme import LEAST_UNITS
 from lowtide.codegen.convolution.scheme import FEATURE, LANE, Scheme, seconds_of
 from lowtide.codegen.reading import strides
 
@@ -42,9 +43,6 @@ MOST_STEPS: Final = 1280
 
 LANEWISE_COLUMNS: Final = 128
 """Columns of a block where each lane has its own input."""
-
-LEAST_UNITS: Final = 16
-"""Pieces of work that a product of some size is cut into, so that all threads get equal shares."""
 
 ENOUGH_UNITS: Final = 8
 """Pieces that do where more of them would cost time."""
@@ -91,16 +89,13 @@ def blocked(scheme: Scheme, *, is_ready: bool) -> Scheme:
     scheme = replace(scheme, column_block=_column_block(scheme))
     seconds = seconds_of(scheme.problem, scheme.how, scheme.lanes)
     wanted = min(LEAST_UNITS, int(seconds / UNIT_SECONDS))
-    if _takes_lines(scheme) or scheme.is_lanewise:
+    found: list[Scheme] = []
+    if not _takes_lines(scheme) and not scheme.is_lanewise:
+        found = [_shared_out(_fewer_columns(x), wanted) for x in _candidates(scheme)]
+    if not found:
         return _shared_out(_with_rows(_with_inner_blocks(scheme)), wanted)
     each = COPIED if is_ready else COMPUTED
-    best: tuple[float, Scheme] | None = None
-    for candidate in _candidates(scheme):
-        found = _shared_out(_fewer_columns(candidate), wanted)
-        cost = _cycles(found, each) * _price(found.thread_bytes)
-        if best is None or cost < best[0]:
-            best = (cost, found)
-    return best[1] if best else _shared_out(_with_rows(_with_inner_blocks(scheme)), wanted)
+    return min(found, key=lambda x: _cycles(x, each) * _price(x.thread_bytes))
 
 
 # -- the blocks that take the least time ----------------------------------------------------------

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lowtide.codegen.contraction.finishing import Finish
-from lowtide.codegen.contraction.operands import element_bytes
 from lowtide.codegen.convolution.finish import finish_function
 from lowtide.codegen.convolution.panel import panel_function
 from lowtide.codegen.convolution.pieces import Piece, phase_tables, piece_of
@@ -256,7 +255,7 @@ def _where(work: _Work, piece: Piece, starts: list[Integer]) -> str:
     if not problem.is_batch_grouped:
         each = problem.features * steps[FEATURE]
     at = fn.add(at, fn.mul(piece.group, each))
-    return fn.gep(work.buffers[0], fn.mul(at, element_bytes(problem.input.element_type)))
+    return fn.gep(work.buffers[0], fn.mul(at, problem.input.element_type.nbytes))
 
 
 # -- panels ----------------------------------------------------------------------------------------

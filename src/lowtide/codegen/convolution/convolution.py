@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
-from itertools import islice
 
 from lowtide.codegen.contraction.arithmetic import Arithmetic, arithmetic_of, without_pairs
 from lowtide.codegen.contraction.finishing import Finish
@@ -14,7 +12,7 @@ from lowtide.codegen.convolution.code import Convolver
 from lowtide.codegen.convolution.problem import Problem, problem_of
 from lowtide.codegen.convolution.scheme import Scheme
 from lowtide.codegen.element_rules import has_rule
-from lowtide.codegen.kernel import Code, Plan
+from lowtide.codegen.kernel import Code, Plan, first_of
 from lowtide.codegen.operands import members, roots_of
 from lowtide.codegen.reading import strides
 from lowtide.ir import ElementType, Instruction, Opcode
@@ -60,7 +58,7 @@ def _planned(finish: Finish, target: Target) -> Plan | None:
         for x in choices(problem, how, target, is_ready=is_ready, has_finish=has_finish):
             yield Plan(partial(_code, x, target, finish), x.shared_bytes, x.thread_bytes)
 
-    return replace(next(ways()), others=lambda: tuple(islice(ways(), 1, None)))
+    return first_of(ways)
 
 
 def _code(scheme: Scheme, target: Target, finish: Finish) -> Code:

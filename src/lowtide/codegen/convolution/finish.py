@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lowtide.codegen import elementwise
-from lowtide.codegen.contraction.finishing import Finish, index_of
+from lowtide.codegen.contraction.finishing import Finish, store_results, total_of
 from lowtide.codegen.contraction.packing import tail_mask
 from lowtide.codegen.convolution.scheme import BATCH, Scheme
 from lowtide.codegen.elements import Element, Elements, Index, Mask
-from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import ZERO, Affine
-from lowtide.codegen.loop import store
 from lowtide.codegen.operands import Bound, bind
 from lowtide.codegen.value import Value
-from lowtide.ir import Opcode
-from lowtide.ir.attributes import NO_ATTRIBUTES
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -108,18 +103,15 @@ class _Writer:
         elements = self.elements
         lanes = elements.lanes if count > 1 else 0
         mask = tail_mask(lanes, count) if lanes else None
-        self.current = self._converted(self._sum(number, lanes, mask))
+        scheme, fn = self.scheme, elements.function
+        there = fn.gep("%sums", fn.mul(number, scheme.how.unit_bytes))
+        step = scheme.row_units * scheme.block_sums_bytes
+        self.current = total_of(
+            elements, self.finish, scheme.how, there, lanes, mask, scheme.shares, step
+        )
         lane = elements.variable(0, lanes, is_lane=True) if lanes else ZERO
         index = self._index(at, column + lane)
-        results = self.finish.results
-        found = [index_of(elements, self.finish.dot, index, x) for x in results]
-        values = [
-            elements.at(x, place, self.bound.frame, mask)
-            for x, place in zip(results, found, strict=True)
-        ]
-        for array, place, value in zip(self.bound.results, found, values, strict=True):
-            store(elements, array, place, value, mask)
-        elements.forget()
+        store_results(elements, self.finish, self.bound, index, mask)
 
     def _index(self, at: list[Affine], column: Affine) -> Index:
         numbers, rows = self.scheme.problem.numbers, self.scheme.rows
@@ -129,36 +121,3 @@ class _Writer:
             d = numbers.output_batch if row.axis == BATCH else numbers.output_spatial[row.axis]
             found[d] = x
         return tuple(found)
-
-    # -- sums ------------------------------------------------------------------------------------
-
-    def _sum(self, number: Integer, lanes: int, mask: Mask | None) -> Value:
-        """Load sums; those of several shares are added up in order."""
-        scheme, fn, how = self.scheme, self.elements.function, self.scheme.how
-        there = fn.gep("%sums", fn.mul(number, how.unit_bytes))
-        first = self._load(there, lanes, mask)
-        if not scheme.is_shared:
-            return first
-        step = scheme.row_units * scheme.block_sums_bytes
-        type_ = first.llvm_type
-        add = "add" if how.total.is_integer else "fadd"
-        with fn.loop(1, scheme.shares, 1, [(type_, x) for x in first.names]) as loop:
-            more = self._load(fn.gep(there, fn.mul(loop.index, step)), lanes, mask)
-            loop.next = [
-                fn.op(f"{add} {type_} {a}, {b}")
-                for a, b in zip(loop.values, more.names, strict=True)
-            ]
-        return Value(tuple(loop.results), how.total, lanes)
-
-    def _load(self, there: str, lanes: int, mask: Mask | None) -> Value:
-        elements = self.elements
-        name = None if mask is None else mask.name
-        fn, target = elements.function, elements.target
-        return memory.load(fn, target, self.scheme.how.total, there, lanes, name)
-
-    def _converted(self, value: Value) -> Value:
-        type_ = self.finish.dot.shape.element_type
-        if value.type is type_:
-            return value
-        fn, target = self.elements.function, self.elements.target
-        return elementwise.emit_op(fn, target, Opcode.CONVERT, NO_ATTRIBUTES, type_, [value])

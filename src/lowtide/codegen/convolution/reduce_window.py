@@ -19,13 +19,16 @@ from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
 from lowtide.codegen.loop import store
 from lowtide.codegen.operands import Bound, bind
 from lowtide.codegen.reducers import Reducer, carried, renamed
-from lowtide.codegen.space import PIECE, decomposed
+from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import ReduceWindow, WindowDimension
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+
+PIECE: Final = 4096
+"""Elements of a piece of work, at least: less would not be worth the indices of its start."""
 
 MOST_VECTORS: Final = 4
 """Vectors that go through a window together."""

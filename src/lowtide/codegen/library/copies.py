@@ -9,7 +9,6 @@ from typing import Final
 from lowtide.codegen.cost import seconds
 from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.kernel import ARGUMENTS, Code
-from lowtide.codegen.library.sort_form import raw_bytes
 from lowtide.codegen.reading import strides
 from lowtide.ir import Shape
 from lowtide.ir.thunk import Phase
@@ -33,7 +32,7 @@ def copies_code(copies: Sequence[Copy]) -> Code:
     """Return code that makes results; those that lie where their source does stay."""
     functions, phases = [], []
     for number, copy in enumerate(copies):
-        nbytes = copy.shape.element_count * raw_bytes(copy.shape.element_type)
+        nbytes = copy.shape.element_count * copy.shape.element_type.nbytes
         if not nbytes:
             continue
         fn = Function(f"copy{number}", ARGUMENTS)
@@ -75,7 +74,7 @@ def _bytes(fn: Function, nbytes: int) -> tuple[Integer, Integer]:
 
 def _transposed(fn: Function, given: Shape, shape: Shape, source: str, result: str) -> None:
     """Copy between different layouts, element by element."""
-    bits = f"i{8 * raw_bytes(shape.element_type)}"
+    bits = f"i{8 * shape.element_type.nbytes}"
     align = element_bytes(shape.element_type)
     with fn.loop(0, shape.element_count) as loop:
         rest: Integer = loop.index

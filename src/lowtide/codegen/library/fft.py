@@ -35,7 +35,7 @@ def plan_fft(instruction: Instruction, target: Target) -> Plan | None:
     type_ = _COMPLEX[operand.element_type]
     lanes = target.vector_bytes // (8 if type_ is ElementType.C128 else 4)
     passes = passes_of(instruction, lanes)
-    starts, shared = _arrays(passes, type_, operand, shape)
+    starts, shared = _arrays(passes, type_, operand)
     thread = max([2 * grid_of(type_, x, lanes).nbytes for x in passes])
     setting = Setting(
         type_, operand.element_type, shape.element_type, lanes, target, starts, shared, thread
@@ -48,25 +48,19 @@ def _is_row_major(shape: Shape) -> bool:
 
 
 def _arrays(
-    passes: tuple[Pass, ...], type_: ElementType, operand: Shape, result: Shape
+    passes: tuple[Pass, ...], type_: ElementType, operand: Shape
 ) -> tuple[dict[Place, int], int]:
     """Where arrays between passes lie in scratch, and how many bytes they take."""
     starts: dict[Place, int] = {}
     size = 0
-    for one in passes:
-        place = one.target.place
+    for place in dict.fromkeys([x.target.place for x in passes]):
         if place not in (Place.INPUT, Place.HALF_WAY):
             continue
-        length = one.groups * one.count * (one.kept if place is Place.HALF_WAY else one.n)
-        if place is Place.INPUT:
-            length = operand.element_count
-        if place in starts:
-            continue
         starts[place] = size
-        largest = max(
-            [length, *[x.groups * x.count * x.kept for x in passes if x.target.place is place]]
-        )
-        size += rounded(largest * type_.nbytes)
+        counts = [x.groups * x.count * x.kept for x in passes if x.target.place is place]
+        if place is Place.INPUT:
+            counts.append(operand.element_count)
+        size += rounded(max(counts) * type_.nbytes)
     return starts, size
 
 

@@ -15,8 +15,8 @@ from typing import Final
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Fft
 
-MOST_UNROLLED: Final = 13
-"""The greatest prime whose transform is written out; others go by convolution."""
+RADICES: Final = (4, 2, 3, 5, 7, 11, 13)
+"""The lengths of transforms that are written out; greater primes go by convolution."""
 
 LONGEST: Final = 4096
 """The longest transform that stays in the caches for a vector of lines."""
@@ -81,7 +81,7 @@ class Pass:
 def factors_of(n: int) -> list[int] | None:
     """Return radices whose product is n, None where a prime among them is too large."""
     found = []
-    for radix in (4, 2, 3, 5, 7, 11, 13):
+    for radix in RADICES:
         while n % radix == 0:
             found.append(radix)
             n //= radix

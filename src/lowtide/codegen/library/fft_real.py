@@ -7,7 +7,8 @@ by itself, so that NaN or large numbers in one do no harm to another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from lowtide.codegen.elements import Elements
 from lowtide.codegen.elementwise.number import Number
@@ -25,19 +26,19 @@ from lowtide.codegen.library.field import (
 from lowtide.llvm.function import Function, Integer
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class RealSide:
     """A grid with n / 2 complex numbers a line, and n real ones to read or to write."""
 
     elements: Elements
     matrix: Matrix
     n: int
-    _roots: Table = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Make the table of the roots by which halves of a result are turned."""
+    @cached_property
+    def _roots(self) -> Table:
+        """The roots by which halves of a result are turned."""
         roots = roots_of_unity(self.n)[: self.half + 1]
-        self._roots = Table.of(self.elements, self.matrix.grid, roots)
+        return Table.of(self.elements, self.matrix.grid, roots)
 
     @property
     def fn(self) -> Function:

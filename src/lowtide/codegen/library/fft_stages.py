@@ -86,11 +86,6 @@ class Table:
         return tuple(found)
 
 
-def stages_end_in_b(n: int) -> bool:
-    """Whether an odd number of stages leaves the transform in the other array."""
-    return len(factors_of(n) or ()) % 2 == 1
-
-
 def write_stages(elements: Elements, grid: Grid, n: int, lanes: int, a: str, b: str) -> str:
     """Transform n rows of `a`; return which of `a` and `b` has the result then."""
     fn, target = elements.function, elements.target

@@ -10,7 +10,6 @@ from lowtide.codegen.elements import Elements
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
 from lowtide.codegen.library.passing import require_alone
-from lowtide.codegen.library.sort_form import raw_bytes
 from lowtide.codegen.operands import bind
 from lowtide.codegen.reading import Array
 from lowtide.ir import ElementType, Instruction
@@ -35,7 +34,7 @@ def _code(instruction: Instruction, target: Target) -> Code:
     arrays = [bound.frame.arrays[x] for x in instruction.operands]
     source, result = arrays[0], bound.results[0]
     shape = result.shape
-    row = prod(shape.dimensions[1:]) * raw_bytes(shape.element_type)
+    row = prod(shape.dimensions[1:]) * shape.element_type.nbytes
     count = instruction.operands[2].shape.dimensions[0]
     if not row or not count:
         return Code((), ())

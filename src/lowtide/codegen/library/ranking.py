@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.codegen.library.records import Records
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
@@ -12,7 +11,7 @@ MOST: Final = 96
 """Records for which that is faster than sorting by bytes."""
 
 
-def ranking_function(records: Records, target: Target) -> Function:
+def ranking_function(target: Target) -> Function:
     """Return a function that sorts `n` packed records of `a`; `b` gets the result.
 
     Both have room for a vector more; every record differs from every other.

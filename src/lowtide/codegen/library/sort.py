@@ -67,7 +67,7 @@ class _Writer:
             self.functions.append(row.function)
             self.globals |= row.elements.globals
         if form.is_ranked:
-            self.functions.append(ranking_function(form.records, target))
+            self.functions.append(ranking_function(target))
         elif form.keys:
             self.functions.append(radix_function(form.records))
         if not form.is_ranked:

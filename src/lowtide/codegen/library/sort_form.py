@@ -7,13 +7,12 @@ from functools import cached_property
 from math import prod
 from typing import Final
 
-from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.kernel import rounded
 from lowtide.codegen.library import ranking
 from lowtide.codegen.library.radix import count_bytes
 from lowtide.codegen.library.records import Records, records_of
 from lowtide.codegen.library.sort_keys import SortKey, keys_of
-from lowtide.ir import ElementType, Instruction
+from lowtide.ir import Instruction
 from lowtide.ir.attributes import Sort
 
 PART: Final = 1 << 15
@@ -110,7 +109,7 @@ class SortForm:
     @property
     def row_bytes(self) -> int:
         """The bytes of both arrays of a row."""
-        widest = max([raw_bytes(x.shape.element_type) for x in self.sort.operands])
+        widest = max([x.shape.element_type.nbytes for x in self.sort.operands])
         each = max(self.records.nbytes, widest)
         return self.a_bytes + rounded(each * self.records.capacity)
 
@@ -128,8 +127,3 @@ class SortForm:
     def thread_bytes(self) -> int:
         """The scratch of each thread."""
         return self.counts_bytes + (0 if self.shared else self.row_bytes)
-
-
-def raw_bytes(type_: ElementType) -> int:
-    """Return the bytes of an element in memory, of both parts of a complex one."""
-    return element_bytes(type_) * (2 if type_.is_complex else 1)

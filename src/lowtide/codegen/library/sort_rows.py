@@ -11,7 +11,7 @@ from lowtide.codegen.indexing import Affine
 from lowtide.codegen.library.merging import PARAMETERS, Merge
 from lowtide.codegen.library.order import joined, ordered
 from lowtide.codegen.library.records import Fields
-from lowtide.codegen.library.sort_form import SortForm, raw_bytes
+from lowtide.codegen.library.sort_form import SortForm
 from lowtide.codegen.operands import bind
 from lowtide.codegen.reading import Array, offset
 from lowtide.codegen.space import decomposed
@@ -44,7 +44,7 @@ class RowFunction:
     def raw(self, array: Array, place: Affine) -> tuple[str, str, int]:
         """The address of an element, its type as bits, and its alignment."""
         type_ = array.shape.element_type
-        bits = f"i{8 * raw_bytes(type_)}"
+        bits = f"i{8 * type_.nbytes}"
         at = self.elements.scalar(offset(array.shape, self.index(place)))
         return self.function.gep(array.pointer, at, bits), bits, memory.element_bytes(type_)
 

@@ -23,7 +23,6 @@ from lowtide.codegen.library.order import joined, ordered
 from lowtide.codegen.library.radix import count_bytes, radix_function
 from lowtide.codegen.library.ranking import ranking_function
 from lowtide.codegen.library.records import Records, records_of
-from lowtide.codegen.library.sort_form import raw_bytes
 from lowtide.codegen.operands import bind
 from lowtide.codegen.reading import Array, offset
 from lowtide.codegen.space import decomposed
@@ -142,7 +141,7 @@ class _Writer:
             self._store(row)
         phase = Phase("topk", form.rows, form.size * seconds(4, 2.0 if form.scans else 20.0))
         if form.is_ranked:
-            return Code((ranking_function(form.records, self.target), self.fn), (phase,))
+            return Code((ranking_function(self.target), self.fn), (phase,))
         return Code((radix_function(form.records), self.fn), (phase,))
 
     def _sort(self, count: Integer) -> None:
@@ -257,10 +256,10 @@ class _Writer:
             place = form.records.place(fn, record)
             at = elements.variable(place, form.size)
             type_ = values.shape.element_type
-            bits, align = f"i{8 * raw_bytes(type_)}", element_bytes(type_)
+            bits, align = f"i{8 * type_.nbytes}", element_bytes(type_)
             element = fn.load(bits, self._address(self.source, (*row, at), bits), align)
             fn.store(bits, element, self._address(values, (*row, here), bits), align)
-            nbytes = raw_bytes(indices.shape.element_type)
+            nbytes = indices.shape.element_type.nbytes
             kind = f"i{8 * nbytes}"
             number = place if nbytes == 8 else fn.op(f"trunc i64 {place} to {kind}")
             fn.store(kind, number, self._address(indices, (*row, here), kind), nbytes)

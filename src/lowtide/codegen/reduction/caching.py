@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.cost import vector_cycles
+from lowtide.codegen.operands import members
 from lowtide.codegen.reduction.form import Form
 from lowtide.ir import Instruction, Opcode
 from lowtide.ops.table import TABLE
@@ -41,14 +42,15 @@ def kept_values(form: Form) -> tuple[Kept, ...]:
     if runs == 1:
         return ()
     targets = [_targets(form, number) for number in range(runs)]
+    elsewhere = _read_elsewhere(form)
     costs: dict[Instruction, float] = {}
     found: dict[Instruction, int] = {}
     before: dict[Instruction, int] = {}
     for number in range(runs):
         seen = _computed(form, targets[number], found)
         for x in seen:
-            is_dear = x in before and len(found) < MOST_KEPT and _is_private(form, x)
-            if is_dear and _cost(form, x, costs) >= _DEAR and not _under(form, x, found, seen):
+            may_be = x in before and len(found) < MOST_KEPT and x not in elsewhere
+            if may_be and _cost(form, x, costs) >= _DEAR and not _under(x, found, seen):
                 found[x] = before[x]
         for x in _computed(form, targets[number], found):
             before.setdefault(x, number)
@@ -86,30 +88,26 @@ def _computed(
     return list(seen)
 
 
-def _under(
-    form: Form,
-    x: Instruction,
-    kept: Mapping[Instruction, int],
-    seen: Iterable[Instruction],
-) -> bool:
+def _under(x: Instruction, kept: Mapping[Instruction, int], seen: Iterable[Instruction]) -> bool:
     """Whether something above it that is computed here is kept as well."""
     among = set(seen)
     return any(user in kept and user in among for user in x.users)
 
 
-def _is_private(form: Form, x: Instruction) -> bool:
-    """Whether all that reads it, itself or through elementwise operations, does so in its place."""
-    seen = {x}
-    stack = [x]
+def _read_elsewhere(form: Form) -> set[Instruction]:
+    """Values that, themselves or through elementwise operations, are read not in their place."""
+    stack: list[Instruction] = []
+    for x in members(form.instruction):
+        if x.opcode not in (Opcode.TUPLE, Opcode.REDUCE) and not TABLE[x.opcode].elementwise:
+            stack += x.operands
+    found: set[Instruction] = set()
     while stack:
-        for user in stack.pop().users:
-            if user.opcode in (Opcode.TUPLE, Opcode.REDUCE) or user in seen:
-                continue
-            if not TABLE[user.opcode].elementwise:
-                return False
-            seen.add(user)
-            stack.append(user)
-    return True
+        x = stack.pop()
+        if x not in found:
+            found.add(x)
+            if TABLE[x.opcode].elementwise:
+                stack += x.operands
+    return found
 
 
 def _cost(form: Form, x: Instruction, costs: dict[Instruction, float]) -> float:

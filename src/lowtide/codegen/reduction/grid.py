@@ -9,13 +9,14 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.cost import widest
+from lowtide.codegen.domain import trial_of, whole
 from lowtide.codegen.elements import Elements, Index
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.operands import members
 from lowtide.codegen.reading import Array
 from lowtide.codegen.reducers import monoid_of
 from lowtide.codegen.reduction.form import Form, visit
-from lowtide.codegen.space import Space, space_of
+from lowtide.codegen.space import Space, groups_of
 from lowtide.llvm.target import Target
 
 _GATHER: Final = 10.0
@@ -77,7 +78,7 @@ class Grid:
     def row_index(self, elements: Elements, rows: Sequence[Affine]) -> Index:
         """Return the position of a row from those in the loops."""
         count = len(self.rows)
-        part = Space(self.form.rows, self.space.groups[:count], 0)
+        part = Space(self.form.rows, self.space.groups[:count])
         if not count:
             return ()
         numbers = dict(zip(self.rows, rows, strict=True))
@@ -94,15 +95,15 @@ def grid_of(form: Form, target: Target) -> Grid | None:
         trials.append((elements, index))
         regular.append(visit(form, elements, index))
 
-    whole = space_of(dimensions, target, noted)
+    trial = trial_of(whole(dimensions, range(len(dimensions))), target, noted)
     if not all(regular):
         return None
     border = len(form.rows)
     groups: list[tuple[int, int]] = []
-    for first, end in whole.groups:
+    for first, end in groups_of(trial, dimensions):
         cuts = [first, border, end] if first < border < end else [first, end]
         groups += pairwise(cuts)
-    space = Space(dimensions, tuple(groups), 1)
+    space = Space(dimensions, tuple(groups))
     rows = tuple([i for i, (first, _) in enumerate(groups) if first < border])
     inner = tuple(range(len(rows), len(groups)))
     lane = _best_lane(form, space, rows, trials[0], target)

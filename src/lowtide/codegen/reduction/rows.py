@@ -7,6 +7,7 @@ adds up the parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Final
 
 from lowtide.codegen.cost import widest
@@ -105,7 +106,7 @@ class RowsKernel:
             return self._outer * -(-self.grid.row_sizes[-1] // self._block)
         return -(-self._outer // self._block)
 
-    @property
+    @cached_property
     def fetching(self) -> dict[int, int]:
         """In which run along a row operands are fetched, and how many bytes ahead.
 

@@ -7,6 +7,7 @@ that caches have no room for.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from lowtide.codegen.elements import Element
@@ -36,9 +37,8 @@ def is_staggered(grid: Grid) -> bool:
     form = grid.form
     if grid.is_across or grid.row_count < 2 or form.last_pass == 0:
         return False
-    return all(form.pass_of(x) < form.last_pass for x in form.heroes) and (
-        row_bytes(grid) <= MOST_BYTES
-    )
+    are_over = all(form.pass_of(x) < form.last_pass for x in form.heroes)
+    return are_over and row_bytes(grid) <= MOST_BYTES
 
 
 class StaggeredRows(RowsKernel):
@@ -64,7 +64,7 @@ class StaggeredRows(RowsKernel):
         place = fn.add(self.elements.scalar(step.linear), self._half)
         return self.fields[kept.value].address(fn, place)
 
-    @property
+    @cached_property
     def fetching(self) -> dict[int, int]:
         """In which run along a row operands are fetched, and how many bytes ahead."""
         run = self.form.last_pass - 1

@@ -51,8 +51,9 @@ def _code(grid: Grid, target: Target) -> Code:
     functions = [kernel.write()]
     text = list(kernel.elements.globals.values())
     if _is_streamed(grid, target):
-        functions = _either(grid, functions[0], way.streaming())
-        text.append(STREAMED)
+        streaming = way.streaming()
+        functions = _either(grid, functions[0], streaming)
+        text += [*streaming.elements.globals.values(), STREAMED]
     each = _point_seconds(grid.form, grid.lanes)
     phases = [Phase(functions[-1].name, kernel.units, each * kernel.unit_points)]
     if way.partials is not None:

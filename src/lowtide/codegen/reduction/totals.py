@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
+from lowtide.codegen.cost import element_bytes
 from lowtide.codegen.element_rules import chosen
 from lowtide.codegen.elements import Element, Elements, Frame, Index, Mask
 from lowtide.codegen.reducers import Reducer, neutral
 from lowtide.codegen.reduction.form import Form
-from lowtide.codegen.value import Value, register_type
+from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction
 from lowtide.llvm.function import Function
 
@@ -168,9 +169,7 @@ def _first_lane(fn: Function, value: Value) -> Value:
 
 def stored_bytes(type_: ElementType) -> int:
     """Return the bytes of a total in scratch."""
-    kind = register_type(type_)
-    size = {"i1": 1, "float": 4, "double": 8}.get(kind) or int(kind[1:]) // 8
-    return size * (2 if type_.is_complex else 1)
+    return element_bytes(type_) * (2 if type_.is_complex else 1)
 
 
 def total_types(form: Form) -> list[ElementType]:
