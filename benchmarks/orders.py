@@ -23,6 +23,7 @@ from lowtide.frontend.compressed import read_bytes
 from lowtide.frontend.graph_json import GraphFile, read_graph_json
 from lowtide.planning.search import Effort
 from lowtide.scheduling.search import SearchResult, search_order
+from sections import replace_section
 
 LEAST_SECONDS: Final = 0.2
 """What a graph may take however little it took before."""
@@ -127,7 +128,7 @@ def page(rows: list[Row], effort: Effort) -> str:
     """Return the table as a document."""
     optimal = sum([row.peak == row.bound for row in rows])
     lines = [
-        "# How near orders are to the least peak",
+        "## Memory graphs: orders and bounds",
         "",
         "Written by `python benchmarks/orders.py FOLDER --write docs/optimality.md`, with effort",
         f"`{effort}`. MB are 10^6 bytes live in the largest step; the bound holds for every order.",
@@ -176,7 +177,7 @@ def main() -> int:
             flush=True,
         )
     if wanted.write is not None:
-        wanted.write.write_text(page(rows, wanted.effort))
+        replace_section(wanted.write, "orders", page(rows, wanted.effort))
     return 1 if any(row.misses for row in rows) else 0
 
 

@@ -32,12 +32,13 @@ def compile(
     """Return a module, given itself or as the path of any MODULE file, as native code.
 
     `memory`, in bytes or as text like "512MiB", is the most that one call may need beyond its
-    arguments. `fields` are those of `Options`, and take the place of what `options` has.
+    arguments: parts of the module run again to fit. `fields` are those of `Options`, and take the
+    place of what `options` has.
 
     Raises InputError for a file that cannot be read, InvalidModuleError for a module that breaks
     the rules of HLO, UnsupportedOpError for an operation without native code (`evaluate` runs it),
-    OverMemoryError for more than `memory`, ValueError for what no option can be, and TypeError for
-    a source or an option that there is not.
+    OverMemoryError where no plan is known to fit `memory`, ValueError for what no option can be,
+    and TypeError for a source or an option that there is not.
     """
     from lowtide.client.executable import compile_module
 
@@ -122,7 +123,8 @@ def explain(
 def _explain_module(module: Module, options: Options | None) -> MemoryReport:
     verify(module)
     chosen = options or Options()
-    return compiler.explain(module, chosen.stage, SearchOptions(effort_named(chosen.effort)))
+    search = SearchOptions(effort_named(chosen.effort))
+    return compiler.explain(module, chosen.stage, search, chosen.memory_priority)
 
 
 def _only_options(

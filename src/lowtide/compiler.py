@@ -9,16 +9,15 @@ from functools import cache
 from time import perf_counter
 from typing import Final
 
+from lowtide import proposals
 from lowtide.analysis.call_graph import (
-    CallRole,
-    call_sites,
     flattened_sizes,
     flattened_sums,
 )
 from lowtide.analysis.dataflow import Dataflow, ValueKind, dataflow
+from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.donation import Alias, aliases, possible_donations
-from lowtide.analysis.footprint import FootprintBounds, body_aliases
-from lowtide.analysis.live_range import LiveRanges, live_ranges
+from lowtide.analysis.live_range import LiveRanges, live_ranges, needs_no_copies
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.buffers.assignment import (
     DEFAULT_SEARCH,
@@ -28,19 +27,22 @@ from lowtide.buffers.assignment import (
 )
 from lowtide.buffers.copy_insertion import CopyInsertion, insert_copies
 from lowtide.buffers.copy_removal import remove_copies
-from lowtide.ir import Computation, Instruction, LowtideError, Module, Schedule
+from lowtide.called_ladders import Bounds, called_ladders
+from lowtide.ir import LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.ir.collection import without_collection
 from lowtide.llvm.cache import ObjectCache
-from lowtide.options import DEFAULT_STAGE, cache_folder
-from lowtide.passes import Observer, run_pipeline
+from lowtide.options import DEFAULT_MEMORY_PRIORITY, DEFAULT_STAGE, cache_folder
+from lowtide.passes import Observer
 from lowtide.pipelines import check_stage, is_fused, pipeline
-from lowtide.planning.native.machine import keep_objects
+from lowtide.planning.native.objects import keep_objects
 from lowtide.planning.search import Effort, SearchOptions
 from lowtide.report.caveats import caveats
-from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, memory_report
+from lowtide.report.memory import Ladder, MemoryReport, memory_report
+from lowtide.scheduling.module_bound import module_bounds
 from lowtide.scheduling.module_scheduler import schedule_candidates, schedule_module
+from lowtide.scheduling.module_search import Searches
 
 DEFAULT_PACKING: Final = "portfolio"
 """The strategy that packs buffers where none is named."""
@@ -61,19 +63,24 @@ class _Clock:
 
 def schedule(module: Module) -> Schedule:
     """Return an order for all that the module runs; the one that it has, where it is scheduled."""
-    flows = dataflow(module.entry)
-    return schedule_module(flows, module.entry, aliases(module))
+    return schedule_module(module)
 
 
-def optimize(module: Module, stage: str, observers: Sequence[Observer] = ()) -> int:
+def optimize(
+    module: Module,
+    stage: str,
+    observers: Sequence[Observer] = (),
+    memory_priority: float = DEFAULT_MEMORY_PRIORITY,
+) -> int:
     """Take a module, which is changed, to a stage; return the number of changes.
 
-    A schedule that it has is dropped where passes run. Raises LowtideError for an unknown stage.
+    Kernels may take longer by the part `memory_priority` of their time where the peak is lower
+    then. A schedule that it has is dropped where passes run; after fusion its instructions are
+    others. Raises LowtideError for an unknown stage.
     """
-    steps = pipeline(stage)
-    if steps:
+    if pipeline(stage):
         module.schedule = None
-    return run_pipeline(module, steps, observers)
+    return proposals.optimize(module, stage, observers, memory_priority)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,8 @@ class Plan:
     """A scheduled copy of a module, where its values lie, and the report on that.
 
     The copy has the copies of values that the module needs, `copies`, with reasons. `ranges` are
-    the live ranges that were packed.
+    the live ranges that were packed, `packed` is the packing, and `bounds` are what every order of
+    each computation needs.
     """
 
     module: Module
@@ -89,6 +97,8 @@ class Plan:
     assignment: BufferAssignment
     report: MemoryReport
     ranges: LiveRanges
+    packed: PackedBuffers
+    bounds: Bounds
 
 
 def plan(
@@ -97,24 +107,37 @@ def plan(
     packing: str = DEFAULT_PACKING,
     search: SearchOptions = DEFAULT_SEARCH,
     scratch_bytes: ScratchBytes | None = None,
+    memory_priority: float = DEFAULT_MEMORY_PRIORITY,
 ) -> Plan:
     """Return where every value of the module lies, once it is taken to a stage.
 
     A scheduled module is taken as it is. `packing` is the strategy that gives out offsets, limited
     by `search`. What instructions need while they run is in the plan where `scratch_bytes` tells
-    how much that is. Raises LowtideError as `explain` does, and for a strategy that is not known or
-    does not take what the module has.
+    how much that is. Kernels may take longer by the part `memory_priority` of their time where the
+    peak is lower then. Raises LowtideError as `explain` does, and for a strategy that is not known
+    or does not take what the module has.
     """
-    laid_out = _lay_out(module, stage, packing, search, scratch_bytes)
+    laid_out = _lay_out(module, stage, packing, search, scratch_bytes, memory_priority)
     ordered = laid_out.scheduled
     with ordered.clock.stage("assignment"):
         assignment = assign_buffers(laid_out.ranges, laid_out.packed)
     report = _report(laid_out, counts_scratch=scratch_bytes is not None)
-    return Plan(ordered.module, ordered.copies, assignment, report, laid_out.ranges)
+    return Plan(
+        ordered.module,
+        ordered.copies,
+        assignment,
+        report,
+        laid_out.ranges,
+        laid_out.packed,
+        laid_out.bounds,
+    )
 
 
 def explain(
-    module: Module, stage: str = DEFAULT_STAGE, search: SearchOptions = DEFAULT_SEARCH
+    module: Module,
+    stage: str = DEFAULT_STAGE,
+    search: SearchOptions = DEFAULT_SEARCH,
+    memory_priority: float = DEFAULT_MEMORY_PRIORITY,
 ) -> MemoryReport:
     """Return the memory report of a module, which is not changed.
 
@@ -123,7 +146,7 @@ def explain(
     LowtideError for an unknown stage, and for a program that runs one computation from so many
     places that it cannot be written out.
     """
-    return _report(_lay_out(module, stage, search=search))
+    return _report(_lay_out(module, stage, search=search, memory_priority=memory_priority))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -135,18 +158,21 @@ class _Scheduled:
     module: Module
     copies: CopyInsertion
     flows: Dataflow
-    bounds: FootprintBounds
+    bounds: Bounds
     aliases: tuple[Alias, ...]
     clock: _Clock
+    searches: Searches
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _LaidOut:
-    """A scheduled module, and where its values lie."""
+    """A scheduled module, where its values lie, and what every order needs."""
 
     scheduled: _Scheduled
     ranges: LiveRanges
     packed: PackedBuffers
+    bounds: Bounds
+    effort: Effort
 
 
 def scheduled(module: Module, stage: str = DEFAULT_STAGE) -> Module:
@@ -154,32 +180,68 @@ def scheduled(module: Module, stage: str = DEFAULT_STAGE) -> Module:
 
     A scheduled module is taken as it is, but for copies. Raises LowtideError as `explain` does.
     """
-    return _ordered(module, stage).module
+    return _ordered(module, stage, DEFAULT_SEARCH).module
 
 
-def _ordered(module: Module, stage: str) -> _Scheduled:
+def _ordered(
+    module: Module,
+    stage: str,
+    search: SearchOptions,
+    memory_priority: float = DEFAULT_MEMORY_PRIORITY,
+) -> _Scheduled:
     check_stage(stage)
     _keep_solvers()
     clock = _Clock()
+    deadline = None if search.deadline is None else Deadline(search.deadline)
+    searches = Searches(search.effort, deadline)
     was_scheduled = module.is_scheduled
     module = clone_module(module)
     if not was_scheduled:
         with clock.stage("passes"):
-            optimize(module, stage)
+            optimize(module, stage, (), memory_priority)
     with clock.stage("dataflow"):
-        bounds = FootprintBounds(_checked_dataflow(module))
+        _check_size(module)
         pairs = aliases(module)
     with clock.stage("copies"):
         copies = insert_copies(module)
         flows = dataflow(module.entry)
-    module.schedule = _schedule(module, flows, pairs, clock)
+    module.schedule = _schedule(module, flows, pairs, searches, clock)
     if not was_scheduled:
         with clock.stage("copies"):
             removed = remove_copies(module, flows, [x.copy for x in copies.copies])
             copies = copies.without(removed)
             flows = dataflow(module.entry) if removed else flows
+    with clock.stage("bound"):
+        bounds = module_bounds(module, searches, flows)
+    if not was_scheduled:
+        _take_lower_orders(module, flows, pairs, bounds, clock)
     was_fused = is_fused(stage)
-    return _Scheduled(was_scheduled, was_fused, module, copies, flows, bounds, pairs, clock)
+    return _Scheduled(
+        was_scheduled, was_fused, module, copies, flows, bounds, pairs, clock, searches
+    )
+
+
+def _take_lower_orders(
+    module: Module, flows: Dataflow, pairs: tuple[Alias, ...], bounds: Bounds, clock: _Clock
+) -> None:
+    """Give computations the lower orders that bounding found, where they need no other copies."""
+    lower = {x: found.lower_orders() for x, found in bounds.items() if found.found.lower}
+    if not lower:
+        return
+    assert module.schedule is not None
+    with clock.stage("schedule"):
+        best = dict(module.schedule.sequences)
+        least = live_ranges(module.entry, best, flows, pairs, owns_results=True).live_bytes
+        for computation, sequences in lower.items():
+            for sequence in sequences:
+                tried = {**best, computation: sequence}
+                if not needs_no_copies(module.entry, tried, flows, pairs):
+                    continue
+                live = live_ranges(module.entry, tried, flows, pairs, owns_results=True).live_bytes
+                if live <= least:
+                    best, least = tried, live
+                    break
+        module.schedule = Schedule(best)
 
 
 @cache
@@ -194,23 +256,33 @@ def _lay_out(
     packing: str = DEFAULT_PACKING,
     search: SearchOptions = DEFAULT_SEARCH,
     scratch_bytes: ScratchBytes | None = None,
+    memory_priority: float = DEFAULT_MEMORY_PRIORITY,
 ) -> _LaidOut:
     with without_collection():
-        ordered = _ordered(module, stage)
-    clock = ordered.clock
+        ordered = _ordered(module, stage, search, memory_priority)
+    clock, bounds = ordered.clock, ordered.bounds
     ranges, packed = _pack(ordered, scratch_bytes)
     with clock.stage("packing"):
         if packing != DEFAULT_PACKING:
             packed = _packed_by(packing, ranges, search)
         else:
             packed = _smaller(packed, ranges, search)
-    return _LaidOut(ordered, ranges, packed)
+    if scratch_bytes is not None:
+        with clock.stage("bound"):
+            bounds = module_bounds(ordered.module, ordered.searches, ordered.flows, scratch_bytes)
+    return _LaidOut(ordered, ranges, packed, bounds, search.effort)
 
 
-def _schedule(module: Module, flows: Dataflow, pairs: tuple[Alias, ...], clock: _Clock) -> Schedule:
+def _schedule(
+    module: Module,
+    flows: Dataflow,
+    pairs: tuple[Alias, ...],
+    searches: Searches,
+    clock: _Clock,
+) -> Schedule:
     """The order of the smallest arena among those in which about the least is live at once."""
     with clock.stage("schedule"):
-        candidates = schedule_candidates(flows, module.entry, pairs)
+        candidates = schedule_candidates(module, flows, searches)
     if len(candidates) == 1:
         return candidates[0]
     with clock.stage("liveness"):
@@ -218,9 +290,7 @@ def _schedule(module: Module, flows: Dataflow, pairs: tuple[Alias, ...], clock: 
             live_ranges(module.entry, order.sequences, flows, pairs, owns_results=True)
             for order in candidates
         ]
-    by_live = {x.live_bytes: i for i, x in reversed(list(enumerate(found)))}
-    least = min(by_live)
-    near = [by_live[x] for x in sorted(by_live) if x <= least * _NEARLY_LEAST][:_PACKED_ORDERS]
+    near = _near_least(found)
     if len(near) == 1:
         return candidates[near[0]]
     arenas: dict[int, int] = {}
@@ -231,6 +301,15 @@ def _schedule(module: Module, flows: Dataflow, pairs: tuple[Alias, ...], clock: 
             if _is_tight(packed, found[i]):
                 break
     return candidates[min(arenas, key=arenas.__getitem__)]
+
+
+def _near_least(found: Sequence[LiveRanges]) -> list[int]:
+    """The positions of those to pack: of different live bytes, the least first."""
+    first: dict[int, int] = {}
+    for i, ranges in enumerate(found):
+        first.setdefault(ranges.live_bytes, i)
+    most = min(first) * _NEARLY_LEAST
+    return [first[x] for x in sorted(first) if x <= most][:_PACKED_ORDERS]
 
 
 _NEARLY_LEAST: Final = 1.01
@@ -296,11 +375,10 @@ def _packed_by(packing: str, ranges: LiveRanges, search: SearchOptions) -> Packe
 
 def _report(laid_out: _LaidOut, *, counts_scratch: bool = False) -> MemoryReport:
     ordered, ranges, packed = laid_out.scheduled, laid_out.ranges, laid_out.packed
-    module, flows, bounds, clock = ordered.module, ordered.flows, ordered.bounds, ordered.clock
-    with clock.stage("bound"):
-        bound = bounds.of(module.entry, ordered.aliases, owns_results=True)
+    module, flows, bounds, clock = ordered.module, ordered.flows, laid_out.bounds, ordered.clock
+    bound = bounds[module.entry].beyond_arguments
     with clock.stage("computations"):
-        called, left_out = _called_computations(module, flows, bounds)
+        called, left_out = called_ladders(module, flows, bounds, laid_out.effort)
     return memory_report(
         module,
         ranges,
@@ -312,18 +390,25 @@ def _report(laid_out: _LaidOut, *, counts_scratch: bool = False) -> MemoryReport
         possible_donations(module, ordered.aliases),
         ordered.copies.copies,
         clock.seconds,
-        caveats(
-            module,
-            ranges,
-            left_out,
-            was_scheduled=ordered.was_scheduled,
-            was_fused=ordered.was_fused,
-            counts_scratch=counts_scratch,
-        ),
+        [
+            *caveats(
+                module,
+                ranges,
+                left_out,
+                was_scheduled=ordered.was_scheduled,
+                was_fused=ordered.was_fused,
+                counts_scratch=counts_scratch,
+            ),
+            *([_DEADLINE] if ordered.searches.were_stopped else []),
+        ],
     )
 
 
-def _checked_dataflow(module: Module) -> Dataflow:
+_DEADLINE: Final = "a deadline ended the search for an order: another run may give another plan"
+
+
+def _check_size(module: Module) -> None:
+    """Raise LowtideError for a program that is too long, or has too many bytes."""
     flows = dataflow(module.entry)
     steps = flattened_sizes(list(flows))[module.entry]
     if steps > _MOST_STEPS:
@@ -337,7 +422,6 @@ def _checked_dataflow(module: Module) -> Dataflow:
             f"the arrays of {module.name} have {nbytes:,} bytes in all; at most {_MOST_BYTES:,} "
             "can be planned"
         )
-    return flows
 
 
 _MOST_STEPS: Final = 1_000_000
@@ -355,56 +439,4 @@ def _constant_bytes(flows: Dataflow) -> int:
             for nbytes, kind in zip(flow.value_bytes, flow.value_kind, strict=True)
             if kind is ValueKind.CONSTANT
         ]
-    )
-
-
-def _called_computations(
-    module: Module, flows: Dataflow, bounds: FootprintBounds
-) -> tuple[list[ComputationMemory], int]:
-    """The ladder of each called computation by itself, in order of first call from the entry.
-
-    Each one is flattened anew with all that it calls, which adds up where calls are nested deeply:
-    the second result is how many are left out for that.
-    """
-    sites: dict[Computation, list[tuple[Instruction, CallRole]]] = {}
-    for computation in reversed(flows):
-        for caller, role, callee in call_sites(computation):
-            if role is not CallRole.CONDITION:
-                sites.setdefault(callee, []).append((caller, role))
-    sizes = flattened_sizes(list(flows))
-    steps = _NESTED_STEPS * max(module.instruction_count, 1000)
-    found: list[ComputationMemory] = []
-    left_out = 0
-    for computation, callers in sites.items():
-        if sizes[computation] > steps:
-            left_out += 1
-            continue
-        steps -= sizes[computation]
-        found.append(_called_computation(computation, callers, module, flows, bounds))
-    return found, left_out
-
-
-_NESTED_STEPS: Final = 50
-"""How many times the size of the module the called computations are flattened to, at most."""
-
-
-def _called_computation(
-    computation: Computation,
-    callers: list[tuple[Instruction, CallRole]],
-    module: Module,
-    flows: Dataflow,
-    bounds: FootprintBounds,
-) -> ComputationMemory:
-    caller, role = callers[0]
-    pairs = body_aliases(flows[computation]) if role is CallRole.BODY else ()
-    assert module.schedule is not None
-    ranges = live_ranges(computation, module.schedule.sequences, flows, pairs)
-    arena = pack_buffers(ranges).arena_bytes
-    return ComputationMemory(
-        computation.name,
-        role.value,
-        caller,
-        len(callers),
-        len(computation.instructions),
-        Ladder(bounds.of(computation, pairs), ranges.live_bytes, arena),
     )

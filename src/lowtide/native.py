@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 
 from lowtide import compiler
+from lowtide.budgeting.errors import OverMemoryError, refusal
+from lowtide.budgeting.planner import BudgetPlanner, Settings
 from lowtide.buffers.assignment import DEFAULT_SEARCH
 from lowtide.codegen.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
@@ -20,7 +24,7 @@ from lowtide.ir.clone import clone_module
 from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.objects import compile_modules
 from lowtide.llvm.target import Target, host_target
-from lowtide.options import DEFAULT_STAGE
+from lowtide.options import DEFAULT_MEMORY_PRIORITY, DEFAULT_STAGE
 from lowtide.planning.search import SearchOptions
 from lowtide.runtime.program import Bytes, NativeProgram, interface_of
 from lowtide.transforms.layout.plain_memory import to_plain_memory
@@ -31,10 +35,15 @@ _CONTROL = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYN
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A native program, and the plan that it runs in."""
+    """A native program, the plan that it runs in, and what keeping to a budget came to, if any.
+
+    `budget_seconds` is how long that took, in wall seconds.
+    """
 
     program: NativeProgram
     plan: compiler.Plan
+    budget: Mapping[str, Any] | None = None
+    budget_seconds: float = 0.0
 
 
 def compile_module(
@@ -48,39 +57,77 @@ def compile_module(
     progress: Callable[[int, int], None] | None = None,
     tuner: Tuner | None = None,
     memory: int | None = None,
+    memory_priority: float = DEFAULT_MEMORY_PRIORITY,
 ) -> Compiled:
     """Return the native program of a module, which is not changed.
 
-    A `tuner` chooses how kernels run, but may not raise the arena beyond `memory` bytes; None is
-    any number of them. Raises UnsupportedOpError for an operation without native code, and what
-    `compiler.plan` raises.
+    The arena takes at most `memory` bytes, for which some instructions run again if need be; None
+    is any number of them. Kernels may take longer by the part `memory_priority` of their time where
+    the peak is lower then. A `tuner` chooses how kernels run, within that memory. Raises
+    UnsupportedOpError for an operation without native code, OverMemoryError where no plan is known
+    to fit the memory, and what `compiler.plan` raises.
     """
     target = target or host_target()
     kernels = Kernels(target, threads)
     module = _prepared(module, kernels)
-    kernels, plan = _planned(module, stage, search, kernels, tuner, memory)
+    make_plan = partial(compiler.plan, search=search, memory_priority=memory_priority)
+    kernels, plan = _planned(module, stage, make_plan, kernels, tuner, memory)
+    budget, start = None, perf_counter()
+    if memory is not None:
+        planner = _planner(module, stage, search, make_plan, kernels, plan)
+        plan, budget = _within(planner, memory)
+    searched = 0.0 if memory is None else perf_counter() - start
+    return Compiled(program_of(plan, kernels, cached, progress), plan, budget, searched)
+
+
+def budget_planner(
+    module: Module,
+    stage: str = DEFAULT_STAGE,
+    *,
+    threads: int,
+    target: Target | None = None,
+    search: SearchOptions = DEFAULT_SEARCH,
+) -> tuple[BudgetPlanner, Kernels]:
+    """Return the plans of a module for many budgets, with the scratch of kernels, and these.
+
+    `program_of` makes a program of any of the plans.
+    """
+    kernels = Kernels(target or host_target(), threads)
+    module = _prepared(module, kernels)
+    make_plan = partial(compiler.plan, search=search)
+    kernels, plan = _planned(module, stage, make_plan, kernels, None, None)
+    return _planner(module, stage, search, make_plan, kernels, plan), kernels
+
+
+def program_of(
+    plan: compiler.Plan,
+    kernels: Kernels,
+    cached: ObjectCache | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> NativeProgram:
+    """Return the native program of a plan whose scratch is that of some kernels."""
     assert plan.module.schedule is not None
     sequences = plan.module.schedule.sequences
+    target = kernels.target
     thunks = thunks_of(plan.assignment, sequences, kernels.number)
     written = kernels.write()
     objects = compile_modules(written.texts, target, cached or ObjectCache(None), 0, progress)
-    program = NativeProgram(
+    return NativeProgram(
         plan.module.name,
         target,
-        threads,
+        kernels.threads,
         thunks,
         written.entries,
         tuple(dict.fromkeys(objects)),
         interface_of(plan.module, plan.assignment),
         _constants(plan),
     )
-    return Compiled(program, plan)
 
 
 def _planned(
     module: Module,
     stage: str,
-    search: SearchOptions,
+    make_plan: Callable[..., compiler.Plan],
     kernels: Kernels,
     tuner: Tuner | None,
     memory: int | None,
@@ -90,15 +137,43 @@ def _planned(
     Where the arena would then exceed `memory`, ways that need no more scratch than the first ones
     are tried, and these last.
     """
-    for lean in (False, True) if tuner is not None else ():
-        assert tuner is not None
-        chosen = Kernels(kernels.target, kernels.threads)
-        tuned = _TunedScratch(chosen, tuner, lean=lean)
-        plan = compiler.plan(module, stage, search=search, scratch_bytes=tuned)
-        if memory is None or plan.report.ladder.arena_bytes <= memory:
-            return chosen, plan
+    if tuner is not None:
+        for lean in (False, True):
+            chosen = Kernels(kernels.target, kernels.threads)
+            tuned = _TunedScratch(chosen, tuner, lean=lean)
+            plan = make_plan(module, stage, scratch_bytes=tuned)
+            if memory is None or plan.report.ladder.arena_bytes <= memory:
+                return chosen, plan
     scratch_bytes = partial(_scratch_bytes, kernels)
-    return kernels, compiler.plan(module, stage, search=search, scratch_bytes=scratch_bytes)
+    return kernels, make_plan(module, stage, scratch_bytes=scratch_bytes)
+
+
+def _planner(
+    module: Module,
+    stage: str,
+    search: SearchOptions,
+    make_plan: Callable[..., compiler.Plan],
+    kernels: Kernels,
+    plain: compiler.Plan,
+) -> BudgetPlanner:
+    scratch_bytes = partial(_scratch_bytes, kernels)
+
+    with_scratch = partial(make_plan, scratch_bytes=scratch_bytes)
+    settings = Settings(with_scratch, stage, scratch_bytes, search.effort)
+    return BudgetPlanner(module, plain, settings)
+
+
+def _within(planner: BudgetPlanner, memory: int) -> tuple[compiler.Plan, Mapping[str, Any]]:
+    """The cheapest plan within a budget, the plain one where it fits; and the report's `budget`.
+
+    Raises OverMemoryError where none is known to fit.
+    """
+    fit = planner.within(memory)
+    if planner.was_interrupted:
+        raise KeyboardInterrupt
+    if fit.point is None:
+        raise OverMemoryError(refusal(planner.own.plain.plan.report, fit))
+    return fit.point.plan, fit.document()
 
 
 class _TunedScratch:

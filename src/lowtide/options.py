@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -13,6 +14,9 @@ DEFAULT_STAGE: Final = "scheduled"
 
 TARGETS: Final = ("native", "avx2")
 """The processors that code can be made for: this one, and this one with fewer features."""
+
+DEFAULT_MEMORY_PRIORITY: Final = 0.03
+"""How much longer programs may take for less memory: by as much runs of one program differ."""
 
 LEAST_WIDTH: Final = 80
 GREATEST_WIDTH: Final = 100
@@ -25,19 +29,21 @@ class Options:
     `stage` says how far it is optimized before it is scheduled and its buffers are planned:
     "input" (not at all), "simplified", "layout", "fused" or "scheduled". A module that is scheduled
     is taken as it is. `effort` is "fast", "default" or "proof": how far to search for a smaller
-    arena. Equal options give equal programs, but for `autotune`.
+    arena. Kernels may take longer by the part `memory_priority` of their estimated time where less
+    is live at the peak then. Equal options give equal programs, but for `autotune`.
 
     The rest is about native code. `threads` is how many run a program, 0 for one per core that this
     process may use; results do not depend on it. `memory` is the most bytes that a call may need
     beyond its arguments (temporaries, outputs that overwrite no argument, scratch), None for any
-    number. `target` is "native" for this processor, or "avx2" for the same with fewer features.
-    `cache` says whether compiled programs are kept for later processes, in the folder that
-    LOWTIDE_CACHE names or else in the user's cache folder; `huge_pages` whether the system may use
-    large pages for arenas. With `autotune` some ways to run the kernels that take most time are
-    measured on this machine, for a few seconds, and what was found is kept in that folder. Then
-    equal options may give programs that differ in speed, in scratch and in the last bits.
+    number: parts of the program run again to fit, or it is an error. `target` is "native" for this
+    processor, or "avx2" for the same with fewer features. `cache` says whether compiled programs
+    are kept for later processes, in the folder that LOWTIDE_CACHE names or else in the user's cache
+    folder; `huge_pages` whether the system may use large pages for arenas. With `autotune` some
+    ways to run the kernels that take most time are measured on this machine, for a few seconds, and
+    what was found is kept in that folder. Then equal options may give programs that differ in
+    speed, in scratch and in the last bits.
 
-    Raises ValueError for a number below 0 and for an unknown target.
+    Raises ValueError for a number below 0, a part that is not finite, and an unknown target.
     """
 
     stage: str = DEFAULT_STAGE
@@ -48,6 +54,7 @@ class Options:
     cache: bool = True
     huge_pages: bool = True
     autotune: bool = False
+    memory_priority: float = DEFAULT_MEMORY_PRIORITY
 
     def __post_init__(self) -> None:
         """Raise ValueError for what cannot be."""
@@ -55,6 +62,9 @@ class Options:
             raise ValueError(f"threads is 0 for one per core, or how many; found {self.threads}")
         if self.memory is not None and self.memory < 0:
             raise ValueError(f"memory is a number of bytes, found {self.memory}")
+        if not 0 <= self.memory_priority < inf:
+            part = "a part of the time, such as 0.05"
+            raise ValueError(f"memory_priority is {part}; found {self.memory_priority}")
         if self.target not in TARGETS:
             raise ValueError(f"no target {self.target!r}; there are: {', '.join(TARGETS)}")
 

@@ -7,11 +7,18 @@ from functools import partial
 from inspect import signature
 from typing import Final
 
+from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.analysis.memory_profile import peak_bytes
+from lowtide.fusion.peak_lowering import Allowance
 from lowtide.ir import LowtideError
 from lowtide.ir.suggestions import nearest
 from lowtide.passes import Fixpoint, Pass, Step
 from lowtide.passes.registry import parse_passes
-from lowtide.scheduling.module_scheduler import best_of
+from lowtide.planning.search import Effort
+from lowtide.scheduling.exact import LowerOrder, lower_order
+from lowtide.scheduling.module_scheduler import Int64Array, best_of
+from lowtide.scheduling.plain_bound import plain_bound
+from lowtide.scheduling.search import search_order
 
 STAGES: Final = ("input", "simplified", "layout", "fused", "scheduled")
 """How far a module can be taken; each stage includes those before it."""
@@ -30,9 +37,9 @@ _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
         "computation-deduplication",
         ("simplification", f"{_CONTROL_FLOW},{_CLEANUP}"),
         "while-unroller,inline,while-code-motion,while-induction-range,conditional-code-motion,"
-        "conditional-code-sinking,legalize",
+        "conditional-code-sinking,legalize,needless-barriers,barrier-operands",
         ("simplification after unrolling", f"{_CONTROL_FLOW},{_CLEANUP}"),
-        "while-trip-count",
+        "loop-residual-recompute,while-trip-count",
     ),
     "layout": (
         "dot-dimension-splitter,algsimp,layout-assignment,copy-sinking,reshape-decomposer,"
@@ -60,21 +67,51 @@ def is_fused(stage: str) -> bool:
     return STAGES.index(stage) >= STAGES.index("fused")
 
 
-def pipeline(stage: str) -> tuple[Step, ...]:
-    """Return the steps from a module as it was written to a stage; raises LowtideError."""
+def pipeline(
+    stage: str, *, after: str = "", allowance: Allowance | None = None
+) -> tuple[Step, ...]:
+    """Return the steps from a module as it was written to a stage; raises LowtideError.
+
+    With `after` only those from that stage on. Fusion may spend time on memory within an
+    `allowance`, by default none.
+    """
     check_stage(stage)
+    first = STAGES.index(after) + 1 if after else 0
     steps: list[Step] = []
-    for name in STAGES[: STAGES.index(stage) + 1]:
+    for name in STAGES[first : STAGES.index(stage) + 1]:
         for entry in _PASSES.get(name, ()):
             if isinstance(entry, tuple):
                 steps.append(Fixpoint(entry[0], parse_passes(entry[1])))
             else:
-                steps += [_with_scheduler(x) for x in parse_passes(entry)]
+                steps += [_told(x, allowance) for x in parse_passes(entry)]
     return tuple(steps)
 
 
-def _with_scheduler(step: Pass) -> Pass:
+def _told(step: Pass, allowance: Allowance | None) -> Pass:
     """The same pass; fusion, which knows no schedulers, gets one to see where the peak is."""
-    if "scheduler" not in signature(step.function).parameters:
-        return step
-    return replace(step, function=partial(step.function, scheduler=best_of))
+    parameters = signature(step.function).parameters
+    given = {"scheduler": order_of_kernels, "allowance": allowance}
+    known = {name: value for name, value in given.items() if name in parameters}
+    return replace(step, function=partial(step.function, **known)) if known else step
+
+
+def order_of_kernels(graph: MemoryGraph) -> Int64Array:
+    """Return the order in which fusion expects kernels to run: nearly the one that they will have.
+
+    What has to run early or late keeps its place only by the simple schedulers. These are asked
+    first for a small graph, where it often takes little to see that no order is lower.
+    """
+    if graph.urgency.any():
+        return best_of(graph)
+    if graph.node_count <= _SMALL:
+        order = best_of(graph)
+        peak, bound = peak_bytes(graph, order), plain_bound(graph)
+        found = lower_order(graph, peak, bound, _LITTLE_WORK) if bound < peak else LowerOrder(None)
+        if found is not None:
+            return order if found.order is None else found.order
+    return search_order(graph, Effort.FAST).order
+
+
+_SMALL: Final = 256
+_LITTLE_WORK: Final = 30_000
+"""Nodes looked at to find a least order without compiled code, which takes a while to load."""

@@ -5,10 +5,13 @@ import random
 import pytest
 
 from lowtide.analysis.call_graph import executed_computations
+from lowtide.analysis.dataflow import dataflow
+from lowtide.analysis.donation import aliases
 from lowtide.compiler import explain, plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Schedule
 
+from .footprint_bounds import FootprintBounds
 from .memory_machine import MemoryMachine
 from .random_modules import RandomModule
 
@@ -30,7 +33,8 @@ def any_order(computation, draw):
 @pytest.mark.parametrize("seed", range(60))
 def test_any_order_needs_the_bound_and_has_a_plan_that_holds(seed):
     module = parse_hlo(RandomModule(seed, 6 + seed % 6).text())
-    bound = explain(module, "input").ladder.bound_bytes
+    footprint = FootprintBounds(dataflow(module.entry))
+    least = footprint.of(module.entry, aliases(module), owns_results=True)
     draw = random.Random(seed)
     for _ in range(4):
         computations = executed_computations(module.entry)
@@ -38,7 +42,7 @@ def test_any_order_needs_the_bound_and_has_a_plan_that_holds(seed):
         report = explain(module, "input")
         for ladder in (report.ladder, *[x.ladder for x in report.computations]):
             assert ladder.bound_bytes <= ladder.live_bytes <= ladder.arena_bytes
-        assert report.ladder.bound_bytes == bound
+        assert report.ladder.bound_bytes >= least
         MemoryMachine(plan(module, "input")).run()
 
 

@@ -21,7 +21,7 @@ def ranges_of(module):
     inserted = insert_copies(module)
     flows = dataflow(module.entry)
     pairs = aliases(module)
-    module.schedule = schedule_module(flows, module.entry, pairs)
+    module.schedule = schedule_module(module, flows)
     sequences = module.schedule.sequences
     return live_ranges(module.entry, sequences, flows, pairs, owns_results=True), inserted.copies
 

@@ -120,7 +120,7 @@ def least_peak(graph):
     return min([peak_bytes(graph, np.array(order, np.int64)) for order in orders(graph)])
 
 
-def proved(document, arenas=True):
+def proved(document, packed=True):
     """The certificate of the best order of a graph, with the proof that there is none better."""
     graph = memory_graph_of(document)
     least = least_peak(graph)
@@ -129,7 +129,7 @@ def proved(document, arenas=True):
     ends = [cut_at(own, node, 0) for node in (0, own.end)]
     proof = KeptBytes(0) if max([x.own + x.value for x in ends]) >= least else None
     ordered = Ordered(document["name"], graph, order, proof or refutation(graph, least - 1))
-    return order_certificate([ordered], TEXT, arenas)
+    return order_certificate([ordered], TEXT, packed)
 
 
 def refutation(graph, target):
@@ -178,11 +178,11 @@ def _choice(own, held, target, pairs, after):
     return (*free[0], [])
 
 
-def budgeted(document, budget, steps, node, price, arenas=False):
+def budgeted(document, budget, steps, node, price, packed=False):
     """The certificate of a sequence within a budget; `steps` is None where there is none."""
     ordered = Ordered(document["name"], memory_graph_of(document), steps or ())
     boundary = Boundary(node, price)
-    return budget_certificate([ordered], TEXT, budget, boundary, arenas, has_plan=steps is not None)
+    return budget_certificate([ordered], TEXT, budget, boundary, packed, has_plan=steps is not None)
 
 
 # -- the truth ---------------------------------------------------------------------------------

@@ -181,15 +181,15 @@ def test_a_precedence_without_a_reason() -> None:
 
 def test_an_arena_in_which_buffers_overlap() -> None:
     made = proved(random_graph(7, 5))
-    offsets = made["plan"]["arenas"][0]["offsets"]
+    places = made["plan"]["arena"]["places"]
     rejected = 0
-    for number, offset in enumerate(offsets):
+    for number, (_, offset) in enumerate(places):
         for other in {0, offset + 1, max(0, offset - 1)} - {offset}:
             broken = copied(made)
-            broken["plan"]["arenas"][0]["offsets"][number] = other
+            broken["plan"]["arena"]["places"][number] = [0, other]
             verdict = answer(signed(broken))
             rejected += verdict.answer == REJECTED
-            assert verdict.answer == REJECTED or verdict.size == made["plan"]["arenas"][0]["height"]
+            assert verdict.answer == REJECTED or verdict.size == made["plan"]["arena"]["height"]
     assert rejected > 3
 
 

@@ -43,7 +43,7 @@ def of_orders(seeds):
             verdict = answer(made)
             assert verdict.answer != REJECTED, (seed, proof, verdict)
             assert verdict.bound <= least <= verdict.size, (seed, proof, verdict)
-        best = proved(document, arenas=False)
+        best = proved(document, packed=False)
         verdict = answer(best)
         assert (verdict.answer, verdict.size) == (OPTIMAL, least), (seed, verdict)
         kinds.append(len(best["evidence"][0]["tree"]) > 1 if best["evidence"] else None)
@@ -100,7 +100,7 @@ def test_a_chain_that_is_run_again() -> None:
     bounds = {}
     for node in range(6):
         for price in (1e-7, 3e-7, 1e-6, 1e-5):
-            made = budgeted(document, budget, steps, node, price, arenas=False)
+            made = budgeted(document, budget, steps, node, price, packed=False)
             assert answer(made).answer != REJECTED
             bounds[node, price] = made["bound"]
     assert 0 < max(bounds.values()) <= round(extra * 1e13)

@@ -150,6 +150,41 @@ def test_the_module_of_an_order(lowtide, ordered, tmp_path) -> None:
     source.write_text(LOOP.replace("f32[64]", "f32[65]"))
     assert lowtide("verify", certificate, source) == 4
     assert "is not what it is about" in lowtide.out
+    assert "main: other bytes" in lowtide.out
+    assert lowtide("verify", certificate, tmp_path / "order.json") == 1
+
+
+def test_a_plan_writes_its_certificate(lowtide, tmp_path) -> None:
+    source, made = tmp_path / "m.hlo", tmp_path / "m.certificate.json"
+    source.write_text(LOOP)
+    assert lowtide("plan", source, "-o", made, "--json") == 0
+    ladder = json.loads(lowtide.out)["ladder"]
+    assert lowtide("verify", made, source, "--json") in (0, 2)
+    verdict = json.loads(lowtide.out)
+    assert (verdict["bound"], verdict["size"]) == (ladder["bound_bytes"], ladder["arena_bytes"])
+    assert lowtide("plan", source, "-o", made, "--assigner", "xla") == 1
+    assert "a certificate is of a plan by --assigner arena" in lowtide.err
+
+
+def test_the_certificate_of_a_text_with_comments(lowtide, ordered, tmp_path) -> None:
+    """The digest of the printed text counts where the file has another one."""
+    certificate, text, _ = ordered
+    (tmp_path / "commented.hlo").write_text("// first\n" + text.read_text())
+    assert lowtide("verify", certificate, tmp_path / "commented.hlo") in (0, 2)
+
+
+def test_a_memory_graph_writes_its_certificate(lowtide, tmp_path) -> None:
+    graph, made = tmp_path / "g.json", tmp_path / "g.certificate.json"
+    graph.write_text(json.dumps(bulky()))
+    assert lowtide("plan", graph, "-o", made) == 0
+    assert lowtide("verify", made, graph) == 0
+    assert lowtide.out == "valid and optimal: 16 bytes, and no plan is smaller\n"
+    assert lowtide("plan", graph, "-o", made, "--budget", "14B") == 0
+    assert lowtide("verify", made, graph) in (0, 2)
+    assert "ticks of 1e-13 s" in lowtide.out
+    assert lowtide("plan", graph, "-o", made, "--budget", "1B") == 2
+    assert lowtide("verify", made, graph) == 0
+    assert lowtide.out == "valid and optimal: no plan fits\n"
 
 
 @pytest.mark.parametrize("field", ["bytes", "kept", "order"])

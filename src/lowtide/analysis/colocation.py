@@ -199,8 +199,12 @@ class Sharing:
         first, last = self.values.first, self.values.last
         if last[value] >= last[copy] and last[value] != first[copy]:
             return False
-        self.same.add((value, copy))
-        return self._merge(value, copy) is None
+        pair = value, copy
+        self.same.add(pair)
+        if self._merge(value, copy) is None:
+            return True
+        self.same.discard(pair)  # the copy stays, and is no longer equal once it changes
+        return False
 
     def _merge(self, a: int, b: int, *, forced: bool = False) -> tuple[int, int, int, int] | None:
         """Put two values in one buffer, or return what is in the way, as in `Refusal`."""

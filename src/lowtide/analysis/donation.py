@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lowtide.analysis.dataflow import ComputationDataflow
 from lowtide.ir import Instruction, Module, Shape, ShapeIndex
 from lowtide.ir.module import BufferDonor, InputOutputAlias
 
@@ -179,6 +180,11 @@ class _Asked:
         if (donor.parameter, donor.parameter_index) in self.named:
             return f"output {_braces(output.index)} overwrites the argument"
         return ""
+
+
+def body_aliases(flow: ComputationDataflow) -> tuple[Alias, ...]:
+    """Return the aliases of a loop body: it returns the state in the storage of the state."""
+    return tuple([Alias(leaf, leaf) for leaf in range(len(flow.parameters))])
 
 
 def aliases(module: Module) -> tuple[Alias, ...]:

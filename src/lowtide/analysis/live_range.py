@@ -118,6 +118,18 @@ def live_ranges(
     )
 
 
+def needs_no_copies(
+    root: Computation, sequences: Sequences, flows: Dataflow, aliases: Sequence[Alias]
+) -> bool:
+    """Return whether a program runs in an order with the copies that it has.
+
+    Arguments are those of `live_ranges`; each leaf of the result has storage of its own.
+    """
+    flat = flatten(root, sequences, flows, frozenset([alias.parameter for alias in aliases]))
+    pairs = [(alias.output, alias.parameter) for alias in aliases]
+    return not colocate(flat, pairs, owns_results=True, save_memory=False).refusals
+
+
 def memory_profile(
     length: int, nbytes: Int64Array, first: Int64Array, last: Int64Array
 ) -> Int64Array:

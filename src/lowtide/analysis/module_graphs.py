@@ -13,8 +13,7 @@ import numpy as np
 
 from lowtide.analysis.call_graph import CallRole, call_sites
 from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, dataflow
-from lowtide.analysis.donation import Alias, aliases
-from lowtide.analysis.footprint import body_aliases
+from lowtide.analysis.donation import Alias, aliases, body_aliases
 from lowtide.analysis.memory_graph import MemoryGraph, memory_graph
 from lowtide.ir import Computation, Module, Opcode
 

@@ -138,6 +138,15 @@ def _problem(ranges: LiveRanges, chosen: Int64Array, regions: Int64Array) -> Pac
     )
 
 
+def packing_problem(ranges: LiveRanges) -> PackingProblem:
+    """Return all buffers of a program as one problem, whatever memory space they are in.
+
+    Regions are the arguments that outputs overwrite, in order of their buffers.
+    """
+    regions = np.flatnonzero(np.array(ranges.colocation.argument, np.int64) >= 0)
+    return _problem(ranges, np.arange(len(ranges.nbytes)), regions)
+
+
 def packing_problems(ranges: LiveRanges) -> list[tuple[int, Int64Array, PackingProblem]]:
     """Return what `pack_buffers` packs: each memory space, the buffers there, and their problem.
 

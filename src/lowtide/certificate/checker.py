@@ -1,7 +1,5 @@
 """Check a certificate: that a plan is right, and that no plan is better.
 
-    python checker.py CERTIFICATE
-
 It answers "valid and optimal" (exit status 0), "valid, bound not certified" (2), or "rejected" (4)
 with the reason. Format and proofs stand in docs/certificates.md; no solver shares code with this.
 """
@@ -243,8 +241,7 @@ class _Graph:
         _require(sorted(chain(*self.makes)) == [*range(len(self.bytes))], "nodes: one maker each")
         self.kept, self.first, self.late = {*kept}, len(rows), len(rows) + len(self.bytes)
         self.before, self.after = ([list[int]() for _ in rows] for _ in range(2))
-        # Node x runs after a moment: x. It does not run before: late + x. Buffer b lies in memory
-        # then: first + b. The first of two implies the second.
+        # x: node x runs after a moment; late + x: not before; first + b: b is in memory then.
         self.implied = Counter[tuple[int, int]]()
         for w, (control, reads) in enumerate(zip(self.control, self.reads, strict=True)):
             self.implied.update([(w, self.first + b) for b in reads])
@@ -299,16 +296,14 @@ class _Graph:
         _require(claimed == peak, f"peak: {peak:,} is what the order takes")
         return written[1:]
 
-    def pack(self, arena: Any, order: Any, needs: list[int], written: list[list[int]]) -> int:
-        """Return the height of an arena in which all that is written or held lies apart."""
-        offsets, holds, height = _fields(arena, "offsets holds height")
-        steps, held = order["steps"], self.held(needs)
-        stays = [offsets[a - 1] == x for a, x in zip(order["takes"], offsets, strict=True) if a]
-        _require(all(stays), "offsets: what is taken over moves")
+    def packing(self, order: Any, needs: list[int], written: Any, places: Any) -> _Packing:
+        """Return what has a place in an arena: all that is written, then what each step holds."""
+        stays = [places[a - 1] == x for a, x in zip(order["takes"], places, strict=False) if a]
+        _require(all(stays), "places: what is taken over moves")
+        held = self.held(needs)
         buffers = [[self.bytes[b], 1, [], [[x, y]] if x <= y else []] for b, x, y in written]
-        buffers += [[held[node], 1, [], [[at, at]]] for at, node in enumerate(steps)]
-        packing = _Packing({"buffers": buffers, "regions": []})
-        return packing.check({"places": [[0, x] for x in offsets + holds], "height": height})
+        buffers += [[held[x], 1, [], [[at, at]]] for at, x in enumerate(order["steps"])]
+        return _Packing({"buffers": buffers, "regions": []})
 
     def cut(self, proof: Any, held: list[int], price: int, costs: list[int]) -> tuple[int, int]:
         """Return the least cost of what is needed after the step of node v, and the bytes of that.
@@ -354,31 +349,36 @@ class _Orders:
     """Computations, callees first, in orders of low peaks; with a budget, nodes may run again."""
 
     def __init__(self, problem: Any) -> None:
-        _, names, tick, graphs, budget = _fields(problem, "text names tick graphs budget")
+        _, names, tick, graphs, most, rows = _fields(problem, "text names tick graphs budget arena")
         self.graphs = [_Graph(graph) for graph, _ in zip(graphs, names, strict=True)]
-        self.budgets = [*[0] * len(graphs[1:]), budget]
-        self.UNIT = f"ticks of {tick}"[:40] if budget else "bytes"
+        self.arena = _Packing(rows) if rows else None  # of the program, callees written out
+        self.given = sum(rows["regions"]) if rows else 0  # bytes that the last graph has before
+        self.budgets = [*[0] * len(graphs[1:]), most and most + self.given]
+        self.UNIT = f"ticks of {tick}"[:40] if most else "bytes"
 
     def check(self, plan: Any) -> int:
-        """Return the height of the last arena, or peak; with a budget the cost of further runs."""
+        """Return the height of the arena, or the peak; with a budget the cost of further runs."""
         if not plan:
             return _ENDLESS
-        orders, arenas = _fields(plan, "orders arenas")
-        peaks, heights, budget = list[int](), list[int](), self.budgets[-1]
-        for k, (graph, order) in enumerate(zip(self.graphs, orders, strict=True)):
-            written = graph.replay(order, peaks, once=not self.budgets[k])
-            heights += [graph.pack(arenas[k], order, heights, written)] if arenas else []
+        (orders, arena), peaks, (*_, last) = _fields(plan, "orders arena"), list[int](), self.graphs
+        for graph, order, budget in zip(self.graphs, orders, self.budgets, strict=True):
+            written = graph.replay(order, peaks, once=not budget)
             peaks.append(order["peak"])
-        size, seconds = (heights or peaks)[-1], self.graphs[-1].seconds
+        size, steps = peaks[-1], orders[-1]["steps"]
+        if arena:
+            packing = self.arena or last.packing(orders[-1], peaks, written, arena["places"])
+            size = packing.check(arena) + self.given
+            _require(peaks[-1] <= size, "height: the order takes more")
         _require(size <= (budget or size), f"budget: the plan takes {size:,} of {budget:,} bytes")
-        return sum([seconds[x] for x in orders[-1]["steps"]]) - sum(seconds) if budget else size
+        size = max(0, size - self.given)
+        return sum([last.seconds[x] for x in steps]) - sum(last.seconds) if budget else size
 
     def prove(self, evidence: Any) -> int:
         """Return the least that may take the place of what `check` returns."""
         bounds = list[int]()
         for graph, proof, budget in zip(self.graphs, evidence, self.budgets, strict=True):
             bounds.append(graph.prove(proof, bounds, budget))
-        return bounds[-1]
+        return bounds[-1] if self.budgets[-1] else max(0, bounds[-1] - self.given)
 
 
 _KINDS: Final[Any] = {"offsets": _Packing, "objects": _Sharing, "order": _Orders}

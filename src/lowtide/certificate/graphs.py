@@ -123,7 +123,7 @@ def graph_of(graph: MemoryGraph, calls: Sequence[Call] = (), exponent: int = FIN
     for node, operand, made in graph.shares.tolist():
         if not graph.live_out[operand]:
             pairs.setdefault(node + 1, []).append((operand, made))
-    control = [[x + 1 for x in dict.fromkeys(row)] for row in graph.control.rows()]
+    control = [[x + 1 for x in sorted({*row})] for row in graph.control.rows()]
     by_node: list[list[tuple[int, int]]] = [[] for _ in range(count + 2)]
     for call in calls:
         by_node[call.node + 1].append((call.callee, call.less))

@@ -3,51 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from lowtide.analysis.memory_graph import Float64Array
-from lowtide.analysis.module_graphs import module_graphs
 from lowtide.certificate.graphs import exponent_of, graph_of
-from lowtide.certificate.orders import Ordered
+from lowtide.certificate.numbering import Proved, in_order_of_text
+from lowtide.certificate.orders import Ordered, ProgramArena
 from lowtide.ir import Module
+from lowtide.scheduling.module_model import model_graphs
 from lowtide.scheduling.proof import Proof
 
 
-def module_orders(
-    module: Module,
-    proofs: Mapping[str, Proof],
-    seconds: Mapping[str, Float64Array] | None = None,
-) -> list[Ordered]:
+def module_orders(module: Module, proofs: Mapping[str, Proof]) -> list[Ordered]:
     """Return the scheduled computations of a module for a certificate.
 
-    `proofs` and `seconds`, of each node, are by name of the computation. Raises ValueError for a
-    module without a schedule.
+    `proofs` are by name of the computation. Raises ValueError for a module without a schedule.
     """
     if module.schedule is None:
         raise ValueError(f"module {module.name} has no schedule")
-    known = seconds or {}
+    models = model_graphs(module)
+    return ordered([(x, proofs.get(x.computation.name)) for x in models])
+
+
+def ordered(found: Sequence[Proved]) -> list[Ordered]:
+    """Return the computations of a module, the entry last, numbered as in its text."""
     return [
-        Ordered(
-            name=x.computation.name,
-            graph=replace(x.graph, seconds=known.get(x.computation.name, x.graph.seconds)),
-            steps=x.order,
-            proof=proofs.get(x.computation.name),
-            calls=x.calls,
-        )
-        for x in module_graphs(module)
+        Ordered(x.computation.name, x.graph, x.order, proof, x.calls)
+        for x, proof in in_order_of_text(found)
     ]
 
 
-def differences(document: Mapping[str, Any], computations: Sequence[Ordered]) -> list[str]:
+def differences(
+    document: Mapping[str, Any],
+    computations: Sequence[Ordered],
+    arena: ProgramArena | None = None,
+) -> list[str]:
     """Return in what a valid certificate is not about some computations: none if it is.
 
-    Times count where the computations have them, orders where the certificate has no budget.
+    Times count where the computations have them, orders where the certificate has no budget, and
+    what has to lie in an arena where that is given.
     """
     problem, plan = document["problem"], document["plan"]
     names = [x.name for x in computations]
     if problem["names"] != names:
-        return [f"it is about {', '.join(problem['names'])}, not about {', '.join(names)}"]
+        return [f"it is about {_listed(problem['names'])}, not about {_listed(names)}"]
     exponent = exponent_of([x.graph for x in computations])
     found = []
     for number, computation in enumerate(computations):
@@ -61,4 +59,14 @@ def differences(document: Mapping[str, Any], computations: Sequence[Ordered]) ->
         steps = [x + 1 for x in computation.steps]
         if steps and plan and not problem["budget"] and plan["orders"][number]["steps"] != steps:
             found.append(f"{computation.name}: another order")
+    if arena is not None and problem["arena"] not in ({}, arena.rows):
+        found.append("the arena: other values, or live at other times")
     return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The last names, of which the entry is the last one."""
+    return ", ".join(names) if len(names) <= _LISTED else f"..., {', '.join(names[-_LISTED:])}"
+
+
+_LISTED = 4

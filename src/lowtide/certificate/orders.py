@@ -52,20 +52,43 @@ class Boundary:
     price: float
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramArena:
+    """Where the values of a program lie that has its callees written out, as sections of JSON.
+
+    `rows` has them with sizes and live stretches, and the sizes of what they may take over;
+    `places` says where they are.
+    """
+
+    rows: dict[str, Any]
+    places: dict[str, Any]
+
+    @property
+    def given_bytes(self) -> int:
+        """The bytes of the arguments that may be taken over."""
+        return sum(self.rows["regions"])
+
+
 def order_certificate(
-    computations: Sequence[Ordered], text: bytes, arenas: bool = True
+    computations: Sequence[Ordered],
+    text: bytes,
+    packed: bool = True,
+    arena: ProgramArena | None = None,
 ) -> dict[str, Any]:
     """Return the certificate of some orders, callees before their callers.
 
     `text` is the scheduled module, or the file of the graph, of which the certificate has the
-    digest. With `arenas` each computation is packed.
+    digest. What is certified is the size of the arena of the program, where it is given; else,
+    where `packed`, of one for the last computation; else its peak.
     """
-    made = _Made(computations, text, 0)
-    plan = made.plan(arenas)
+    made = _Made(computations, text, 0, arena)
+    plan = made.plan(packed)
     bounds = made.bounds(len(computations))
-    proved = len(bounds) == len(computations)
-    evidence = [bound.document for bound in bounds] if proved and bounds[-1].bytes else []
-    return signed("order", made.problem, plan, bounds[-1].bytes if evidence else 0, evidence)
+    given = 0 if arena is None else arena.given_bytes
+    proved = bounds[-1].bytes - given if len(bounds) == len(computations) else 0
+    if proved <= 0:
+        return signed("order", made.problem, plan, 0, [])
+    return signed("order", made.problem, plan, proved, [bound.document for bound in bounds])
 
 
 def budget_certificate(
@@ -73,19 +96,19 @@ def budget_certificate(
     text: bytes,
     budget: int,
     boundary: Boundary | None,
-    arenas: bool = True,
+    packed: bool = True,
     has_plan: bool = True,
 ) -> dict[str, Any]:
     """Return the certificate of a plan that runs nodes of the last computation again.
 
-    It keeps to `budget` bytes, of the arena or, without `arenas`, of the peak. Without
+    It keeps to `budget` bytes, of the arena or, where not `packed`, of the peak. Without
     `has_plan` only the bound is certified: where a step of the node of `boundary` takes more than
     the budget, that there is no plan. Raises ValueError for a budget of 0.
     """
     if budget <= 0:
         raise ValueError(f"a budget of {budget} bytes: expected at least 1")
     made = _Made(computations, text, budget)
-    plan = made.plan(arenas) if has_plan else {}
+    plan = made.plan(packed) if has_plan else {}
     callees = made.bounds(len(computations) - 1)
     if boundary is None or len(callees) < len(computations) - 1:
         return signed("order", made.problem, plan, 0, [])
@@ -103,8 +126,14 @@ class _Bound:
 class _Made:
     """The parts of a certificate."""
 
-    def __init__(self, computations: Sequence[Ordered], text: bytes, budget: int) -> None:
-        self.computations, self.budget = computations, budget
+    def __init__(
+        self,
+        computations: Sequence[Ordered],
+        text: bytes,
+        budget: int,
+        arena: ProgramArena | None = None,
+    ) -> None:
+        self.computations, self.budget, self.arena = computations, budget, arena
         exponent = exponent_of([x.graph for x in computations])
         self.ticks_per_second = 10.0**exponent
         self.graphs: list[Graph] = [graph_of(x.graph, x.calls, exponent) for x in computations]
@@ -114,22 +143,22 @@ class _Made:
             "tick": f"1e-{exponent} s",
             "graphs": [graph.document() for graph in self.graphs],
             "budget": budget,
+            "arena": {} if arena is None else arena.rows,
         }
 
-    def plan(self, arenas: bool) -> dict[str, Any]:
-        """Return the orders, and the arenas."""
-        orders: list[dict[str, Any]] = []
-        packed: list[dict[str, Any]] = []
-        peaks: list[int] = []
-        heights: list[int] = []
+    def plan(self, packed: bool) -> dict[str, Any]:
+        """Return the orders, and an arena."""
+        found: list[Written] = []
         for graph, computation in zip(self.graphs, self.computations, strict=True):
-            found: Written = written(graph, [x + 1 for x in computation.steps], graph.held(peaks))
-            orders.append(found.document())
-            peaks.append(found.peak)
-            if arenas:
-                packed.append(arena_document(graph, found, graph.held(heights)))
-                heights.append(packed[-1]["height"])
-        return {"orders": orders, "arenas": packed}
+            held = graph.held([x.peak for x in found])
+            found.append(written(graph, [x + 1 for x in computation.steps], held))
+        orders = [x.document() for x in found]
+        if self.arena is not None:
+            return {"orders": orders, "arena": self.arena.places}
+        if not packed:
+            return {"orders": orders, "arena": {}}
+        held = self.graphs[-1].held([x.peak for x in found])
+        return {"orders": orders, "arena": arena_document(self.graphs[-1], found[-1], held)}
 
     def bounds(self, count: int) -> list[_Bound]:
         """Return what the first computations need, up to the first without a proof."""

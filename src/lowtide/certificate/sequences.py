@@ -107,7 +107,7 @@ def _peak(
 
 
 def arena_document(graph: Graph, found: Written, held: Sequence[int]) -> dict[str, Any]:
-    """Return an arena for all that a sequence writes, and what its nodes hold.
+    """Return places in an arena for all that a sequence writes, then for what its steps hold.
 
     What takes over another one lies where that one lies.
     """
@@ -129,7 +129,7 @@ def arena_document(graph: Graph, found: Written, held: Sequence[int]) -> dict[st
     holds = [by_step.get(at, 0) for at in range(len(found.steps))]
     ends = [x + graph.sizes[b] for x, b in zip(place, found.buffers, strict=True)]
     ends += [x + held[node] for x, node in zip(holds, found.steps, strict=True)]
-    return {"offsets": place, "holds": holds, "height": max(ends, default=0)}
+    return {"places": [[0, x] for x in (*place, *holds)], "height": max(ends, default=0)}
 
 
 def _chains(found: Written) -> list[int]:

@@ -47,8 +47,8 @@ def compile(
 ) -> None:
     """Compile a module to native code, and say what it came to.
 
-    What was compiled before is taken from the cache, unless --dump-to is given. With --memory a
-    program that needs more is an error (exit status 2), and nothing is written to the file of -o.
+    What was compiled before is taken from the cache, unless --dump-to is given. With --memory parts
+    of it run again to fit; where that does not do (exit status 2), -o writes nothing.
     An executable runs on this processor, or on one that can do the same.
     """
     from lowtide.cli import console

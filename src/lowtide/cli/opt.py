@@ -74,12 +74,13 @@ def opt(
     from lowtide.ir.printer import COMPLETE, to_text
     from lowtide.passes.registry import parse_passes
     from lowtide.pipelines import pipeline
+    from lowtide.planned_passes import with_planner
 
     if passes and stage != "input":
         raise UsageError("--passes and --stage exclude each other")
     if json and str(dot) == "-":
         raise UsageError("--json and --dot - exclude each other: both write to standard output")
-    steps = parse_passes(passes) if passes else pipeline(stage)
+    steps = with_planner(parse_passes(passes)) if passes else pipeline(stage)
     dumps = _dumps(dump_to, dump_pass_re)
     found = load(module)
     times = _run(found.module, steps, passes_until, dumps, verify=verify)

@@ -39,8 +39,7 @@ def plan(
             "-o",
             "--output",
             metavar="PATH",
-            help="A module's plan (.json, .pb, .txt), a packing (.csv) or its certificate, a "
-            "graph's order (.json).",
+            help="Plan .json .pb .txt; packing .csv; else .json.",
         ),
     ] = None,
     stage: StageOption = DEFAULT_STAGE,
@@ -55,7 +54,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Pack by offsets:NAME or objects:NAME; see `lowtide planners`.",
+            help="offsets:NAME or objects:NAME of `lowtide planners`.",
         ),
     ] = None,
     packing: Annotated[
@@ -78,14 +77,14 @@ def plan(
             "--memory",
             metavar="SIZE",
             parser=size_in_bytes,
-            help="Bytes a graph may take: nodes run again to fit.",
+            help="Bytes a plan may take: parts run again to fit.",
         ),
     ] = None,
     remat: Annotated[
         str | None, typer.Option(metavar="NAME", help="How to find what runs again: frontier, xla.")
     ] = None,
     pareto: Annotated[
-        bool, typer.Option("--pareto", help="Memory against time for a graph, and the bound.")
+        bool, typer.Option("--pareto", help="Memory against time, and the bound.")
     ] = False,
     alignment: Annotated[
         int, typer.Option(min=1, metavar="N", show_default=False, help="Of all offsets, for CSV.")
@@ -105,8 +104,8 @@ def plan(
 ) -> None:
     """Plan the memory of a module or packing, or order a memory graph.
 
-    With --strategy or --compare, the live ranges of a module are a packing problem. Ctrl-C ends a
-    search, which writes the best that it has; the exit status is 130 then, and 2 above --capacity.
+    With --strategy or --compare, live ranges of a module are a packing problem. Ctrl-C ends a
+    search with its best, status 130; above --capacity it is 2.
     """
     request = PackingRequest(
         strategy, capacity, effort, deadline, compare, json, limit, output, svg, html
@@ -131,10 +130,10 @@ def _plan(
 
     request.check()
     is_graph = not is_packing(file) and _plain(file).endswith(_GRAPHS)
-    if budget.is_wanted and not is_graph:
+    if budget.is_wanted and is_packing(file):
         raise UsageError(
-            f"{file}: --budget, --remat and --pareto are for memory graphs (.json) so far; for a "
-            "module, lowtide run --memory SIZE refuses what is larger"
+            f"{file}: --budget, --remat and --pareto are for modules and memory graphs; for a "
+            "packing there is --capacity"
         )
     if is_packing(file):
         if wanted != ModuleRequest():
@@ -162,17 +161,28 @@ def _plan(
         return
     if alignment != 1:
         raise UsageError("--alignment is for packings; the alignment of a module is its target's")
-    _plan_module(file, request, wanted)
+    _plan_module(file, request, wanted, budget)
 
 
-def _plan_module(file: str, request: PackingRequest, wanted: ModuleRequest) -> None:
+def _plan_module(
+    file: str, request: PackingRequest, wanted: ModuleRequest, budget: BudgetRequest
+) -> None:
     from lowtide.cli.compare import plan_compared
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
+    from lowtide.cli.plan_fit import plan_fit
     from lowtide.cli.plan_module import plan_module
     from lowtide.cli.plan_packing import plan_packing
     from lowtide.cli.progress import progress
 
+    if budget.is_wanted:
+        if request.strategy or request.compare or request.capacity is not None:
+            raise UsageError(
+                "--budget, --remat and --pareto plan a module; leave out --strategy, --compare and "
+                "--capacity"
+            )
+        plan_fit(load(file, reoptimize=wanted.reoptimize).module, wanted, request, budget)
+        return
     if request.strategy is None and not request.compare:
         if request.capacity is not None:
             raise UsageError("--capacity is for packings; with a module, for --strategy only")

@@ -52,6 +52,7 @@ def plan_budget(path: str, request: PackingRequest, wanted: BudgetRequest) -> No
 
     Raises InputError for a malformed file, and OverBudgetError where no plan that is known fits.
     """
+    from lowtide.cli.certificate_files import of_budget, of_graph
     from lowtide.cli.exit_codes import OverBudgetError
     from lowtide.cli.plan_graph import deliver, graph_screen, read_graph, solve
     from lowtide.remat.budget import METHODS
@@ -70,7 +71,10 @@ def plan_budget(path: str, request: PackingRequest, wanted: BudgetRequest) -> No
         lines += _frontier_lines(document["pareto"], solved, paint) if wanted.pareto else []
         return [*lines, paint("dim", f"{CAVEAT.capitalize()}.")]
 
-    deliver(document, request, screen)
+    def certificate() -> bytes:
+        return of_graph(solved, path) if plan is None else of_budget(solved, path, budgets, plan)
+
+    deliver(document, request, screen, certificate)
     if plan is not None and not plan.is_feasible:
         raise OverBudgetError(f"{solved.file.name}: {_refusal(solved, plan)}")
 

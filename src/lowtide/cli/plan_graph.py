@@ -53,6 +53,7 @@ def plan_graph(path: str, request: PackingRequest) -> None:
     Raises InputError for a malformed file, OverBudgetError for a peak above the capacity, and
     KeyboardInterrupt once what was found is written.
     """
+    from lowtide.cli.certificate_files import of_graph
     from lowtide.cli.exit_codes import OverBudgetError
 
     _check(request)
@@ -62,6 +63,7 @@ def plan_graph(path: str, request: PackingRequest) -> None:
         document,
         request,
         lambda width, paint: graph_screen(solved, request.limit, width, paint),
+        lambda: of_graph(solved, path),
     )
     if solved.found.stopped.value == "interrupt":
         raise KeyboardInterrupt
@@ -71,15 +73,24 @@ def plan_graph(path: str, request: PackingRequest) -> None:
 
 
 def deliver(
-    document: dict[str, Any], request: PackingRequest, lines: Callable[[int, Paint], list[str]]
+    document: dict[str, Any],
+    request: PackingRequest,
+    lines: Callable[[int, Paint], list[str]],
+    certificate: Callable[[], bytes],
 ) -> None:
-    """Write a document to the file asked for; and it, or lines of some width, to the screen."""
+    """Write a document to the file asked for; and it, or lines of some width, to the screen.
+
+    A file that is named as one gets the certificate instead.
+    """
     from lowtide.cli import console
+    from lowtide.cli.certificate_files import is_certificate_file
     from lowtide.options import display_for
     from lowtide.report.drawing import Paint
 
     if request.output is not None:
-        data = console.json_text(document).encode("utf-8", "surrogateescape")
+        is_proof = is_certificate_file(request.output)
+        text = console.json_text(document)
+        data = certificate() if is_proof else text.encode("utf-8", "surrogateescape")
         console.write_file(request.output, lambda stream: stream.write(data))
     if request.json:
         console.write_json(document)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,34 +33,49 @@ def plan_module(module: Module, wanted: ModuleRequest, request: PackingRequest) 
 
     Raises LowtideError for an unknown assigner or packing strategy, else as `compiler.plan` does.
     """
-    from lowtide.cli import console
-    from lowtide.cli.plan_packing import write_pictures
     from lowtide.cli.progress import progress
     from lowtide.client.assigners import plan_with
-    from lowtide.client.packing_pictures import plan_picture
     from lowtide.compiler import DEFAULT_PACKING
-    from lowtide.options import display_for
 
     with progress(f"planning {module.name}"):
         packing = wanted.packing or DEFAULT_PACKING
         planned = plan_with(module, wanted.assigner, packing, request.search(), wanted.stage)
         if wanted.packing is not None:
-            _check(planned)
+            check_planned(planned)
+    deliver_plan(planned, request)
+
+
+def deliver_plan(
+    planned: AssignedPlan,
+    request: PackingRequest,
+    fields: Mapping[str, object] | None = None,
+    lines: Sequence[str] = (),
+) -> None:
+    """Write a plan to the files that are asked for, and to the screen.
+
+    `fields` are added to the document, `lines` to what people see.
+    """
+    from lowtide.cli import console
+    from lowtide.cli.plan_packing import write_pictures
+    from lowtide.client.packing_pictures import plan_picture
+    from lowtide.options import display_for
+
     deadline = request.deadline
-    least = planned.report.least_arena_bytes
-    write_pictures(request, lambda: plan_picture(module.name, planned.assignment, least))
+    least, name = planned.report.least_arena_bytes, planned.module.name
+    write_pictures(request, lambda: plan_picture(name, planned.assignment, least))
     output = request.output
     if output is not None:
-        content = _file(planned, output, deadline)
+        content = _file(planned, output, deadline, fields or {})
         console.write_file(output, lambda stream: stream.write(content))
     if request.json:
-        console.write_json(_document(planned, deadline))
+        console.write_json({**_document(planned, deadline), **(fields or {})})
         return
     display = display_for(sys.stdout)
-    console.write("\n".join(_screen(planned, request.limit, display.width, color=display.color)))
+    screen = _screen(planned, request.limit, display.width, color=display.color)
+    console.write("\n".join([*screen, *lines]))
 
 
-def _check(planned: AssignedPlan) -> None:
+def check_planned(planned: AssignedPlan) -> None:
     """Raise VerificationError for a plan that the verifier, which shares no code, finds wrong."""
     from lowtide.checking import check_plan
     from lowtide.cli.exit_codes import VerificationError
@@ -85,9 +100,15 @@ def _document(planned: AssignedPlan, deadline: float | None) -> dict[str, object
     return document
 
 
-def _file(planned: AssignedPlan, path: Path, deadline: float | None) -> bytes:
+def _file(
+    planned: AssignedPlan, path: Path, deadline: float | None, fields: Mapping[str, object]
+) -> bytes:
     """Return what a file of that name holds."""
+    from lowtide.cli.certificate_files import is_certificate_file, of_module
+
     suffix = path.suffix.lower()
+    if is_certificate_file(path):
+        return of_module(planned)
     if suffix == ".pb":
         from lowtide.frontend.hlo_proto import write_hlo_proto_plan
 
@@ -99,7 +120,8 @@ def _file(planned: AssignedPlan, path: Path, deadline: float | None) -> bytes:
     from lowtide.cli.console import json_text
     from lowtide.report.plan_document import self_contained
 
-    document = self_contained(_document(planned, deadline), planned.module)
+    document = {**_document(planned, deadline), **fields}
+    document = self_contained(document, planned.module)
     return f"{json_text(document)}\n".encode()
 
 

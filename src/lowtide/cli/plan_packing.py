@@ -43,6 +43,10 @@ class PackingRequest:
         if self.compare and (self.strategy or self.output or self.svg or self.html):
             raise UsageError("--compare writes a table only; leave out --strategy, -o and pictures")
 
+    def without_html(self) -> PackingRequest:
+        """The same without a page."""
+        return replace(self, html=None)
+
     def search(self) -> SearchOptions:
         """The limits of a search; raises UsageError for an unknown effort."""
         from lowtide.planning import SearchOptions

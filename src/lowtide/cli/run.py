@@ -202,7 +202,7 @@ def _in_arena(program: Program, arguments: Any, options: Options, wanted: _Wante
 
     module = program.module
     with progress(f"running {module.name}"):
-        target = target_of(module, wanted.plan, wanted.order)
+        target = target_of(module, wanted.plan, wanted.order, options.memory)
         check_memory(module.name, target.arena_bytes, options.memory)
         return runs_in_arena(
             target, arguments, wanted.seed, wanted.repeat, sanitize=wanted.sanitize

@@ -37,15 +37,20 @@ class Target:
         return sum([x.nbytes for x in self.assignment.allocations if x.kind in kinds])
 
 
-def target_of(module: Module, plan: Path | None, order: str | None) -> Target:
-    """Return the plan in a file, that for an order, or the usual one."""
-    from lowtide import compiler
+def target_of(
+    module: Module, plan: Path | None, order: str | None, memory: int | None = None
+) -> Target:
+    """Return the plan in a file, that for an order, or the usual one, within `memory` bytes.
+
+    Raises OverMemoryError where no plan of the last kind is known to fit.
+    """
+    from lowtide.budgeting.within import plan_within
     from lowtide.cli.exit_codes import UsageError
     from lowtide.client.assigners import plan_for_order
 
     if order is None:
         if plan is None:
-            planned = compiler.plan(module)
+            planned = plan_within(module, memory)
             module, assignment = planned.module, planned.assignment
         else:
             planned_module, assignment = _plan_in(plan, module)

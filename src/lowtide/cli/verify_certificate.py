@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 if TYPE_CHECKING:
-    from lowtide.certificate.orders import Ordered
+    from lowtide.certificate.orders import Ordered, ProgramArena
 
 
 def verify_certificate(data: bytes, file: str, module: str | None, as_json: bool) -> None:
@@ -46,32 +48,53 @@ def _differences(document: dict[str, Any], file: str, module: str) -> list[str]:
 
     if document["kind"] != "order":
         raise UsageError(f"{file}: a certificate of kind {document['kind']} goes without MODULE")
-    computations = _computations(module, document["problem"]["text"])
-    if computations is None:
-        return [f"{module} is not what it is about, nor is what compiling it gives"]
-    return differences(document, computations)
+    found = _facts(module)
+    wrong = differences(document, found.computations, found.arena)
+    if document["problem"]["text"] in found.digests:
+        return wrong
+    compiled = "what compiling it gives" if found.was_compiled else "its text"
+    return [f"{module} is not what it is about, nor is {compiled}", *(wrong or [_OTHER_TEXT])]
 
 
-def _computations(path: str, digest: str) -> list[Ordered] | None:
-    """The graphs of a file whose text, compiled or not, has a digest; None if it has another."""
+_OTHER_TEXT: Final = "it has the same graphs and orders under another text"
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a certificate is held against: graphs and orders, an arena, digests of their texts."""
+
+    computations: Sequence[Ordered]
+    arena: ProgramArena | None
+    digests: tuple[str, ...]
+    was_compiled: bool = False
+
+
+def _facts(path: str) -> _Facts:
+    """The facts of a memory graph, of a scheduled module, or of what compiling a module gives."""
     from lowtide.certificate.modules import module_orders
     from lowtide.certificate.orders import Ordered
+    from lowtide.certifying import arena_of
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
     from lowtide.client.plan_files import read_plan_bytes
-    from lowtide.compiler import scheduled
+    from lowtide.compiler import plan
     from lowtide.frontend.graph_json import looks_like_graph, read_graph_json
 
     data = read_plan_bytes(path)
     if looks_like_graph(data):
         graph = read_graph_json(data, path)
-        is_same = sha256(data).hexdigest() == digest
-        return [Ordered(graph.name, graph.graph, ())] if is_same else None
+        return _Facts([Ordered(graph.name, graph.graph, ())], None, (_digest(data),))
     module = load(path).module
-    texts = [data, str(module).encode()]
-    if not module.is_scheduled or digest not in [sha256(text).hexdigest() for text in texts]:
-        with progress(f"compiling {path}"):
-            module = scheduled(module)
-        if sha256(str(module).encode()).hexdigest() != digest:
-            return None
-    return module_orders(module, {})
+    with progress(f"compiling {path}"):
+        made = plan(module)
+    texts = [str(made.module).encode(), *([data] if module.is_scheduled else [])]
+    return _Facts(
+        module_orders(made.module, {}),
+        arena_of(made),
+        tuple([_digest(text) for text in texts]),
+        was_compiled=not module.is_scheduled,
+    )
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()

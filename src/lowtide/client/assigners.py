@@ -38,7 +38,8 @@ ORDERS: Final = ("sequential", "launch", "dependency")
 class AssignedPlan:
     """A scheduled module, where an assigner puts its values, and the report on that.
 
-    `own_arena_bytes` is what our own assigner needs beyond arguments, for the same order.
+    `own_arena_bytes` is what our own assigner needs beyond arguments, for the same order; `own` is
+    the plan of `compiler.plan`, where it is that.
     """
 
     assigner: str
@@ -46,6 +47,7 @@ class AssignedPlan:
     assignment: BufferAssignment
     report: MemoryReport
     own_arena_bytes: int
+    own: compiler.Plan | None = None
 
 
 def plan_with(
@@ -68,7 +70,8 @@ def plan_with(
     planned = compiler.plan(module, stage, packing, search)
     own_bytes = planned.report.ladder.arena_bytes
     if assigner == ARENA:
-        return AssignedPlan(ARENA, planned.module, planned.assignment, planned.report, own_bytes)
+        module, assignment, report = planned.module, planned.assignment, planned.report
+        return AssignedPlan(ARENA, module, assignment, report, own_bytes, planned)
     flat = clone_module(planned.module)
     optimize_input_output_alias(flat)
     flatten_call_graph(flat)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from lowtide.budgeting.errors import OverMemoryError as OverMemoryError
 from lowtide.ir.errors import LowtideError
-
-
-class OverMemoryError(LowtideError):
-    """A program needs more memory than it may; nothing was run."""
 
 
 class SanitizerError(LowtideError):

@@ -7,7 +7,7 @@ import json
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from time import perf_counter
@@ -115,6 +115,17 @@ class Executable:
         """The scheduled module that runs, read back from its text."""
         return parse_hlo(self._text)
 
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """What is proved about the order of `module` and an arena for it, made anew each time.
+
+        It is of schema "lowtide.certificate/2", and counts no memory that kernels need while they
+        run: `memory` does, in `scratch_bytes`.
+        """
+        from lowtide.certifying import certify
+
+        return certify(self.module)
+
     def as_text(self) -> str:
         """Return the scheduled HLO that runs."""
         return self._text
@@ -195,35 +206,49 @@ def compile_module(
 ) -> Executable:
     """Return a module, which is not changed, as a program in native code.
 
-    It is taken from the cache where it was compiled before. Raises UnsupportedOpError for an
-    operation without native code, OverMemoryError where a call would need more than
-    `options.memory`, and what `compiler.plan` raises.
+    It is taken from the cache where it was compiled before. Where it needs more than
+    `options.memory`, instructions run again to fit. Raises UnsupportedOpError for an operation
+    without native code, OverMemoryError where no plan is known to fit, and what `compiler.plan`
+    raises.
     """
     options = options or Options()
     start = perf_counter()
     programs = _cache("programs", options)
-    key = _key(module, options, _target(options))
-    known = programs.get(key)
-    if known is not None:
-        try:
-            opened = _opened(known)
-        except InputError:
-            known = None
-        else:
+    for wanted in dict.fromkeys((replace(options, memory=None), options)):
+        known = _known(programs.get(_key(module, wanted, _target(options))))
+        if known is not None and _fits(known[2], options.memory):
             making = Making({"cache": perf_counter() - start}, was_cached=True)
-            return _within_memory(Executable(*opened, options, making), options)
+            return Executable(*known, options, making)
     made = executable_of(compile_anew(module, options, progress), options)
-    programs.put(key, made.serialize())
+    programs.put(_key(module, options, _target(options)), made.serialize())
     return _within_memory(made, options)
+
+
+def _known(data: bytes | None) -> tuple[NativeProgram, str, Any] | None:
+    """What a cache has, None for nothing or something damaged."""
+    if data is None:
+        return None
+    try:
+        return _opened(data)
+    except InputError:
+        return None
+
+
+def _fits(memory: Any, most: int | None) -> bool:
+    return most is None or int(memory["ladder"]["arena_bytes"]) <= most
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A native program with the plan that it runs in; `seconds` by stage until here."""
+    """A native program with the plan that it runs in; `seconds` by stage until here.
+
+    `budget` is what keeping to `Options.memory` came to, None without one.
+    """
 
     program: NativeProgram
     plan: compiler.Plan
     seconds: Mapping[str, float]
+    budget: Mapping[str, Any] | None = None
 
 
 def compile_anew(
@@ -235,15 +260,17 @@ def compile_anew(
     """Return the native program of a module, which is not changed, with all that is known of it.
 
     It is compiled also where a cache has the program; kernels come from the cache. `observers` look
-    on while passes run. Raises what `compile_module` raises, but no OverMemoryError.
+    on while passes run. Raises what `compile_module` raises.
     """
     options = options or Options()
     start = perf_counter()
     stage, observed = options.stage, 0.0
     if observers and not module.is_scheduled:
-        module = clone_module(module)
-        compiler.optimize(module, stage, observers)
-        stage, observed = "input", perf_counter() - start
+        watched = clone_module(module)
+        compiler.optimize(watched, stage, observers, options.memory_priority)
+        observed = perf_counter() - start
+        if options.memory is None:
+            module, stage = watched, "input"
     found = native.compile_module(
         module,
         stage,
@@ -254,11 +281,14 @@ def compile_anew(
         progress=progress,
         tuner=_tuner(options),
         memory=options.memory,
+        memory_priority=options.memory_priority,
     )
     seconds = dict(found.plan.report.seconds)
     seconds["passes"] = seconds.get("passes", 0.0) + observed
+    if found.budget_seconds:
+        seconds["budget"] = found.budget_seconds
     seconds["kernels"] = perf_counter() - start - sum(seconds.values())
-    return Compiled(found.program, found.plan, seconds)
+    return Compiled(found.program, found.plan, seconds, found.budget)
 
 
 def executable_of(compiled: Compiled, options: Options | None = None) -> Executable:
@@ -267,7 +297,9 @@ def executable_of(compiled: Compiled, options: Options | None = None) -> Executa
     complete = sum([values.nbytes for _, values in compiled.program.constants]) <= _SPELLED_BYTES
     text = to_text(plan.module, COMPLETE if complete else CANONICAL)
     making = Making(compiled.seconds)
-    return Executable(compiled.program, text, plan.report.to_json(), options or Options(), making)
+    budget = {} if compiled.budget is None else {"budget": dict(compiled.budget)}
+    memory = {**plan.report.to_json(), **budget}
+    return Executable(compiled.program, text, memory, options or Options(), making)
 
 
 _SPELLED_BYTES: Final = 1 << 20
@@ -325,7 +357,7 @@ def _key(module: Module, options: Options, target: Target) -> str:
     for part in (
         to_text(module),
         f"{options.stage} {options.effort} {options.thread_count}",
-        f"tuned within {options.memory}" if options.autotune else "",
+        f"tuned {options.autotune} within {options.memory} for {options.memory_priority}",
         environment(target),
         _code_version(),
     ):

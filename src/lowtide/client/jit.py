@@ -55,7 +55,8 @@ def jit(
     same memory. A donated NumPy array may be overwritten, unless another argument shares
     its memory; a donated JAX array is deleted if a result has its type and sizes.
 
-    `memory`, in bytes or as text like "512MiB", limits what one call needs beyond its arguments.
+    `memory`, in bytes or as text like "512MiB", limits what one call needs beyond its arguments:
+    parts of the program run again to fit.
     `compiler` makes executables of modules; by default it is that of lowtide to native code.
     Inside of `jax.grad`, `jax.vmap` or another `jax.jit`, called with what these trace or using it,
     the function is `jax.jit`'s.

@@ -32,6 +32,9 @@ PER_TRANSCENDENTAL: Final = 1e-9
 PER_DIVISION: Final = 4e-10
 """Seconds for a division or square root of an element, in vectors."""
 
+PER_FLOP: Final = 8e-12
+"""Seconds for one addition or multiplication of a contraction, in vectors, on one core."""
+
 _TRANSCENDENTAL: Final = frozenset(
     {
         Opcode.ACOS,

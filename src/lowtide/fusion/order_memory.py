@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from lowtide.analysis.call_graph import call_sites, while_body
 from lowtide.analysis.dataflow import ComputationDataflow, dataflow
-from lowtide.analysis.donation import Alias, aliases
-from lowtide.analysis.footprint import body_aliases
+from lowtide.analysis.donation import Alias, aliases, body_aliases
 from lowtide.analysis.memory_graph import MemoryGraph, memory_graph
 from lowtide.analysis.memory_profile import step_bytes
 from lowtide.ir import Computation, Instruction, Module, Opcode

@@ -3,30 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, final
+from functools import partial
+from math import inf
+from typing import Final, TypeAlias, final
 
 from lowtide.analysis.call_graph import CallRole, call_sites
 from lowtide.analysis.dataflow import Dataflow, dataflow
-from lowtide.analysis.donation import Alias, aliases
-from lowtide.analysis.footprint import body_aliases
+from lowtide.analysis.donation import Alias, aliases, body_aliases
 from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.fusion.live_memory import live_memory
 from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.peak import Estimate, estimated
-from lowtide.fusion.recomputing import recompute_behind
+from lowtide.fusion.recomputing import SECONDS_PER_BYTE, recompute_behind
 from lowtide.fusion.storing import store_before
+from lowtide.fusion.total_time import total_seconds
 from lowtide.ir import Computation, Instruction, Module
 
 ROUNDS: Final = 3
 """How often a computation is scheduled to look for its peak."""
 
 
+_PRICES: Final = (3e-9, 1e-8, 3e-8, 1e-7)
+"""What a byte less at the peak may cost in seconds, in turn, where time may be spent on memory."""
+
+Change: TypeAlias = Callable[[ClusterGraph, Estimate], int]
+
+
+@final
+class Allowance:
+    """How much longer kernels may take for a lower peak, and how much longer they do.
+
+    In each computation it is the part `priority` of the time of its kernels; `spent` are the
+    seconds that this came to in all of them, each run once.
+    """
+
+    def __init__(self, priority: float) -> None:
+        self.priority, self.spent = priority, 0.0
+
+
 @final
 class PeakLowering:
-    """Lowers the peaks of the computations of a module, callees first."""
+    """Lowers the peaks of the computations of a module, callees first.
 
-    def __init__(self, module: Module, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    What costs next to nothing is always done, and what costs more within an allowance.
+    """
+
+    def __init__(self, module: Module, scheduler: Scheduler, allowance: Allowance) -> None:
+        self._scheduler, self._allowance = scheduler, allowance
         self._flows: Dataflow = dataflow(module.entry)
         self._aliases: dict[Computation, tuple[Alias, ...]] = {module.entry: aliases(module)}
         for computation in self._flows:
@@ -40,28 +63,43 @@ class PeakLowering:
         computation = graph.computation
         if computation not in self._flows:
             return graph
-        best = self._estimate(graph)
-        for _ in range(ROUNDS):
-            before = best.peak_bytes
-            for change in (store_before, recompute_behind):
-                graph, best = self._changed(graph, best, change)
-            if best.peak_bytes == before:
-                break
+        graph, best = self._settled(graph, self._estimate(graph), SECONDS_PER_BYTE, inf)
+        if self._allowance.priority:
+            graph, best = self._paid(graph, best)
         flow = self._flows[computation]
         held = self._aliases.get(computation, ())
         arguments = sum([flow.value_bytes[flow.parameters[x.parameter]] for x in held])
         self._peaks[computation] = max(0, best.peak_bytes - arguments)
         return graph
 
-    def _changed(
-        self,
-        graph: ClusterGraph,
-        estimate: Estimate,
-        change: Callable[[ClusterGraph, Estimate], int],
+    def _paid(self, graph: ClusterGraph, best: Estimate) -> tuple[ClusterGraph, Estimate]:
+        """The clusters after changes that take time, the cheapest first."""
+        before = total_seconds(graph)
+        for price in _PRICES:
+            most = before * (1 + self._allowance.priority)
+            graph, best = self._settled(graph, best, price, most)
+        self._allowance.spent += max(0.0, total_seconds(graph) - before)
+        return graph, best
+
+    def _settled(
+        self, graph: ClusterGraph, best: Estimate, price: float, most_seconds: float
     ) -> tuple[ClusterGraph, Estimate]:
-        """The clusters after a change and what they need, or before it if that is no more."""
+        """The clusters once no change lowers the peak any more, or after the last round."""
+        changes = (store_before, partial(recompute_behind, seconds_per_byte=price))
+        for _ in range(ROUNDS):
+            before = best.peak_bytes
+            for change in changes:
+                graph, best = self._changed(graph, best, change, most_seconds)
+            if best.peak_bytes == before:
+                break
+        return graph, best
+
+    def _changed(
+        self, graph: ClusterGraph, estimate: Estimate, change: Change, most_seconds: float
+    ) -> tuple[ClusterGraph, Estimate]:
+        """The clusters after a change, or before it where it lowers nothing or takes too long."""
         trial = graph.copy()
-        if not change(trial, estimate):
+        if not change(trial, estimate) or total_seconds(trial) > most_seconds:
             return graph, estimate
         found = self._estimate(trial)
         return (trial, found) if found.peak_bytes < estimate.peak_bytes else (graph, estimate)

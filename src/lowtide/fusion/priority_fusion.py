@@ -20,7 +20,7 @@ from lowtide.fusion.legality import Joint, joined_by_all
 from lowtide.fusion.live_memory import is_kept_by_caller
 from lowtide.fusion.materialize import materialize
 from lowtide.fusion.order_memory import Scheduler
-from lowtide.fusion.peak_lowering import PeakLowering
+from lowtide.fusion.peak_lowering import Allowance, PeakLowering
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.traversal import applied_computations, computation_post_order
 from lowtide.passes.interface import Pass
@@ -44,14 +44,18 @@ _MANY_READERS: Final = 16
 """Readers of a value that it takes too long to look at each time when one of them changes."""
 
 
-def fuse_by_priority(module: Module, scheduler: Scheduler | None = None) -> int:
+def fuse_by_priority(
+    module: Module, scheduler: Scheduler | None = None, allowance: Allowance | None = None
+) -> int:
     """Fuse what is worth it in all computations that run by themselves; return the fusions made.
 
     With a `scheduler` values that live at the peak of its order, and can be computed once more by
-    those that read them later, are.
+    those that read them later, are, where that costs next to nothing or is within an `allowance`.
     """
     applied = applied_computations(module)
-    memory = None if scheduler is None else PeakLowering(module, scheduler)
+    memory = (
+        None if scheduler is None else PeakLowering(module, scheduler, allowance or Allowance(0.0))
+    )
     bodies = Bodies(module)
     made = 0
     for computation in computation_post_order(module):

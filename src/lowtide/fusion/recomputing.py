@@ -21,16 +21,21 @@ _LEVELS: Final = 4
 """How many kernels one after the other may be computed once more."""
 
 
-def recompute_behind(graph: ClusterGraph, estimate: Estimate) -> int:
-    """Shorten the lives of values that span a peak; return of how many."""
-    work = _Recomputing(graph, estimate)
+def recompute_behind(
+    graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float = SECONDS_PER_BYTE
+) -> int:
+    """Shorten the lives of values that span a peak; return of how many.
+
+    A byte less at the peak may cost `seconds_per_byte`.
+    """
+    work = _Recomputing(graph, estimate, seconds_per_byte)
     return sum([work.run(at) for at in estimate.peaks])
 
 
 @final
 class _Recomputing:
-    def __init__(self, graph: ClusterGraph, estimate: Estimate) -> None:
-        self.graph = graph
+    def __init__(self, graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float) -> None:
+        self.graph, self.seconds_per_byte = graph, seconds_per_byte
         self.view = PeakView(graph, estimate)
 
     def run(self, at: int) -> int:
@@ -88,4 +93,4 @@ class _Recomputing:
             return False
         root = producer.root
         times = sum([evaluations(x, x.inputs[root], root) for x in readers])
-        return bool(times * producer.seconds <= gained * SECONDS_PER_BYTE)
+        return bool(times * producer.seconds <= gained * self.seconds_per_byte)

@@ -162,6 +162,13 @@ class Module:
             self.computations[computation.name] = computation
             self._next_id = max(self._next_id, computation.id + 1)
 
+    def become(self, other: Module) -> None:
+        """Take over all that another module has, which must not be used any more."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))
+        for computation in self.computations.values():
+            computation.module = self
+
     def remove_computation(self, computation: Computation) -> None:
         """Remove a computation, which no remaining instruction may call."""
         if computation is self._entry:

@@ -55,13 +55,19 @@ def offsets_certificate(problem: PackingProblem, packing: Packing) -> Document:
         tree = [x - origin if isinstance(x, int) else list(x) for x in refutation.tree]
         candidates.append(_tree_evidence(refutation.height, tree))
     proved, evidence = max(candidates, key=lambda found: found[0], default=(0, {}))
+    content, plan = packing_sections(problem, packing)
+    return signed("offsets", content, plan, _up(proved, unit), evidence if proved else {})
+
+
+def packing_sections(problem: PackingProblem, packing: Packing) -> tuple[Document, Document]:
+    """Return the sections of a certificate with the buffers to pack, and with their places."""
+    origin = int(problem.first.min(initial=0))
     content = {
         "buffers": _buffers(problem, origin),
         "regions": problem.region_bytes.tolist(),
     }
     places = np.stack([packing.region + 1, packing.offset], axis=1).tolist()
-    plan = {"places": places, "height": packing.arena_bytes}
-    return signed("offsets", content, plan, _up(proved, unit), evidence if proved else {})
+    return content, {"places": places, "height": packing.arena_bytes}
 
 
 def objects_certificate(

@@ -31,9 +31,13 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """Points with ever fewer bytes and ever more extra seconds; the first has none."""
+    """Points with ever fewer bytes and ever more extra seconds; the first has none.
+
+    `was_interrupted` says that Ctrl-C ended the search.
+    """
 
     points: tuple[Point, ...]
+    was_interrupted: bool = False
 
     def within(self, budget: int) -> Point | None:
         """Return the cheapest point of at most `budget` bytes, None where there is none."""
@@ -70,7 +74,7 @@ def frontier(
             for sequence in search.sequences():
                 found.add(sequence)
         except KeyboardInterrupt:
-            return found.frontier()
+            return found.frontier(was_interrupted=True)
     return found.frontier()
 
 
@@ -90,10 +94,10 @@ class _Found:
         if self._progress is not None:
             self._progress(point.peak_bytes, point.extra_seconds)
 
-    def frontier(self) -> Frontier:
+    def frontier(self, *, was_interrupted: bool = False) -> Frontier:
         """Return the points that no other one beats in bytes and in seconds."""
         kept: list[Point] = []
         for point in sorted(self._points, key=lambda x: (x.extra_seconds, x.peak_bytes)):
             if not kept or point.peak_bytes < kept[-1].peak_bytes:
                 kept.append(point)
-        return Frontier(tuple(kept))
+        return Frontier(tuple(kept), was_interrupted)

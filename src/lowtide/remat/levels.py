@@ -18,7 +18,8 @@ from lowtide.remat.measure import step_bytes
 from lowtide.remat.neighbourhood import searched
 from lowtide.remat.recompute import Plan, Recompute, Scratch
 from lowtide.remat.slide import settled
-from lowtide.remat.tables import Int64Array, Tables
+from lowtide.remat.tables import Int64Array, Tables, once_nodes
+from lowtide.remat.xla import xla_sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,18 @@ _LEVELS_BY_SIZE: Final = ((5_000, 40), (10_000, 20), (1 << 60, 10))
 """At most so many levels for graphs of fewer nodes than the number before."""
 _LARGE: Final = 5_000
 """With this many nodes, one plan is improved in each level."""
+_WALKED: Final = 400
+"""With more nodes than this, XLA's walk takes too long to be tried."""
 _TRIED_NODES: Final = 42_000
 """Orders are tried until they hold so many nodes together, but at least two."""
 _PASSES: Final = 20
 _REACH: Final = 60
 _OTHER_REACHES: Final = (20, 400)
+_SHORT_REACHES: Final = (20, 8, 3, 1)
 _START_REACHES: Final = (60, 400)
 _HALVINGS: Final = 4
+_NEAR_BOUND: Final = 1.003
+"""Levels whose plans are within this factor of their bound are not searched further."""
 _SEARCHED: Final = 2
 
 
@@ -73,6 +79,9 @@ class LevelSearch:
         if tables.node_count >= _LARGE:
             self._settings = replace(self._settings, improved=1)
         self._deadline = deadline
+        self._once = once_nodes(tables)
+        self._is_deep = False
+        """Whether a level had no plan that holds what it computes again for long."""
         self._scratch = Scratch(tables)
         self._improver = Improver(tables, self._scratch)
         starts = self._starts(orders)
@@ -91,6 +100,8 @@ class LevelSearch:
             levels.append(level)
             yield level.sequence
         for number, level in enumerate(levels if self._settings.work else []):
+            if self._is_near_bound(level):
+                continue
             self._search(level, levels[number - 1].plans if number else [])
             if level.sequence is not None:
                 yield level.sequence
@@ -135,6 +146,10 @@ class LevelSearch:
                 break
             if plan := maker.plan(number, maker.base.nothing_dropped(), cap, _REACH):
                 plans.append(plan)
+        is_deep = not plans or self._is_deep
+        if not plans:
+            self._is_deep = True
+            plans += self._deep(cap)
         plans.sort(key=lambda plan: plan.key)
         self._bounds.at(cap)
         for number in dict.fromkeys([plan.base for plan in plans[: self._settings.improved]]):
@@ -142,7 +157,33 @@ class LevelSearch:
         plans.sort(key=lambda plan: plan.key)
         level = _Level(cap, plans[: self._settings.improved])
         self._improve(level)
+        if is_deep:
+            self._walk(level)
         return level
+
+    def _walk(self, level: _Level) -> None:
+        """Keep what XLA's walk makes of the first order, where it fits and is cheaper."""
+        order = self._makers[0].base.order
+        if self._late() or self._tables.node_count > _WALKED:
+            return
+        found = xla_sequence(
+            self._tables.graph, order, level.cap, once=self._once, deadline=self._deadline
+        )
+        if step_bytes(self._tables, found).max() <= level.cap:
+            self._keep(level, found)
+
+    def _deep(self, cap: int) -> list[Plan]:
+        """Plans that hold what is computed again for short: much is computed many times."""
+        for reach in _SHORT_REACHES:
+            found: list[Plan] = []
+            for number, maker in enumerate(self._makers):
+                if self._late():
+                    break
+                if plan := maker.plan(number, maker.base.nothing_dropped(), cap, reach):
+                    found.append(plan)
+            if found:
+                return found
+        return []
 
     def _varied(self, number: int, cap: int) -> list[Plan]:
         maker = self._makers[number]
@@ -165,6 +206,13 @@ class LevelSearch:
         if self._late():
             return None
         return self._makers[plan.base].plan(plan.base, plan.dropped.copy(), cap, plan.reach)
+
+    def _is_near_bound(self, level: _Level) -> bool:
+        """Whether no plan of a level can be much cheaper than the one that it has."""
+        if level.sequence is None:
+            return False
+        extra = self._ticks(level.sequence) - int(self._tables.cost.sum())
+        return extra <= self._bounds.known(level.cap).extra_ticks * _NEAR_BOUND
 
     def _search(self, level: _Level, warm: list[Plan]) -> None:
         """Search near the best plans of two orders: half of the work for each."""

@@ -20,6 +20,9 @@ _TOLERANCE: Final = 0.002
 _SAMPLE: Final = 200
 _TRIAL: Final = 20_000
 """Steps that could be looked at in the time that a trial takes beside them."""
+_PATIENCE: Final = 30
+_PATIENCE_PER_GAP: Final = 1
+"""Trials in vain after which a search ends: so many, and so many for each gap."""
 
 _REACHES: Final = (20, 60, 400)
 
@@ -32,14 +35,17 @@ def searched(
 ) -> Plan:
     """Return the cheapest plan within `cap` bytes met near `start`, which is within it.
 
-    The search ends after `work` steps looked at, of which each trial counts as some at least, or
-    when `stop` says so. It is the same each time.
+    The search ends after `work` steps looked at, of which each trial counts as some at least, after
+    as many trials in vain as leave nothing new to expect, or when `stop` says so. It is the same
+    each time.
     """
     random = Random(1)
     current = best = start
     end = recompute.work + work
+    improved = 0
+    patience = _PATIENCE + _PATIENCE_PER_GAP * len(start.dropped)
     for trial in range(work // _TRIAL):
-        if recompute.work + trial * _TRIAL // 2 >= end or stop():
+        if recompute.work + trial * _TRIAL // 2 >= end or trial - improved > patience or stop():
             break
         found = _neighbour(recompute, current, cap, random)
         if found is None:
@@ -47,7 +53,7 @@ def searched(
         if found.ticks <= current.ticks * (1 + _TOLERANCE * random.random()):
             current = found
         if found.ticks < best.ticks:
-            best = found
+            best, improved = found, trial
     return best
 
 

@@ -246,10 +246,14 @@ class Networks:
         producer = graph.producer[counted].astype(np.int64)
         self._held_head = np.where(producer < 0, self._source + 1, producer)
         self._bits = min(20, 60 - int(graph.buffer_bytes.max(initial=1)).bit_length())
+        self._most = UNBOUNDED / max(1, int(graph.buffer_bytes.sum()))
 
     def price(self, value: float) -> Price:
-        """Return a price of about `value` whose product with any size fits 62 bits."""
-        mantissa, exponent = np.frexp(value)
+        """Return a price of about `value`; all buffers together cost at most `UNBOUNDED` at it.
+
+        So no flow has more than 62 bits.
+        """
+        mantissa, exponent = np.frexp(min(value, self._most))
         return Price(int(mantissa * (1 << self._bits)), int(self._bits - exponent))
 
     def of(self, node: int) -> Network:

@@ -106,6 +106,13 @@ def tables_of(graph: MemoryGraph, once: Collection[int] = ()) -> Tables:
     return Tables(graph, count, buffers, words, cost, tick)
 
 
+def once_nodes(tables: Tables) -> list[int]:
+    """Return the nodes that may run only once, ascending."""
+    first, count = NODES_AT + 1, tables.node_count
+    flags = tables.words[first + ONCE : first + count * NODE : NODE]
+    return [int(node) for node in np.flatnonzero(flags)]
+
+
 def _competes(graph: MemoryGraph) -> BoolArray:
     """Whether a node has two operands and two buffers made among its pairs: it can choose."""
     node, read, made = graph.shares.T

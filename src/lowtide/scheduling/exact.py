@@ -32,7 +32,7 @@ class LowerOrder:
 def lower_order(
     graph: MemoryGraph, peak: int, bound: int, most_work: int = MOST_WORK
 ) -> LowerOrder | None:
-    """Return an order of least peak if that is below `peak`, None where the graph is too large.
+    """Return an order of least peak if that is below `peak`, None where that takes too long.
 
     `bound`: bytes that the peak of no order is below.
     """
@@ -83,7 +83,7 @@ class _Search:
         return self.kept[b] or bool(self.users[b] & ~done)
 
     def run(self, most_work: int) -> LowerOrder | None:
-        """Go on with the cheapest set until it is all nodes, or none is left, or too much is done."""
+        """Go on with the cheapest set, until that is all nodes or too much is done."""
         everything = (1 << self.count) - 1
         heap = [(self.bound, 0, 0, self.start)]
         looked_at: set[int] = set()

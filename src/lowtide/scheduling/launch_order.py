@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from lowtide.analysis.dataflow import dataflow
-from lowtide.analysis.donation import aliases
 from lowtide.analysis.gpu_ordering import launch_partial_order
 from lowtide.analysis.ordering import in_sequence
 from lowtide.analysis.reachability import direct_predecessors
@@ -81,4 +80,4 @@ def _least_memory(module: Module) -> tuple[Instruction, ...]:
     if module.schedule is not None:
         return module.schedule.sequence(module.entry)
     flows = dataflow(module.entry)
-    return schedule_module(flows, module.entry, aliases(module)).sequence(module.entry)
+    return schedule_module(module, flows).sequence(module.entry)

@@ -5,17 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.scheduling.proof import CutBound, KeptBytes
 
 
 def plain_bound(graph: MemoryGraph) -> int:
-    """Return bytes that the peak of no order is below.
+    """Return bytes that the peak of no order is below."""
+    return plain_proof(graph).bytes
+
+
+def plain_proof(graph: MemoryGraph) -> KeptBytes | CutBound:
+    """Return the last step or the largest single one, whichever needs more.
 
     The step of a node has what it reads and makes, less what its results may take over; the last
     step has what is kept.
     """
     count = graph.node_count
     size = graph.buffer_bytes
-    kept = int(size[graph.live_out].sum())
+    kept = KeptBytes(int(size[graph.live_out].sum()))
     if not count:
         return kept
     need = graph.scratch_bytes + graph.inner_bytes
@@ -24,4 +30,6 @@ def plain_bound(graph: MemoryGraph) -> int:
     np.add.at(need, graph.producer[made], size[made])
     taking = np.unique(graph.shares[:, 2])
     np.subtract.at(need, graph.producer[taking], size[taking])
-    return max(kept, int(need.max()))
+    largest = int(need.argmax())
+    step = CutBound(int(need[largest]), largest)
+    return kept if kept.bytes >= step.bytes else step

@@ -57,4 +57,42 @@ class Refutation:
         return self.target + 1
 
 
-Proof = KeptBytes | CutBound | Refutation
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """All sets of nodes that an order below `bytes` could have run were looked at.
+
+    A certificate needs another proof of the same bytes: this one is for small graphs, in a hurry.
+    """
+
+    bytes: int
+
+
+Proof = KeptBytes | CutBound | Refutation | Exhausted
+
+
+def renamed(proof: Proof, names: Array, carried: int = 0) -> Proof:
+    """Return a proof for a graph in which node `i` is `names[i]` and each step has `carried` more.
+
+    `carried` are bytes.
+    """
+    if isinstance(proof, KeptBytes):
+        return KeptBytes(proof.bytes + carried)
+    if isinstance(proof, CutBound):
+        return CutBound(proof.bytes + carried, int(names[proof.node]))
+    if isinstance(proof, Exhausted):
+        return Exhausted(proof.bytes + carried)
+    cases = [
+        Case(
+            case.parent,
+            _name(case.first, names),
+            _name(case.second, names),
+            names[case.forced],
+            _name(case.closed_at, names),
+        )
+        for case in proof.cases
+    ]
+    return Refutation(proof.target + carried, tuple(cases))
+
+
+def _name(node: int, names: Array) -> int:
+    return int(names[node]) if node >= 0 else node

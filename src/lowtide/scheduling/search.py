@@ -7,7 +7,7 @@ reordered at minimum cuts; cuts at the highest steps; then branch and bound on w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
 
@@ -17,10 +17,10 @@ from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.planning.native import Array
 from lowtide.planning.search import Effort, StopReason
-from lowtide.scheduling.proof import Case, CutBound, KeptBytes, Proof, Refutation
+from lowtide.scheduling.proof import Proof, renamed
 from lowtide.scheduling.series import Part, parts
 from lowtide.scheduling.settling import settled
-from lowtide.scheduling.solver import LIMITS, Solver
+from lowtide.scheduling.solver import LIMITS, Limits, Solver
 from lowtide.scheduling.words import packed
 
 MOST_OTHERS: Final = 4
@@ -51,18 +51,23 @@ def search_order(
     effort: Effort = Effort.DEFAULT,
     deadline: Deadline | None = None,
     progress: Callable[[int, int], None] | None = None,
+    most_words: int | None = None,
 ) -> SearchResult:
     """Return an order of small peak and a proven bound, both in bytes.
 
     The effort limits the work, so that equal graphs get equal results; a deadline or
     KeyboardInterrupt ends it earlier, with the best so far. `progress` is told peak and bound
-    whenever one of them moves. Raises ValueError for a graph whose nodes wait for each other.
+    whenever one of them moves. `most_words` limits the probes of branch and bound further than the
+    effort does (`Limits.words`). Raises ValueError for a graph whose nodes wait for each other.
     """
     words = packed(graph)
     start = settled(words, np.arange(words.nodes))
     if start is None:
         raise ValueError("nodes of the graph wait for each other")
-    search = _Search(parts(words, start), effort, deadline, progress or (lambda peak, bound: None))
+    limits = LIMITS[effort]
+    if most_words is not None:
+        limits = replace(limits, words=min(limits.words, most_words))
+    search = _Search(parts(words, start), limits, deadline, progress or (lambda peak, bound: None))
     stopped = search.run()
     return search.result(stopped)
 
@@ -73,7 +78,7 @@ class _Search:
     def __init__(
         self,
         pieces: list[Part],
-        effort: Effort,
+        limits: Limits,
         deadline: Deadline | None,
         progress: Callable[[int, int], None],
     ) -> None:
@@ -83,7 +88,7 @@ class _Search:
         for piece in pieces:
             key = sha256(piece.words.words.tobytes()).digest()
             if key not in self.solvers:
-                self.solvers[key] = Solver(piece.words, LIMITS[effort], self._passed, self._tell)
+                self.solvers[key] = Solver(piece.words, limits, self._passed, self._tell)
             self.of_piece.append(self.solvers[key])
 
     def run(self) -> StopReason:
@@ -121,7 +126,8 @@ class _Search:
         ]
         best, *others = {order.tobytes(): order for order in found}.values()
         highest = next(row for row in rows if self._bound_of(row) == self.bound)
-        proof = _renamed(self.of_piece[highest].proof, self.pieces[highest])
+        piece = self.pieces[highest]
+        proof = renamed(self.of_piece[highest].proof, piece.nodes, piece.carried)
         return SearchResult(best, self.peak, self.bound, proof, tuple(others), stopped)
 
     def _bound_of(self, row: int) -> int:
@@ -137,27 +143,3 @@ class _Search:
     def _tell(self) -> None:
         if all(solver.has_begun for solver in self.of_piece):
             self.progress(self.peak, self.bound)
-
-
-def _renamed(proof: Proof, piece: Part) -> Proof:
-    """The proof of a part as one of the whole."""
-    carried, names = piece.carried, piece.nodes
-    if isinstance(proof, KeptBytes):
-        return KeptBytes(proof.bytes + carried)
-    if isinstance(proof, CutBound):
-        return CutBound(proof.bytes + carried, int(names[proof.node]))
-    cases = [
-        Case(
-            case.parent,
-            _name(case.first, names),
-            _name(case.second, names),
-            names[case.forced],
-            _name(case.closed_at, names),
-        )
-        for case in proof.cases
-    ]
-    return Refutation(proof.target + carried, tuple(cases))
-
-
-def _name(node: int, names: Array) -> int:
-    return int(names[node]) if node >= 0 else node

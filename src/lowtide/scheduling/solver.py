@@ -144,13 +144,15 @@ class Solver:
         """Ask for orders at targets between bound and peak, until none is left.
 
         To refute the last byte is mostly no harder than to refute a low target: it is tried first,
-        and again whenever the bound has moved.
+        and again whenever the bound has moved. As long as targets are refuted they come nearer and
+        nearer to the peak.
         """
         work = Work(self.limits.words, self.passed)
-        step, at_once = 0, True
+        step, refuted, at_once = 0, 0, True
         while not self.is_done and step < len(_ASKS):
             share, nodes = _ASKS[step]
             gap = self.peak - self.bound
+            share = 1 - (1 - share) / 2**refuted
             target = min(self.bound + int(gap * share), int(self.peak / (1 + NEAR)))
             is_last = gap <= NEAR * self.peak
             if is_last or at_once:
@@ -158,6 +160,7 @@ class Solver:
             answer = self._ask(target, work, min(nodes, self.limits.nodes))
             if answer is Answer.OPEN and is_last:
                 return
+            refuted = refuted + 1 if answer is Answer.NONE else refuted if at_once else 0
             step += answer is Answer.OPEN and not at_once
             at_once = answer is Answer.NONE and not at_once
 
@@ -173,7 +176,7 @@ class Solver:
         return found.answer
 
 
-_ASKS: Final = ((0.25, 12), (0.5, 24), (0.75, 48), (1.0, 1 << 20))
+_ASKS: Final = ((0.98, 32), (0.25, 12), (0.5, 24), (0.75, 48), (1.0, 1 << 20))
 """Where between bound and peak a target lies, and how many nodes of a tree it is worth.
 
 The next one is tried where the answer stays open.

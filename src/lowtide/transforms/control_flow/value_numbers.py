@@ -26,10 +26,12 @@ class ValueNumbers:
     """Numbers for instructions and computations; those of one object can be compared.
 
     What has side effects, control edges or random results has a number of its own, and so do
-    optimization barriers and constants of unknown value. Sources and shardings do not count.
+    constants of unknown value. So do optimization barriers, unless they are looked through: then
+    they are what they pass on. Sources and shardings do not count.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, through_barriers: bool = False) -> None:
+        self._through_barriers = through_barriers
         self._numbers: dict[Hashable, int] = {}
         self._computations: dict[Computation, int] = {}
 
@@ -48,9 +50,19 @@ class ValueNumbers:
         return found
 
     def _of(self, x: Instruction, found: Mapping[Instruction, int]) -> int:
-        if x.opcode is Opcode.GET_TUPLE_ELEMENT and x.operands[0].opcode is Opcode.TUPLE:
-            return found[x.operands[0].operands[element_index(x)]]
+        if self._through_barriers and x.opcode is Opcode.OPTIMIZATION_BARRIER:
+            return found[x.operands[0]]
+        if x.opcode is Opcode.GET_TUPLE_ELEMENT:
+            source = self._source(x.operands[0])
+            if source.opcode is Opcode.TUPLE:
+                return found[source.operands[element_index(x)]]
         return self.of_key(self._key(x, found))
+
+    def _source(self, x: Instruction) -> Instruction:
+        """The value that an instruction is, before barriers that are looked through."""
+        while self._through_barriers and x.opcode is Opcode.OPTIMIZATION_BARRIER:
+            x = x.operands[0]
+        return x
 
     def _key(self, x: Instruction, found: Mapping[Instruction, int]) -> Hashable:
         if x.opcode in _UNIQUE or has_control_edges(x) or has_side_effect(x):

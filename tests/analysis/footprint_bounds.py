@@ -6,13 +6,8 @@ from collections.abc import Collection, Sequence
 
 from lowtide.analysis.call_graph import CallRole, call_sites, executed_callees, while_body
 from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, ValueKind
-from lowtide.analysis.donation import Alias
+from lowtide.analysis.donation import Alias, body_aliases
 from lowtide.ir import Computation, Opcode
-
-
-def body_aliases(flow: ComputationDataflow) -> tuple[Alias, ...]:
-    """Return the aliases of a loop body: it returns the state in the storage of the state."""
-    return tuple([Alias(leaf, leaf) for leaf in range(len(flow.parameters))])
 
 
 class FootprintBounds:

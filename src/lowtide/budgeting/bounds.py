@@ -1,0 +1,147 @@
+"""The least extra time of a scheduled module within a budget, whatever runs again, proved.
+
+Bounds are for this module: its instructions and sizes, any order, and recomputation only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from lowtide.analysis.deadline import Deadline
+from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.budgeting.graphs import BudgetGraphs
+from lowtide.ir import Computation, Instruction
+from lowtide.planning.search import Effort
+from lowtide.remat.bound import BoundSearch
+from lowtide.remat.footprint import footprints
+from lowtide.remat.measure import step_bytes
+from lowtide.remat.tables import Tables, tables_of
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleBound:
+    """No recomputation brings a module within `budget_bytes` in less extra time.
+
+    `extra_seconds` is infinite where none does at all; then `binding` is the instruction whose step
+    takes `binding_bytes` whatever is held, None where that is what the entry returns.
+    """
+
+    budget_bytes: int
+    extra_seconds: float
+    binding: Instruction | None
+    binding_bytes: int
+
+    @property
+    def is_infeasible(self) -> bool:
+        """Whether no recomputation brings the module within the budget."""
+        return math.isinf(self.extra_seconds)
+
+
+class ModuleBounds:
+    """Bounds of one module for many budgets.
+
+    The least that callees need counts in their callers. Extra times of different computations add
+    up, each times its runs: the entry has to be within the budget, and a callee within what the
+    least step of its caller leaves. Of modules with calls or conditionals, whose callees may end
+    with less than their graphs say where something runs again, only results are counted.
+    """
+
+    def __init__(
+        self, graphs: BudgetGraphs, effort: Effort, deadline: Deadline | None = None
+    ) -> None:
+        self._graphs = graphs
+        self._effort = effort
+        self._deadline = deadline
+        self._least: list[int] = []
+        self._tables: list[Tables] = []
+        self._searches: dict[int, BoundSearch] = {}
+        totals: dict[Computation, float] = {}
+        for graph in graphs.graphs:
+            memory = graph.holding(self._least, totals)
+            self._tables.append(tables_of(memory, graph.once))
+            self._least.append(_least(memory, self._tables[-1], is_entry=graph is graphs.entry))
+            totals[graph.computation] = float(memory.seconds.sum())
+
+    @property
+    def least_bytes(self) -> int:
+        """No recomputation needs fewer bytes than this."""
+        state = self._graphs.entry.state_bytes
+        if self._graphs.has_calls:
+            memory = self._tables[-1].graph
+            return max(0, int(memory.buffer_bytes[memory.live_out].sum()) - state)
+        return max(0, self._least[-1] - state)
+
+    def at(self, budget: int) -> ModuleBound:
+        """Return the bound for a budget in bytes."""
+        if budget < self.least_bytes:
+            binding, needed = self.binding
+            return ModuleBound(budget, math.inf, binding, needed)
+        seconds = 0.0
+        if self._graphs.has_calls:
+            return ModuleBound(budget, seconds, None, 0)
+        caps = self._caps(budget)
+        for number, graph in enumerate(self._graphs.graphs):
+            if graph.count and self._could_bind(number, caps[number]):
+                seconds += graph.count * self._search(number).at(caps[number]).extra_seconds
+        return ModuleBound(budget, seconds, None, 0)
+
+    @cached_property
+    def binding(self) -> tuple[Instruction | None, int]:
+        """The instruction whose step needs most at least, in whatever computation, and its bytes.
+
+        None where all that the entry returns needs more.
+        """
+        number, needed = len(self._least) - 1, self.least_bytes
+        found: Instruction | None = None
+        if self._graphs.has_calls:
+            return found, needed
+        while True:
+            graph = self._graphs.graphs[number]
+            least = footprints(self._tables[number])
+            node = int(least.argmax()) if len(least) else -1
+            if node < 0 or least[node] < self._least[number]:
+                return found, needed
+            found = graph.found.flow.nodes[node]
+            inner = int(self._tables[number].graph.inner_bytes[node])
+            calls = [x for x in graph.found.calls if x.node == node]
+            callee = [x.callee for x in calls if self._least[x.callee] - x.less == inner > 0]
+            if not callee:
+                return found, needed
+            number = callee[0]
+
+    def _caps(self, budget: int) -> list[int]:
+        """The most bytes that each computation may hold where the entry is within a budget."""
+        caps = [0] * len(self._least)
+        caps[-1] = budget + self._graphs.entry.state_bytes
+        for number in range(len(caps) - 1, -1, -1):
+            graph, tables = self._graphs.graphs[number], self._tables[number]
+            least = footprints(tables) if graph.found.calls else None
+            for call in graph.found.calls:
+                assert least is not None
+                around = int(least[call.node]) - int(tables.graph.inner_bytes[call.node])
+                room = caps[number] - around + call.less
+                caps[call.callee] = max(caps[call.callee], room)
+        return caps
+
+    def _could_bind(self, number: int, cap: int) -> bool:
+        """Whether the order at hand needs more than a cap; where none does, nothing is proved."""
+        steps = step_bytes(self._tables[number], self._graphs.graphs[number].order)
+        return int(steps.max(initial=0)) > cap
+
+    def _search(self, number: int) -> BoundSearch:
+        if number not in self._searches:
+            graph = self._graphs.graphs[number]
+            self._searches[number] = BoundSearch(
+                self._tables[number], graph.order, self._effort, self._deadline
+            )
+        return self._searches[number]
+
+
+def _least(memory: MemoryGraph, tables: Tables, *, is_entry: bool) -> int:
+    """The bytes of the largest step at least; of the entry, also those of all results."""
+    least = int(footprints(tables).max(initial=0))
+    if not is_entry:
+        return least
+    return max(least, int(memory.buffer_bytes[memory.live_out].sum()))

@@ -1,0 +1,89 @@
+"""All plans of a module that nothing beats: memory against time, and the proven lower curve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from lowtide.budgeting.planner import BudgetPlanner, Family
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """Bytes beyond the arguments, and extra seconds; None where none are enough."""
+
+    nbytes: int
+    extra_seconds: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the point as JSON has it."""
+        return {"bytes": self.nbytes, "extra_seconds": self.extra_seconds}
+
+
+@dataclass(frozen=True, slots=True)
+class Pareto:
+    """Plans of a module by recomputation, ever less memory for ever more time, and what is proved.
+
+    `bound` has the least extra seconds of any recomputation at the bytes of each point; below
+    `infeasible_below_bytes` there is none. `variants` are plans of other programs, by name, of
+    which nothing is proved. `base_seconds` are those of the plain plan.
+    """
+
+    base_seconds: float
+    points: tuple[CurvePoint, ...]
+    bound: tuple[CurvePoint, ...]
+    infeasible_below_bytes: int
+    variants: tuple[tuple[str, tuple[CurvePoint, ...]], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the frontier as JSON has it."""
+        return {
+            "base_seconds": self.base_seconds,
+            "points": [x.to_json() for x in self.points],
+            "bound": [x.to_json() for x in self.bound],
+            "infeasible_below_bytes": self.infeasible_below_bytes,
+            "variants": [
+                {"name": name, "points": [x.to_json() for x in points]}
+                for name, points in self.variants
+            ],
+        }
+
+
+def pareto(planner: BudgetPlanner) -> Pareto:
+    """Return the frontier of a module: each plan is worked out."""
+    points = _curve(_points(planner.own))
+    proved = [planner.bounds.at(point.nbytes) for point in points]
+    bound = [
+        CurvePoint(x.budget_bytes, None if x.is_infeasible else x.extra_seconds) for x in proved
+    ]
+    variants = [(family.plain.variant, _curve(_points(family))) for family in planner.variants]
+    return Pareto(
+        planner.base_seconds,
+        points,
+        tuple(bound),
+        planner.bounds.least_bytes,
+        tuple(variants),
+    )
+
+
+def _points(family: Family) -> list[tuple[int, float]]:
+    """Bytes and extra seconds of the plans; a deadline or Ctrl-C leaves out those not made yet."""
+    found = [(family.plain.arena_bytes, family.plain.extra_seconds)]
+    try:
+        for number in range(len(family.choices)):
+            if family.is_late:
+                break
+            found.append((family.arena_bytes(number), family.extra_seconds(number)))
+    except KeyboardInterrupt:
+        family.was_interrupted = True
+    return found
+
+
+def _curve(points: Iterable[tuple[int, float]]) -> tuple[CurvePoint, ...]:
+    """The points that no other one beats, those of least time first."""
+    kept: list[CurvePoint] = []
+    for nbytes, extra in sorted(points, key=lambda x: (x[1], x[0])):
+        if not kept or nbytes < kept[-1].nbytes:
+            kept.append(CurvePoint(nbytes, extra))
+    return tuple(kept)

@@ -1,0 +1,289 @@
+"""Plans of one module for many budgets.
+
+What there is to choose from does not depend on the budget: a budget picks the first plan, in order
+of extra time, whose arena fits. So as the budget grows the extra time never rises, as it shrinks
+neither does the arena, and it is never exceeded.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from lowtide.analysis.deadline import Deadline
+from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
+from lowtide.budgeting.graphs import BudgetGraphs, ScratchBytes, budget_graphs
+from lowtide.budgeting.points import Choice, Progress, choices, plain_seconds, xla_choice
+from lowtide.budgeting.rewriting import with_sequences
+from lowtide.budgeting.variants import MEMORY_VARIANTS, Variant, variant_of
+from lowtide.compiler import Plan
+from lowtide.ir import Module
+from lowtide.options import DEFAULT_STAGE
+from lowtide.planning.search import Effort
+
+PlanMaker = Callable[[Module, str], Plan]
+"""Plans a module, which it takes to a stage first; a scheduled one is taken as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How modules are planned: by what, to which stage, with which scratch, how long to search."""
+
+    make_plan: PlanMaker
+    stage: str = DEFAULT_STAGE
+    scratch_bytes: ScratchBytes | None = None
+    effort: Effort = Effort.DEFAULT
+    variants: Sequence[Variant] = MEMORY_VARIANTS
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PlannedPoint:
+    """A plan, its seconds beyond those of the plain one, and of which variant it is, if any."""
+
+    plan: Plan
+    extra_seconds: float
+    variant: str = ""
+
+    @property
+    def arena_bytes(self) -> int:
+        """What the plan takes beyond arguments."""
+        return self.plan.report.ladder.arena_bytes
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fit:
+    """What a module needs in time within a budget of bytes.
+
+    `point` is the cheapest plan that fits, None where none that is known does. `least` is the plan
+    of the smallest arena known, None where that was not asked. `bound` is proved for the module as
+    it is, any order and any recomputation; None where the plain plan fits.
+    """
+
+    budget_bytes: int
+    point: PlannedPoint | None
+    least: PlannedPoint | None
+    bound: ModuleBound | None
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether a plan within the budget is known."""
+        return self.point is not None
+
+    def document(self) -> dict[str, Any]:
+        """Return the report's `budget`.
+
+        `extra_seconds_bound` is null where no recomputation fits, which is proved then, and for a
+        variant, of which nothing is proved.
+        """
+        point, bound, least = self.point, self.bound, self.least
+        proved = None if bound is None or bound.is_infeasible else bound.extra_seconds
+        if point is not None and bound is None:
+            proved = 0.0
+        if point is not None and point.variant:
+            proved = None
+        return {
+            "bytes": self.budget_bytes,
+            "feasible": point is not None,
+            "infeasible_proved": bound is not None and bound.is_infeasible,
+            "extra_seconds": None if point is None else point.extra_seconds,
+            "extra_seconds_bound": proved,
+            "smallest_feasible_bytes": None if least is None else least.arena_bytes,
+            "variant": (point.variant or None) if point is not None else None,
+        }
+
+
+_MARGIN: Final = 1.25
+"""Where graphs are exact, no arena is smaller than what they say by more than this factor: copies
+that share a buffer may save a little."""
+
+_KEPT_INSTRUCTIONS: Final = 100_000
+"""Plans of a family are kept as long as they have not more instructions than this together."""
+
+
+class Family:
+    """The plans of one scheduled module, with recomputation and without."""
+
+    def __init__(
+        self,
+        plain: Plan,
+        settings: Settings,
+        base_extra: float,
+        variant: str,
+        deadline: Deadline | None,
+        progress: Progress,
+    ) -> None:
+        self.plain = PlannedPoint(plain, base_extra, variant)
+        self._settings = settings
+        self._deadline = deadline
+        self._progress = progress
+        self._planned: OrderedDict[int, PlannedPoint] = OrderedDict()
+        self._arenas: dict[int, int] = {}
+        self.was_interrupted = False
+        """Whether Ctrl-C ended the search."""
+
+    @cached_property
+    def graphs(self) -> BudgetGraphs:
+        """The graphs of the plain plan's module."""
+        return budget_graphs(self.plain.plan.module, self._settings.scratch_bytes)
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        """What there is to choose from beside the plain plan, cheapest first."""
+        made = choices(self.graphs, self._settings.effort, self._deadline, self._progress)
+        self.was_interrupted = made.was_interrupted
+        return made.found
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline is over, or Ctrl-C was pressed."""
+        late = self._deadline is not None and self._deadline.passed
+        return late or self.was_interrupted
+
+    def points(self, budget: int) -> Iterator[PlannedPoint]:
+        """Yield the plans that fit a budget, cheapest first.
+
+        Those that are known to need more are not worked out.
+        """
+        if self.plain.arena_bytes <= budget:
+            yield self.plain
+            return
+        exact = self.graphs.is_exact
+        for number, choice in enumerate(self.choices):
+            if exact and choice.nbytes > budget * _MARGIN:
+                continue
+            if self.arena_bytes(number) <= budget:
+                yield self.planned(number)
+
+    def arena_bytes(self, number: int) -> int:
+        """Return the arena of the plan of a choice, worked out when it is first asked for."""
+        if number not in self._arenas:
+            self._arenas[number] = self.planned(number).arena_bytes
+        return self._arenas[number]
+
+    def extra_seconds(self, number: int) -> float:
+        """Return the seconds of a choice beyond those of the module's plain plan."""
+        return self.plain.extra_seconds + self.choices[number].extra_seconds
+
+    def planned(self, number: int) -> PlannedPoint:
+        """Return the plan of a choice; of large modules only the last few are kept."""
+        if number not in self._planned:
+            choice, graphs = self.choices[number], self.graphs
+            self._progress(f"planning for {choice.nbytes:,} bytes")
+            module = with_sequences(graphs.module, graphs.flows, choice.sequences)
+            plan = self._settings.make_plan(module, "input")
+            found = PlannedPoint(plan, self.extra_seconds(number), self.plain.variant)
+            self._planned[number] = found
+            most = max(2, _KEPT_INSTRUCTIONS // max(1, module.instruction_count))
+            while len(self._planned) > most:
+                self._planned.popitem(last=False)
+        return self._planned[number]
+
+    def least(self) -> PlannedPoint:
+        """Return the plan of the smallest arena, the cheapest of equal ones."""
+        best, least, exact = self.plain, self.plain.arena_bytes, self.graphs.is_exact
+        for number in reversed(range(len(self.choices))):
+            if exact and self.choices[number].nbytes > least * _MARGIN:
+                continue
+            arena, extra = self.arena_bytes(number), self.extra_seconds(number)
+            if (arena, extra) < (least, best.extra_seconds):
+                best, least = self.planned(number), arena
+        return best
+
+
+class BudgetPlanner:
+    """Plans of one module for many budgets: nothing is worked out twice, or before it is needed."""
+
+    def __init__(
+        self,
+        module: Module,
+        plain: Plan,
+        settings: Settings,
+        deadline: Deadline | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Take a module and the plan that it has without a budget."""
+        self._module = module
+        self._settings = settings
+        self._deadline = deadline
+        self._progress = progress or (lambda text: None)
+        self.own = Family(plain, settings, 0.0, "", deadline, self._progress)
+        self._variants: dict[int, Family | None] = {}
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether Ctrl-C ended a search, which then gave the best that it had."""
+        made = [x for x in self._variants.values() if x is not None]
+        return any(family.was_interrupted for family in (self.own, *made))
+
+    @cached_property
+    def base_seconds(self) -> float:
+        """The seconds of one run of the module in the plain plan, by the model."""
+        return plain_seconds(self.own.graphs)
+
+    @cached_property
+    def bounds(self) -> ModuleBounds:
+        """The bounds on the extra time of the module as it is."""
+        return ModuleBounds(self.own.graphs, self._settings.effort, self._deadline)
+
+    def within(self, budget: int) -> Fit:
+        """Return the cheapest plan within a budget of bytes beyond the arguments.
+
+        Where the plain plan fits it is taken, and nothing is searched.
+        """
+        if self.own.plain.arena_bytes <= budget:
+            return Fit(budget, self.own.plain, None, None)
+        best = self._first_fit(self.own, budget)
+        for family in self.variants:
+            if best is None or family.plain.extra_seconds < best.extra_seconds:
+                found = self._first_fit(family, budget)
+                if found is not None and (best is None or found.extra_seconds < best.extra_seconds):
+                    best = found
+        least = self.least if best is None else None
+        return Fit(budget, best, least, self.bounds.at(budget))
+
+    def by_xla(self, budget: int) -> Fit:
+        """Return what XLA's algorithm makes of the entry for a budget: a baseline."""
+        if self.own.plain.arena_bytes <= budget:
+            return Fit(budget, self.own.plain, None, None)
+        graphs, plain = self.own.graphs, self.own.plain
+        sequence, extra = xla_choice(graphs, budget)
+        module = with_sequences(graphs.module, graphs.flows, {graphs.entry.computation: sequence})
+        found = PlannedPoint(self._settings.make_plan(module, "input"), extra)
+        fits = found.arena_bytes <= budget
+        least = min(plain, found, key=lambda x: x.arena_bytes)
+        return Fit(budget, found if fits else None, least, self.bounds.at(budget))
+
+    @property
+    def variants(self) -> Iterator[Family]:
+        """The variants that there are, in order; each is made when it is first asked for."""
+        for number, variant in enumerate(self._settings.variants):
+            if number not in self._variants:
+                self._variants[number] = self._variant(variant)
+            family = self._variants[number]
+            if family is not None:
+                yield family
+
+    @cached_property
+    def least(self) -> PlannedPoint:
+        """The plan of the smallest arena known, the cheapest of equal ones."""
+        found = [self.own.least(), *[family.least() for family in self.variants]]
+        return min(found, key=lambda x: (x.arena_bytes, x.extra_seconds))
+
+    def _first_fit(self, family: Family, budget: int) -> PlannedPoint | None:
+        return next(family.points(budget), None)
+
+    def _variant(self, variant: Variant) -> Family | None:
+        settings = self._settings
+        if self.was_interrupted or self.own.is_late:
+            return None
+        self._progress(f"variant {variant.name}")
+        module = variant_of(self._module, variant, settings.stage)
+        if module is None:
+            return None
+        plan = settings.make_plan(module, settings.stage)
+        seconds = plain_seconds(budget_graphs(plan.module, settings.scratch_bytes))
+        extra = max(0.0, seconds - self.base_seconds)
+        return Family(plan, settings, extra, variant.name, self._deadline, self._progress)

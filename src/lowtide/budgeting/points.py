@@ -1,0 +1,246 @@
+"""Points of memory against time of a scheduled module, at shares that no budget decides about.
+
+The computations that the entry runs are brought to fixed shares of what they need by themselves;
+with each of these the entry has a frontier. A point is a choice of sequences, with what it is
+thought to need and the time that it takes beyond one run of everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from lowtide.analysis.deadline import Deadline
+from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.analysis.memory_profile import peak_bytes
+from lowtide.budgeting.graphs import BudgetGraph, BudgetGraphs, Int64Array
+from lowtide.ir import Computation
+from lowtide.planning.search import Effort
+from lowtide.remat.frontier import Frontier, Point, frontier
+from lowtide.remat.measure import step_bytes
+from lowtide.remat.tables import tables_of
+from lowtide.remat.xla import xla_sequence
+from lowtide.scheduling.module_scheduler import SCHEDULERS
+
+SHARES: Final = (1.0, 0.75, 0.5, 0.35, 0.25, 0.0)
+"""To which shares of what they need inside their callers computations are brought."""
+
+_LEAST_SHARE: Final = 0.02
+"""A computation that needs less than this share of the module's peak is left as it is."""
+
+Sequence = tuple[int, ...]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Sequences of a module: what they need by its graphs, in bytes, and their extra seconds.
+
+    Sequences are of instructions, by number; computations that run as they did are not in them.
+    """
+
+    nbytes: int
+    extra_seconds: float
+    sequences: Mapping[Computation, Sequence]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Choices, ever more extra seconds for ever fewer bytes; whether Ctrl-C ended the search."""
+
+    found: tuple[Choice, ...]
+    was_interrupted: bool
+
+
+def choices(
+    graphs: BudgetGraphs,
+    effort: Effort,
+    deadline: Deadline | None = None,
+    progress: Progress | None = None,
+) -> Choices:
+    """Return choices with ever more extra seconds and ever fewer bytes.
+
+    A deadline or Ctrl-C ends the search with what it has. The order of the schedule by itself is
+    none of them.
+    """
+    search = _Search(graphs, effort, deadline, progress or (lambda text: None))
+    try:
+        search.run()
+    except KeyboardInterrupt:
+        search.is_interrupted = True
+    return Choices(tuple(search.choices()), search.is_interrupted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What the computations of a module need, in bytes, their seconds, and their sequences."""
+
+    peaks: tuple[int, ...]
+    totals: Mapping[Computation, float]
+    sequences: Mapping[Computation, Sequence]
+
+
+class _Search:
+    def __init__(
+        self,
+        graphs: BudgetGraphs,
+        effort: Effort,
+        deadline: Deadline | None,
+        progress: Progress,
+    ) -> None:
+        self.graphs = graphs
+        self.effort = effort
+        self.deadline = deadline
+        self.progress = progress
+        self.is_interrupted = False
+        self.plain = _plain(graphs)
+        self.peak = self.plain.peaks[-1] - graphs.entry.state_bytes
+        self.found: list[Choice] = []
+        self.frontiers: dict[tuple[int, tuple[int, ...]], Frontier] = {}
+        self.lows = self._lows()
+
+    def run(self) -> None:
+        seen: set[tuple[int, ...]] = set()
+        for share in SHARES:
+            held = self._held(share)
+            if held.peaks in seen or (seen and self._late()):
+                continue
+            seen.add(held.peaks)
+            self._add_entry(held)
+
+    def choices(self) -> list[Choice]:
+        """The choices that no other one beats, cheapest first."""
+        kept: list[Choice] = []
+        least = self.peak
+        for choice in sorted(self.found, key=lambda x: (x.extra_seconds, x.nbytes)):
+            if choice.nbytes < least:
+                least = choice.nbytes
+                kept.append(choice)
+        return kept
+
+    def _held(self, share: float) -> _Held:
+        """All computations but the entry at a share of what they need inside their callers."""
+        peaks: list[int] = []
+        totals: dict[Computation, float] = {}
+        sequences: dict[Computation, Sequence] = {}
+        for number, graph in enumerate(self.graphs.graphs[:-1]):
+            memory = graph.holding(peaks, totals)
+            point = self._point(number, graph, memory, share)
+            if point is None:
+                peaks.append(peak_bytes(memory, graph.order))
+                totals[graph.computation] = float(memory.seconds.sum())
+                continue
+            sequence, peak = _program(graph, memory, point)
+            peaks.append(peak)
+            totals[graph.computation] = float(memory.seconds[list(sequence)].sum())
+            sequences[graph.computation] = sequence
+        return _Held(tuple(peaks), totals, sequences)
+
+    def _point(
+        self, number: int, graph: BudgetGraph, memory: MemoryGraph, share: float
+    ) -> Point | None:
+        """The cheapest sequence of a computation at a share; None where it stays as it is."""
+        own = self.lows[number]
+        need = self.plain.peaks[number] - own
+        if share >= 1 or need < self.peak * _LEAST_SHARE:
+            return None
+        found = self._frontier(number, graph, memory)
+        point = found.within(own + int(need * share)) or found.least
+        return point if point.extra_seconds > 0 else None
+
+    def _lows(self) -> list[int]:
+        """Per computation the bytes that belong to its callers."""
+        lows = [graph.state_bytes for graph in self.graphs.graphs]
+        for graph in self.graphs.graphs:
+            for call in graph.found.calls:
+                lows[call.callee] = max(lows[call.callee], call.less)
+        return [min(low, peak) for low, peak in zip(lows, self.plain.peaks, strict=True)]
+
+    def _add_entry(self, held: _Held) -> None:
+        graph = self.graphs.entry
+        memory = graph.holding(held.peaks, held.totals)
+        base = float(self.plain.totals[graph.computation])
+        found = self._frontier(len(held.peaks), graph, memory)
+        for point in found.points:
+            sequence, peak = _program(graph, memory, point)
+            total = float(memory.seconds[list(sequence)].sum())
+            sequences = dict(held.sequences)
+            if point.sequence != graph.found.order:
+                sequences[graph.computation] = sequence
+            size = peak - graph.state_bytes
+            self.found.append(Choice(size, max(0.0, total - base), sequences))
+
+    def _frontier(self, number: int, graph: BudgetGraph, memory: MemoryGraph) -> Frontier:
+        key = number, tuple(memory.inner_bytes.tolist())
+        if key not in self.frontiers:
+            self.progress(f"recomputation in {graph.computation.name}")
+            self.frontiers[key] = frontier(
+                memory,
+                _orders(graph, memory),
+                _effort(self.effort, memory),
+                self.deadline,
+                None,
+                graph.once,
+            )
+            self.is_interrupted |= self.frontiers[key].was_interrupted
+        return self.frontiers[key]
+
+    def _late(self) -> bool:
+        return self.is_interrupted or (self.deadline is not None and self.deadline.passed)
+
+
+def _effort(effort: Effort, memory: MemoryGraph) -> Effort:
+    """How far to search in a graph: in a large one, by default, as in a fast search."""
+    is_large = memory.node_count > _LARGE
+    return Effort.FAST if effort is Effort.DEFAULT and is_large else effort
+
+
+_LARGE: Final = 2_000
+
+
+def _program(graph: BudgetGraph, memory: MemoryGraph, point: Point) -> tuple[Sequence, int]:
+    """The instructions that a point runs, and the bytes of its largest step when these run."""
+    program = graph.program(point.sequence)
+    nodes = graph.nodes(program)
+    if nodes == point.sequence:
+        return program, point.peak_bytes
+    steps = step_bytes(tables_of(memory, graph.once), np.array(nodes, np.int64))
+    return program, int(steps.max(initial=0))
+
+
+def _orders(graph: BudgetGraph, memory: MemoryGraph) -> list[Int64Array]:
+    return [graph.order, *[scheduler(memory) for scheduler in SCHEDULERS.values()]]
+
+
+def _plain(graphs: BudgetGraphs) -> _Held:
+    """What all computations need in the order of the schedule."""
+    peaks: list[int] = []
+    totals: dict[Computation, float] = {}
+    for graph in graphs.graphs:
+        memory = graph.holding(peaks, totals)
+        peaks.append(peak_bytes(memory, graph.order))
+        totals[graph.computation] = float(memory.seconds.sum())
+    return _Held(tuple(peaks), totals, {})
+
+
+def plain_seconds(graphs: BudgetGraphs) -> float:
+    """Return the seconds of one run of the module as it is."""
+    return _plain(graphs).totals[graphs.entry.computation]
+
+
+def plain_peak(graphs: BudgetGraphs) -> int:
+    """Return the bytes that the module needs in its order, by its graphs."""
+    return _plain(graphs).peaks[-1] - graphs.entry.state_bytes
+
+
+def xla_choice(graphs: BudgetGraphs, budget: int) -> tuple[Sequence, float]:
+    """Return the entry's sequence by XLA's algorithm for a budget, and its extra seconds."""
+    plain, entry = _plain(graphs), graphs.entry
+    memory = entry.holding(plain.peaks[:-1], plain.totals)
+    found = xla_sequence(memory, entry.order, budget + entry.state_bytes, once=entry.once)
+    program = entry.program(found.tolist())
+    seconds = float(memory.seconds[list(program)].sum())
+    return program, max(0.0, seconds - plain.totals[entry.computation])

@@ -1,0 +1,201 @@
+"""Recomputation in HLO: a scheduled module in which some instructions run again.
+
+Each further run is an instruction of its own, with the name and the metadata of the first one; who
+comes later reads the latest run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lowtide.analysis.dataflow import ComputationDataflow
+from lowtide.ir import Computation, Instruction, Module, Opcode, Schedule, Shape, ShapeIndex
+from lowtide.ir.attributes import GetTupleElement
+from lowtide.ir.clone import CloneMap, clone_module
+
+
+def with_sequences(
+    module: Module,
+    flows: Mapping[Computation, ComputationDataflow],
+    sequences: Mapping[Computation, Sequence[int]],
+) -> Module:
+    """Return a copy of a scheduled module in which some computations run in other sequences.
+
+    A sequence has the numbers of nodes, in order of creation; each node is in it, perhaps several
+    times, after what it reads. Where nodes that only pass values on (tuples, their elements) stand
+    in it does not count: they come when their values are read. The rest keeps its order. Raises
+    ValueError for a module without a schedule, and for a sequence that reads what is not there.
+    """
+    if module.schedule is None:
+        raise ValueError(f"{module.name} has no schedule")
+    mapping = CloneMap()
+    copy = clone_module(module, mapping)
+    assert copy.schedule is not None
+    orders = dict(copy.schedule.sequences)
+    for computation, sequence in sequences.items():
+        runs = _Runs(flows[computation], mapping.computations[computation])
+        orders[mapping.computations[computation]] = runs.run(sequence)
+    copy.schedule = Schedule(orders)
+    return copy
+
+
+_GIVEN: Final = frozenset({Opcode.PARAMETER, Opcode.CONSTANT})
+
+
+class _Runs:
+    """The instructions of a computation as they run, one after the other."""
+
+    def __init__(self, flow: ComputationDataflow, computation: Computation) -> None:
+        self.computation = computation
+        self.nodes = tuple(computation.instructions.values())
+        rows = zip(self.nodes, flow.makes, strict=True)
+        self.passing = {x: None for x, makes in rows if not makes and x.opcode not in _GIVEN}
+        """What only passes values on, which takes no time."""
+        self.sources = _elements(flow, self.nodes, self.passing)
+        self.operands = {x: [self._source(y) for y in x.operands] for x in self.nodes}
+        """What each instruction reads: instructions, and elements of their results."""
+        self.readers: dict[Instruction, list[Instruction]] = {x: [] for x in self.nodes}
+        for x in self.nodes:
+            for source in dict.fromkeys([y.maker for y in self.operands[x]]):
+                self.readers[source].append(x)
+        self.spare = {
+            (x.operands[0], x.attributes_as(GetTupleElement).index): x for x in self.sources
+        }
+        """What takes elements out of tuples already."""
+        self.latest: dict[Instruction, Instruction] = {}
+        """The latest run of what has run; of what passes on, as long as its operands last."""
+        self.elements: dict[tuple[Instruction, int], Instruction] = {}
+        self.used: set[Instruction] = set()
+        self.order: list[Instruction] = []
+
+    def run(self, sequence: Sequence[int]) -> tuple[Instruction, ...]:
+        """Make the computation run in a sequence; return its order."""
+        for node in sequence:
+            x = self.nodes[node]
+            if x in self.passing:
+                continue
+            for before in x.control_predecessors:
+                self._current(_Source(before))
+            if x.opcode is not Opcode.PARAMETER:
+                self._place(x)
+            elif x not in self.latest:
+                self._current(_Source(x))
+        self.computation.root = self._current(self._source(self.computation.root))
+        self._remove_unused()
+        return tuple(self.order)
+
+    def _place(self, x: Instruction) -> None:
+        """Run an instruction, for the first time or again."""
+        operands = tuple([self._current(source) for source in self.operands[x]])
+        if x in self.latest:
+            self._forget_readers(x)
+        self.latest[x] = self._instance(x, operands)
+
+    def _instance(self, x: Instruction, operands: tuple[Instruction, ...]) -> Instruction:
+        if x not in self.used:
+            self.used.add(x)
+            if operands != x.operands:
+                x.set_operands(operands)
+            self.order.append(x)
+            return x
+        made = self.computation.add(
+            x.opcode, x.shape, operands, x.attributes, x.called_computations, x.name
+        )
+        made.set_metadata(x.raw_metadata)
+        made.set_annotations(x.annotations)
+        self.order.append(made)
+        return made
+
+    def _forget_readers(self, x: Instruction) -> None:
+        """Have what passes on the value of an instruction be made anew where it is read next."""
+        stack = [x]
+        while stack:
+            passing = [y for y in self.readers[stack.pop()] if y in self.passing]
+            stack += [y for y in passing if self.latest.pop(y, None) is not None]
+
+    def _current(self, source: _Source) -> Instruction:
+        """The latest run of an instruction; what passes values on is made here if need be."""
+        stack = [source.maker]
+        while stack:
+            x = stack[-1]
+            if x in self.latest:
+                stack.pop()
+                continue
+            if x not in self.passing and x.opcode is not Opcode.PARAMETER:
+                raise ValueError(f"{x.name} is read before it runs")
+            needed = [*[y.maker for y in self.operands[x]], *x.control_predecessors]
+            waiting = [y for y in needed if y not in self.latest]
+            if waiting:
+                stack += waiting
+                continue
+            operands = tuple([self._element(y) for y in self.operands[x]])
+            self.latest[x] = self._instance(x, operands)
+            stack.pop()
+        return self._element(source)
+
+    def _element(self, source: _Source) -> Instruction:
+        """The latest run of an instruction, or the element of its result that is asked for."""
+        found = self.latest[source.maker]
+        for place in source.index:
+            if (found, place) not in self.elements:
+                self.elements[found, place] = self._take(found, place)
+            found = self.elements[found, place]
+        return found
+
+    def _take(self, value: Instruction, place: int) -> Instruction:
+        """What takes an element out of a tuple: the one that there is, or a new one."""
+        x = self.spare.get((value, place))
+        if x is not None and x not in self.used:
+            self.used.add(x)
+            self.order.append(x)
+            return x
+        shape, attributes = value.shape.tuple_shapes[place], GetTupleElement(place)
+        made = self.computation.add(Opcode.GET_TUPLE_ELEMENT, shape, (value,), attributes)
+        made.set_metadata(value.raw_metadata)
+        self.order.append(made)
+        return made
+
+    def _source(self, x: Instruction) -> _Source:
+        return self.sources.get(x) or _Source(x)
+
+    def _remove_unused(self) -> None:
+        """Remove what passed on values that all readers now get elsewhere."""
+        stack = [x for x in self.passing if x not in self.used and not x.users]
+        while stack:
+            x = stack.pop()
+            operands = dict.fromkeys(x.operands)
+            self.computation.remove(x)
+            unused = [y for y in operands if y in self.passing and y not in self.used]
+            stack += [y for y in unused if not y.users]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """An instruction, or the element of its result at an index."""
+
+    maker: Instruction
+    index: ShapeIndex = ()
+
+
+def _elements(
+    flow: ComputationDataflow, nodes: Sequence[Instruction], passing: Container[Instruction]
+) -> dict[Instruction, _Source]:
+    """Where elements of tuples come from, through all that passes them on unchanged.
+
+    So that reading one element needs none of the others.
+    """
+    found: dict[Instruction, _Source] = {}
+    indices: dict[Shape, list[ShapeIndex]] = {}
+    for node, x in enumerate(nodes):
+        if x.opcode is not Opcode.GET_TUPLE_ELEMENT or x.shape.is_tuple or x not in passing:
+            continue
+        (value,) = flow.leaves[node]
+        maker = nodes[flow.value_node[value]]
+        if maker.shape not in indices:
+            indices[maker.shape] = [index for index, _ in maker.shape.leaves()]
+        index = indices[maker.shape][flow.value_leaf[value]]
+        if maker.shape.at(index) is x.shape:
+            found[x] = _Source(maker, index)
+    return found

@@ -1,0 +1,36 @@
+"""The plan of a module within a budget, in one call."""
+
+from __future__ import annotations
+
+from lowtide import compiler
+from lowtide.budgeting.errors import OverMemoryError, refusal
+from lowtide.budgeting.planner import BudgetPlanner, Settings
+from lowtide.buffers.assignment import DEFAULT_SEARCH
+from lowtide.ir import Module
+from lowtide.options import DEFAULT_STAGE
+from lowtide.planning.search import SearchOptions
+
+
+def plan_within(
+    module: Module,
+    memory: int | None,
+    stage: str = DEFAULT_STAGE,
+    search: SearchOptions = DEFAULT_SEARCH,
+) -> compiler.Plan:
+    """Return the cheapest plan whose arena has at most `memory` bytes; None is any number of them.
+
+    Raises OverMemoryError where no plan is known to fit, and what `compiler.plan` raises.
+    """
+
+    def make_plan(changed: Module, until: str) -> compiler.Plan:
+        return compiler.plan(changed, until, search=search)
+
+    plain = make_plan(module, stage)
+    if memory is None:
+        return plain
+    fit = BudgetPlanner(module, plain, Settings(make_plan, stage, None, search.effort)).within(
+        memory
+    )
+    if fit.point is None:
+        raise OverMemoryError(refusal(plain.report, fit))
+    return fit.point.plan

@@ -1,0 +1,66 @@
+"""Certificates that `lowtide plan -o NAME.certificate.json` writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from lowtide.cli.plan_graph import SolvedGraph
+    from lowtide.client.assigners import AssignedPlan
+    from lowtide.remat.budget import BudgetPlan, Budgets
+
+_SUFFIX: Final = ".certificate.json"
+
+
+def is_certificate_file(path: Path | None) -> bool:
+    """Whether a file of that name holds a certificate."""
+    return path is not None and path.name.lower().endswith(_SUFFIX)
+
+
+def of_module(planned: AssignedPlan) -> bytes:
+    """Return the certificate of a plan; raises UsageError where another assigner made it."""
+    from lowtide.certifying import certificate_of, certify
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.client.assigners import ARENA
+
+    if planned.assigner != ARENA:
+        raise UsageError(f"a certificate is of a plan by --assigner {ARENA}")
+    own = planned.own
+    return _bytes(certify(planned.module) if own is None else certificate_of(own))
+
+
+def of_graph(solved: SolvedGraph, path: str) -> bytes:
+    """Return the certificate of an order of the graph in a file."""
+    from lowtide.certificate.orders import Ordered, order_certificate
+    from lowtide.client.plan_files import read_plan_bytes
+
+    file, found = solved.file, solved.found
+    ordered = Ordered(file.name, file.graph, found.order.tolist(), found.proof)
+    return _bytes(order_certificate([ordered], read_plan_bytes(path)))
+
+
+def of_budget(solved: SolvedGraph, path: str, budgets: Budgets, plan: BudgetPlan) -> bytes:
+    """Return the certificate of a plan within a budget of peak bytes, or that there is none."""
+    from lowtide.certificate.orders import Boundary, Ordered, budget_certificate
+    from lowtide.client.plan_files import read_plan_bytes
+
+    file, bound = solved.file, plan.bound
+    steps = () if plan.point is None else plan.point.sequence
+    price = 0.0 if bound.price is None else bound.price.value * bound.tick_seconds
+    node = file.graph.node_count if bound.node is None else bound.node
+    document = budget_certificate(
+        [Ordered(file.name, file.graph, steps)],
+        read_plan_bytes(path),
+        plan.budget_bytes,
+        Boundary(node, price),
+        packed=False,
+        has_plan=plan.point is not None,
+    )
+    return _bytes(document)
+
+
+def _bytes(document: dict[str, Any]) -> bytes:
+    from lowtide.planning.certificates import certificate_text
+
+    return f"{certificate_text(document)}\n".encode("ascii")

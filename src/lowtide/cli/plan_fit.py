@@ -1,0 +1,193 @@
+"""What `lowtide plan` does with a budget for a module: recomputation, its cost and bound."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from lowtide.cli.plan_budget import BudgetRequest
+from lowtide.cli.plan_module import ModuleRequest, check_planned, deliver_plan
+from lowtide.cli.plan_packing import PackingRequest
+
+if TYPE_CHECKING:
+    from lowtide.budgeting.pareto import Pareto
+    from lowtide.budgeting.planner import BudgetPlanner, Fit, PlannedPoint
+    from lowtide.compiler import Plan
+    from lowtide.ir import Module
+    from lowtide.report.drawing import Paint
+
+CAVEAT: Final = (
+    "bounds on extra time are for this fused module, any order and recomputation only; times are "
+    "those of a model"
+)
+
+
+def plan_fit(
+    module: Module, wanted: ModuleRequest, request: PackingRequest, budget: BudgetRequest
+) -> None:
+    """Find the plan of a module within a budget, or its frontier, and write it.
+
+    Raises UsageError for options that do not fit, OverBudgetError where no plan that is known fits,
+    KeyboardInterrupt once what was found is written, and what `compiler.plan` raises.
+    """
+    from lowtide.budgeting.errors import refusal
+    from lowtide.budgeting.pareto import pareto
+    from lowtide.cli.exit_codes import OverBudgetError
+    from lowtide.cli.progress import progress
+    from lowtide.remat.budget import METHODS
+
+    _check(wanted, budget)
+    with progress(f"planning {module.name}") as line:
+
+        def tell(text: str) -> None:
+            line.state = f": {text},"
+
+        plain, planner = _planner(module, wanted, request, tell)
+        fit, curve = None, None
+        if budget.budget is not None:
+            by_xla = (budget.method or METHODS[0]) == "xla"
+            fit = planner.by_xla(budget.budget) if by_xla else planner.within(budget.budget)
+        if budget.pareto:
+            curve = pareto(planner)
+    point = _shown(planner, fit)
+    _deliver(planner, point, wanted, request, fit, curve)
+    if planner.was_interrupted:
+        raise KeyboardInterrupt
+    if fit is not None and not fit.is_feasible:
+        raise OverBudgetError(refusal(plain.report, fit))
+
+
+def _check(wanted: ModuleRequest, budget: BudgetRequest) -> None:
+    from lowtide.cli.exit_codes import UsageError
+
+    budget.check()
+    if wanted.assigner != "arena":
+        raise UsageError("--budget and --pareto are for our own assigner; leave out --assigner")
+
+
+def _planner(
+    module: Module, wanted: ModuleRequest, request: PackingRequest, tell: Any
+) -> tuple[Plan, BudgetPlanner]:
+    from lowtide import compiler
+    from lowtide.analysis.deadline import Deadline
+    from lowtide.budgeting.planner import BudgetPlanner, Settings
+
+    search = request.search()
+    packing = wanted.packing or compiler.DEFAULT_PACKING
+
+    def make_plan(changed: Module, stage: str) -> Plan:
+        return compiler.plan(changed, stage, packing, search)
+
+    deadline = None if request.deadline is None else Deadline(request.deadline)
+    plain = make_plan(module, wanted.stage)
+    settings = Settings(make_plan, wanted.stage, None, search.effort)
+    return plain, BudgetPlanner(module, plain, settings, deadline, tell)
+
+
+def _shown(planner: BudgetPlanner, fit: Fit | None) -> PlannedPoint:
+    """The plan to write: the one that fits, the least where none does, the plain one unasked."""
+    if fit is None:
+        return planner.own.plain
+    return fit.point or fit.least or planner.own.plain
+
+
+def _deliver(
+    planner: BudgetPlanner,
+    point: PlannedPoint,
+    wanted: ModuleRequest,
+    request: PackingRequest,
+    fit: Fit | None,
+    curve: Pareto | None,
+) -> None:
+    from lowtide.cli import console
+    from lowtide.client.assigners import ARENA, AssignedPlan
+    from lowtide.options import display_for
+    from lowtide.report.drawing import Paint
+
+    plan = point.plan
+    planned = AssignedPlan(ARENA, plan.module, plan.assignment, plan.report, point.arena_bytes)
+    if wanted.packing is not None:
+        check_planned(planned)
+    fields: dict[str, Any] = {"caveats": _caveats(planner, plan, request)}
+    paint = Paint(color=display_for(sys.stdout).color)
+    lines: list[str] = []
+    if fit is not None:
+        fields["budget"] = fit.document()
+        lines += _fit_lines(planner, fit)
+    if curve is not None:
+        fields["pareto"] = curve.to_json()
+        lines += _curve_lines(planner, curve, paint)
+        if request.html is not None:
+            page = _page(planner, curve)
+            console.write_file(request.html, lambda stream: stream.write(page.encode()))
+            request = request.without_html()
+    lines += ["", paint("dim", f"{CAVEAT[0].upper()}{CAVEAT[1:]}.")]
+    deliver_plan(planned, request, fields, lines)
+
+
+def _caveats(planner: BudgetPlanner, plan: Plan, request: PackingRequest) -> list[str]:
+    caveats = [*plan.report.caveats, CAVEAT]
+    if request.deadline is not None:
+        caveats.append("the search had a deadline: another run may give another plan")
+    return caveats
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def _fit_lines(planner: BudgetPlanner, fit: Fit) -> list[str]:
+    lines = ["", f"budget {fit.budget_bytes:>20,} bytes"]
+    point, bound = fit.point, fit.bound
+    if point is None:
+        return [*lines, "       no plan that is known fits; shown is the one of fewest bytes"]
+    by = f" as {point.variant}" if point.variant else ""
+    extra = _share(point.extra_seconds, planner)
+    lines.append(f"needs  {point.arena_bytes:>20,} bytes{by}, {extra} more time")
+    if bound is not None and not point.variant:
+        least = _share(bound.extra_seconds, planner)
+        lines.append(f"bound  {least:>20} more time: no recomputation within the budget has less")
+    return lines
+
+
+def _share(seconds: float, planner: BudgetPlanner) -> str:
+    base = planner.base_seconds
+    return f"{100 * seconds / base:.3f}%" if base else f"{seconds:.3g} s"
+
+
+def _curve_lines(planner: BudgetPlanner, curve: Pareto, paint: Paint) -> list[str]:
+    """The points, least memory last, with the bound at each; then those of each variant."""
+    most = max(1, planner.own.plain.arena_bytes)
+    header = f"{'bytes':>20} {'of plain':>8} {'more time':>10} {'bound':>10}"
+    lines = ["", paint("dim", header)]
+    for point, bound in zip(curve.points, curve.bound, strict=True):
+        shown = "none fits"
+        if bound.extra_seconds is not None:
+            shown = _share(bound.extra_seconds, planner)
+        extra = _share(point.extra_seconds or 0.0, planner)
+        share = f"{100 * point.nbytes / most:.1f}%"
+        lines.append(f"{point.nbytes:>20,} {share:>8} {extra:>10} {shown:>10}")
+    lines.append(f"No recomputation is below {curve.infeasible_below_bytes:,} bytes.")
+    for name, points in curve.variants:
+        lines += ["", paint("dim", f"{'bytes':>20} {'of plain':>8} {'more time':>10} as {name}")]
+        for point in points:
+            extra = _share(point.extra_seconds or 0.0, planner)
+            share = f"{100 * point.nbytes / most:.1f}%"
+            lines.append(f"{point.nbytes:>20,} {share:>8} {extra:>10}")
+    return lines
+
+
+def _page(planner: BudgetPlanner, curve: Pareto) -> str:
+    from lowtide.report.frontier_page import Curve, frontier_html
+
+    def rows(points: Any) -> tuple[tuple[int, float], ...]:
+        return tuple([(x.nbytes, x.extra_seconds) for x in points if x.extra_seconds is not None])
+
+    curves = [
+        Curve("plans", "plan", rows(curve.points)),
+        Curve("proven least extra time", "bound", rows(curve.bound)),
+        *[Curve(f"as {name}", "variant", rows(points)) for name, points in curve.variants],
+    ]
+    name = planner.own.plain.plan.module.name
+    least = f"No recomputation is below {curve.infeasible_below_bytes:,} bytes."
+    title = f"{name}: memory against time"
+    return frontier_html(title, curves, curve.base_seconds, [least, f"{CAVEAT}."])

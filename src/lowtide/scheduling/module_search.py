@@ -1,0 +1,126 @@
+"""Searches for orders and bounds of many graphs, where equal graphs are searched once."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+import numpy as np
+
+from lowtide.analysis.deadline import Deadline
+from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.analysis.memory_profile import peak_bytes, step_bytes
+from lowtide.planning.native import Array, in_python
+from lowtide.planning.search import Effort, StopReason
+from lowtide.scheduling.cuts import Cuts
+from lowtide.scheduling.exact import lower_order
+from lowtide.scheduling.plain_bound import plain_proof
+from lowtide.scheduling.proof import CutBound, Exhausted, Proof
+from lowtide.scheduling.search import SearchResult, search_order
+from lowtide.scheduling.words import Words, packed
+
+_CUTS: Final = 16
+"""The highest steps of a given order at which minimum cuts are tried before all orders are."""
+
+_SMALL: Final = 256
+"""Cuts in graphs of up to so many nodes take less time in Python than to compile them."""
+
+_LEAST_WORDS: Final = 5_000_000
+_WORDS_PER_NODE: Final = 15_000
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OrderBound:
+    """What every order of a graph needs at least, in bytes, and why; `peak_bytes` is that of one.
+
+    `lower` are orders of lower peaks, where some were found, best first.
+    """
+
+    peak_bytes: int
+    proof: Proof
+    lower: tuple[Array, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """The bound."""
+        return self.proof.bytes
+
+
+class Searches:
+    """Searches at one effort; a deadline ends them earlier."""
+
+    def __init__(self, effort: Effort = Effort.DEFAULT, deadline: Deadline | None = None) -> None:
+        self.effort, self.deadline = effort, deadline
+        self._found: dict[bytes, SearchResult] = {}
+
+    @property
+    def were_stopped(self) -> bool:
+        """Whether the deadline ended a search."""
+        return any(x.stopped is StopReason.DEADLINE for x in self._found.values())
+
+    def search(self, graph: MemoryGraph) -> SearchResult:
+        """Return the result of `search_order`; raises what that raises."""
+        key = _key(packed(graph))
+        found = self._found.get(key)
+        if found is None:
+            found = search_order(graph, self.effort, self.deadline, None, self._most_words(graph))
+            self._found[key] = found
+            if found.stopped is StopReason.INTERRUPT:
+                raise KeyboardInterrupt
+        return found
+
+    def _most_words(self, graph: MemoryGraph) -> int | None:
+        """How many words probes may read: a module is to be planned in about 1 ms per node."""
+        if self.effort is Effort.PROOF:
+            return None
+        return _LEAST_WORDS + _WORDS_PER_NODE * graph.node_count
+
+    def bound(self, graph: MemoryGraph, order: Array) -> OrderBound:
+        """Return what every order of a graph needs, given one.
+
+        No other one is sought where cuts at its highest steps show that none is better, or where few
+        sets of nodes are to be looked at to know the best one.
+        """
+        peak = peak_bytes(graph, order)
+        proof: Proof = plain_proof(graph)
+        if proof.bytes >= peak:
+            return OrderBound(peak, proof)
+        words = packed(graph)
+        if _key(words) not in self._found:
+            proof = _highest_cuts(graph, words, order, proof)
+            if proof.bytes >= peak:
+                return OrderBound(peak, proof)
+            least = lower_order(graph, peak, proof.bytes)
+            if least is not None and least.order is None:
+                return OrderBound(peak, Exhausted(peak))
+            if least is not None and least.order is not None:
+                return OrderBound(peak, Exhausted(peak_bytes(graph, least.order)), (least.order,))
+        found = self.search(graph)
+        proof = max(proof, found.proof, key=lambda x: x.bytes)
+        if found.peak_bytes >= peak:
+            return OrderBound(peak, proof)
+        return OrderBound(peak, proof, (found.order, *found.others))
+
+
+def _key(words: Words) -> bytes:
+    return sha256(words.words.tobytes()).digest()
+
+
+def _highest_cuts(graph: MemoryGraph, words: Words, order: Array, proof: Proof) -> Proof:
+    """The best of a proof and of minimum cuts at the highest steps of an order.
+
+    Small graphs are not worth compiling anything.
+    """
+    steps = step_bytes(graph, order)
+    with in_python() if words.nodes <= _SMALL else nullcontext():
+        cuts = Cuts(words)
+        for place in np.argsort(-steps, kind="stable")[:_CUTS].tolist():
+            if steps[place] <= proof.bytes:
+                break
+            node = int(order[place])
+            value = int(cuts.least(node))
+            if value > proof.bytes:
+                proof = CutBound(value, node)
+    return proof

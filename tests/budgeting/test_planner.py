@@ -1,0 +1,164 @@
+"""Budgets of modules: kept, monotone, right, never below the bound, and honest where none fits."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from tests.budgeting.chains import looped_step, training_step
+
+from lowtide import compiler
+from lowtide.analysis.deadline import Deadline
+from lowtide.budgeting.errors import refusal
+from lowtide.budgeting.pareto import pareto
+from lowtide.budgeting.planner import BudgetPlanner, Settings
+from lowtide.budgeting.variants import Variant
+from lowtide.checking import check_plan
+from lowtide.evaluator import evaluate, value_leaves
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import Module
+from lowtide.planning.search import Effort, SearchOptions
+from lowtide.testing.check_pass import seeded_arguments
+
+FAST = SearchOptions(Effort.FAST)
+
+
+def make_plan(module: Module, stage: str) -> compiler.Plan:
+    return compiler.plan(module, stage, search=FAST)
+
+
+def planner_of(
+    module: Module, variants: tuple[Variant, ...] = (), deadline: Deadline | None = None
+) -> BudgetPlanner:
+    settings = Settings(make_plan, effort=Effort.FAST, variants=variants)
+    return BudgetPlanner(module, make_plan(module, settings.stage), settings, deadline)
+
+
+@cache
+def chain() -> tuple[Module, BudgetPlanner]:
+    module = training_step()
+    return module, planner_of(module)
+
+
+@cache
+def loop() -> tuple[Module, BudgetPlanner]:
+    module = looped_step()
+    return module, planner_of(module)
+
+
+@pytest.mark.parametrize("case", [chain, loop])
+def test_budgets_are_kept_and_monotone(case) -> None:
+    _, planner = case()
+    least, most = planner.least.arena_bytes, planner.own.plain.arena_bytes
+    assert least < 0.75 * most
+    fits = [planner.within(int(x)) for x in np.linspace(least, most, 50)]
+    for fit in fits:
+        assert fit.point is not None and fit.point.arena_bytes <= fit.budget_bytes
+        if fit.bound is not None:
+            assert fit.bound.extra_seconds <= fit.point.extra_seconds * (1 + 1e-9)
+    for smaller, larger in pairwise([fit.point for fit in fits]):
+        assert larger.extra_seconds <= smaller.extra_seconds
+        assert larger.arena_bytes >= smaller.arena_bytes
+
+
+@pytest.mark.parametrize("case", [chain, loop])
+def test_plans_compute_the_same(case) -> None:
+    module, planner = case()
+    arguments = seeded_arguments(module, 0)
+    expected = value_leaves(evaluate(planner.own.plain.plan.module, arguments))
+    for number in range(len(planner.own.choices)):
+        plan = planner.own.planned(number).plan
+        assert not check_plan(plan.module, plan.assignment)
+        found = value_leaves(evaluate(plan.module, arguments))
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(expected, found, strict=True))
+
+
+def test_the_time_of_a_loop_is_that_of_all_its_iterations() -> None:
+    extra = []
+    for trips in (3, 300):
+        planner = planner_of(looped_step(trips))
+        extra.append(planner.least.extra_seconds)
+    assert extra[1] == pytest.approx(100 * extra[0])
+
+
+def test_where_the_plain_plan_fits_nothing_is_searched() -> None:
+    planner = planner_of(training_step())
+    fit = planner.within(planner.own.plain.arena_bytes)
+    assert fit.point is planner.own.plain and fit.document()["extra_seconds"] == 0
+    assert "choices" not in vars(planner.own)
+
+
+def test_a_budget_below_every_step_is_proved_infeasible() -> None:
+    _, planner = chain()
+    fit = planner.within(planner.bounds.least_bytes - 1)
+    assert fit.point is None and fit.bound is not None and fit.bound.is_infeasible
+    words = refusal(planner.own.plain.plan.report, fit)
+    binding = fit.bound.binding
+    assert binding is not None and f"the step of {binding.name} takes" in words
+    assert f"the smallest budget known to do is {planner.least.arena_bytes:,} bytes" in words
+    assert planner.bounds.least_bytes <= planner.least.arena_bytes
+
+
+def test_a_budget_below_what_is_returned_names_what_could_be_donated() -> None:
+    module = parse_hlo(
+        "HloModule m\n\nENTRY main {\n  x = f32[100] parameter(0)\n"
+        "  ROOT y = f32[100] negate(x)\n}\n"
+    )
+    planner = planner_of(module)
+    words = refusal(planner.own.plain.plan.report, planner.within(100))
+    assert "what it returns takes 400 bytes: donating argument 0 (x) would save 400" in words
+
+
+def test_a_passed_deadline_leaves_the_plain_plan() -> None:
+    planner = planner_of(training_step(), deadline=Deadline(0))
+    fit = planner.within(0)
+    assert fit.point is None and fit.least is not None
+    assert fit.least.arena_bytes <= planner.own.plain.arena_bytes
+
+
+def test_ctrl_c_leaves_what_was_found(monkeypatch) -> None:
+    def interrupted(*_args: object, **_kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lowtide.remat.frontier.LevelSearch", interrupted)
+    planner = planner_of(training_step())
+    assert planner.least is planner.own.plain and planner.was_interrupted
+
+
+def test_a_variant_is_taken_where_it_costs_less() -> None:
+    """Run in parts, the step needs less memory than by recomputation, and less time."""
+    variant = Variant("split-large-instructions{parts=4}")
+    planner = planner_of(training_step(rows=4096), (variant,))
+    alone = planner_of(training_step(rows=4096))
+    budget = alone.least.arena_bytes
+    fit, before = planner.within(budget), alone.within(budget)
+    assert fit.point is not None and before.point is not None
+    assert fit.point.extra_seconds <= before.point.extra_seconds
+    assert planner.least.variant == variant.name
+    assert planner.within(planner.least.arena_bytes).document()["extra_seconds_bound"] is None
+
+
+def test_the_frontier_has_its_lower_curve() -> None:
+    _, planner = chain()
+    curve = pareto(planner)
+    assert curve.points[0].extra_seconds == 0
+    for point, bound in zip(curve.points, curve.bound, strict=True):
+        assert bound.extra_seconds <= point.extra_seconds * (1 + 1e-9)
+    for first, second in pairwise(curve.points):
+        assert first.nbytes > second.nbytes and first.extra_seconds < second.extra_seconds
+    assert curve.infeasible_below_bytes <= curve.points[-1].nbytes
+
+
+def test_equal_modules_get_equal_plans() -> None:
+    first, second = [planner_of(training_step()) for _ in range(2)]
+    assert str(first.least.plan.module) == str(second.least.plan.module)
+
+
+def test_xla_is_a_baseline() -> None:
+    _, planner = chain()
+    budget = planner.own.plain.arena_bytes * 3 // 4
+    theirs, ours = planner.by_xla(budget), planner.within(budget)
+    assert theirs.point is not None and ours.point is not None
+    assert theirs.point.extra_seconds >= ours.point.extra_seconds

@@ -1,0 +1,117 @@
+"""`lowtide plan`, `compile` and `run` within a budget of memory."""
+
+import json
+
+import numpy as np
+import pytest
+from tests.budgeting.chains import training_step
+
+import lowtide as api
+from lowtide.cli.exit_codes import ExitCode
+from lowtide.evaluator import evaluate, value_leaves
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.options import Options
+from lowtide.testing.check_pass import seeded_arguments
+
+
+@pytest.fixture
+def step(tmp_path):
+    path = tmp_path / "step.hlo"
+    path.write_text(str(training_step(layers=5)))
+    return path
+
+
+@pytest.fixture
+def arena(lowtide, step):
+    """What the plan without a budget takes."""
+    assert lowtide("plan", step, "--json", "--effort", "fast") == ExitCode.DONE
+    return json.loads(lowtide.out)["ladder"]["arena_bytes"]
+
+
+def test_a_budget_is_kept_and_reported(lowtide, step, arena, tmp_path):
+    budget = arena * 3 // 4
+    plan = tmp_path / "plan.json"
+    options = ("--budget", budget, "--effort", "fast", "--json", "-o", plan)
+    assert lowtide("plan", step, *options) == ExitCode.DONE
+    document = json.loads(lowtide.out)
+    found = document["budget"]
+    assert document["ladder"]["arena_bytes"] <= budget == found["bytes"]
+    assert found["feasible"] and 0 < found["extra_seconds_bound"] <= found["extra_seconds"]
+    assert any("recomputation only" in x for x in document["caveats"])
+    assert json.loads(plan.read_text())["budget"] == found
+    assert lowtide("verify", plan) == ExitCode.DONE
+
+
+def test_the_screen_tells_cost_and_bound(lowtide, step, arena):
+    assert lowtide("plan", step, "--budget", arena * 3 // 4, "--effort", "fast") == ExitCode.DONE
+    assert "more time: no recomputation within the budget has less" in lowtide.out
+    assert lowtide("plan", step, "--budget", arena, "--effort", "fast") == ExitCode.DONE
+    assert "0.000% more time" in lowtide.out
+
+
+def test_what_does_not_fit_is_status_2_with_the_reason(lowtide, step):
+    assert lowtide("plan", step, "--budget", "100B", "--effort", "fast") == ExitCode.OVER_BUDGET
+    assert "what it returns takes 1,280 bytes: donating arguments" in lowtide.err
+    assert lowtide("plan", step, "--budget", "1290", "--effort", "fast") == ExitCode.OVER_BUDGET
+    assert "which is proved: the step of" in lowtide.err
+    assert "the smallest budget known to do is" in lowtide.err
+
+
+def test_the_frontier_is_written_as_a_page(lowtide, step, tmp_path):
+    page = tmp_path / "frontier.html"
+    options = ("--pareto", "--effort", "fast", "--json", "--html", page)
+    assert lowtide("plan", step, *options) == ExitCode.DONE
+    pareto = json.loads(lowtide.out)["pareto"]
+    sizes = [x["bytes"] for x in pareto["points"]]
+    assert len(sizes) > 3 and sizes == sorted(sizes, reverse=True)
+    bounds = [x["extra_seconds"] for x in pareto["bound"]]
+    times = [x["extra_seconds"] for x in pareto["points"]]
+    assert all(low <= high * (1 + 1e-9) for low, high in zip(bounds, times, strict=True))
+    text = page.read_text()
+    assert text.count("<circle") >= 2 * len(sizes) and "http" not in text
+
+
+def test_xla_is_a_baseline(lowtide, step, arena):
+    options = ("--budget", arena * 3 // 4, "--remat", "xla", "--effort", "fast", "--json")
+    assert lowtide("plan", step, *options) == ExitCode.DONE
+    assert json.loads(lowtide.out)["budget"]["extra_seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--budget", "ten"], "expected a size such as 512MiB, 1.5GB or 123, found 'ten'"),
+        (["--budget", "1MB", "--assigner", "xla"], "leave out --assigner"),
+        (["--budget", "1MB", "--compare"], "leave out --strategy, --compare"),
+        (["--remat", "xla"], "give --budget SIZE, too"),
+        (["--budget", "1MB", "--remat", "xlb"], "there are: frontier, xla"),
+    ],
+)
+def test_options_that_do_not_fit(lowtide, step, options, message):
+    assert lowtide("plan", step, *options) == ExitCode.BAD_INPUT
+    assert message in lowtide.err
+
+
+def test_native_code_keeps_to_a_budget(lowtide, step, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOWTIDE_CACHE", str(tmp_path / "cache"))
+    module = parse_hlo(step.read_text())
+    options = Options(threads=1)
+    plain = api.compile(module, options=options)
+    budget = plain.arena_bytes * 3 // 4
+    small = api.compile(module, memory=budget, options=options)
+    assert small.arena_bytes <= budget
+    assert small.memory["budget"]["extra_seconds"] > 0
+    arguments = seeded_arguments(module, 0)
+    expected = value_leaves(evaluate(module, arguments))
+    for found in (
+        small(*arguments),
+        api.compile(module, memory=budget, options=options)(*arguments),
+    ):
+        for a, b in zip(expected, found, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+    again = api.compile(module, memory=plain.arena_bytes, options=options)
+    assert again.making.was_cached and again.arena_bytes == plain.arena_bytes
+    with pytest.raises(api.OverMemoryError, match="the smallest budget known to do is"):
+        api.compile(module, memory=1290, options=options)
+    command = ("run", step, "--memory", budget, "--threads", 1, "--sanitize")
+    assert lowtide(*command) == ExitCode.DONE
