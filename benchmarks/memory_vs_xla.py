@@ -193,7 +193,7 @@ def peak(row: Row) -> list[str]:
         f"### {row.name}: {row.ratio:.3f}",
         "",
         f"Live {report.ladder.live_bytes / 1e6:,.1f} MB at step {report.peak.position:,}, the "
-        f"largest single step needs {report.ladder.bound_bytes / 1e6:,.1f}.",
+        f"least of any order is {report.ladder.bound_bytes / 1e6:,.1f}.",
         "",
         "| MB | share | buffers | made at |",
         "|--:|--:|---|---|",

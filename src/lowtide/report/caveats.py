@@ -55,7 +55,10 @@ def caveats(
         found.append(
             "scratch memory of kernels is not counted; it is in the plan of what is compiled"
         )
-    found.append("bound_bytes is the largest single step: a lower bound, often far from the best")
+    found.append(
+        "bound_bytes is for these instructions and copies in any order: fusing otherwise, or "
+        "running some again, may need less"
+    )
     return tuple(found)
 
 

@@ -80,8 +80,8 @@ class Searches:
     def bound(self, graph: MemoryGraph, order: Array) -> OrderBound:
         """Return what every order of a graph needs, given one.
 
-        No other one is sought where cuts at its highest steps show that none is better, or where few
-        sets of nodes are to be looked at to know the best one.
+        No other one is sought where cuts at its highest steps show that none is better, or where
+        few sets of nodes are to be looked at to know the best one.
         """
         peak = peak_bytes(graph, order)
         proof: Proof = plain_proof(graph)
