@@ -8,13 +8,14 @@ checkpoint was told to save, it only hides from fusion where its values come fro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.passes.interface import Pass
 from lowtide.transforms.control_flow.call_sites import has_control_edges
 from lowtide.transforms.control_flow.editing import element_index, remove_with_operands, substitute
+from lowtide.transforms.control_flow.loops import loops_of
 from lowtide.transforms.control_flow.value_numbers import ValueNumbers
 
 _PASSING: Final = frozenset(
@@ -31,13 +32,28 @@ def remove_needless_barriers(module: Module, *, all: bool = False) -> int:
 
     A barrier is needed if what computes with its elements, perhaps after they are reshaped,
     sliced or the like, would be equal to another instruction without barriers. Then all of its
-    elements stay: those that nothing repeats make the rest wait. With `all` no barrier is needed;
-    equal computations on its two sides are then merged by what merges them elsewhere.
+    elements stay: those that nothing repeats make the rest wait. In the body of a loop it is needed
+    also if it passes on what no step changes: each step repeats what is computed from that. With
+    `all` no barrier is needed; equal computations on its two sides are then merged by what merges
+    them elsewhere.
     """
-    return sum([_remove(x, regardless=all) for x in module.computations.values()])
+    unchanged = set() if all else _unchanged(module)
+    return sum([_remove(x, unchanged, regardless=all) for x in module.computations.values()])
 
 
-def _remove(computation: Computation, *, regardless: bool) -> int:
+def _unchanged(module: Module) -> set[Instruction]:
+    """The carried elements, as loop bodies read them, that no step changes."""
+    found: set[Instruction] = set()
+    for loop in loops_of(module):
+        inside = loop.all_read_inside()
+        for index in loop.invariants():
+            found.update(inside.get(index, ()))
+    return found
+
+
+def _remove(
+    computation: Computation, unchanged: Collection[Instruction], *, regardless: bool
+) -> int:
     barriers = [
         x
         for x in computation.instructions.values()
@@ -46,10 +62,21 @@ def _remove(computation: Computation, *, regardless: bool) -> int:
     if not barriers:
         return 0
     repeats = set() if regardless else _repeats(computation)
-    needless = [x for x in barriers if not any(y in repeats for y in _readers(x))]
+    needless = [
+        x
+        for x in barriers
+        if not any(y in repeats for y in _readers(x))
+        and not any(y in unchanged for y in _elements(x))
+    ]
     for x in needless:
         _bypass(x)
     return len(needless)
+
+
+def _elements(barrier: Instruction) -> Sequence[Instruction]:
+    """What a barrier passes on."""
+    source = barrier.operands[0]
+    return source.operands if source.opcode is Opcode.TUPLE else barrier.operands
 
 
 def _bypass(barrier: Instruction) -> None:
