@@ -113,5 +113,5 @@ def order_of_kernels(graph: MemoryGraph) -> Int64Array:
 
 
 _SMALL: Final = 256
-_LITTLE_WORK: Final = 30_000
+_LITTLE_WORK: Final = 120_000
 """Nodes looked at to find a least order without compiled code, which takes a while to load."""

@@ -15,7 +15,7 @@ from lowtide.analysis.memory_profile import peak_bytes, step_bytes
 from lowtide.planning.native import Array, in_python
 from lowtide.planning.search import Effort, StopReason
 from lowtide.scheduling.cuts import Cuts
-from lowtide.scheduling.exact import lower_order
+from lowtide.scheduling.exact import MOST_WORK, lower_order
 from lowtide.scheduling.plain_bound import plain_proof
 from lowtide.scheduling.proof import CutBound, Exhausted, Proof
 from lowtide.scheduling.search import SearchResult, search_order
@@ -26,6 +26,10 @@ _CUTS: Final = 16
 
 _SMALL: Final = 256
 """Cuts in graphs of up to so many nodes take less time in Python than to compile them."""
+
+_TINY: Final = 64
+_TINY_WORK: Final = 1_000_000
+"""Of so small a graph, to look at more sets of nodes takes less than to compile a search."""
 
 _LEAST_WORDS: Final = 5_000_000
 _WORDS_PER_NODE: Final = 15_000
@@ -92,7 +96,8 @@ class Searches:
             proof = _highest_cuts(graph, words, order, proof)
             if proof.bytes >= peak:
                 return OrderBound(peak, proof)
-            least = lower_order(graph, peak, proof.bytes)
+            work = _TINY_WORK if words.nodes <= _TINY else MOST_WORK
+            least = lower_order(graph, peak, proof.bytes, work)
             if least is not None and least.order is None:
                 return OrderBound(peak, Exhausted(peak))
             if least is not None and least.order is not None:
