@@ -16,6 +16,7 @@ LAYERS: dict[str, set[str]] = {
     "planning": set(),
     "certificate": {"ir", "analysis", "planning", "scheduling"},
     "options": set(),
+    "kept_solvers": {"llvm", "options", "planning"},
     "ops": {"ir"},
     "llvm": set(),
     "builder": {"ir", "ops"},

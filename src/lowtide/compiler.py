@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from time import perf_counter
 from typing import Final
 
@@ -32,11 +31,10 @@ from lowtide.ir import LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.ir.collection import without_collection
-from lowtide.llvm.cache import ObjectCache
-from lowtide.options import DEFAULT_MEMORY_PRIORITY, DEFAULT_STAGE, cache_folder
+from lowtide.kept_solvers import keep_solvers
+from lowtide.options import DEFAULT_MEMORY_PRIORITY, DEFAULT_STAGE
 from lowtide.passes import Observer
 from lowtide.pipelines import check_stage, is_fused, pipeline
-from lowtide.planning.native.objects import keep_objects
 from lowtide.planning.search import Effort, SearchOptions
 from lowtide.report.caveats import caveats
 from lowtide.report.memory import Ladder, MemoryReport, memory_report
@@ -190,7 +188,7 @@ def _ordered(
     memory_priority: float = DEFAULT_MEMORY_PRIORITY,
 ) -> _Scheduled:
     check_stage(stage)
-    _keep_solvers()
+    keep_solvers()
     clock = _Clock()
     deadline = None if search.deadline is None else Deadline(search.deadline)
     searches = Searches(search.effort, deadline)
@@ -242,12 +240,6 @@ def _take_lower_orders(
                     best, least = tried, live
                     break
         module.schedule = Schedule(best)
-
-
-@cache
-def _keep_solvers() -> None:
-    """Keep the machine code of the solvers for later processes."""
-    keep_objects(ObjectCache(cache_folder() / "solvers"))
 
 
 def _lay_out(

@@ -271,3 +271,35 @@ def test_an_asynchronous_update_is_in_place_where_its_operand_is_not_read_later(
     """One array, a slice of 40 bytes, and the context of 4."""
     ranges, _ = ranges_of(parse_hlo(ASYNC_UPDATE.replace("READ", read)))
     assert ranges.live_bytes == live_bytes
+
+
+def test_the_result_of_a_condition_lasts_to_its_end():
+    """What stands behind the root takes another place than what decides on the loop's end."""
+    module = parse_hlo("""HloModule m, is_scheduled=true
+
+cond {
+  p = s32[] parameter(0)
+  c = s32[] constant(3)
+  ROOT lt = pred[] compare(p, c), direction=LT
+  ge = pred[] compare(p, c), direction=GE
+  no = pred[] not(ge)
+}
+
+body {
+  p = s32[] parameter(0)
+  c = s32[] constant(1)
+  ROOT j = s32[] add(p, c)
+}
+
+ENTRY e {
+  x = s32[] parameter(0)
+  y = s32[] copy(x)
+  ROOT w = s32[] while(y), condition=cond, body=body
+}
+""")
+    planned = plan(module)
+    flat = planned.ranges.flat
+    made = {maker.name: n for n, maker in enumerate(flat.values.maker)}
+    end = flat.values.first[made["no"]]
+    assert flat.values.last[made["lt"]] == end
+    assert not flat.ends(made["lt"], end)

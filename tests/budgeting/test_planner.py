@@ -127,6 +127,44 @@ def test_ctrl_c_leaves_what_was_found(monkeypatch) -> None:
     assert planner.least is planner.own.plain and planner.was_interrupted
 
 
+@pytest.mark.parametrize("plans", range(6))
+def test_ctrl_c_while_plans_are_made_leaves_those_that_were(plans) -> None:
+    made: list[compiler.Plan] = []
+    raised: list[Module] = []
+    variant = Variant("split-large-instructions{parts=4}")
+
+    def interrupted(module: Module, stage: str) -> compiler.Plan:
+        if len(made) > plans:
+            raised.append(module)
+            raise KeyboardInterrupt
+        made.append(make_plan(module, stage))
+        return made[-1]
+
+    module = training_step(rows=4096)
+    plain = interrupted(module, "scheduled")
+    settings = Settings(interrupted, effort=Effort.FAST, variants=(variant,))
+    planner = BudgetPlanner(module, plain, settings)
+    fit = planner.within(plain.report.ladder.arena_bytes * 7 // 10)
+    found = fit.point or fit.least
+    assert found is not None and found.plan in made
+    assert (fit.point is None) == (found.arena_bytes > fit.budget_bytes)
+    assert planner.was_interrupted == bool(raised)
+    assert raised or fit.point is not None
+
+
+def test_ctrl_c_while_bounds_are_proved_leaves_the_plan(monkeypatch) -> None:
+    def interrupted(*_args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lowtide.budgeting.bounds.ModuleBounds.at", interrupted)
+    planner = planner_of(training_step())
+    fit = planner.within(planner.least.arena_bytes)
+    assert fit.point is not None and fit.bound is None and planner.was_interrupted
+    assert fit.document()["extra_seconds_bound"] == 0
+    curve = pareto(planner_of(training_step()))
+    assert len(curve.points) > 2 and {x.extra_seconds for x in curve.bound} == {0.0}
+
+
 def test_a_variant_is_taken_where_it_costs_less() -> None:
     """Run in parts, the step needs less memory than by recomputation, and less time."""
     variant = Variant("split-large-instructions{parts=4}")

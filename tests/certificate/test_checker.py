@@ -63,7 +63,7 @@ def test_a_bound_below_the_plan_is_named() -> None:
     )
     verdict = answer(document)
     assert (verdict.answer, verdict.size, verdict.bound) == (NOT_CERTIFIED, 12, 8)
-    assert verdict.detail == "12 bytes; 8 are needed"
+    assert verdict.detail == "12 bytes; 8 bytes are needed"
 
 
 def test_the_bound_takes_alignments_in() -> None:

@@ -48,7 +48,7 @@ def test_it_imports_the_standard_library_only() -> None:
         (
             lambda: signed({**stacked(), "evidence": {}, "bound": 0}),
             2,
-            "valid, bound not certified: 9 bytes; 0 are needed\n",
+            "valid, bound not certified: 9 bytes; 0 bytes are needed\n",
         ),
         (
             lambda: {**stacked(), "sha256": "0" * 64},

@@ -42,6 +42,16 @@ def test_a_budget_is_kept_and_reported(lowtide, step, arena, tmp_path):
     assert lowtide("verify", plan) == ExitCode.DONE
 
 
+def test_a_certificate_within_a_budget_is_held_against_the_module(lowtide, step, arena, tmp_path):
+    budget, certificate = arena * 3 // 4, tmp_path / "step.certificate.json"
+    assert lowtide("plan", step, "--budget", budget, "-o", certificate) == ExitCode.DONE
+    assert lowtide("verify", certificate, step, "--budget", budget) in (0, 2)
+    assert lowtide("verify", certificate, step) == ExitCode.NOT_VERIFIED
+    assert "is not what it is about" in lowtide.out
+    assert lowtide("verify", certificate, "--budget", budget) == ExitCode.BAD_INPUT
+    assert "--budget is for certificates with MODULE" in lowtide.err
+
+
 def test_the_screen_tells_cost_and_bound(lowtide, step, arena):
     assert lowtide("plan", step, "--budget", arena * 3 // 4, "--effort", "fast") == ExitCode.DONE
     assert "more time: no recomputation within the budget has less" in lowtide.out

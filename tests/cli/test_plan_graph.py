@@ -2,7 +2,10 @@
 
 import json
 import lzma
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 from tests.scheduling.small_graphs import Oracle, SmallGraph, small_graph
@@ -94,3 +97,20 @@ def test_a_budget_is_kept_by_running_nodes_again(lowtide, tmp_path):
     assert "which is proved: n2 takes 80 bytes" in lowtide.err
     assert lowtide("plan", path, "--budget", "89B", "--remat", "xla") == ExitCode.DONE
     assert "1 nodes run again" in lowtide.out
+
+
+def test_solvers_are_kept_for_later_processes(graph, tmp_path):
+    _, path = graph
+    environment = {**os.environ, "LOWTIDE_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "lowtide", "plan", str(path)]
+    subprocess.run(command, check=True, env=environment, capture_output=True)
+    assert list((tmp_path / "cache" / "solvers").rglob("*"))
+
+
+def test_ctrl_c_while_a_budget_is_searched_writes_what_there_is(lowtide, graph, monkeypatch):
+    def interrupted(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lowtide.remat.frontier.LevelSearch", interrupted)
+    assert lowtide("plan", graph[1], "--budget", "1GB", "--json") == ExitCode.INTERRUPTED
+    assert json.loads(lowtide.out)["budget"]["feasible"]

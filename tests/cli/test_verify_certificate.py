@@ -40,7 +40,7 @@ def test_a_plan_that_is_optimal(lowtide, certificate) -> None:
 
 def test_a_plan_that_may_be_improved(lowtide, certificate) -> None:
     assert lowtide("verify", certificate(second=8)) == 2
-    assert lowtide.out == "valid, bound not certified: 12 bytes; 8 are needed\n"
+    assert lowtide.out == "valid, bound not certified: 12 bytes; 8 bytes are needed\n"
     assert not lowtide.err
 
 

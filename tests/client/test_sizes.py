@@ -1,5 +1,6 @@
 """Sizes as people write them."""
 
+import numpy as np
 import pytest
 
 from lowtide.client.sizes import bytes_of
@@ -10,6 +11,7 @@ from lowtide.client.sizes import bytes_of
     [
         (0, 0),
         (123, 123),
+        (np.int64(123), 123),
         ("123", 123),
         ("123B", 123),
         ("512MiB", 512 << 20),
@@ -24,7 +26,7 @@ def test_sizes(size, nbytes):
 
 
 @pytest.mark.parametrize(
-    "size", [-1, 1 << 62, "-1", "", "MiB", "1.MiB", "1iB", "1XB", "9e9", "5000P", 1.5, None]
+    "size", [-1, 1 << 62, "-1", "", "MiB", "1.MiB", "1iB", "1XB", "9e9", "5000P", 1.5, None, True]
 )
 def test_what_is_no_size(size):
     with pytest.raises(ValueError, match="expected a size"):

@@ -382,8 +382,7 @@ class _Flattener:
             root = [self.sites[inner].values[value] for value in self.flows[branch].root]
             returned.append(tuple([root[leaf] for leaf in leaves]))
             for value in returned[-1]:
-                self.values.last[value] = ends[-1]
-                self.kept.add((value, ends[-1]))
+                self._keep(value, ends[-1])
             choice.add(start, ends[-1], given, self.values.last)
         self.choices.append(choice)
         position = self._step(instruction, site)
@@ -393,6 +392,11 @@ class _Flattener:
         self.joins.append(
             Selection(tuple(leaves), tuple(sites), tuple(ends), tuple(returned), final)
         )
+
+    def _keep(self, value: int, position: int) -> None:
+        """A result of what runs within the program is needed beyond the last position of that."""
+        self.values.last[value] = position
+        self.kept.add((value, position))
 
     def _while(self, flow: ComputationDataflow, node: int, site: int) -> _Steps:
         instruction = flow.nodes[node]
@@ -410,6 +414,9 @@ class _Flattener:
         condition = while_condition(instruction)
         inner = self._enter(condition, CallRole.CONDITION, instruction, site, inside)
         yield self._computation(inner)
+        for value in self.flows[condition].root:
+            # The loop reads it behind the condition, wherever in that the root stands.
+            self._keep(self.sites[inner].values[value], len(self.instructions) - 1)
         for leaf in changed:
             # The loop may end here, with the state as its result.
             last[inside[leaf]] = len(self.instructions)

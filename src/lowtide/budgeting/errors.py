@@ -18,7 +18,7 @@ def refusal(report: MemoryReport, fit: Fit) -> str:
     """
     parts = [
         f"{report.module} needs {report.ladder.arena_bytes:,} bytes beyond its arguments, more "
-        f"than the {fit.budget_bytes:,} that it may use; nothing was run"
+        f"than the {fit.budget_bytes:,} that it may use"
     ]
     bound, least = fit.bound, fit.least
     returned = report.output_bytes - report.alias_bytes

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from lowtide.budgeting.bounds import ModuleBound
 from lowtide.budgeting.planner import BudgetPlanner, Family
 
 
@@ -53,10 +54,7 @@ class Pareto:
 def pareto(planner: BudgetPlanner) -> Pareto:
     """Return the frontier of a module: each plan is worked out."""
     points = _curve(_points(planner.own))
-    proved = [planner.bounds.at(point.nbytes) for point in points]
-    bound = [
-        CurvePoint(x.budget_bytes, None if x.is_infeasible else x.extra_seconds) for x in proved
-    ]
+    bound = [CurvePoint(point.nbytes, _proved(planner.bound(point.nbytes))) for point in points]
     variants = [(family.plain.variant, _curve(_points(family))) for family in planner.variants]
     return Pareto(
         planner.base_seconds,
@@ -65,6 +63,13 @@ def pareto(planner: BudgetPlanner) -> Pareto:
         planner.bounds.least_bytes,
         tuple(variants),
     )
+
+
+def _proved(bound: ModuleBound | None) -> float | None:
+    """The extra seconds of a bound, 0 without one, None where nothing fits."""
+    if bound is None:
+        return 0.0
+    return None if bound.is_infeasible else bound.extra_seconds
 
 
 def _points(family: Family) -> list[tuple[int, float]]:

@@ -59,7 +59,7 @@ class Fit:
 
     `point` is the cheapest plan that fits, None where none that is known does. `least` is the plan
     of the smallest arena known, None where that was not asked. `bound` is proved for the module as
-    it is, any order and any recomputation; None where the plain plan fits.
+    it is, any order and any recomputation; None where the plain plan fits or Ctrl-C ended proving.
     """
 
     budget_bytes: int
@@ -145,7 +145,7 @@ class Family:
     def points(self, budget: int) -> Iterator[PlannedPoint]:
         """Yield the plans that fit a budget, cheapest first.
 
-        Those that are known to need more are not worked out.
+        Those that are known to need more are not worked out. Ctrl-C ends it.
         """
         if self.plain.arena_bytes <= budget:
             yield self.plain
@@ -154,8 +154,13 @@ class Family:
         for number, choice in enumerate(self.choices):
             if exact and choice.nbytes > budget * _MARGIN:
                 continue
-            if self.arena_bytes(number) <= budget:
-                yield self.planned(number)
+            try:
+                found = self.planned(number) if self.arena_bytes(number) <= budget else None
+            except KeyboardInterrupt:
+                self.was_interrupted = True
+                return
+            if found is not None:
+                yield found
 
     def arena_bytes(self, number: int) -> int:
         """Return the arena of the plan of a choice, worked out when it is first asked for."""
@@ -182,14 +187,18 @@ class Family:
         return self._planned[number]
 
     def least(self) -> PlannedPoint:
-        """Return the plan of the smallest arena, the cheapest of equal ones."""
+        """Return the plan of the smallest arena, the cheapest of equal ones; Ctrl-C ends it."""
         best, least, exact = self.plain, self.plain.arena_bytes, self.graphs.is_exact
         for number in reversed(range(len(self.choices))):
             if exact and self.choices[number].nbytes > least * _MARGIN:
                 continue
-            arena, extra = self.arena_bytes(number), self.extra_seconds(number)
-            if (arena, extra) < (least, best.extra_seconds):
-                best, least = self.planned(number), arena
+            try:
+                arena, extra = self.arena_bytes(number), self.extra_seconds(number)
+                if (arena, extra) < (least, best.extra_seconds):
+                    best, least = self.planned(number), arena
+            except KeyboardInterrupt:
+                self.was_interrupted = True
+                break
         return best
 
 
@@ -231,7 +240,8 @@ class BudgetPlanner:
     def within(self, budget: int) -> Fit:
         """Return the cheapest plan within a budget of bytes beyond the arguments.
 
-        Where the plain plan fits it is taken, and nothing is searched.
+        Where the plain plan fits it is taken, and nothing is searched. Ctrl-C ends the search with
+        the best plan that it had.
         """
         if self.own.plain.arena_bytes <= budget:
             return Fit(budget, self.own.plain, None, None)
@@ -242,7 +252,9 @@ class BudgetPlanner:
                 if found is not None and (best is None or found.extra_seconds < best.extra_seconds):
                     best = found
         least = self.least if best is None else None
-        return Fit(budget, best, least, self.bounds.at(budget))
+        if least is not None and least.arena_bytes <= budget:
+            best, least = least, None
+        return Fit(budget, best, least, self.bound(budget))
 
     def by_xla(self, budget: int) -> Fit:
         """Return what XLA's algorithm makes of the entry for a budget: a baseline."""
@@ -254,14 +266,14 @@ class BudgetPlanner:
         found = PlannedPoint(self._settings.make_plan(module, "input"), extra)
         fits = found.arena_bytes <= budget
         least = min(plain, found, key=lambda x: x.arena_bytes)
-        return Fit(budget, found if fits else None, least, self.bounds.at(budget))
+        return Fit(budget, found if fits else None, least, self.bound(budget))
 
     @property
     def variants(self) -> Iterator[Family]:
         """The variants that there are, in order; each is made when it is first asked for."""
         for number, variant in enumerate(self._settings.variants):
             if number not in self._variants:
-                self._variants[number] = self._variant(variant)
+                self._variants[number] = self._made(variant)
             family = self._variants[number]
             if family is not None:
                 yield family
@@ -274,6 +286,22 @@ class BudgetPlanner:
 
     def _first_fit(self, family: Family, budget: int) -> PlannedPoint | None:
         return next(family.points(budget), None)
+
+    def bound(self, budget: int) -> ModuleBound | None:
+        """What is proved for a budget; None where Ctrl-C ended the proof."""
+        try:
+            return self.bounds.at(budget)
+        except KeyboardInterrupt:
+            self.own.was_interrupted = True
+            return None
+
+    def _made(self, variant: Variant) -> Family | None:
+        """A variant, None where there is none or Ctrl-C came before it was planned."""
+        try:
+            return self._variant(variant)
+        except KeyboardInterrupt:
+            self.own.was_interrupted = True
+            return None
 
     def _variant(self, variant: Variant) -> Family | None:
         settings = self._settings

@@ -44,7 +44,7 @@ def check(data: bytes) -> Verdict:
         best = "no plan fits" if size == _ENDLESS else f"{size:,} {unit}, and no plan is smaller"
         return Verdict(OPTIMAL, best, size, bound)
     found = "no plan" if size == _ENDLESS else f"{size:,} {unit}"
-    return Verdict(NOT_CERTIFIED, f"{found}; {bound:,} are needed", size, bound)
+    return Verdict(NOT_CERTIFIED, f"{found}; {bound:,} {unit} are needed", size, bound)
 
 
 def _require(holds: object, reason: str) -> None:

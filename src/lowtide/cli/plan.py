@@ -127,8 +127,10 @@ def _plan(
     from lowtide.cli.plan_graph import plan_graph
     from lowtide.cli.plan_packing import is_packing, plan_packing, read_packing
     from lowtide.client.packing import named_problem
+    from lowtide.kept_solvers import keep_solvers
 
     request.check()
+    keep_solvers()
     is_graph = not is_packing(file) and _plain(file).endswith(_GRAPHS)
     if budget.is_wanted and is_packing(file):
         raise UsageError(

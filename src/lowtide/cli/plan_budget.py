@@ -50,7 +50,8 @@ class BudgetRequest:
 def plan_budget(path: str, request: PackingRequest, wanted: BudgetRequest) -> None:
     """Find a plan within a budget, or the frontier of memory against time, and write it.
 
-    Raises InputError for a malformed file, and OverBudgetError where no plan that is known fits.
+    Raises InputError for a malformed file, OverBudgetError where no plan that is known fits, and
+    KeyboardInterrupt once what was found is written.
     """
     from lowtide.cli.certificate_files import of_budget, of_graph
     from lowtide.cli.exit_codes import OverBudgetError
@@ -75,6 +76,8 @@ def plan_budget(path: str, request: PackingRequest, wanted: BudgetRequest) -> No
         return of_graph(solved, path) if plan is None else of_budget(solved, path, budgets, plan)
 
     deliver(document, request, screen, certificate)
+    if solved.was_interrupted or budgets.frontier.was_interrupted:
+        raise KeyboardInterrupt
     if plan is not None and not plan.is_feasible:
         raise OverBudgetError(f"{solved.file.name}: {_refusal(solved, plan)}")
 

@@ -42,6 +42,11 @@ class SolvedGraph:
     given_peak: int | None
     seconds: float
 
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search for an order."""
+        return self.found.stopped.value == "interrupt"
+
     def highest(self, limit: int) -> list[int]:
         """Return the places of the largest steps, largest first."""
         return sorted(range(len(self.steps)), key=lambda i: (-self.steps[i], i))[:limit]
@@ -65,7 +70,7 @@ def plan_graph(path: str, request: PackingRequest) -> None:
         lambda width, paint: graph_screen(solved, request.limit, width, paint),
         lambda: of_graph(solved, path),
     )
-    if solved.found.stopped.value == "interrupt":
+    if solved.was_interrupted:
         raise KeyboardInterrupt
     fault = _capacity_fault(solved, request.capacity)
     if fault:

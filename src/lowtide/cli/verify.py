@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lowtide.cli.arguments import JsonOption
+from lowtide.cli.arguments import JsonOption, size_in_bytes
 
 if TYPE_CHECKING:
     from lowtide.checking import Violation
@@ -34,6 +34,16 @@ def verify(
         int | None,
         typer.Option(min=0, metavar="BYTES", help="How high a packing in CSV may be at most."),
     ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            "--budget",
+            "--memory",
+            metavar="SIZE",
+            parser=size_in_bytes,
+            help="That which the plan of a certificate was made for.",
+        ),
+    ] = None,
     limit: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many violations to list.")
     ] = 20,
@@ -55,10 +65,12 @@ def verify(
     if plan == "-" and module == "-":
         raise UsageError("plan and module cannot both come from standard input")
     data = read_plan_bytes(plan)
+    if budget is not None and (module is None or not is_certificate(data)):
+        raise UsageError("--budget is for certificates with MODULE")
     if is_certificate(data):
         if capacity is not None:
             raise UsageError(f"{plan}: a certificate goes without --capacity")
-        verify_certificate(data, plan, module, json)
+        verify_certificate(data, plan, module, json, budget)
         return
     verdict = _check(data, plan, module, capacity)
     found = verdict.violations

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from lowtide.certificate.orders import Ordered, ProgramArena
 
 
-def verify_certificate(data: bytes, file: str, module: str | None, as_json: bool) -> None:
+def verify_certificate(
+    data: bytes, file: str, module: str | None, as_json: bool, budget: int | None = None
+) -> None:
     """Write one of the three answers; raise what ends the command with its exit status.
 
     With a module, or the file of a memory graph, the certificate has to be about that: its text, or
-    what compiling it gives, has the digest in the certificate, and the same graphs. Raises
-    UsageError for a certificate that is not of an order.
+    what compiling it within a budget of bytes gives, has the digest in the certificate, and the
+    same graphs. Raises UsageError for a certificate that is not of an order, and OverMemoryError
+    where no plan is known to fit the budget.
     """
     from lowtide.certificate import NOT_CERTIFIED, REJECTED, Verdict, check
     from lowtide.cli import console
@@ -29,7 +32,7 @@ def verify_certificate(data: bytes, file: str, module: str | None, as_json: bool
     with progress(f"checking {file}"):
         verdict = check(data)
     if module is not None and verdict.answer != REJECTED:
-        found = _differences(json.loads(data), file, module)
+        found = _differences(json.loads(data), file, module, budget)
         if found:
             verdict = Verdict(REJECTED, "; ".join(found))
     if as_json:
@@ -42,13 +45,13 @@ def verify_certificate(data: bytes, file: str, module: str | None, as_json: bool
         raise typer.Exit(ExitCode.OVER_BUDGET)
 
 
-def _differences(document: dict[str, Any], file: str, module: str) -> list[str]:
+def _differences(document: dict[str, Any], file: str, module: str, budget: int | None) -> list[str]:
     from lowtide.certificate.modules import differences
     from lowtide.cli.exit_codes import UsageError
 
     if document["kind"] != "order":
         raise UsageError(f"{file}: a certificate of kind {document['kind']} goes without MODULE")
-    found = _facts(module)
+    found = _facts(module, budget)
     wrong = differences(document, found.computations, found.arena)
     if document["problem"]["text"] in found.digests:
         return wrong
@@ -69,15 +72,15 @@ class _Facts:
     was_compiled: bool = False
 
 
-def _facts(path: str) -> _Facts:
+def _facts(path: str, budget: int | None = None) -> _Facts:
     """The facts of a memory graph, of a scheduled module, or of what compiling a module gives."""
+    from lowtide.budgeting.within import plan_within
     from lowtide.certificate.modules import module_orders
     from lowtide.certificate.orders import Ordered
     from lowtide.certifying import arena_of
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
     from lowtide.client.plan_files import read_plan_bytes
-    from lowtide.compiler import plan
     from lowtide.frontend.graph_json import looks_like_graph, read_graph_json
 
     data = read_plan_bytes(path)
@@ -86,7 +89,7 @@ def _facts(path: str) -> _Facts:
         return _Facts([Ordered(graph.name, graph.graph, ())], None, (_digest(data),))
     module = load(path).module
     with progress(f"compiling {path}"):
-        made = plan(module)
+        made = plan_within(module, budget)
     texts = [str(made.module).encode(), *([data] if module.is_scheduled else [])]
     return _Facts(
         module_orders(made.module, {}),

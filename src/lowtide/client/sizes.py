@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from numbers import Integral
 from typing import Final
 
 _SIZE: Final = re.compile(r"(\d{1,19})(?:\.(\d{1,9}))?\s*(?:([kKMGTP])(i?))?B?", re.ASCII)
@@ -16,7 +17,7 @@ def bytes_of(size: int | str) -> int:
     A MB has 10^6 bytes, a MiB 2^20. Raises ValueError for what is no size, is negative, or reaches
     2^62 bytes.
     """
-    if isinstance(size, int):
+    if isinstance(size, Integral) and not isinstance(size, bool):
         nbytes = int(size)
     elif not isinstance(size, str):
         raise ValueError(f"expected a size such as 512MiB, 1.5GB or 123, found {size!r}")

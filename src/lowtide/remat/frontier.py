@@ -69,8 +69,8 @@ def frontier(
     found = _Found(tables, progress)
     found.add(min(orders, key=lambda order: int(step_bytes(tables, order).max(initial=0))))
     if graph.node_count:
-        search = LevelSearch(tables, orders, effort, deadline)
         try:
+            search = LevelSearch(tables, orders, effort, deadline)
             for sequence in search.sequences():
                 found.add(sequence)
         except KeyboardInterrupt:
