@@ -191,9 +191,7 @@ def _use_at(
     used: AbstractSet[int],
     alone: AbstractSet[int],
 ) -> _Use:
-    if site.role is CallRole.CONDITION:
-        return _Use(frozenset(), frozenset())
-    if site.role is CallRole.BODY:
+    if site.role in (CallRole.CONDITION, CallRole.BODY):
         return _Use(frozenset(callee.root), frozenset())
     times = Counter(site.given)
     pairs = zip(callee.parameters, site.given, strict=True)
