@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-from inspect import signature
 from typing import Final
 
 from lowtide.analysis.memory_graph import MemoryGraph
@@ -12,10 +9,10 @@ from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.fusion.peak_lowering import Allowance
 from lowtide.ir import LowtideError
 from lowtide.ir.suggestions import nearest
-from lowtide.passes import Fixpoint, Pass, Step
+from lowtide.passes import Fixpoint, Step
 from lowtide.passes.registry import parse_passes
 from lowtide.planning.search import Effort
-from lowtide.scheduling.exact import LowerOrder, lower_order
+from lowtide.scheduling.exact import lower_order
 from lowtide.scheduling.module_scheduler import Int64Array, best_of
 from lowtide.scheduling.plain_bound import plain_bound
 from lowtide.scheduling.search import search_order
@@ -77,22 +74,16 @@ def pipeline(
     """
     check_stage(stage)
     first = STAGES.index(after) + 1 if after else 0
+    # Fusion knows no schedulers: it gets one to see where the peak is.
+    given = {"scheduler": order_of_kernels, "allowance": allowance}
     steps: list[Step] = []
     for name in STAGES[first : STAGES.index(stage) + 1]:
         for entry in _PASSES.get(name, ()):
             if isinstance(entry, tuple):
                 steps.append(Fixpoint(entry[0], parse_passes(entry[1])))
             else:
-                steps += [_told(x, allowance) for x in parse_passes(entry)]
+                steps += [x.told(given) for x in parse_passes(entry)]
     return tuple(steps)
-
-
-def _told(step: Pass, allowance: Allowance | None) -> Pass:
-    """The same pass; fusion, which knows no schedulers, gets one to see where the peak is."""
-    parameters = signature(step.function).parameters
-    given = {"scheduler": order_of_kernels, "allowance": allowance}
-    known = {name: value for name, value in given.items() if name in parameters}
-    return replace(step, function=partial(step.function, **known)) if known else step
 
 
 def order_of_kernels(graph: MemoryGraph) -> Int64Array:
@@ -105,8 +96,7 @@ def order_of_kernels(graph: MemoryGraph) -> Int64Array:
         return best_of(graph)
     if graph.node_count <= _SMALL:
         order = best_of(graph)
-        peak, bound = peak_bytes(graph, order), plain_bound(graph)
-        found = lower_order(graph, peak, bound, _LITTLE_WORK) if bound < peak else LowerOrder(None)
+        found = lower_order(graph, peak_bytes(graph, order), plain_bound(graph), _LITTLE_WORK)
         if found is not None:
             return order if found.order is None else found.order
     return search_order(graph, Effort.FAST).order

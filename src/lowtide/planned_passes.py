@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from functools import partial
-from inspect import signature
 from typing import Final
 
 from lowtide import compiler
@@ -21,13 +18,7 @@ _FAST: Final = SearchOptions(effort=Effort.FAST)
 
 def with_planner(passes: Iterable[Pass]) -> list[Pass]:
     """Return the passes; those that take a planner get the compiler's."""
-    return [_told(x) for x in passes]
-
-
-def _told(step: Pass) -> Pass:
-    if "planner" not in signature(step.function).parameters:
-        return step
-    return replace(step, function=partial(step.function, planner=Planner(_footprint, _order)))
+    return [x.told({"planner": Planner(_footprint, _order)}) for x in passes]
 
 
 def _footprint(module: Module) -> int:

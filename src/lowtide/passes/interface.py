@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeAlias
 
 from lowtide.ir import LowtideError, Module
@@ -70,6 +71,15 @@ class Pass:
                     f"option {name} of pass {self.name} takes {_KINDS[kind]}, found {value!r}"
                 )
         return replace(self, options=tuple({**dict(self.options), **values}.items()))
+
+    def told(self, given: Mapping[str, object]) -> Pass:
+        """Return the same pass with those of the arguments given that its function takes.
+
+        They are what no option can say, such as a function of a stage that passes do not know.
+        """
+        parameters = inspect.signature(self.function).parameters
+        known = {name: value for name, value in given.items() if name in parameters}
+        return replace(self, function=partial(self.function, **known)) if known else self
 
     def __str__(self) -> str:
         """Return the pass as `name{k=v,...}`, which `parse_passes` reads."""

@@ -36,6 +36,8 @@ def lower_order(
 
     `bound`: bytes that the peak of no order is below.
     """
+    if bound >= peak:
+        return LowerOrder(None)
     if not 0 < graph.node_count <= MOST_NODES:
         return None
     return _Search(graph, peak, bound).run(most_work)
