@@ -66,7 +66,7 @@ def problems(only: str) -> Iterator[NamedProblem]:
 def measured(named: NamedProblem, deadline: float) -> Column:
     """Run all strategies on one problem."""
     column = Column(named.title, len(named.problem))
-    for row, solved in compare(named, SearchOptions(deadline=deadline)):
+    for row, solved in compare(named, SearchOptions(), deadline):
         column.rows.append(row)
         if solved is not None:
             known = column.bounds.get(row.kind, 0)

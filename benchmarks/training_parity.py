@@ -1,6 +1,6 @@
 """Losses of training steps in native code beside those of XLA:CPU.
 
-    python benchmarks/training_parity.py [--models resnet50,gpt2] [--steps 50] [--threads 2]
+    python benchmarks/training_parity.py [--models NAME,...] [--steps N] [--threads N] [--exact]
     python benchmarks/training_parity.py --gradients [--models resnet50,gpt2]
     python benchmarks/training_parity.py --results [--models NAME,...]
 
@@ -8,7 +8,8 @@ Trains models of `examples/`, from the same weights on the same batches: nativel
 one thread and with two, each in a process of its own (with one thread it is kept on one core). The
 first 5 losses have to agree to 1e-4 relative, or as well as XLA's own two runs do, times 3;
 afterwards the distance from XLA is compared with that between XLA's own two runs, over the last
-tenth of the steps. The rate of ResNet-50 is 0.1 for each 256 images of a batch.
+tenth of the steps; with --exact, both sides with a training in double precision, too. The rate of
+ResNet-50 is 0.1 for each 256 images of a batch.
 
 A training that doubles a rounding error with each layer says little about who rounds well. So with
 --gradients the weights after one step are compared with those that XLA computes in double
@@ -99,10 +100,14 @@ def losses(name: str, side: str, threads: int, steps: int) -> Iterator[dict[str,
     import numpy as np
 
     example, state, batch = training(name)
-    jitted = jax.jit(example.function, donate_argnums=example.donate_argnums, keep_unused=True)
-    lowered = jitted.lower(*example.specs)
-    step = native_step(lowered, threads) if side == "native" else lowered.compile()
     state = [jax.tree.map(np.array, x) for x in state]
+    step: Any = jax.jit(example.function, donate_argnums=example.donate_argnums, keep_unused=True)
+    if side == "exact":
+        jax.config.update("jax_enable_x64", True)
+        state = jax.tree.map(lambda x: x.astype(np.float64) if x.dtype == np.float32 else x, state)
+    else:
+        lowered = step.lower(*example.specs)
+        step = native_step(lowered, threads) if side == "native" else lowered.compile()
     random = np.random.default_rng(1)
     for _ in range(steps):
         given = batch(random)
@@ -269,7 +274,7 @@ def compare_gradients(names: list[str]) -> None:
             print(f"{name:10} {side:6} {threads} after a step: {found}", flush=True)
 
 
-def train_all(names: list[str], steps: int) -> None:
+def train_all(names: list[str], steps: int, *, exact: bool) -> None:
     """Print the losses of each model on each side, and how far they are apart."""
     for name in names:
         found = []
@@ -287,9 +292,21 @@ def train_all(names: list[str], steps: int) -> None:
         spread = max([abs(x - y) for x, y in zip(one, two, strict=True)][-last:])
         is_close = first <= max(CLOSE, SPREADS * own)
         verdict = "agrees" if is_close and apart <= SPREADS * spread else "DIFFERS"
+        verdict += off_by(name, steps, ours, two) if exact else ""
         early = f"first {FIRST}: {first:.2g} apart, XLA's own runs {own:.2g}"
         late = f"last {last}: {apart:.3g} apart, XLA's own runs {spread:.3g}"
         print(f"{name:10} {early}; {late}: {verdict}", flush=True)
+
+
+def off_by(name: str, steps: int, ours: list[float], theirs: list[float]) -> str:
+    """Return how far two trainings are from one in double precision, at its last tenth."""
+    exact = [x["loss"] for x in child("--side", "exact", name, "2", str(steps))]
+    last = max(1, steps // 10)
+    off = [
+        max([abs(x - y) for x, y in zip(side, exact, strict=True)][-last:])
+        for side in (ours, theirs)
+    ]
+    return f"; off double precision by {off[0]:.3g}, XLA by {off[1]:.3g}"
 
 
 def apart_by(ours: list[float], theirs: list[float], count: int) -> float:
@@ -322,6 +339,7 @@ def main() -> None:
     parser.add_argument("--models", default="")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--exact", action="store_true")
     parser.add_argument("--gradients", action="store_true")
     parser.add_argument("--results", action="store_true")
     parser.add_argument("--side", nargs=4, metavar=("SIDE", "MODEL", "THREADS", "STEPS"))
@@ -334,7 +352,7 @@ def main() -> None:
         compare_gradients((given.models or "resnet50,gpt2").split(","))
         return
     if not given.results:
-        train_all((given.models or "resnet50,gpt2").split(","), given.steps)
+        train_all((given.models or "resnet50,gpt2").split(","), given.steps, exact=given.exact)
         return
     everything = sorted(x.name.split(".")[0] for x in (ROOT / "examples").glob("*.hlo.xz"))
     for name in given.models.split(",") if given.models else everything:

@@ -10,7 +10,8 @@ from lowtide.compiler import explain
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
-from lowtide.passes import Observer, Pass
+from lowtide.passes import Observer, Pass, run_pipeline
+from lowtide.pipelines import merging, pipeline
 from lowtide.testing.check_pass import assert_same_values
 from lowtide.verifier import verify
 
@@ -44,6 +45,48 @@ ENTRY main {{
 }}
 """
 """What takes long to compute lives across the peak, and so does what it is computed from."""
+
+
+PRODUCT = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+CHECKPOINT = f"""
+HloModule m
+
+add {{
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] add(p, q)
+}}
+
+ENTRY main {{
+  x = f32[64,256] parameter(0)
+  w = f32[256,256] parameter(1)
+  v = f32[256,SIZE] parameter(2)
+  zero = f32[] constant(0)
+  y = f32[64,256] dot(x, w), {PRODUCT}
+  z = f32[64,256] tanh(y)
+  wide = f32[64,SIZE] dot(z, v), {PRODUCT}
+  sum = f32[64] reduce(wide, zero), dimensions={{1}}, to_apply=add
+  t = (f32[64,256], f32[256,256], f32[64]) tuple(x, w, sum)
+  b = (f32[64,256], f32[256,256], f32[64]) opt-barrier(t)
+  x.1 = f32[64,256] get-tuple-element(b), index=0
+  w.1 = f32[256,256] get-tuple-element(b), index=1
+  sum.1 = f32[64] get-tuple-element(b), index=2
+  y.1 = f32[64,256] dot(x.1, w.1), {PRODUCT}
+  z.1 = f32[64,256] tanh(y.1)
+  e = f32[64,256] multiply(z.1, z.1)
+  u = f32[256,1024] parameter(3)
+  o = f32[64,1024] dot(e, u), {PRODUCT}
+  ROOT results = (f32[64,1024], f32[64]) tuple(o, sum.1)
+}}
+"""
+"""At the peak `e` and `o` are live; without the barrier `z` is live beside `wide`, too."""
+BUSY = CHECKPOINT.replace(
+    "  sum = f32[64] reduce(wide",
+    f"""  square = f32[SIZE,SIZE] parameter(4)
+  more = f32[64,SIZE] dot(wide, square), {PRODUCT}
+  sum = f32[64] reduce(more""",
+)
+"""Where `wide` is large, it and `more` are live at the peak; without the barrier `z` is, too."""
 
 
 class Watch:
@@ -119,3 +162,40 @@ def test_the_option_reaches_the_plan_and_takes_parts_only() -> None:
     for wrong in (-0.1, float("inf"), float("nan")):
         with pytest.raises(ValueError, match="memory_priority is a part of the time"):
             lowtide.Options(memory_priority=wrong)
+
+
+def with_and_without_barriers(text: str, observers: tuple[Observer, ...] = ()) -> Module:
+    module = parse_hlo(text)
+    proposals.optimize(module, "scheduled", observers)
+    verify(module)
+    assert_same_values(parse_hlo(text), module)
+    return module
+
+
+def test_a_checkpoint_that_saves_nothing_is_computed_once() -> None:
+    text = CHECKPOINT.replace("SIZE", "16")
+    module = with_and_without_barriers(text)
+    assert "opt-barrier" not in str(module)
+    kept = parse_hlo(text)
+    run_pipeline(kept, pipeline("scheduled"))
+    assert "opt-barrier" in str(kept)
+    assert needs(module)[0] <= needs(kept)[0]
+    assert needs(module)[1] < needs(kept)[1]
+
+
+def test_a_checkpoint_that_saves_memory_stays() -> None:
+    text = BUSY.replace("SIZE", "2048")
+    module = with_and_without_barriers(text)
+    assert "opt-barrier" in str(module)
+    merged = parse_hlo(text)
+    run_pipeline(merged, (*merging(), *pipeline("scheduled")))
+    assert needs(module)[0] < needs(merged)[0]
+
+
+def test_observers_see_the_passes_that_drop_a_checkpoint() -> None:
+    text = CHECKPOINT.replace("SIZE", "16")
+    watch = Watch()
+    module = with_and_without_barriers(text, (watch,))
+    assert str(module) == str(with_and_without_barriers(text)) == watch.seen[-1]
+    assert len(watch.seen) == 2
+    assert "opt-barrier" in watch.seen[0] and "opt-barrier" not in watch.seen[1]

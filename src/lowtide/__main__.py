@@ -1,8 +1,17 @@
-"""`python -m lowtide` is the command `lowtide`."""
+"""The command `lowtide`, also `python -m lowtide`."""
 
 import sys
 
-from lowtide.cli.main import main
+
+def main() -> int:
+    """Run the command line of the process and return the exit status."""
+    try:
+        from lowtide.cli.main import main as command
+    except KeyboardInterrupt:
+        sys.stderr.write("error: interrupted\n")
+        return 130
+    return command()
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from lowtide import compiler
-from lowtide.client.sizes import bytes_of
 from lowtide.frontend.files import read
 from lowtide.ir import Module
 from lowtide.ir.suggestions import nearest
@@ -17,6 +16,7 @@ from lowtide.options import Options
 from lowtide.planning.search import SearchOptions, effort_named
 from lowtide.report.autopsy import PlanReport
 from lowtide.report.memory import MemoryReport
+from lowtide.sizes import bytes_of
 from lowtide.verifier import verify
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def explain(
 def _explain_module(module: Module, options: Options | None) -> MemoryReport:
     verify(module)
     chosen = options or Options()
-    search = SearchOptions(effort_named(chosen.effort))
+    search = SearchOptions(effort_named(chosen.effort), chosen.deadline)
     return compiler.explain(module, chosen.stage, search, chosen.memory_priority)
 
 

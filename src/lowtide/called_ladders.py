@@ -12,7 +12,7 @@ from lowtide.analysis.donation import body_aliases
 from lowtide.analysis.live_range import LiveRanges, live_ranges
 from lowtide.buffers.assignment import pack_buffers
 from lowtide.ir import Computation, Instruction, Module
-from lowtide.planning.search import Effort
+from lowtide.planning.search import Effort, SearchOptions
 from lowtide.report.memory import ComputationMemory, Ladder
 from lowtide.scheduling.module_bound import ComputationBound
 
@@ -20,7 +20,7 @@ Bounds = Mapping[Computation, ComputationBound]
 
 
 def called_ladders(
-    module: Module, flows: Dataflow, bounds: Bounds, effort: Effort
+    module: Module, flows: Dataflow, bounds: Bounds, search: SearchOptions
 ) -> tuple[list[ComputationMemory], int]:
     """Return the ladder of each called computation, in order of first call from the entry.
 
@@ -42,7 +42,7 @@ def called_ladders(
             continue
         steps -= sizes[computation]
         bound = bounds[computation].beyond_arguments
-        found.append(_memory(computation, callers, module, flows, bound, effort))
+        found.append(_memory(computation, callers, module, flows, bound, search))
     return found, left_out
 
 
@@ -56,7 +56,7 @@ def _memory(
     module: Module,
     flows: Dataflow,
     bound: int,
-    effort: Effort,
+    search: SearchOptions,
 ) -> ComputationMemory:
     caller, role = callers[0]
     pairs = body_aliases(flows[computation]) if role is CallRole.BODY else ()
@@ -68,11 +68,11 @@ def _memory(
         caller,
         len(callers),
         len(computation.instructions),
-        Ladder(bound, ranges.live_bytes, _arena_bytes(ranges, effort)),
+        Ladder(bound, ranges.live_bytes, _arena_bytes(ranges, search)),
     )
 
 
-def _arena_bytes(ranges: LiveRanges, effort: Effort) -> int:
+def _arena_bytes(ranges: LiveRanges, search: SearchOptions) -> int:
     """What the buffers of a computation take beyond its arguments.
 
     The state of a loop lies in the arena of the module, as its temporaries do: it has no place of
@@ -80,10 +80,14 @@ def _arena_bytes(ranges: LiveRanges, effort: Effort) -> int:
     """
     nowhere = (-1,) * len(ranges.nbytes)
     free = replace(ranges, colocation=replace(ranges.colocation, argument=nowhere))
-    arena = pack_buffers(free).arena_bytes - ranges.alias_bytes
-    if effort is Effort.FAST or arena - ranges.live_bytes <= ranges.live_bytes // _TIGHT:
+    deadline = search.begun()
+    arena = pack_buffers(free, deadline=deadline).arena_bytes - ranges.alias_bytes
+    if arena - ranges.live_bytes <= ranges.live_bytes // _TIGHT:
         return arena
-    return min(arena, pack_buffers(free, thorough=True).arena_bytes - ranges.alias_bytes)
+    if search.effort is Effort.FAST or deadline.passed:
+        return arena
+    thorough = pack_buffers(free, thorough=True, deadline=deadline)
+    return min(arena, thorough.arena_bytes - ranges.alias_bytes)
 
 
 _TIGHT: Final = 1000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lowtide.analysis.module_graphs import ComputationGraph
@@ -13,6 +14,7 @@ from lowtide.ir import LowtideError, Module
 from lowtide.planning.certificates import packing_sections
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA
+from lowtide.scheduling.module_model import model_order
 from lowtide.scheduling.proof import Exhausted, Proof
 from lowtide.scheduling.search import search_order
 
@@ -24,12 +26,17 @@ def certify(module: Module) -> dict[str, Any]:
     kernels need while they run. Raises LowtideError for a module that is not scheduled or lacks
     copies.
     """
+    return certificate_of(scheduled_plan(module))
+
+
+def scheduled_plan(module: Module) -> Plan:
+    """Return the plan of a scheduled module in its own order; raises as `certify` does."""
     if module.schedule is None:
         raise LowtideError(f"{module.name} is not scheduled: certify what compiling it gives")
     made = plan(module)
     if made.copies.copies:
         raise LowtideError(f"{module.name} lacks copies: certify what compiling it gives")
-    return certificate_of(made)
+    return made
 
 
 def certificate_of(made: Plan) -> dict[str, Any]:
@@ -41,9 +48,16 @@ def certificate_of(made: Plan) -> dict[str, Any]:
         if isinstance(proof, Exhausted):
             proof = search_order(x.model.holding(needs)).proof
         needs.append(x.bytes)
-        proofs.append((x.model, proof))
+        proofs.append((_as_scheduled(x.model, made.module), proof))
     computations = ordered(proofs)
     return order_certificate(computations, str(made.module).encode(), arena=arena_of(made))
+
+
+def _as_scheduled(model: ComputationGraph, module: Module) -> ComputationGraph:
+    """The model in the order of the schedule: bounds may be older than a better order."""
+    assert module.schedule is not None
+    order = module.schedule.sequences[model.computation]
+    return replace(model, order=model_order([model.flow.number[x] for x in order], model))
 
 
 def arena_of(made: Plan) -> ProgramArena:

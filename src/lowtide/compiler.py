@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
@@ -14,7 +14,6 @@ from lowtide.analysis.call_graph import (
     flattened_sums,
 )
 from lowtide.analysis.dataflow import Dataflow, ValueKind, dataflow
-from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.donation import Alias, aliases, possible_donations
 from lowtide.analysis.live_range import LiveRanges, live_ranges, needs_no_copies
 from lowtide.analysis.scratch import ScratchBytes
@@ -35,6 +34,7 @@ from lowtide.kept_solvers import keep_solvers
 from lowtide.options import DEFAULT_MEMORY_PRIORITY, DEFAULT_STAGE
 from lowtide.passes import Observer
 from lowtide.pipelines import check_stage, is_fused, pipeline
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import Effort, SearchOptions
 from lowtide.report.caveats import caveats
 from lowtide.report.memory import Ladder, MemoryReport, memory_report
@@ -69,16 +69,18 @@ def optimize(
     stage: str,
     observers: Sequence[Observer] = (),
     memory_priority: float = DEFAULT_MEMORY_PRIORITY,
+    deadline: Deadline | None = None,
 ) -> int:
     """Take a module, which is changed, to a stage; return the number of changes.
 
     Kernels may take longer by the part `memory_priority` of their time where the peak is lower
-    then. A schedule that it has is dropped where passes run; after fusion its instructions are
-    others. Raises LowtideError for an unknown stage.
+    then; what would lower it is sought until the `deadline`. A schedule that it has is dropped
+    where passes run; after fusion its instructions are others. Raises LowtideError for an unknown
+    stage.
     """
     if pipeline(stage):
         module.schedule = None
-    return proposals.optimize(module, stage, observers, memory_priority)
+    return proposals.optimize(module, stage, observers, memory_priority, deadline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +111,20 @@ def plan(
 ) -> Plan:
     """Return where every value of the module lies, once it is taken to a stage.
 
-    A scheduled module is taken as it is. `packing` is the strategy that gives out offsets, limited
-    by `search`. What instructions need while they run is in the plan where `scratch_bytes` tells
-    how much that is. Kernels may take longer by the part `memory_priority` of their time where the
-    peak is lower then. Raises LowtideError as `explain` does, and for a strategy that is not known
-    or does not take what the module has.
+    A scheduled module is taken as it is. `packing` is the strategy that gives out offsets. `search`
+    limits that, and its effort and its deadline every other search: once the deadline has passed,
+    all that is left to do is what a plan cannot do without. What instructions need while they run
+    is in the plan where `scratch_bytes` tells how much that is. Kernels may take longer by the part
+    `memory_priority` of their time where the peak is lower then. Raises LowtideError as `explain`
+    does, and for a strategy that is not known or does not take what the module has.
     """
-    laid_out = _lay_out(module, stage, packing, search, scratch_bytes, memory_priority)
-    ordered = laid_out.scheduled
-    with ordered.clock.stage("assignment"):
-        assignment = assign_buffers(laid_out.ranges, laid_out.packed)
-    report = _report(laid_out, counts_scratch=scratch_bytes is not None)
+    taken = _taken(module, stage, search.begun(), memory_priority)
+    with taken.deadline.held():
+        laid_out = _lay_out(taken, packing, search, scratch_bytes)
+        ordered = laid_out.scheduled
+        with taken.clock.stage("assignment"):
+            assignment = assign_buffers(laid_out.ranges, laid_out.packed)
+        report = _report(laid_out, counts_scratch=scratch_bytes is not None)
     return Plan(
         ordered.module,
         ordered.copies,
@@ -144,22 +149,44 @@ def explain(
     LowtideError for an unknown stage, and for a program that runs one computation from so many
     places that it cannot be written out.
     """
-    return _report(_lay_out(module, stage, search=search, memory_priority=memory_priority))
+    taken = _taken(module, stage, search.begun(), memory_priority)
+    with taken.deadline.held():
+        return _report(_lay_out(taken, DEFAULT_PACKING, search, None))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Taken:
+    """A copy of a module that was taken to a stage, unless it was scheduled."""
+
+    module: Module
+    was_scheduled: bool
+    was_fused: bool
+    deadline: Deadline
+    clock: _Clock
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Scheduled:
-    """A module on its way: copied, taken to a stage, with copies of values, and scheduled."""
+    """A module that was taken to a stage, with copies of values, and scheduled."""
 
-    was_scheduled: bool
-    was_fused: bool
-    module: Module
+    taken: _Taken
     copies: CopyInsertion
     flows: Dataflow
     bounds: Bounds
     aliases: tuple[Alias, ...]
-    clock: _Clock
     searches: Searches
+
+    @property
+    def module(self) -> Module:
+        return self.taken.module
+
+    @property
+    def clock(self) -> _Clock:
+        return self.taken.clock
+
+    @property
+    def deadline(self) -> Deadline:
+        return self.taken.deadline
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -170,7 +197,7 @@ class _LaidOut:
     ranges: LiveRanges
     packed: PackedBuffers
     bounds: Bounds
-    effort: Effort
+    search: SearchOptions
 
 
 def scheduled(module: Module, stage: str = DEFAULT_STAGE) -> Module:
@@ -178,25 +205,26 @@ def scheduled(module: Module, stage: str = DEFAULT_STAGE) -> Module:
 
     A scheduled module is taken as it is, but for copies. Raises LowtideError as `explain` does.
     """
-    return _ordered(module, stage, DEFAULT_SEARCH).module
+    taken = _taken(module, stage, Deadline(), DEFAULT_MEMORY_PRIORITY)
+    return _ordered(taken, DEFAULT_SEARCH.effort).module
 
 
-def _ordered(
-    module: Module,
-    stage: str,
-    search: SearchOptions,
-    memory_priority: float = DEFAULT_MEMORY_PRIORITY,
-) -> _Scheduled:
+def _taken(module: Module, stage: str, deadline: Deadline, memory_priority: float) -> _Taken:
     check_stage(stage)
     keep_solvers()
     clock = _Clock()
-    deadline = None if search.deadline is None else Deadline(search.deadline)
-    searches = Searches(search.effort, deadline)
     was_scheduled = module.is_scheduled
-    module = clone_module(module)
-    if not was_scheduled:
-        with clock.stage("passes"):
-            optimize(module, stage, (), memory_priority)
+    with without_collection():
+        module = clone_module(module)
+        if not was_scheduled:
+            with clock.stage("passes"):
+                optimize(module, stage, (), memory_priority, deadline)
+    return _Taken(module, was_scheduled, is_fused(stage), deadline, clock)
+
+
+def _ordered(taken: _Taken, effort: Effort) -> _Scheduled:
+    module, clock, was_scheduled = taken.module, taken.clock, taken.was_scheduled
+    searches = Searches(effort, taken.deadline)
     with clock.stage("dataflow"):
         _check_size(module)
         pairs = aliases(module)
@@ -211,12 +239,9 @@ def _ordered(
             flows = dataflow(module.entry) if removed else flows
     with clock.stage("bound"):
         bounds = module_bounds(module, searches, flows)
-    if not was_scheduled:
+    if not was_scheduled and not taken.deadline.passed:
         _take_lower_orders(module, flows, pairs, bounds, clock)
-    was_fused = is_fused(stage)
-    return _Scheduled(
-        was_scheduled, was_fused, module, copies, flows, bounds, pairs, clock, searches
-    )
+    return _Scheduled(taken, copies, flows, bounds, pairs, searches)
 
 
 def _take_lower_orders(
@@ -243,15 +268,11 @@ def _take_lower_orders(
 
 
 def _lay_out(
-    module: Module,
-    stage: str,
-    packing: str = DEFAULT_PACKING,
-    search: SearchOptions = DEFAULT_SEARCH,
-    scratch_bytes: ScratchBytes | None = None,
-    memory_priority: float = DEFAULT_MEMORY_PRIORITY,
+    taken: _Taken, packing: str, search: SearchOptions, scratch_bytes: ScratchBytes | None
 ) -> _LaidOut:
+    search = replace(search, deadline=taken.deadline)
     with without_collection():
-        ordered = _ordered(module, stage, search, memory_priority)
+        ordered = _ordered(taken, search.effort)
     clock, bounds = ordered.clock, ordered.bounds
     ranges, packed = _pack(ordered, scratch_bytes)
     with clock.stage("packing"):
@@ -262,7 +283,7 @@ def _lay_out(
     if scratch_bytes is not None:
         with clock.stage("bound"):
             bounds = module_bounds(ordered.module, ordered.searches, ordered.flows, scratch_bytes)
-    return _LaidOut(ordered, ranges, packed, bounds, search.effort)
+    return _LaidOut(ordered, ranges, packed, bounds, search)
 
 
 def _schedule(
@@ -275,7 +296,7 @@ def _schedule(
     """The order of the smallest arena among those in which about the least is live at once."""
     with clock.stage("schedule"):
         candidates = schedule_candidates(module, flows, searches)
-    if len(candidates) == 1:
+    if len(candidates) == 1 or searches.deadline.passed:
         return candidates[0]
     with clock.stage("liveness"):
         found = [
@@ -288,7 +309,7 @@ def _schedule(
     arenas: dict[int, int] = {}
     with clock.stage("packing"):
         for i in near:
-            packed = pack_buffers(found[i])
+            packed = pack_buffers(found[i], deadline=searches.deadline)
             arenas[i] = packed.arena_bytes
             if _is_tight(packed, found[i]):
                 break
@@ -333,10 +354,10 @@ def _pack(
                 scratch_bytes=scratch_bytes,
             )
         with clock.stage("packing"):
-            packed = pack_buffers(ranges)
+            packed = pack_buffers(ranges, deadline=ordered.deadline)
         if best is None or packed.arena_bytes < best[1].arena_bytes:
             best = ranges, packed
-        if _is_tight(packed, ranges) or not ranges.flat.shares_copies:
+        if _is_tight(packed, ranges) or not ranges.flat.shares_copies or ordered.deadline.passed:
             break
     assert best is not None
     return best
@@ -344,10 +365,13 @@ def _pack(
 
 def _smaller(packed: PackedBuffers, ranges: LiveRanges, search: SearchOptions) -> PackedBuffers:
     """The best packing that an effort allows to look for: more strategies, then a proof."""
-    if search.effort is not Effort.FAST and not _is_tight(packed, ranges):
-        found = pack_buffers(ranges, thorough=True)
+    deadline = search.begun()
+    if search.effort is not Effort.FAST and not (_is_tight(packed, ranges) or deadline.passed):
+        found = pack_buffers(ranges, thorough=True, deadline=deadline)
         packed = min(packed, found, key=lambda x: x.arena_bytes)
-    if search.effort is Effort.PROOF and packed.arena_bytes > ranges.live_bytes:
+    if search.effort is not Effort.PROOF or deadline.passed:
+        return packed
+    if packed.arena_bytes > ranges.live_bytes:
         found = _packed_by("exact", ranges, search)
         packed = min(packed, found, key=lambda x: x.arena_bytes)
     return packed
@@ -370,7 +394,7 @@ def _report(laid_out: _LaidOut, *, counts_scratch: bool = False) -> MemoryReport
     module, flows, bounds, clock = ordered.module, ordered.flows, laid_out.bounds, ordered.clock
     bound = bounds[module.entry].beyond_arguments
     with clock.stage("computations"):
-        called, left_out = called_ladders(module, flows, bounds, laid_out.effort)
+        called, left_out = called_ladders(module, flows, bounds, laid_out.search)
     return memory_report(
         module,
         ranges,
@@ -383,20 +407,25 @@ def _report(laid_out: _LaidOut, *, counts_scratch: bool = False) -> MemoryReport
         ordered.copies.copies,
         clock.seconds,
         [
+            *by_the_clock(ordered.deadline),
             *caveats(
                 module,
                 ranges,
                 left_out,
-                was_scheduled=ordered.was_scheduled,
-                was_fused=ordered.was_fused,
+                was_scheduled=ordered.taken.was_scheduled,
+                was_fused=ordered.taken.was_fused,
                 counts_scratch=counts_scratch,
             ),
-            *([_DEADLINE] if ordered.searches.were_stopped else []),
         ],
     )
 
 
-_DEADLINE: Final = "a deadline ended the search for an order: another run may give another plan"
+def by_the_clock(deadline: Deadline) -> list[str]:
+    """Return what to say of a plan whose searches may not have ended by themselves."""
+    if not deadline.passed:
+        return []
+    what = "Ctrl-C" if deadline.was_interrupted else "a deadline"
+    return [f"{what} ended the search: another run may give another plan"]
 
 
 def _check_size(module: Module) -> None:

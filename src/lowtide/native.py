@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -37,12 +37,14 @@ _CONTROL = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYN
 class Compiled:
     """A native program, the plan that it runs in, and what keeping to a budget came to, if any.
 
-    `budget_seconds` is how long that took, in wall seconds.
+    `base` is the module that the bound on its extra time is about, where there is such a bound;
+    `budget_seconds` is how long keeping to the budget took, in wall seconds.
     """
 
     program: NativeProgram
     plan: compiler.Plan
     budget: Mapping[str, Any] | None = None
+    base: Module | None = None
     budget_seconds: float = 0.0
 
 
@@ -63,21 +65,22 @@ def compile_module(
 
     The arena takes at most `memory` bytes, for which some instructions run again if need be; None
     is any number of them. Kernels may take longer by the part `memory_priority` of their time where
-    the peak is lower then. A `tuner` chooses how kernels run, within that memory. Raises
-    UnsupportedOpError for an operation without native code, OverMemoryError where no plan is known
-    to fit the memory, and what `compiler.plan` raises.
+    the peak is lower then. The deadline of `search` is one for all its plans. A `tuner` chooses how
+    kernels run, within that memory. Raises UnsupportedOpError for an operation without native code,
+    OverMemoryError where no plan is known to fit the memory, and what `compiler.plan` raises.
     """
     target = target or host_target()
     kernels = Kernels(target, threads)
     module = _prepared(module, kernels)
+    search = replace(search, deadline=search.begun())
     make_plan = partial(compiler.plan, search=search, memory_priority=memory_priority)
     kernels, plan = _planned(module, stage, make_plan, kernels, tuner, memory)
-    budget, start = None, perf_counter()
+    budget, base, start = None, None, perf_counter()
     if memory is not None:
         planner = _planner(module, stage, search, make_plan, kernels, plan)
-        plan, budget = _within(planner, memory)
+        plan, budget, base = _within(planner, memory)
     searched = 0.0 if memory is None else perf_counter() - start
-    return Compiled(program_of(plan, kernels, cached, progress), plan, budget, searched)
+    return Compiled(program_of(plan, kernels, cached, progress), plan, budget, base, searched)
 
 
 def budget_planner(
@@ -94,6 +97,7 @@ def budget_planner(
     """
     kernels = Kernels(target or host_target(), threads)
     module = _prepared(module, kernels)
+    search = replace(search, deadline=search.begun())
     make_plan = partial(compiler.plan, search=search)
     kernels, plan = _planned(module, stage, make_plan, kernels, None, None)
     return _planner(module, stage, search, make_plan, kernels, plan), kernels
@@ -160,20 +164,23 @@ def _planner(
 
     with_scratch = partial(make_plan, scratch_bytes=scratch_bytes)
     settings = Settings(with_scratch, stage, scratch_bytes, search.effort)
-    return BudgetPlanner(module, plain, settings)
+    return BudgetPlanner(module, plain, settings, search.begun())
 
 
-def _within(planner: BudgetPlanner, memory: int) -> tuple[compiler.Plan, Mapping[str, Any]]:
+def _within(
+    planner: BudgetPlanner, memory: int
+) -> tuple[compiler.Plan, Mapping[str, Any], Module | None]:
     """The cheapest plan within a budget, the plain one where it fits; and the report's `budget`.
 
-    Raises OverMemoryError where none is known to fit.
+    Then the module that the bound on the plan's extra time is about, if there is one. Raises
+    OverMemoryError where no plan is known to fit.
     """
     fit = planner.within(memory)
-    if planner.was_interrupted:
-        raise KeyboardInterrupt
     if fit.point is None:
         raise OverMemoryError(refusal(planner.own.plain.plan.report, fit))
-    return fit.point.plan, fit.document()
+    is_bounded = fit.bound is not None and not fit.point.variant
+    base = planner.own.plain.plan.module if is_bounded else None
+    return fit.point.plan, fit.document(), base
 
 
 class _TunedScratch:

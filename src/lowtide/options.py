@@ -29,8 +29,9 @@ class Options:
     `stage` says how far it is optimized before it is scheduled and its buffers are planned:
     "input" (not at all), "simplified", "layout", "fused" or "scheduled". A module that is scheduled
     is taken as it is. `effort` is "fast", "default" or "proof": how far to search for a smaller
-    arena. Kernels may take longer by the part `memory_priority` of their estimated time where less
-    is live at the peak then. Equal options give equal programs, but for `autotune`.
+    arena; with a `deadline`, in seconds of wall time, searches end earlier, with the best that they
+    have. Kernels may take longer by the part `memory_priority` of their estimated time where less
+    is live at the peak then. Equal options give equal programs, but for `autotune` and a deadline.
 
     The rest is about native code. `threads` is how many run a program, 0 for one per core that this
     process may use; results do not depend on it. `memory` is the most bytes that a call may need
@@ -43,7 +44,8 @@ class Options:
     what was found is kept in that folder. Then equal options may give programs that differ in
     speed, in scratch and in the last bits.
 
-    Raises ValueError for a number below 0, a part that is not finite, and an unknown target.
+    Raises ValueError for a number below 0, a part that is not finite, and an unknown target;
+    SizeError, which is one too, for a memory that is no size.
     """
 
     stage: str = DEFAULT_STAGE
@@ -55,13 +57,16 @@ class Options:
     huge_pages: bool = True
     autotune: bool = False
     memory_priority: float = DEFAULT_MEMORY_PRIORITY
+    deadline: float | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for what cannot be."""
         if self.threads < 0:
             raise ValueError(f"threads is 0 for one per core, or how many; found {self.threads}")
-        if self.memory is not None and self.memory < 0:
-            raise ValueError(f"memory is a number of bytes, found {self.memory}")
+        if self.memory is not None:
+            _check_bytes(self.memory)
+        if self.deadline is not None and not 0 <= self.deadline < inf:
+            raise ValueError(f"deadline is seconds from 0 on, or None; found {self.deadline}")
         if not 0 <= self.memory_priority < inf:
             part = "a part of the time, such as 0.05"
             raise ValueError(f"memory_priority is {part}; found {self.memory_priority}")
@@ -72,6 +77,15 @@ class Options:
     def thread_count(self) -> int:
         """How many threads run a program."""
         return self.threads or len(os.sched_getaffinity(0))
+
+
+def _check_bytes(memory: object) -> None:
+    """Raise SizeError for what is no number of bytes; commands that need none load nothing."""
+    from lowtide.sizes import SizeError, bytes_of
+
+    if isinstance(memory, str):
+        raise SizeError(f"memory is a number of bytes in Options, found {memory!r}")
+    bytes_of(memory)
 
 
 def cache_folder() -> Path:

@@ -50,6 +50,9 @@ _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
 }
 """By stage the passes in turn; a pair is a name and passes that are repeated until they settle."""
 
+_MERGING: Final = "needless-barriers{all=true},cse,dce"
+"""What has nothing computed twice because a barrier asked for it; before the stage "fused"."""
+
 
 def check_stage(stage: str) -> None:
     """Raise LowtideError for a stage that there is not."""
@@ -62,6 +65,11 @@ def check_stage(stage: str) -> None:
 def is_fused(stage: str) -> bool:
     """Whether modules have gone through fusion at a stage."""
     return STAGES.index(stage) >= STAGES.index("fused")
+
+
+def merging() -> tuple[Step, ...]:
+    """Return the steps that merge what barriers keep apart: for modules at the stage "layout"."""
+    return tuple(parse_passes(_MERGING))
 
 
 def pipeline(

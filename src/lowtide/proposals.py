@@ -1,13 +1,14 @@
 """Fusion and schedule decided together: kernels that lower the peak, if they are worth their time.
 
 Fusion sees where most is live in the order that kernels will have, and proposes to compute values
-there once more, or to store others. What costs time is compared with the module without it.
+there once more, or to store others. What costs time is compared with the module without it. So is
+what barriers ask for: where the module without them takes no more memory and time, they go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lowtide.analysis.dataflow import dataflow
@@ -15,11 +16,12 @@ from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.analysis.module_graphs import module_graphs
 from lowtide.budgeting.times import module_times, total_seconds
 from lowtide.fusion.peak_lowering import Allowance
-from lowtide.ir import Module
+from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.options import DEFAULT_MEMORY_PRIORITY
-from lowtide.passes import Observer, run_pipeline
-from lowtide.pipelines import is_fused, order_of_kernels, pipeline
+from lowtide.passes import Observer, Step, run_pipeline
+from lowtide.pipelines import is_fused, merging, order_of_kernels, pipeline
+from lowtide.planning.deadline import Deadline
 
 _BEFORE: Final = "layout"
 
@@ -29,59 +31,102 @@ def optimize(
     stage: str,
     observers: Sequence[Observer] = (),
     memory_priority: float = DEFAULT_MEMORY_PRIORITY,
+    deadline: Deadline | None = None,
 ) -> int:
     """Take a module, which is changed, to a stage; return the number of changes.
 
     Kernels may take longer by the part `memory_priority` of their estimated time where the peak is
-    lower then. `observers` see the passes that led to what the module becomes. Instructions of
-    fused modules are others than those given. Raises LowtideError for an unknown stage.
+    lower then, which is sought until the `deadline`. `observers` see the passes that led to what
+    the module becomes. Instructions of fused modules are others than those given. Raises
+    LowtideError for an unknown stage.
     """
-    if not is_fused(stage) or memory_priority <= 0:
+    deadline = deadline or Deadline()
+    if not is_fused(stage):
         return run_pipeline(module, pipeline(stage), observers)
     started = clone_module(module) if observers else module
     changes = run_pipeline(started, pipeline(_BEFORE))
-    chosen = _proposed(started, stage, memory_priority)
+    chosen = _best(started, stage, memory_priority, deadline)
     if observers:
-        steps = pipeline(stage, allowance=Allowance(chosen.allowed))
-        return run_pipeline(module, steps, observers)
+        last = pipeline(
+            stage, after=_BEFORE, allowance=Allowance(chosen.allowed, deadline.has_passed)
+        )
+        return run_pipeline(module, (*pipeline(_BEFORE), *chosen.first, *last), observers)
     module.become(chosen.module)
     return changes + chosen.changes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Fused:
-    """A module that was fused, with which allowance, and whether time was spent on memory."""
+    """A module that was fused, with which allowance, and whether time was spent on memory.
+
+    `first` are the steps before those of the stage.
+    """
 
     module: Module
     changes: int
     allowed: float
     has_spent: bool
+    first: tuple[Step, ...] = ()
+
+
+def _best(module: Module, stage: str, priority: float, deadline: Deadline) -> _Fused:
+    """The module without barriers where that takes no more memory and time, else as it is."""
+    found = _proposed(module, stage, priority, deadline)
+    if deadline.passed or not _all_of(module, {Opcode.OPTIMIZATION_BARRIER}):
+        return found
+    merged, steps = clone_module(module), merging()
+    changes = run_pipeline(merged, steps)
+    if merged.instruction_count > _NEARLY_ALL * module.instruction_count:
+        return found
+    peak, seconds = needs(found.module)
+    if _contracted_bytes(module) - _contracted_bytes(merged) > peak:
+        return found
+    other = _proposed(merged, stage, priority, deadline)
+    most, longest = needs(other.module)
+    if most > peak or longest > seconds:
+        return found
+    return replace(other, changes=changes + other.changes, first=steps)
+
+
+_NEARLY_ALL: Final = 0.85
+"""Where more of the instructions are left without barriers, these keep too little apart to try."""
+
+
+def _contracted_bytes(module: Module) -> int:
+    """The bytes of all contractions: what is no longer computed twice is held in between."""
+    return sum([x.shape.nbytes for x in _all_of(module, {Opcode.CONVOLUTION, Opcode.DOT})])
+
+
+def _all_of(module: Module, opcodes: Collection[Opcode]) -> list[Instruction]:
+    computations = module.computations.values()
+    return [y for x in computations for y in x.instructions.values() if y.opcode in opcodes]
 
 
 _ROUNDS: Final = (2.0, 1.0)
 """Fusion is allowed so many times the time in turn: it knows what kernels take only roughly."""
 
 
-def _proposed(module: Module, stage: str, priority: float) -> _Fused:
+def _proposed(module: Module, stage: str, priority: float, deadline: Deadline) -> _Fused:
     """The first proposal that lowers the peak and takes no more time than it may, else none."""
     plain: _Fused | None = None
     for factor in _ROUNDS:
-        proposal = _fused(module, stage, factor * priority)
+        if deadline.passed:
+            break
+        proposal = _fused(module, stage, factor * priority, deadline)
         if not proposal.has_spent:
             return proposal
         if plain is None:
-            plain = _fused(module, stage, 0.0)
+            plain = _fused(module, stage, 0.0, deadline)
             least, fewest = needs(plain.module)
         peak, seconds = needs(proposal.module)
         if peak < least and seconds <= fewest * (1 + priority):
             return proposal
-    assert plain is not None
-    return plain
+    return plain or _fused(module, stage, 0.0, deadline)
 
 
-def _fused(module: Module, stage: str, allowed: float) -> _Fused:
+def _fused(module: Module, stage: str, allowed: float, deadline: Deadline) -> _Fused:
     copy = clone_module(module)
-    allowance = Allowance(allowed)
+    allowance = Allowance(allowed, deadline.has_passed)
     changes = run_pipeline(copy, pipeline(stage, after=_BEFORE, allowance=allowance))
     return _Fused(copy, changes, allowed, allowance.spent > 0)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.budgeting.chains import looped_step, training_step
 
 from lowtide import compiler
-from lowtide.analysis.deadline import Deadline
+from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
 from lowtide.budgeting.errors import refusal
 from lowtide.budgeting.pareto import pareto
 from lowtide.budgeting.planner import BudgetPlanner, Settings
@@ -19,6 +19,7 @@ from lowtide.checking import check_plan
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import Effort, SearchOptions
 from lowtide.testing.check_pass import seeded_arguments
 
@@ -119,50 +120,88 @@ def test_a_passed_deadline_leaves_the_plain_plan() -> None:
 
 
 def test_ctrl_c_leaves_what_was_found(monkeypatch) -> None:
+    deadline = Deadline()
+
+    def interrupted(*_args: object, **_kwargs: object) -> None:
+        deadline.interrupt()
+
+    monkeypatch.setattr("lowtide.remat.frontier.LevelSearch", interrupted)
+    planner = planner_of(training_step(), deadline=deadline)
+    assert planner.least is planner.own.plain and deadline.was_interrupted
+
+
+def test_ctrl_c_that_nobody_handles_goes_on(monkeypatch) -> None:
     def interrupted(*_args: object, **_kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lowtide.remat.frontier.LevelSearch", interrupted)
-    planner = planner_of(training_step())
-    assert planner.least is planner.own.plain and planner.was_interrupted
+    planner = planner_of(training_step(), deadline=Deadline(1000))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("lowtide.remat.frontier.LevelSearch", interrupted)
+        planner.within(0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("lowtide.budgeting.planner.with_sequences", interrupted)
+        planner.within(0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("lowtide.budgeting.bounds.ModuleBounds.at", interrupted)
+        planner.within(0)
 
 
 @pytest.mark.parametrize("plans", range(6))
 def test_ctrl_c_while_plans_are_made_leaves_those_that_were(plans) -> None:
     made: list[compiler.Plan] = []
-    raised: list[Module] = []
     variant = Variant("split-large-instructions{parts=4}")
+    deadline = Deadline()
 
     def interrupted(module: Module, stage: str) -> compiler.Plan:
         if len(made) > plans:
-            raised.append(module)
-            raise KeyboardInterrupt
+            deadline.interrupt()
         made.append(make_plan(module, stage))
         return made[-1]
 
     module = training_step(rows=4096)
     plain = interrupted(module, "scheduled")
     settings = Settings(interrupted, effort=Effort.FAST, variants=(variant,))
-    planner = BudgetPlanner(module, plain, settings)
+    planner = BudgetPlanner(module, plain, settings, deadline)
     fit = planner.within(plain.report.ladder.arena_bytes * 7 // 10)
     found = fit.point or fit.least
     assert found is not None and found.plan in made
     assert (fit.point is None) == (found.arena_bytes > fit.budget_bytes)
-    assert planner.was_interrupted == bool(raised)
-    assert raised or fit.point is not None
+    assert deadline.was_interrupted or fit.point is not None
 
 
-def test_ctrl_c_while_bounds_are_proved_leaves_the_plan(monkeypatch) -> None:
-    def interrupted(*_args: object) -> None:
-        raise KeyboardInterrupt
+def test_from_the_deadline_on_one_more_plan_is_made() -> None:
+    made: list[Module] = []
+    deadline = Deadline()
+    module = training_step(rows=4096)
+    plain = make_plan(module, "scheduled")
 
+    def counted(changed: Module, stage: str) -> compiler.Plan:
+        made.append(changed)
+        return make_plan(changed, stage)
+
+    planner = BudgetPlanner(module, plain, Settings(counted), deadline)
+    assert len(planner.own.choices) > 2
+    with pytest.raises(KeyboardInterrupt):
+        deadline.interrupt()
+    fit = planner.within(plain.report.ladder.arena_bytes * 7 // 10)
+    assert fit.point is not None and len(made) == 1
+    assert fit.bound is not None and fit.bound.extra_seconds <= fit.point.extra_seconds
+
+
+def test_ctrl_c_while_bounds_are_proved_leaves_what_is_proved(monkeypatch) -> None:
+    deadline = Deadline()
+    whole = ModuleBounds.at
+
+    def interrupted(bounds: ModuleBounds, budget: int) -> ModuleBound:
+        deadline.interrupt()
+        return whole(bounds, budget)
+
+    planner = planner_of(training_step(), deadline=deadline)
+    least = planner.least.arena_bytes
     monkeypatch.setattr("lowtide.budgeting.bounds.ModuleBounds.at", interrupted)
-    planner = planner_of(training_step())
-    fit = planner.within(planner.least.arena_bytes)
-    assert fit.point is not None and fit.bound is None and planner.was_interrupted
-    assert fit.document()["extra_seconds_bound"] == 0
-    curve = pareto(planner_of(training_step()))
-    assert len(curve.points) > 2 and {x.extra_seconds for x in curve.bound} == {0.0}
+    fit = planner.within(least)
+    assert deadline.was_interrupted and fit.point is not None and fit.bound is not None
+    assert 0 <= fit.bound.extra_seconds <= fit.point.extra_seconds
 
 
 def test_a_variant_is_taken_where_it_costs_less() -> None:

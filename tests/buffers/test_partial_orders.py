@@ -14,6 +14,7 @@ from lowtide.ir import Schedule
 from lowtide.ir.clone import clone_module
 from lowtide.scheduling.launch_order import partial_orders
 from lowtide.testing.check_pass import seeded_arguments
+from lowtide.testing.generation import MEMORY, random_module
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
 
@@ -55,3 +56,8 @@ def test_many_random_modules(first):
 def test_programs_in_jax():
     for program in programs().values():
         assert_holds_however_mixed(program.module(), program.arguments())
+
+
+def test_what_a_branch_returns_is_overwritten_behind_the_conditional():
+    """The branch passes on the counter of the loop, which nobody reads from there."""
+    insert_copies(random_module(10831, MEMORY))

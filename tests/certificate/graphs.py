@@ -181,8 +181,9 @@ def _choice(own, held, target, pairs, after):
 def budgeted(document, budget, steps, node, price, packed=False):
     """The certificate of a sequence within a budget; `steps` is None where there is none."""
     ordered = Ordered(document["name"], memory_graph_of(document), steps or ())
-    boundary = Boundary(node, price)
-    return budget_certificate([ordered], TEXT, budget, boundary, packed, has_plan=steps is not None)
+    boundaries = [Boundary(node, price)]
+    has_plan = steps is not None
+    return budget_certificate([ordered], TEXT, budget, boundaries, packed, has_plan)
 
 
 # -- the truth ---------------------------------------------------------------------------------

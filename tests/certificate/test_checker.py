@@ -4,7 +4,7 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import pytest
 from tests.certificate.cases import (
@@ -255,12 +255,16 @@ def test_first_fit_on_random_problems() -> None:
 
 
 def test_many_buffers_are_checked_quickly() -> None:
-    """50,000 buffers, of which 5,000 are live at once; a quadratic sweep would take minutes."""
-    lanes, count = 5_000, 50_000
-    records = [TensorUsageRecord(64, i // lanes, i // lanes) for i in range(count)]
-    problem = packing_problem(records, 64)
-    packing = arena_packing(problem, [64 * (i % lanes) for i in range(count)])
-    data = compact(offsets_certificate(problem, packing))
-    begin = perf_counter()
-    assert check(data).answer == OPTIMAL
-    assert perf_counter() - begin < 20
+    """Up to 50,000 buffers, of which a tenth is live at once; a quadratic sweep takes 100 times as
+    long for 10 times as many."""
+    seconds = []
+    for count in (5_000, 50_000):
+        lanes = count // 10
+        records = [TensorUsageRecord(64, i // lanes, i // lanes) for i in range(count)]
+        problem = packing_problem(records, 64)
+        packing = arena_packing(problem, [64 * (i % lanes) for i in range(count)])
+        data = compact(offsets_certificate(problem, packing))
+        begin = process_time()
+        assert check(data).answer == OPTIMAL
+        seconds.append(process_time() - begin)
+    assert seconds[1] < 40 * seconds[0]

@@ -4,6 +4,7 @@ import random
 
 import pytest
 from tests.analysis.random_modules import RandomModule
+from tests.budgeting.chains import training_step
 from tests.certificate.cases import answer, copied, signed
 
 from lowtide.analysis.dataflow import dataflow
@@ -15,6 +16,7 @@ from lowtide.certifying import arena_of, certificate_of, certify
 from lowtide.compiler import plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError
+from lowtide.planning.search import Effort, SearchOptions
 from lowtide.testing.generation import MEMORY, SeededChoices, random_module, random_schedule
 
 
@@ -69,6 +71,14 @@ def test_a_plan_and_its_text_have_the_same_facts() -> None:
 def test_a_module_without_a_schedule_has_no_certificate() -> None:
     with pytest.raises(LowtideError, match="is not scheduled"):
         certify(module_of(1))
+
+
+def test_the_order_is_that_of_the_schedule() -> None:
+    """Bounds of a plan may have been worked out before a lower order was taken."""
+    made = plan(training_step(layers=5), "simplified", search=SearchOptions(Effort.FAST))
+    document = certificate_of(made)
+    assert answer(document).answer != REJECTED
+    assert differences(document, module_orders(made.module, {}), arena_of(made)) == []
 
 
 def places_of_numbers(section, path=()):

@@ -142,7 +142,8 @@ def test_a_graph_that_others_call() -> None:
     late = copied(made)
     late["problem"]["graphs"].reverse()
     assert answer(signed(late)).answer == REJECTED
-    more = budget_certificate([inside, caller], TEXT, verdict.size, Boundary(1, 0.0))
+    boundaries = [Boundary(2, 0.0), Boundary(1, 0.0)]
+    more = budget_certificate([inside, caller], TEXT, verdict.size, boundaries)
     assert answer(more).answer == OPTIMAL
 
 
@@ -160,7 +161,7 @@ def test_no_bytes_and_no_nodes() -> None:
     made = order_certificate([Ordered("g", empty, ())], TEXT)
     assert answer(made).answer == OPTIMAL
     with pytest.raises(ValueError, match="a budget of 0 bytes"):
-        budget_certificate([Ordered("g", empty, ())], TEXT, 0, None)
+        budget_certificate([Ordered("g", empty, ())], TEXT, 0, [])
 
 
 def test_operands_that_no_buffer_shows_still_come_first() -> None:

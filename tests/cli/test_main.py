@@ -162,10 +162,10 @@ def test_faults_of_lowtide_are_called_that(lowtide, monkeypatch):
         lowtide("explain", "x")
 
 
-def test_interrupt_is_quiet(lowtide, monkeypatch):
+def test_interrupt_is_one_line(lowtide, monkeypatch):
     monkeypatch.setattr("lowtide.cli.modules.load", raising(KeyboardInterrupt()))
     assert lowtide("explain", "x") == 130
-    assert (lowtide.out, lowtide.err) == ("", "")
+    assert (lowtide.out, lowtide.err) == ("", "error: interrupted\n")
 
 
 def test_out_of_memory(lowtide, monkeypatch):

@@ -45,11 +45,68 @@ def test_a_budget_is_kept_and_reported(lowtide, step, arena, tmp_path):
 def test_a_certificate_within_a_budget_is_held_against_the_module(lowtide, step, arena, tmp_path):
     budget, certificate = arena * 3 // 4, tmp_path / "step.certificate.json"
     assert lowtide("plan", step, "--budget", budget, "-o", certificate) == ExitCode.DONE
-    assert lowtide("verify", certificate, step, "--budget", budget) in (0, 2)
-    assert lowtide("verify", certificate, step) == ExitCode.NOT_VERIFIED
-    assert "is not what it is about" in lowtide.out
+    for more in ((), ("--budget", budget)):
+        assert lowtide("verify", certificate, step, *more, "--json") == ExitCode.OVER_BUDGET
+        verdict = json.loads(lowtide.out)
+        assert 0 < verdict["bound"] < verdict["size"]
+    assert lowtide("verify", certificate, step, "--budget", budget + 1) == ExitCode.NOT_VERIFIED
+    assert f"it is for a budget of {budget:,} bytes" in lowtide.out
+    other = tmp_path / "other.hlo"
+    other.write_text(str(training_step(layers=5, rows=65)))
+    assert lowtide("verify", certificate, other) == ExitCode.NOT_VERIFIED
+    assert "the module without a budget has another text" in lowtide.out
     assert lowtide("verify", certificate, "--budget", budget) == ExitCode.BAD_INPUT
-    assert "--budget is for certificates with MODULE" in lowtide.err
+    assert "--budget, --stage and --effort are for certificates with MODULE" in lowtide.err
+
+
+def test_a_certificate_says_what_the_report_does(lowtide, step, arena, tmp_path):
+    """Its size and bound are the extra seconds and their bound, in ticks."""
+    certificate = tmp_path / "step.certificate.json"
+    for share in (0.9, 0.75, 0.6):
+        options = ("--budget", int(arena * share), "--effort", "fast", "-o", certificate, "--json")
+        assert lowtide("plan", step, *options) == ExitCode.DONE
+        found = json.loads(lowtide.out)["budget"]
+        assert lowtide("verify", certificate, "--json") in (ExitCode.DONE, ExitCode.OVER_BUDGET)
+        verdict = json.loads(lowtide.out)
+        assert verdict["size"] == pytest.approx(found["extra_seconds"] * 1e13, abs=20)
+        assert verdict["bound"] == pytest.approx(found["extra_seconds_bound"] * 1e13, abs=20)
+        assert found["extra_seconds_bound"] > 0
+
+
+def test_a_certificate_of_a_budget_that_is_too_small(lowtide, step, tmp_path):
+    certificate = tmp_path / "step.certificate.json"
+    options = ("--budget", "1290", "--effort", "fast", "-o", certificate)
+    assert lowtide("plan", step, *options) == ExitCode.OVER_BUDGET
+    assert "which is proved: the step of" in lowtide.err
+    for module in ((), (step,)):
+        assert lowtide("verify", certificate, *module) == ExitCode.DONE
+        assert lowtide.out == "valid and optimal: no plan fits\n"
+    assert lowtide("plan", step, "--budget", "0B", *options[2:]) == ExitCode.BAD_INPUT
+    assert "no certificate for a budget of 0 bytes" in lowtide.err
+
+
+def test_a_certificate_of_another_stage_and_effort(lowtide, step, arena, tmp_path):
+    certificate = tmp_path / "step.certificate.json"
+    way = ("--stage", "simplified", "--effort", "fast")
+    for budget in ((), ("--budget", arena * 3 // 4)):
+        assert lowtide("plan", step, *way, *budget, "-o", certificate) == ExitCode.DONE
+        assert lowtide("verify", certificate, step, *way) in (ExitCode.DONE, ExitCode.OVER_BUDGET)
+        assert lowtide("verify", certificate, step) == ExitCode.NOT_VERIFIED
+    assert lowtide("verify", certificate, "--effort", "fast") == ExitCode.BAD_INPUT
+    assert lowtide("verify", certificate, step, "--effort", "most") == ExitCode.BAD_INPUT
+
+
+def test_of_the_cost_of_a_variant_nothing_is_proved(lowtide, tmp_path):
+    wide, certificate = tmp_path / "wide.hlo", tmp_path / "wide.certificate.json"
+    wide.write_text(str(training_step(layers=3, rows=4096)))
+    assert lowtide("plan", wide, "--json", "--effort", "fast") == ExitCode.DONE
+    budget = json.loads(lowtide.out)["ladder"]["arena_bytes"] // 3
+    way = ("--budget", budget, "--effort", "fast")
+    assert lowtide("plan", wide, *way, "-o", certificate, "--json") == ExitCode.DONE
+    variant = json.loads(lowtide.out)["budget"]["variant"]
+    assert variant
+    assert lowtide("verify", certificate, wide, *way) in (ExitCode.DONE, ExitCode.OVER_BUDGET)
+    assert f"it is a plan of {variant}, of whose cost nothing is proved" in lowtide.out
 
 
 def test_the_screen_tells_cost_and_bound(lowtide, step, arena):

@@ -95,6 +95,9 @@ def test_a_budget_is_kept_by_running_nodes_again(lowtide, tmp_path):
     assert [x["bytes"] for x in document["pareto"]["points"]] == [90, 80]
     assert lowtide("plan", path, "--budget", "79B") == ExitCode.OVER_BUDGET
     assert "which is proved: n2 takes 80 bytes" in lowtide.err
+    options = ("--budget", "0B", "-o", tmp_path / "none.certificate.json")
+    assert lowtide("plan", path, *options) == ExitCode.BAD_INPUT
+    assert "no certificate for a budget of 0 bytes" in lowtide.err
     assert lowtide("plan", path, "--budget", "89B", "--remat", "xla") == ExitCode.DONE
     assert "1 nodes run again" in lowtide.out
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.budgeting.chains import training_step
 
 import lowtide
 from lowtide.certificate import REJECTED
@@ -281,6 +282,21 @@ def test_options_by_name():
         lowtide.compile(module, target="sse")
     with pytest.raises(TypeError, match=r"functions are compiled by lowtide\.jit"):
         lowtide.compile(len)
+
+
+def test_the_certificate_within_a_budget_proves_what_that_costs(folder) -> None:
+    module = training_step(layers=4)
+    budget = compile_module(module, Options(threads=1)).arena_bytes * 3 // 4
+    made = compile_module(module, Options(threads=1, memory=budget))
+    found = made.memory["budget"]
+    certificate = made.certificate
+    verdict = check_certificate(certificate_text(certificate).encode())
+    assert verdict.answer != REJECTED
+    assert 0 < verdict.bound <= found["extra_seconds_bound"] * 1e13 + 1
+    text = to_text(made.module)
+    inner = certificate["plan"]["problem"]
+    assert inner["text"] == hashlib.sha256(text.encode()).hexdigest()
+    assert lowtide.deserialize(made.serialize()).certificate == certificate
 
 
 def test_the_certificate_is_of_the_text_that_runs(folder, tmp_path) -> None:

@@ -61,14 +61,14 @@ KINDS = {
     "m.hlo.txt": b"\xef\xbb\xbf" + TEXT.encode(),
     "m.windows.txt": TEXT.replace("\n", "\r\n").encode(),
     "m.hlo.xz": lzma.compress(TEXT.encode()),
-    "m.txt.gz": gzip.compress(TEXT.encode()),
+    "m.txt.gz": gzip.compress(TEXT.encode(), mtime=0),
     "two_streams.hlo.xz": lzma.compress(TEXT[:50].encode()) + lzma.compress(TEXT[50:].encode()),
     "wrong_suffix.hlo": lzma.compress(TEXT.encode()),
     "m.hlo.pb": proto(),
     "m.pb": write_hlo_proto(parse_hlo(TEXT)),
     "config.pb": config_proto(),
     "snapshot.pb": snapshot(),
-    "m.pb.gz": gzip.compress(proto()),
+    "m.pb.gz": gzip.compress(proto(), mtime=0),
     "no_suffix_text": TEXT.encode(),
     "no_suffix_proto": proto(),
     "no_suffix_compressed": lzma.compress(proto()),
@@ -83,7 +83,7 @@ def test_every_kind_of_file(name, tmp_path):
     assert str(read(str(path))) == str(parse_hlo(TEXT))
 
 
-@pytest.mark.parametrize("data", [TEXT.encode(), proto(), gzip.compress(TEXT.encode())])
+@pytest.mark.parametrize("data", [TEXT.encode(), proto(), gzip.compress(TEXT.encode(), mtime=0)])
 def test_standard_input(data, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     assert str(read("-")) == str(parse_hlo(TEXT))
@@ -181,7 +181,7 @@ def test_bad_text_says_where(name, data, line, column, message, tmp_path):
     ("name", "data", "message"),
     [
         ("a.hlo.xz", lzma.compress(TEXT.encode())[:60], "the xz data are damaged"),
-        ("a.hlo.gz", gzip.compress(TEXT.encode())[:60], "the gzip data are damaged"),
+        ("a.hlo.gz", gzip.compress(TEXT.encode(), mtime=0)[:60], "the gzip data are damaged"),
         ("a.hlo.gz", b"\x1f\x8b" + bytes(40), "the gzip data are damaged"),
         ("a.hlo", b"module @jit_f {\n}", r"this is MLIR .*as_text\(dialect='hlo'\)"),
         ("a.pb", b"ML\xefR\x01", "this is MLIR bytecode"),

@@ -1,6 +1,7 @@
 """Small random memory graphs, and what they cost at best by trying all sequences."""
 
 import heapq
+from collections.abc import Collection
 from random import Random
 
 import numpy as np
@@ -98,13 +99,17 @@ class Rules:
         return best
 
 
-def least_extra(graph: MemoryGraph, budget: int) -> float | None:
+def least_extra(graph: MemoryGraph, budget: int, once: Collection[int] = ()) -> float | None:
     """The least extra seconds within a budget, None where no sequence fits: by Dijkstra's search.
+
+    Nodes in `once` do not run again.
 
     A state is the nodes that have run and the buffers that are held. After a step, what it read or
     made may be dropped; nothing else need be.
     """
     rules = Rules(graph)
+    for node in once:
+        rules.closing[node] |= 1 << node
     everything = (1 << rules.count) - 1
     start = (0, rules.entry)
     cost = {start: 0.0}

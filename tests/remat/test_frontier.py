@@ -11,10 +11,10 @@ import pytest
 from tests.remat.small_graphs import random_graph
 from tests.support import SHARED, needs_shared
 
-from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.memory_graph import MemoryGraph, lists
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.frontend.graph_json import read_graph_json
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import Effort
 from lowtide.remat import levels
 from lowtide.remat.bound import BoundSearch, topological_order

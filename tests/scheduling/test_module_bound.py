@@ -224,6 +224,33 @@ ENTRY main {
 """
 
 
+TWO_CALLS = """HloModule m
+large {
+  p = f32[100] parameter(0)
+  e = f32[100] exponential(p)
+  w = f32[400] concatenate(e, e, e, e), dimensions={0}
+  ROOT s = f32[100] slice(w), slice={[300:400]}
+}
+small {
+  q = f32[100] parameter(0)
+  ROOT n = f32[100] negate(q)
+}
+ENTRY main {
+  x = f32[100] parameter(0)
+  a = f32[100] exponential(x)
+  b = f32[100] call(a), to_apply=large
+  c = f32[100] call(a), to_apply=small
+  ROOT t = (f32[100], f32[100]) tuple(b, c)
+}
+"""
+
+
+def test_no_order_begins_calls_long_before_they_run() -> None:
+    """While `large` holds 2,000 bytes, there is `a` for the other call, or what that returned."""
+    program = Program(parse_hlo(TWO_CALLS))
+    assert program.bound == program.given == min(program.all_orders(100)) == 2400
+
+
 def test_a_branch_does_not_hold_what_another_branch_is_given() -> None:
     """Inside `large`, `b` is dead: 400 of `a` or `e`, and 400 of `s`; in the end 400."""
     program = Program(parse_hlo(BRANCHES))

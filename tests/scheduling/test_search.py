@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.scheduling.small_graphs import Oracle, SmallGraph, small_graph
 
-from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import Effort, StopReason
 from lowtide.scheduling.plain_bound import plain_bound
 from lowtide.scheduling.proof import CYCLE, SPLIT, CutBound, KeptBytes, Refutation

@@ -22,12 +22,14 @@ from lowtide.ir import Computation, Module, Opcode
 class Call:
     """A node that runs the graph of number `callee`.
 
-    The node holds what that graph needs, less `less` bytes that are the node's own buffers.
+    The node holds what that graph needs, less `less` bytes that are the node's own buffers. It runs
+    it `times` times at least, where that is known.
     """
 
     node: int
     callee: int
     less: int = 0
+    times: int = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)

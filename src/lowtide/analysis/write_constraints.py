@@ -44,12 +44,15 @@ class WriteConstraints:
         found: list[Constraint] = []
         for number, local in self._seen_in[before]:
             flow = sites[number].flow
-            if number in makers and before in self._needed_at_end.get(number, ()):
+            is_needed_at_end = before in self._needed_at_end.get(number, ())
+            if number in makers and is_needed_at_end:
                 return None
-            for reader in self._touching(flow, local, number, before):
-                edge = self._meeting(number, reader, makers)
-                if edge is not None:
-                    found.append(edge)
+            readers = [(number, x) for x in self._touching(flow, local, number, before)]
+            caller = sites[number].caller
+            if is_needed_at_end and caller is not None:
+                readers.append((sites[number].parent, caller))
+            edges = [self._meeting(site, reader, makers) for site, reader in readers]
+            found += [x for x in edges if x is not None]
         return found
 
     def _chain(self, site: int, instruction: Instruction) -> dict[int, Instruction]:

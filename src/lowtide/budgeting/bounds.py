@@ -9,10 +9,11 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.budgeting.graphs import BudgetGraphs
+from lowtide.certificate.orders import Boundary
 from lowtide.ir import Computation, Instruction
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import Effort
 from lowtide.remat.bound import BoundSearch
 from lowtide.remat.footprint import footprints
@@ -86,6 +87,31 @@ class ModuleBounds:
             if graph.count and self._could_bind(number, caps[number]):
                 seconds += graph.count * self._search(number).at(caps[number]).extra_seconds
         return ModuleBound(budget, seconds, None, 0)
+
+    def boundaries(self, budget: int) -> list[Boundary]:
+        """Return for each graph which node's step proves most for a budget, and at which price.
+
+        Where nothing is proved of a graph it is the step that takes most at least, at a price of 0:
+        that is what keeps a budget from being enough, in the entry or in what it runs. The node
+        behind all others stands for what the entry returns.
+        """
+        found = []
+        caps = self._caps(budget)
+        is_open = budget >= self.least_bytes and not self._graphs.has_calls
+        for number, graph in enumerate(self._graphs.graphs):
+            boundary = self._largest_step(number)
+            if is_open and graph.count and self._could_bind(number, caps[number]):
+                bound = self._search(number).at(caps[number])
+                if bound.node is not None and bound.price is not None:
+                    boundary = Boundary(bound.node, bound.price.value * bound.tick_seconds)
+            found.append(boundary)
+        return found
+
+    def _largest_step(self, number: int) -> Boundary:
+        least = footprints(self._tables[number])
+        if len(least) and least.max() >= self._least[number]:
+            return Boundary(int(least.argmax()), 0.0)
+        return Boundary(len(least), 0.0)
 
     @cached_property
     def binding(self) -> tuple[Instruction | None, int]:

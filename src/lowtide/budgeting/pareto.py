@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from lowtide.budgeting.bounds import ModuleBound
 from lowtide.budgeting.planner import BudgetPlanner, Family
+from lowtide.planning.deadline import Deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Pareto:
 
 def pareto(planner: BudgetPlanner) -> Pareto:
     """Return the frontier of a module: each plan is worked out."""
-    points = _curve(_points(planner.own))
-    bound = [CurvePoint(point.nbytes, _proved(planner.bound(point.nbytes))) for point in points]
-    variants = [(family.plain.variant, _curve(_points(family))) for family in planner.variants]
+    points = _curve(_points(planner.own, planner.deadline))
+    bound = [_proved(planner, point.nbytes) for point in points]
+    variants = [(x.plain.variant, _curve(_points(x, planner.deadline))) for x in planner.variants]
     return Pareto(
         planner.base_seconds,
         points,
@@ -65,23 +65,20 @@ def pareto(planner: BudgetPlanner) -> Pareto:
     )
 
 
-def _proved(bound: ModuleBound | None) -> float | None:
-    """The extra seconds of a bound, 0 without one, None where nothing fits."""
-    if bound is None:
-        return 0.0
-    return None if bound.is_infeasible else bound.extra_seconds
+def _proved(planner: BudgetPlanner, nbytes: int) -> CurvePoint:
+    """The extra seconds of the bound, None where nothing fits."""
+    bound = planner.bound(nbytes)
+    return CurvePoint(nbytes, None if bound.is_infeasible else bound.extra_seconds)
 
 
-def _points(family: Family) -> list[tuple[int, float]]:
-    """Bytes and extra seconds of the plans; a deadline or Ctrl-C leaves out those not made yet."""
+def _points(family: Family, deadline: Deadline) -> list[tuple[int, float]]:
+    """Bytes and extra seconds of the plans; a deadline leaves out those not made yet."""
     found = [(family.plain.arena_bytes, family.plain.extra_seconds)]
-    try:
+    with deadline.until_interrupted():
         for number in range(len(family.choices)):
-            if family.is_late:
+            if deadline.passed:
                 break
             found.append((family.arena_bytes(number), family.extra_seconds(number)))
-    except KeyboardInterrupt:
-        family.was_interrupted = True
     return found
 
 

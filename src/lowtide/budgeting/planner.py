@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from lowtide.analysis.deadline import Deadline
 from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
 from lowtide.budgeting.graphs import BudgetGraphs, ScratchBytes, budget_graphs
 from lowtide.budgeting.points import Choice, Progress, choices, plain_seconds, xla_choice
@@ -22,6 +21,7 @@ from lowtide.budgeting.variants import MEMORY_VARIANTS, Variant, variant_of
 from lowtide.compiler import Plan
 from lowtide.ir import Module
 from lowtide.options import DEFAULT_STAGE
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import Effort
 
 PlanMaker = Callable[[Module, str], Plan]
@@ -59,7 +59,7 @@ class Fit:
 
     `point` is the cheapest plan that fits, None where none that is known does. `least` is the plan
     of the smallest arena known, None where that was not asked. `bound` is proved for the module as
-    it is, any order and any recomputation; None where the plain plan fits or Ctrl-C ended proving.
+    it is, any order and any recomputation; None where the plain plan fits.
     """
 
     budget_bytes: int
@@ -112,7 +112,7 @@ class Family:
         settings: Settings,
         base_extra: float,
         variant: str,
-        deadline: Deadline | None,
+        deadline: Deadline,
         progress: Progress,
     ) -> None:
         self.plain = PlannedPoint(plain, base_extra, variant)
@@ -121,8 +121,6 @@ class Family:
         self._progress = progress
         self._planned: OrderedDict[int, PlannedPoint] = OrderedDict()
         self._arenas: dict[int, int] = {}
-        self.was_interrupted = False
-        """Whether Ctrl-C ended the search."""
 
     @cached_property
     def graphs(self) -> BudgetGraphs:
@@ -132,20 +130,13 @@ class Family:
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
         """What there is to choose from beside the plain plan, cheapest first."""
-        made = choices(self.graphs, self._settings.effort, self._deadline, self._progress)
-        self.was_interrupted = made.was_interrupted
-        return made.found
-
-    @property
-    def is_late(self) -> bool:
-        """Whether the deadline is over, or Ctrl-C was pressed."""
-        late = self._deadline is not None and self._deadline.passed
-        return late or self.was_interrupted
+        return choices(self.graphs, self._settings.effort, self._deadline, self._progress)
 
     def points(self, budget: int) -> Iterator[PlannedPoint]:
         """Yield the plans that fit a budget, cheapest first.
 
-        Those that are known to need more are not worked out. Ctrl-C ends it.
+        Those that are known to need more are not worked out, nor from the deadline on more than the
+        one that is likely to fit.
         """
         if self.plain.arena_bytes <= budget:
             yield self.plain
@@ -154,13 +145,16 @@ class Family:
         for number, choice in enumerate(self.choices):
             if exact and choice.nbytes > budget * _MARGIN:
                 continue
-            try:
+            is_last = self._deadline.passed and number not in self._arenas
+            if is_last and choice.nbytes > budget:
+                continue
+            found = None
+            with self._deadline.until_interrupted():
                 found = self.planned(number) if self.arena_bytes(number) <= budget else None
-            except KeyboardInterrupt:
-                self.was_interrupted = True
-                return
             if found is not None:
                 yield found
+            if is_last:
+                return
 
     def arena_bytes(self, number: int) -> int:
         """Return the arena of the plan of a choice, worked out when it is first asked for."""
@@ -187,18 +181,21 @@ class Family:
         return self._planned[number]
 
     def least(self) -> PlannedPoint:
-        """Return the plan of the smallest arena, the cheapest of equal ones; Ctrl-C ends it."""
+        """Return the plan of the smallest arena, the cheapest of equal ones.
+
+        From the deadline on, of those not worked out yet only the most likely one is.
+        """
         best, least, exact = self.plain, self.plain.arena_bytes, self.graphs.is_exact
         for number in reversed(range(len(self.choices))):
             if exact and self.choices[number].nbytes > least * _MARGIN:
                 continue
-            try:
+            is_likely = number == len(self.choices) - 1
+            if self._deadline.passed and number not in self._arenas and not is_likely:
+                continue
+            with self._deadline.until_interrupted():
                 arena, extra = self.arena_bytes(number), self.extra_seconds(number)
                 if (arena, extra) < (least, best.extra_seconds):
                     best, least = self.planned(number), arena
-            except KeyboardInterrupt:
-                self.was_interrupted = True
-                break
         return best
 
 
@@ -216,16 +213,11 @@ class BudgetPlanner:
         """Take a module and the plan that it has without a budget."""
         self._module = module
         self._settings = settings
-        self._deadline = deadline
+        self.deadline = deadline or Deadline()
+        """When its searches have to end."""
         self._progress = progress or (lambda text: None)
-        self.own = Family(plain, settings, 0.0, "", deadline, self._progress)
+        self.own = Family(plain, settings, 0.0, "", self.deadline, self._progress)
         self._variants: dict[int, Family | None] = {}
-
-    @property
-    def was_interrupted(self) -> bool:
-        """Whether Ctrl-C ended a search, which then gave the best that it had."""
-        made = [x for x in self._variants.values() if x is not None]
-        return any(family.was_interrupted for family in (self.own, *made))
 
     @cached_property
     def base_seconds(self) -> float:
@@ -235,13 +227,13 @@ class BudgetPlanner:
     @cached_property
     def bounds(self) -> ModuleBounds:
         """The bounds on the extra time of the module as it is."""
-        return ModuleBounds(self.own.graphs, self._settings.effort, self._deadline)
+        return ModuleBounds(self.own.graphs, self._settings.effort, self.deadline)
 
     def within(self, budget: int) -> Fit:
         """Return the cheapest plan within a budget of bytes beyond the arguments.
 
-        Where the plain plan fits it is taken, and nothing is searched. Ctrl-C ends the search with
-        the best plan that it had.
+        Where the plain plan fits it is taken, and nothing is searched. The deadline ends the search
+        with the best plan that it has.
         """
         if self.own.plain.arena_bytes <= budget:
             return Fit(budget, self.own.plain, None, None)
@@ -287,25 +279,21 @@ class BudgetPlanner:
     def _first_fit(self, family: Family, budget: int) -> PlannedPoint | None:
         return next(family.points(budget), None)
 
-    def bound(self, budget: int) -> ModuleBound | None:
-        """What is proved for a budget; None where Ctrl-C ended the proof."""
-        try:
+    def bound(self, budget: int) -> ModuleBound:
+        """Return what is proved for a budget; the less, the earlier the deadline is."""
+        with self.deadline.held():
             return self.bounds.at(budget)
-        except KeyboardInterrupt:
-            self.own.was_interrupted = True
-            return None
 
     def _made(self, variant: Variant) -> Family | None:
-        """A variant, None where there is none or Ctrl-C came before it was planned."""
-        try:
-            return self._variant(variant)
-        except KeyboardInterrupt:
-            self.own.was_interrupted = True
-            return None
+        """A variant, None where there is none or the deadline came before it was planned."""
+        made = None
+        with self.deadline.until_interrupted():
+            made = self._variant(variant)
+        return made
 
     def _variant(self, variant: Variant) -> Family | None:
         settings = self._settings
-        if self.was_interrupted or self.own.is_late:
+        if self.deadline.passed:
             return None
         self._progress(f"variant {variant.name}")
         module = variant_of(self._module, variant, settings.stage)
@@ -314,4 +302,4 @@ class BudgetPlanner:
         plan = settings.make_plan(module, settings.stage)
         seconds = plain_seconds(budget_graphs(plan.module, settings.scratch_bytes))
         extra = max(0.0, seconds - self.base_seconds)
-        return Family(plan, settings, extra, variant.name, self._deadline, self._progress)
+        return Family(plan, settings, extra, variant.name, self.deadline, self._progress)

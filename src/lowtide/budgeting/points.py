@@ -13,11 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.budgeting.graphs import BudgetGraph, BudgetGraphs, Int64Array
 from lowtide.ir import Computation
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import Effort
 from lowtide.remat.frontier import Frontier, Point, frontier
 from lowtide.remat.measure import step_bytes
@@ -47,31 +47,22 @@ class Choice:
     sequences: Mapping[Computation, Sequence]
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """Choices, ever more extra seconds for ever fewer bytes; whether Ctrl-C ended the search."""
-
-    found: tuple[Choice, ...]
-    was_interrupted: bool
-
-
 def choices(
     graphs: BudgetGraphs,
     effort: Effort,
     deadline: Deadline | None = None,
     progress: Progress | None = None,
-) -> Choices:
+) -> tuple[Choice, ...]:
     """Return choices with ever more extra seconds and ever fewer bytes.
 
-    A deadline or Ctrl-C ends the search with what it has. The order of the schedule by itself is
-    none of them.
+    The deadline ends the search with what it has. The order of the schedule by itself is none of
+    them.
     """
+    deadline = deadline or Deadline()
     search = _Search(graphs, effort, deadline, progress or (lambda text: None))
-    try:
+    with deadline.until_interrupted():
         search.run()
-    except KeyboardInterrupt:
-        search.is_interrupted = True
-    return Choices(tuple(search.choices()), search.is_interrupted)
+    return tuple(search.choices())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +79,13 @@ class _Search:
         self,
         graphs: BudgetGraphs,
         effort: Effort,
-        deadline: Deadline | None,
+        deadline: Deadline,
         progress: Progress,
     ) -> None:
         self.graphs = graphs
         self.effort = effort
         self.deadline = deadline
         self.progress = progress
-        self.is_interrupted = False
         self.plain = _plain(graphs)
         self.peak = self.plain.peaks[-1] - graphs.entry.state_bytes
         self.found: list[Choice] = []
@@ -106,7 +96,7 @@ class _Search:
         seen: set[tuple[int, ...]] = set()
         for share in SHARES:
             held = self._held(share)
-            if held.peaks in seen or (seen and self._late()):
+            if held.peaks in seen or (seen and self.deadline.passed):
                 continue
             seen.add(held.peaks)
             self._add_entry(held)
@@ -185,11 +175,9 @@ class _Search:
                 None,
                 graph.once,
             )
-            self.is_interrupted |= self.frontiers[key].was_interrupted
+            if self.frontiers[key].was_interrupted and not self.deadline.was_interrupted:
+                raise KeyboardInterrupt
         return self.frontiers[key]
-
-    def _late(self) -> bool:
-        return self.is_interrupted or (self.deadline is not None and self.deadline.passed)
 
 
 def _effort(effort: Effort, memory: MemoryGraph) -> Effort:

@@ -69,13 +69,19 @@ class Times:
 
     def with_callees(self, totals: Mapping[Computation, float]) -> Float64Array:
         """Return the seconds of each node, given those of one run of each callee."""
-        seconds = self.own.copy()
-        branches: dict[int, float] = {}
+        seconds = self.with_branches(totals)
         for run in self.runs:
             if run.is_certain:
                 seconds[run.node] += run.count * totals[run.callee]
-            else:
+        return seconds
+
+    def with_branches(self, totals: Mapping[Computation, float]) -> Float64Array:
+        """Return the seconds of each node with those of callees only where it may run another."""
+        branches: dict[int, float] = {}
+        for run in self.runs:
+            if not run.is_certain:
                 branches[run.node] = max(branches.get(run.node, 0.0), totals[run.callee])
+        seconds = self.own.copy()
         for node, longest in branches.items():
             seconds[node] += longest
         return seconds

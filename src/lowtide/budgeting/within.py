@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lowtide import compiler
 from lowtide.budgeting.errors import OverMemoryError, refusal
 from lowtide.budgeting.planner import BudgetPlanner, Settings
@@ -21,16 +23,28 @@ def plan_within(
 
     Raises OverMemoryError where no plan is known to fit, and what `compiler.plan` raises.
     """
+    planner = planner_of(module, stage, search)
+    plain = planner.own.plain.plan
+    if memory is None:
+        return plain
+    fit = planner.within(memory)
+    if fit.point is None:
+        raise OverMemoryError(refusal(plain.report, fit))
+    return fit.point.plan
+
+
+def planner_of(
+    module: Module, stage: str = DEFAULT_STAGE, search: SearchOptions = DEFAULT_SEARCH
+) -> BudgetPlanner:
+    """Return the plans of a module for many budgets, once it is planned without one.
+
+    Raises what `compiler.plan` raises.
+    """
+    deadline = search.begun()
+    search = replace(search, deadline=deadline)
 
     def make_plan(changed: Module, until: str) -> compiler.Plan:
         return compiler.plan(changed, until, search=search)
 
-    plain = make_plan(module, stage)
-    if memory is None:
-        return plain
-    fit = BudgetPlanner(module, plain, Settings(make_plan, stage, None, search.effort)).within(
-        memory
-    )
-    if fit.point is None:
-        raise OverMemoryError(refusal(plain.report, fit))
-    return fit.point.plan
+    settings = Settings(make_plan, stage, None, search.effort)
+    return BudgetPlanner(module, make_plan(module, stage), settings, deadline)

@@ -21,6 +21,7 @@ from lowtide.ir.buffer import (
     Slice,
 )
 from lowtide.planning.assign import place as packed_by
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.offsets.portfolio import portfolio
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA, FREE, PackingProblem, max_live
@@ -65,12 +66,14 @@ def pack_buffers(
     thorough: bool = False,
     packing: str | None = None,
     search: SearchOptions = DEFAULT_SEARCH,
+    deadline: Deadline | None = None,
 ) -> PackedBuffers:
     """Return offsets for the buffers of a program.
 
     Temporaries lie in the arena, also where outputs are not written yet, or in the storage of a
     donated argument after its last use. Outputs lie at the front of the arena, or where that makes
-    it larger, anywhere. With `thorough` they lie anywhere, and more packings are tried. A `packing`
+    it larger, anywhere. With `thorough` they lie anywhere, and more packings are tried; from the
+    `deadline` on, nothing is tried but what leads to the first one. A `packing`
     names one strategy of `planning`, which is limited by `search`; raises ValueError if there is
     none, or if it does not take what the program has.
     """
@@ -85,11 +88,11 @@ def pack_buffers(
         least += max_live(problem)
         front = _at_the_front(ranges, chosen, outputs[chosen], problem)
         if packing is None:
-            packed = _smallest(problem, front, thorough=thorough)
-            if packed.stopped is StopReason.INTERRUPT:
-                raise KeyboardInterrupt
+            packed = _smallest(problem, front, deadline or Deadline(), thorough=thorough)
         else:
             packed = packed_by(problem, packing, search).packing
+        if packed.stopped is StopReason.INTERRUPT:
+            raise KeyboardInterrupt
         here = regions[np.isin(regions, chosen)]
         within = packed.region != ARENA
         region[chosen[within]] = np.searchsorted(regions, here[packed.region[within]])
@@ -174,12 +177,14 @@ def item_alignments(nbytes: Int64Array) -> Int64Array:
     return np.gcd(nbytes, ALIGNMENT)
 
 
-def _smallest(problem: PackingProblem, front: Int64Array, *, thorough: bool) -> Packing:
+def _smallest(
+    problem: PackingProblem, front: Int64Array, deadline: Deadline, *, thorough: bool
+) -> Packing:
     if thorough:
-        return portfolio(problem, SearchOptions())
-    quick = SearchOptions(Effort.FAST)
+        return portfolio(problem, SearchOptions(deadline=deadline))
+    quick = SearchOptions(Effort.FAST, deadline)
     packing = portfolio(replace(problem, fixed_offset=front), quick)
-    if packing.arena_bytes > max_live(problem):
+    if packing.arena_bytes > max_live(problem) and not deadline.passed:
         packing = min(packing, portfolio(problem, quick), key=_arena_bytes)
     return packing
 

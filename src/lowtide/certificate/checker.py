@@ -1,7 +1,7 @@
 """Check a certificate: that a plan is right, and that no plan is better.
 
-It answers "valid and optimal" (exit status 0), "valid, bound not certified" (2), or "rejected" (4)
-with the reason. Format and proofs stand in docs/certificates.md; no solver shares code with this.
+It answers "valid and optimal", "valid, bound not certified" or, with the reason, "rejected".
+Format and proofs stand in docs/certificates.md; no solver shares code with this.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ class _Graph:
         for w, (control, reads) in enumerate(zip(self.control, self.reads, strict=True)):
             self.implied.update([(w, self.first + b) for b in reads])
             self.implied.update([(self.late + w, w), *[(x, self.late + w) for x in control]])
-            for u in [*control, *[self.producers[b] for b in reads]]:
+            for u in [*[x for x in control if x != w], *[self.producers[b] for b in reads]]:
                 self.link(u, w, 1)
         self.pairs = {(a, b) for a, b in reuses if a not in self.kept}
         for a, b in self.pairs:
@@ -261,55 +261,42 @@ class _Graph:
 
     def held(self, needs: list[int]) -> list[int]:
         """Return what each node holds while it runs, where graphs that it calls need so much."""
-        inner = [max([0, *[needs[callee] - less for callee, less in row]]) for row in self.calls]
+        inner = [max([0, *[needs[k] - less for k, less, *_ in row]]) for row in self.calls]
         return [x + y for x, y in zip(self.scratch, inner, strict=True)]
 
-    def replay(self, order: Any, needs: list[int], once: bool) -> list[list[int]]:
-        """Return [buffer, first, last] of all that is written, once the peak is checked."""
+    def replay(self, order: Any, needs: list[int], once: bool) -> list[Any]:
+        """Return what has a place in an arena: all that is written, then what each step holds."""
         steps, takes, claimed = _fields(order, "steps takes peak")
         runs = sorted(steps if once else {*steps})
         _require(runs == [*range(1, self.first - 1)], "steps: each node runs, in an order once")
         latest, ran, closed, written = dict[int, int](), set[int](), set[int](), [[0, 0, 0]]
-        for at, node in enumerate([0, *steps], -1):
+        for at, node in enumerate([0, *steps, self.first - 1], -1):
+            ran.add(node)
             lacks = {*self.control[node]} - ran or {*self.reads[node]}.difference(latest)
             _require(not lacks and node not in closed, f"steps: node {node} cannot run at {at}")
-            ran.add(node)
             closed.update(self.control[node])
             for b in self.reads[node]:
-                written[latest[b]][2] = at
+                written[latest[b]][2] = min(at, len(steps) - 1)
             for b in self.makes[node]:
                 latest[b] = len(written)
                 written.append([b, max(at, 0), max(at, 0)])
-        for b in self.kept:
-            written[latest[b]][2] = max(len(steps) - 1, 0)
         for (b, first, _), taken in zip(written[1:], takes, strict=True):
             a, _, last = written[taken]
             legal = not taken or ((a, b) in self.pairs and last == first)
             _require(legal, f"takes: buffer {b} cannot take over {a} at {first}")
             written[taken][2] -= 1
-        change, held = [0] * (len(steps) + 2), self.held(needs)
-        for b, first, last in written[1:]:
-            change[first] += self.bytes[b]
-            change[last + 1] -= self.bytes[b]
-        live = accumulate(change)
-        peak = max([x + held[node] for node, x in zip(steps, live, strict=False)], default=0)
+        held, change = self.held(needs), [0] * (len(steps) + 2)
+        rows = [[self.bytes[b], 1, [], [[x, y]] if x <= y else []] for b, x, y in written[1:]]
+        rows += [[held[x], 1, [], [[at, at]]] for at, x in enumerate(steps)]
+        for size, first, last in [(size, *own[0]) for size, _, _, own in rows if own]:
+            change[first] += size
+            change[last + 1] -= size
+        peak = max([0, *accumulate(change[: len(steps)])])
         _require(claimed == peak, f"peak: {peak:,} is what the order takes")
-        return written[1:]
-
-    def packing(self, order: Any, needs: list[int], written: Any, places: Any) -> _Packing:
-        """Return what has a place in an arena: all that is written, then what each step holds."""
-        stays = [places[a - 1] == x for a, x in zip(order["takes"], places, strict=False) if a]
-        _require(all(stays), "places: what is taken over moves")
-        held = self.held(needs)
-        buffers = [[self.bytes[b], 1, [], [[x, y]] if x <= y else []] for b, x, y in written]
-        buffers += [[held[x], 1, [], [[at, at]]] for at, x in enumerate(order["steps"])]
-        return _Packing({"buffers": buffers, "regions": []})
+        return rows
 
     def cut(self, proof: Any, held: list[int], price: int, costs: list[int]) -> tuple[int, int]:
-        """Return the least cost of what is needed after the step of node v, and the bytes of that.
-
-        Each further byte costs the price, and a node x that runs after it and before, `costs[x]`.
-        """
+        """Return a step's own bytes, and the least that further bytes and nodes behind it cost."""
         v, cover, flow = _fields(proof, "node cover flow")
         ahead, behind = _reached(v, self.after), _reached(v, self.before)
         free = {a for a, b in self.pairs if self.producers[b] == v and not {a, b} & {*cover}}
@@ -329,20 +316,16 @@ class _Graph:
         sinks = {0, *[self.late + x for x in {*behind, v, 0}]} - sources
         lost = [x for x, amount in net.items() if amount and x not in sources and x not in sinks]
         _require(not lost, f"flow: {lost[:1]} gets more, or less, than it sends")
-        value = sum([amount for x, amount in net.items() if x in sinks])
-        return _ENDLESS if v in behind else value, own  # endless where the order is a circle
+        return own, _ENDLESS if v in behind else sum([net[x] for x in sinks])  # endless: a circle
 
-    def prove(self, proof: Any, needs: list[int], budget: int) -> int:
-        """Return how many bytes some step takes at least or, if it has a price, the least cost."""
-        held = self.held(needs)
+    def prove(self, proof: Any, held: list[int], budget: int) -> list[int]:
+        """Return how many bytes a step takes at least; with a budget also value, price, rate."""
         if budget:
             price, rate, leaf = _fields(proof, "price rate leaf")
-            value, own = self.cut(leaf, held, price, [rate * x for x in self.seconds])
-            least = -((price * (budget - own) - value) // rate)
-            return max(0, least) if own <= budget else _ENDLESS
+            return [*self.cut(leaf, held, price, [rate * x for x in self.seconds]), price, rate]
         bound, tree, costs = *_fields(proof, "bound tree"), [_ENDLESS] * self.first
         _walk(tree, self.link, lambda leaf: sum(self.cut(leaf, held, 1, costs)) >= bound)
-        return int(bound)
+        return [bound]
 
 
 class _Orders:
@@ -353,48 +336,65 @@ class _Orders:
         self.graphs = [_Graph(graph) for graph, _ in zip(graphs, names, strict=True)]
         self.arena = _Packing(rows) if rows else None  # of the program, callees written out
         self.given = sum(rows["regions"]) if rows else 0  # bytes that the last graph has before
-        self.budgets = [*[0] * len(graphs[1:]), most and most + self.given]
-        self.UNIT = f"ticks of {tick}"[:40] if most else "bytes"
+        self.budget, self.tick = most and most + self.given, f"ticks of {tick}"[:40]
+        self.UNIT = self.tick if most else "bytes"
 
     def check(self, plan: Any) -> int:
         """Return the height of the arena, or the peak; with a budget the cost of further runs."""
         if not plan:
             return _ENDLESS
-        (orders, arena), peaks, (*_, last) = _fields(plan, "orders arena"), list[int](), self.graphs
-        for graph, order, budget in zip(self.graphs, orders, self.budgets, strict=True):
-            written = graph.replay(order, peaks, once=not budget)
-            peaks.append(order["peak"])
-        size, steps = peaks[-1], orders[-1]["steps"]
-        if arena:
-            packing = self.arena or last.packing(orders[-1], peaks, written, arena["places"])
-            size = packing.check(arena) + self.given
+        peaks, (*_, last) = list[int](), self.graphs
+        if self.budget and plan.get("plan"):  # a program in which all runs are written out
+            problem, inner = _fields(plan, "problem plan")
+            program = _Orders({**problem, "budget": 0})
+            size, ticks = program.check(inner) + self.given, sum(program.graphs[-1].seconds)
+            _require(program.tick == self.tick, "tick: another one")
+        else:
+            orders, arena = _fields(plan, "orders arena")
+            for graph, order in zip(self.graphs, orders, strict=True):
+                rows = graph.replay(order, peaks, once=graph is not last or not self.budget)
+                peaks.append(order["peak"])
+            size, ticks = peaks[-1], sum([last.seconds[x] for x in order["steps"]])
+            if arena:
+                takes, places = [] if self.arena else order["takes"], arena["places"]
+                stays = [places[a - 1] == x for a, x in zip(takes, places, strict=False) if a]
+                _require(all(stays), "places: what is taken over moves")
+                packing = self.arena or _Packing({"buffers": rows, "regions": []})
+                size = packing.check(arena) + self.given
             _require(peaks[-1] <= size, "height: the order takes more")
-        _require(size <= (budget or size), f"budget: the plan takes {size:,} of {budget:,} bytes")
-        size = max(0, size - self.given)
-        return sum([last.seconds[x] for x in steps]) - sum(last.seconds) if budget else size
+        _require(size <= (self.budget or size), f"budget: the plan takes {size:,} bytes")
+        return max(0, ticks - sum(last.seconds) if self.budget else size - self.given)
 
     def prove(self, evidence: Any) -> int:
         """Return the least that may take the place of what `check` returns."""
-        bounds = list[int]()
-        for graph, proof, budget in zip(self.graphs, evidence, self.budgets, strict=True):
-            bounds.append(graph.prove(proof, bounds, budget))
-        return bounds[-1] if self.budgets[-1] else max(0, bounds[-1] - self.given)
+        needs, cuts = list[int](), list[list[int]]()
+        for graph, proof in zip(self.graphs, evidence, strict=True):
+            cuts.append(graph.prove(proof, graph.held(needs), self.budget))
+            needs.append(cuts[-1][0])
+        if not self.budget:
+            return max(0, needs[-1] - self.given)
+        # From callers to callees: how often each one runs, and the bytes that are left for it.
+        least, runs, room = 0, {len(cuts) - 1: 1}, {len(cuts) - 1: self.budget}
+        for k, graph in reversed([*enumerate(self.graphs)]):
+            own, value, price, rate = cuts[k]
+            most = price * (room[k] - own)
+            least += runs[k] * max(0, -((most - value) // rate)) if own <= room[k] else _ENDLESS
+            for v, row in enumerate(graph.calls):
+                left = room[k] - graph.scratch[v] - sum([graph.bytes[b] for b in {*graph.reads[v]}])
+                for callee, less, *times in row:
+                    runs[callee] = runs.get(callee, 0) + runs[k] * sum(times)
+                    room[callee] = max(room.get(callee, 0), left + less)
+        return min(least, _ENDLESS)
 
 
 _KINDS: Final[Any] = {"offsets": _Packing, "objects": _Sharing, "order": _Orders}
 
 
-def main() -> int:
-    """Print what the certificate named on the command line is worth; return the exit status."""
+if __name__ == "__main__":
     try:
         with open(0 if sys.argv[1] == "-" else sys.argv[1], "rb") as stream:
             verdict = check(stream.read())
     except (IndexError, OSError) as error:
-        print(f"usage: checker.py CERTIFICATE, a file or -: {error}", file=sys.stderr)
-        return 1
+        sys.exit(f"usage: checker.py CERTIFICATE, a file or -: {error}")
     print(f"{verdict.answer}: {verdict.detail}")
-    return EXIT_STATUS[verdict.answer]
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(EXIT_STATUS[verdict.answer])

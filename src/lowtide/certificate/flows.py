@@ -76,16 +76,19 @@ def cut_at(
 
     `held` bytes are held in the step besides buffers. A byte that is not live in the step anyway
     costs `price`, running node `x` again `costs[x]`; without costs nothing runs again. `pairs` are
-    further pairs of nodes of which the first one comes first.
+    further pairs of nodes of which the first one comes first. At a price of 0 only `own` counts: it
+    is then what the step takes in any sequence, and there is no flow.
     """
     successors, predecessors = graph.successors(pairs)
     ahead = reached(node, successors) | {graph.end}
     behind = reached(node, predecessors) | {node, 0}
-    cover = _cover(graph, node, ahead)
+    cover = _cover(graph, node, ahead if price else set())
     covered = {*cover}
     open_ones = {a for a, b in graph.pairs.get(node, ()) if not {a, b} & covered}
     paid = ({*graph.reads[node]} | {*graph.makes[node]}) - open_ones
     own = sum([graph.sizes[b] for b in paid]) - sum([graph.sizes[b] for b in cover]) + held
+    if not price:
+        return Cut(node, own, 0, cover, ())
     arcs = _arcs(graph, ahead, behind, paid, price, costs, successors)
     value, flow = _largest_flow(arcs)
     return Cut(node, own, value, cover, flow)

@@ -16,16 +16,20 @@ FINEST: Final = 13
 _MOST_TICKS: Final = 1 << 52
 
 
+Timed = tuple[MemoryGraph, Sequence[Call]]
+"""A graph with the seconds of its nodes without what they run, and what these run how often."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Graph:
     """One computation.
 
     Nodes are those of the memory graph plus 1; buffers are the same, followed by buffers of no
     bytes where a node takes an operand and no buffer says so. Per node, start and end included:
-    `scratch` bytes, `ticks`, `control` (nodes before), `reads` and `makes` (buffers), `calls`
-    (pairs of a graph and bytes). Per buffer: `sizes`, `producers` (0: there from the start),
-    `users`, with the end for what is `kept`. `pairs` are by node (operand, buffer that may take it
-    over).
+    `scratch` bytes, `ticks` with those of what it runs, `control` (nodes before; itself, if it runs
+    once only), `reads` and `makes` (buffers), `calls` (a graph, bytes, how often it runs at least).
+    Per buffer: `sizes`, `producers` (0: there from the start), `users`, with the end for what is
+    `kept`. `pairs` are by node (operand, buffer that may take it over).
     """
 
     scratch: list[int]
@@ -33,7 +37,7 @@ class Graph:
     control: list[list[int]]
     reads: list[list[int]]
     makes: list[list[int]]
-    calls: list[list[tuple[int, int]]]
+    calls: list[list[tuple[int, int, int]]]
     sizes: list[int]
     producers: list[int]
     users: list[list[int]]
@@ -73,13 +77,14 @@ class Graph:
         data = [(self.producers[b], c) for b, users in enumerate(self.users) for c in users]
         control = [(u, w) for w, earlier in enumerate(self.control) for u in earlier]
         for u, w in dict.fromkeys([*data, *control, *pairs]):
-            behind[u].append(w)
-            before[w].append(u)
+            if u != w:
+                behind[u].append(w)
+                before[w].append(u)
         return behind, before
 
     def held(self, needs: Sequence[int]) -> list[int]:
         """Return the bytes that each node holds, where the graphs it calls need so much."""
-        inner = [max([0, *[needs[k] - less for k, less in row]]) for row in self.calls]
+        inner = [max([0, *[needs[k] - less for k, less, _ in row]]) for row in self.calls]
         return [x + y for x, y in zip(self.scratch, inner, strict=True)]
 
     def document(self) -> dict[str, Any]:
@@ -87,7 +92,7 @@ class Graph:
         columns = (self.scratch, self.ticks, self.control, self.reads, self.makes, self.calls)
         rows = list(zip(*columns, strict=True))[1:-1]
         return {
-            "nodes": [[*row[:5], [list(call) for call in row[5]]] for row in rows],
+            "nodes": [[*row[:5], [_call_row(call) for call in row[5]]] for row in rows],
             "bytes": self.sizes,
             "given": self.makes[0],
             "kept": self.kept,
@@ -95,11 +100,35 @@ class Graph:
         }
 
 
-def graph_of(graph: MemoryGraph, calls: Sequence[Call] = (), exponent: int = FINEST) -> Graph:
+def _call_row(call: tuple[int, int, int]) -> list[int]:
+    callee, less, times = call
+    return [callee, less, times] if times else [callee, less]
+
+
+def graphs_of(found: Sequence[Timed], exponent: int = FINEST) -> list[Graph]:
+    """Return graphs, callees before their callers, as `graph_of` does, with the ticks of callees.
+
+    A node takes its own ticks, rounded down, and as many times as it runs a callee those of all its
+    nodes: so sums of ticks are exact.
+    """
+    made: list[Graph] = []
+    totals: list[int] = []
+    for graph, calls in found:
+        made.append(graph_of(graph, calls, exponent, totals))
+        totals.append(sum(made[-1].ticks))
+    return made
+
+
+def graph_of(
+    graph: MemoryGraph,
+    calls: Sequence[Call] = (),
+    exponent: int = FINEST,
+    totals: Sequence[int] = (),
+) -> Graph:
     """Return a memory graph as a certificate has it; a tick is 10 to the minus `exponent` seconds.
 
     Where no seconds are known, all nodes take 0 ticks. `inner_bytes` count as scratch, but not of
-    nodes with calls.
+    nodes with calls. `totals` are the ticks of callees, needed where calls tell how often they run.
     """
     count = graph.node_count
     called = {call.node for call in calls}
@@ -107,6 +136,8 @@ def graph_of(graph: MemoryGraph, calls: Sequence[Call] = (), exponent: int = FIN
     scratch = [x + y for x, y in zip(graph.scratch_bytes.tolist(), inner, strict=True)]
     seconds = graph.seconds if len(graph.seconds) else np.zeros(count)
     ticks = np.floor(seconds * 10.0**exponent).astype(np.int64).tolist()
+    for call in calls:
+        ticks[call.node] += call.times * totals[call.callee] if call.times else 0
     producers = (graph.producer + 1).tolist()
     users = [list(dict.fromkeys([c + 1 for c in row])) for row in graph.consumers.rows()]
     sizes = graph.buffer_bytes.tolist()
@@ -124,9 +155,9 @@ def graph_of(graph: MemoryGraph, calls: Sequence[Call] = (), exponent: int = FIN
         if not graph.live_out[operand]:
             pairs.setdefault(node + 1, []).append((operand, made))
     control = [[x + 1 for x in sorted({*row})] for row in graph.control.rows()]
-    by_node: list[list[tuple[int, int]]] = [[] for _ in range(count + 2)]
+    by_node: list[list[tuple[int, int, int]]] = [[] for _ in range(count + 2)]
     for call in calls:
-        by_node[call.node + 1].append((call.callee, call.less))
+        by_node[call.node + 1].append((call.callee, call.less, call.times))
     return Graph(
         scratch=[0, *scratch, 0],
         ticks=[0, *ticks, 0],
@@ -145,13 +176,24 @@ def graph_of(graph: MemoryGraph, calls: Sequence[Call] = (), exponent: int = FIN
     )
 
 
-def exponent_of(graphs: Sequence[MemoryGraph]) -> int:
-    """Return the exponent of the tick with which all times of each graph fit 52 bits."""
-    total = max([float(graph.seconds.sum()) for graph in graphs], default=0.0)
+def exponent_of(found: Sequence[Timed]) -> int:
+    """Return the exponent of the tick with which all times of each graph fit 52 bits.
+
+    Graphs stand callees before their callers, whose times include theirs.
+    """
+    totals: list[float] = []
+    for graph, calls in found:
+        inner = [call.times * totals[call.callee] for call in calls if call.times]
+        totals.append(float(graph.seconds.sum()) + sum(inner))
     exponent = FINEST
-    while total * 10.0**exponent > _MOST_TICKS:
+    while max(totals, default=0.0) * 10.0**exponent > _MOST_TICKS:
         exponent -= 1
     return exponent
+
+
+def tick_name(exponent: int) -> str:
+    """Return how a certificate names the tick of 10 to the minus `exponent` seconds."""
+    return f"1e{-exponent} s"
 
 
 def reached(start: int, rows: Sequence[Sequence[int]]) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lowtide.certificate.graphs import exponent_of, graph_of
+from lowtide.certificate.graphs import exponent_of, graphs_of, tick_name
 from lowtide.certificate.numbering import Proved, in_order_of_text
 from lowtide.certificate.orders import Ordered, ProgramArena
 from lowtide.ir import Module
@@ -36,21 +36,25 @@ def differences(
     document: Mapping[str, Any],
     computations: Sequence[Ordered],
     arena: ProgramArena | None = None,
+    exponent: int | None = None,
 ) -> list[str]:
     """Return in what a valid certificate is not about some computations: none if it is.
 
-    Times count where the computations have them, orders where the certificate has no budget, and
-    what has to lie in an arena where that is given.
+    Times count where the computations have them, in ticks of 10 to the minus `exponent` seconds, if
+    that is given; orders where the certificate has no budget, and what has to lie in an arena where
+    that is given.
     """
     problem, plan = document["problem"], document["plan"]
     names = [x.name for x in computations]
     if problem["names"] != names:
         return [f"it is about {_listed(problem['names'])}, not about {_listed(names)}"]
-    exponent = exponent_of([x.graph for x in computations])
-    found = []
+    timed = [(x.graph, x.calls) for x in computations]
+    exponent = exponent_of(timed) if exponent is None else exponent
+    graphs = graphs_of(timed, exponent)
+    found = [] if problem["tick"] == tick_name(exponent) else ["other ticks"]
     for number, computation in enumerate(computations):
         shown = problem["graphs"][number]
-        own = graph_of(computation.graph, computation.calls, exponent).document()
+        own = graphs[number].document()
         if not len(computation.graph.seconds):
             shown = {**shown, "nodes": [[x, 0, *rest] for x, _, *rest in shown["nodes"]]}
         wrong = [field for field in own if own[field] != shown[field]]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.module_graphs import Call
 from lowtide.certificate.flows import Cut, cut_at
-from lowtide.certificate.graphs import Graph, exponent_of, graph_of
+from lowtide.certificate.graphs import FINEST, Graph, exponent_of, graphs_of, tick_name
 from lowtide.certificate.sequences import Written, arena_document, written
 from lowtide.certificate.trees import tree_document, tree_of
 from lowtide.planning.certificates import signed
@@ -22,7 +22,7 @@ from lowtide.scheduling.proof import Proof
 NONE: Final = 1 << 99
 """The cost of a plan where there is none, in the field `bound`."""
 _MOST: Final = 1 << 58
-"""All costs together are below, so that a flow fits 64 bits."""
+"""All costs together are below, and all bytes at their price, so that a flow fits 64 bits."""
 _FINEST: Final = 20
 
 
@@ -31,7 +31,8 @@ class Ordered:
     """A computation: its memory graph, an order of its nodes, and why none has a lower peak.
 
     With a budget, the last one of a certificate may hold nodes more than once. `proof` is None
-    where no bound is known.
+    where no bound is known. `calls` say which computations nodes run, and how often where `graph`
+    has seconds; these are without those of what nodes run.
     """
 
     name: str
@@ -95,26 +96,60 @@ def budget_certificate(
     computations: Sequence[Ordered],
     text: bytes,
     budget: int,
-    boundary: Boundary | None,
+    boundaries: Sequence[Boundary],
     packed: bool = True,
     has_plan: bool = True,
 ) -> dict[str, Any]:
     """Return the certificate of a plan that runs nodes of the last computation again.
 
-    It keeps to `budget` bytes, of the arena or, where not `packed`, of the peak. Without
-    `has_plan` only the bound is certified: where a step of the node of `boundary` takes more than
-    the budget, that there is no plan. Raises ValueError for a budget of 0.
+    It keeps to `budget` bytes, of the arena or, where not `packed`, of the peak. There is a
+    boundary for each computation, or none at all: then nothing is proved. Without `has_plan` only
+    the bound is certified: where a step of the node of the last boundary takes more than the
+    budget, that there is no plan. Raises ValueError for a budget of 0.
     """
+    made = _Made(computations, text, _checked(budget))
+    plan = made.plan(packed) if has_plan else {}
+    bound, evidence = made.least_cost(boundaries) if boundaries else (0, [])
+    return signed("order", made.problem, plan, bound, evidence if bound else [])
+
+
+def program_budget_certificate(
+    computations: Sequence[Ordered],
+    text: bytes,
+    budget: int,
+    boundaries: Sequence[Boundary],
+    program: dict[str, Any],
+    given_bytes: int = 0,
+    exponent: int = FINEST,
+) -> dict[str, Any]:
+    """Return the certificate of a program in which nodes of some computations run again.
+
+    It keeps to `budget` bytes beyond the `given_bytes` that the last computation has before.
+    `program` has the sections of `order_sections` in the same ticks, of 10 to the minus `exponent`
+    seconds; it is empty where there is no plan. Computations have no steps. A program may take less
+    than is proved of these graphs where it needs fewer copies than they have: then nothing is said.
+    Raises ValueError as `budget_certificate` does.
+    """
+    made = _Made(computations, text, _checked(budget), exponent=exponent, given=given_bytes)
+    bound, evidence = made.least_cost(boundaries) if boundaries else (0, [])
+    if program:
+        ticks = sum([row[1] for row in program["problem"]["graphs"][-1]["nodes"]])
+        bound = bound if bound <= max(0, ticks - sum(made.graphs[-1].ticks)) else 0
+    return signed("order", made.problem, program, bound, evidence if bound else [])
+
+
+def _checked(budget: int) -> int:
     if budget <= 0:
         raise ValueError(f"a budget of {budget} bytes: expected at least 1")
-    made = _Made(computations, text, budget)
-    plan = made.plan(packed) if has_plan else {}
-    callees = made.bounds(len(computations) - 1)
-    if boundary is None or len(callees) < len(computations) - 1:
-        return signed("order", made.problem, plan, 0, [])
-    bound, last = made.least_cost(boundary, [x.bytes for x in callees])
-    evidence = [*[x.document for x in callees], last]
-    return signed("order", made.problem, plan, bound, evidence if bound else [])
+    return budget
+
+
+def order_sections(
+    computations: Sequence[Ordered], text: bytes, arena: ProgramArena, exponent: int
+) -> dict[str, Any]:
+    """Return a program as the plan of a certificate with a budget has it, in given ticks."""
+    made = _Made(computations, text, 0, arena, exponent)
+    return {"problem": made.problem, "plan": made.plan(packed=False)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +167,22 @@ class _Made:
         text: bytes,
         budget: int,
         arena: ProgramArena | None = None,
+        exponent: int | None = None,
+        given: int = 0,
     ) -> None:
-        self.computations, self.budget, self.arena = computations, budget, arena
-        exponent = exponent_of([x.graph for x in computations])
+        self.computations, self.arena, self.budget = computations, arena, budget + given
+        timed = [(x.graph, x.calls) for x in computations]
+        exponent = exponent_of(timed) if exponent is None else exponent
         self.ticks_per_second = 10.0**exponent
-        self.graphs: list[Graph] = [graph_of(x.graph, x.calls, exponent) for x in computations]
+        self.graphs: list[Graph] = graphs_of(timed, exponent)
+        rows = {"buffers": [], "regions": [given]} if given else {}
         self.problem = {
             "text": sha256(text).hexdigest(),
             "names": [x.name for x in computations],
-            "tick": f"1e-{exponent} s",
+            "tick": tick_name(exponent),
             "graphs": [graph.document() for graph in self.graphs],
             "budget": budget,
-            "arena": {} if arena is None else arena.rows,
+            "arena": rows if arena is None else arena.rows,
         }
 
     def plan(self, packed: bool) -> dict[str, Any]:
@@ -171,15 +210,50 @@ class _Made:
             found.append(_Bound(proved, {"bound": proved, "tree": tree_document(tree)}))
         return found
 
-    def least_cost(self, boundary: Boundary, needs: list[int]) -> tuple[int, dict[str, Any]]:
+    def least_cost(self, boundaries: Sequence[Boundary]) -> tuple[int, list[dict[str, Any]]]:
         """Return the least ticks that runs beyond the first take, and the evidence."""
-        graph, node = self.graphs[-1], boundary.node + 1
-        rate = 1 << _FINEST
-        while rate > 1 and rate * sum(graph.ticks) > _MOST:
+        needs: list[int] = []
+        lines: list[_Line] = []
+        for graph, boundary in zip(self.graphs, boundaries, strict=True):
+            lines.append(self._line(graph, boundary, graph.held(needs)))
+            needs.append(lines[-1].cut.own)
+        last = len(lines) - 1
+        runs, room, least = {last: 1}, {last: self.budget}, 0
+        for number in range(last, -1, -1):
+            least += runs[number] * lines[number].ticks(room[number])
+            graph = self.graphs[number]
+            for node, row in enumerate(graph.calls):
+                own = graph.scratch[node] + sum([graph.sizes[b] for b in graph.reads[node]])
+                for callee, less, times in row:
+                    runs[callee] = runs.get(callee, 0) + runs[number] * times
+                    room[callee] = max(room.get(callee, 0), room[number] - own + less)
+            if lines[number].cut.own > room[number]:
+                return NONE, [line.document() for line in lines]
+        return least, [line.document() for line in lines]
+
+    def _line(self, graph: Graph, boundary: Boundary, held: list[int]) -> _Line:
+        """The cut at a boundary."""
+        node, rate = boundary.node + 1, 1 << _FINEST
+        price = boundary.price * self.ticks_per_second
+        while rate > 1 and rate * max(sum(graph.ticks), price * sum(graph.sizes)) > _MOST:
             rate >>= 1
-        price = int(boundary.price * self.ticks_per_second * rate)
+        price = min(int(price * rate), _MOST // max(1, sum(graph.sizes)))
         costs = [rate * x for x in graph.ticks]
-        cut: Cut = cut_at(graph, node, graph.held(needs)[node], price, costs)
-        room = self.budget - cut.own
-        least = max(0, -((price * room - cut.value) // rate)) if room >= 0 else NONE
-        return least, {"price": price, "rate": rate, "leaf": cut.document()}
+        return _Line(price, rate, cut_at(graph, node, held[node], price, costs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What a cut at `price / rate` ticks per byte proves, by the bytes that there are."""
+
+    price: int
+    rate: int
+    cut: Cut
+
+    def ticks(self, room: int) -> int:
+        """Return the least ticks of runs beyond the first within `room` bytes."""
+        return max(0, -((self.price * (room - self.cut.own) - self.cut.value) // self.rate))
+
+    def document(self) -> dict[str, Any]:
+        """Return the evidence."""
+        return {"price": self.price, "rate": self.rate, "leaf": self.cut.document()}

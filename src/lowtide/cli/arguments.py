@@ -29,6 +29,10 @@ EffortOption = Annotated[
         metavar="NAME", show_default=False, help="How far to search: fast, default, proof."
     ),
 ]
+DeadlineOption = Annotated[
+    float | None,
+    typer.Option(min=0, metavar="S", help="Seconds to search for a better plan."),
+]
 ReoptimizeOption = Annotated[
     bool,
     typer.Option("--reoptimize", help="Also a module that is scheduled."),
@@ -40,7 +44,7 @@ def size_in_bytes(text: str) -> int:
 
     Raises typer.BadParameter for what is none, and for 2^62 bytes or more.
     """
-    from lowtide.client.sizes import bytes_of
+    from lowtide.sizes import bytes_of
 
     try:
         return bytes_of(text)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from lowtide.budgeting.planner import BudgetPlanner, Fit
     from lowtide.cli.plan_graph import SolvedGraph
     from lowtide.client.assigners import AssignedPlan
     from lowtide.remat.budget import BudgetPlan, Budgets
@@ -30,6 +31,22 @@ def of_module(planned: AssignedPlan) -> bytes:
     return _bytes(certify(planned.module) if own is None else certificate_of(own))
 
 
+def of_fit(planner: BudgetPlanner, fit: Fit) -> bytes:
+    """Return the certificate of a module's plan within a budget, or of what is proved without one.
+
+    Raises UsageError for a budget of 0 bytes.
+    """
+    from lowtide.budgeting.certificates import certificate_within
+    from lowtide.cli.exit_codes import UsageError
+
+    made = None if fit.point is None else fit.point.plan
+    try:
+        document = certificate_within(planner.own.graphs, planner.bounds, fit.budget_bytes, made)
+    except ValueError as error:
+        raise UsageError(f"no certificate for {error}") from None
+    return _bytes(document)
+
+
 def of_graph(solved: SolvedGraph, path: str) -> bytes:
     """Return the certificate of an order of the graph in a file."""
     from lowtide.certificate.orders import Ordered, order_certificate
@@ -41,22 +58,29 @@ def of_graph(solved: SolvedGraph, path: str) -> bytes:
 
 
 def of_budget(solved: SolvedGraph, path: str, budgets: Budgets, plan: BudgetPlan) -> bytes:
-    """Return the certificate of a plan within a budget of peak bytes, or that there is none."""
+    """Return the certificate of a plan within a budget of peak bytes, or that there is none.
+
+    Raises UsageError for a budget of 0 bytes.
+    """
     from lowtide.certificate.orders import Boundary, Ordered, budget_certificate
+    from lowtide.cli.exit_codes import UsageError
     from lowtide.client.plan_files import read_plan_bytes
 
     file, bound = solved.file, plan.bound
     steps = () if plan.point is None else plan.point.sequence
     price = 0.0 if bound.price is None else bound.price.value * bound.tick_seconds
     node = file.graph.node_count if bound.node is None else bound.node
-    document = budget_certificate(
-        [Ordered(file.name, file.graph, steps)],
-        read_plan_bytes(path),
-        plan.budget_bytes,
-        Boundary(node, price),
-        packed=False,
-        has_plan=plan.point is not None,
-    )
+    try:
+        document = budget_certificate(
+            [Ordered(file.name, file.graph, steps)],
+            read_plan_bytes(path),
+            plan.budget_bytes,
+            [Boundary(node, price)],
+            packed=False,
+            has_plan=plan.point is not None,
+        )
+    except ValueError as error:
+        raise UsageError(f"no certificate for {error}") from None
     return _bytes(document)
 
 

@@ -48,14 +48,15 @@ def _rows(named: NamedProblem, request: PackingRequest) -> tuple[list[Comparison
     from lowtide.cli.exit_codes import VerificationError
     from lowtide.cli.progress import progress
     from lowtide.client.packing_check import WrongPackingError
-    from lowtide.client.packing_compare import compare
+    from lowtide.client.packing_compare import SECONDS_EACH, compare
     from lowtide.planning import StopReason, max_live
 
+    seconds = SECONDS_EACH if request.deadline is None else request.deadline
     bound = max_live(named.problem)
     rows: list[Comparison] = []
     try:
         with progress(f"comparing strategies on {named.title}") as line:
-            for row, solved in compare(named, request.search()):
+            for row, solved in compare(named, request.search(), seconds):
                 rows.append(row)
                 line.state = f": {row.strategy} done,"
                 if solved is not None:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, MemoryOption, ModuleArgument, ThreadsOption
+from lowtide.cli.arguments import (
+    DeadlineOption,
+    JsonOption,
+    MemoryOption,
+    ModuleArgument,
+    ThreadsOption,
+)
 
 if TYPE_CHECKING:
     from lowtide.cli.dumps import Dumps
@@ -26,6 +32,7 @@ def compile(
         ),
     ] = None,
     memory: MemoryOption = None,
+    deadline: DeadlineOption = None,
     threads: ThreadsOption = None,
     dump_to: Annotated[
         Path | None,
@@ -58,7 +65,8 @@ def compile(
 
     if dump_pass_re and dump_to is None:
         raise UsageError("--dump-pass-re needs --dump-to")
-    options = Options(threads=threads or 0, memory=memory)
+    console.check_outputs(output)
+    options = Options(threads=threads or 0, memory=memory, deadline=deadline)
     found = load(module).module
     executable = _compiled(found, options, dump_to, dump_pass_re)
     if output is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -56,6 +57,23 @@ def _print(text: str, stream: TextIO) -> None:
         print(to_ascii(text), file=stream, flush=True)
     except BrokenPipeError:
         raise ClosedPipeError from None
+
+
+def check_outputs(*paths: Path | None) -> None:
+    """Raise OSError for a file that cannot be written, before any work is done for it."""
+    for path in paths:
+        if path is not None and (number := _obstacle(Path(os.path.realpath(path)))):
+            raise OSError(number, os.strerror(number), str(path))
+
+
+def _obstacle(target: Path) -> int:
+    """The number of the system's error that writing a file would end with, 0 for none."""
+    if target.is_dir():
+        return errno.EISDIR
+    if not target.parent.is_dir():
+        return errno.ENOENT
+    is_special = target.exists() and not target.is_file()
+    return 0 if os.access(target if is_special else target.parent, os.W_OK) else errno.EACCES
 
 
 def write_file(path: Path, write_to: Callable[[IO[bytes]], object]) -> None:

@@ -68,7 +68,7 @@ def error_text(error: BaseException) -> str:
     Its notes say in which pass it was raised.
     """
     code = exit_code(error)
-    if code in (ExitCode.INTERRUPTED, ExitCode.BROKEN_PIPE):
+    if code is ExitCode.BROKEN_PIPE:
         return ""
     if isinstance(error, MemoryError) and not isinstance(error, LowtideError):
         return "out of memory"

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lowtide.cli.arguments import EffortOption, JsonOption, ReoptimizeOption, StageOption
+from lowtide.cli.arguments import (
+    DeadlineOption,
+    EffortOption,
+    JsonOption,
+    ReoptimizeOption,
+    StageOption,
+)
 from lowtide.options import DEFAULT_STAGE
+
+if TYPE_CHECKING:
+    from lowtide.planning.search import Effort
 
 
 def explain(
@@ -29,6 +39,7 @@ def explain(
     stage: StageOption = DEFAULT_STAGE,
     reoptimize: ReoptimizeOption = False,
     effort: EffortOption = "default",
+    deadline: DeadlineOption = None,
     plan: Annotated[
         str | None,
         typer.Option(
@@ -53,36 +64,48 @@ def explain(
     lower it. All sizes are proved or counted, not measured: nothing is run.
     """
     from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.plan_packing import effort_named
 
     if plan is not None:
         _explain_plan(module, plan, json=json, limit=limit, compile_again=not no_compile)
     elif module is None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
     else:
-        _explain_module(module, stage, effort, reoptimize=reoptimize, json=json, limit=limit)
+        request = _Request(stage, effort_named(effort), deadline, reoptimize)
+        _explain_module(module, request, json=json, limit=limit)
 
 
-def _explain_module(
-    path: str, stage: str, effort: str, *, reoptimize: bool, json: bool, limit: int | None
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """How a module is to be planned."""
+
+    stage: str
+    effort: Effort
+    deadline: float | None
+    reoptimize: bool
+
+
+def _explain_module(path: str, request: _Request, *, json: bool, limit: int | None) -> None:
     from lowtide import compiler
     from lowtide.cli import console
+    from lowtide.cli.interrupts import ending_at
     from lowtide.cli.modules import load
-    from lowtide.cli.plan_packing import effort_named
     from lowtide.cli.progress import progress
     from lowtide.options import display_for
     from lowtide.planning.search import SearchOptions
     from lowtide.report.text import explain_text
 
-    search = SearchOptions(effort_named(effort))
-    found = load(path, reoptimize=reoptimize)
-    with progress(f"planning {found.module.name}"):
-        report = compiler.explain(found.module, stage, search)
+    found = load(path, reoptimize=request.reoptimize)
+    with progress(f"planning {found.module.name}"), ending_at(request.deadline) as ends:
+        search = SearchOptions(request.effort, ends)
+        report = compiler.explain(found.module, request.stage, search)
     if json:
         console.write_json(report.to_json())
-        return
-    display = display_for(sys.stdout)
-    console.write(explain_text(report, width=display.width, color=display.color, limit=limit))
+    else:
+        display = display_for(sys.stdout)
+        console.write(explain_text(report, width=display.width, color=display.color, limit=limit))
+    if ends.was_interrupted:
+        raise KeyboardInterrupt
 
 
 def _explain_plan(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -31,6 +33,12 @@ app = typer.Typer(
 )
 for _command in (explain, plan, verify, compile, run, bench, opt, passes, planners, ops):
     app.command()(_command)
+
+atexit.register(gc.freeze)
+"""When the process ends, the system takes the graphs back: no look for garbage in them."""
+
+INTERRUPTED: Final = 130
+"""The status of interrupted commands, in `ExitCode` too; typer makes it of KeyboardInterrupt."""
 
 _USAGE_ERROR: Final[type[BaseException]] = typer.BadParameter.__bases__[0]
 """What every wrong use of the command line is raised as."""
@@ -70,11 +78,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except _USAGE_ERROR as error:
         return _usage(error)
-    except typer.Abort:
-        return _fail(KeyboardInterrupt())
-    except (Exception, KeyboardInterrupt) as error:
+    except (typer.Abort, KeyboardInterrupt, SystemExit):
+        return interrupted()
+    except Exception as error:
         return _fail(error)
+    if status == INTERRUPTED:
+        return interrupted()
     return status if isinstance(status, int) else 0
+
+
+def interrupted() -> int:
+    """Say that Ctrl-C ended the command, and return its status; it may have ended any import."""
+    sys.stderr.write("error: interrupted\n")
+    return INTERRUPTED
 
 
 def _usage(error: BaseException) -> int:
@@ -96,7 +112,7 @@ def _fail(error: BaseException) -> int:
     code = exit_code(error)
     if code is ExitCode.BROKEN_PIPE:
         _discard_stdout()
-    elif wants_traceback() and code is not ExitCode.INTERRUPTED:
+    elif wants_traceback():
         raise error
     if text := error_text(error):
         console.report_error(text)

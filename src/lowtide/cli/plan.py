@@ -188,10 +188,6 @@ def _plan_module(
     if request.strategy is None and not request.compare:
         if request.capacity is not None:
             raise UsageError("--capacity is for packings; with a module, for --strategy only")
-        if wanted.packing is None and request.deadline is not None and request.effort != "proof":
-            raise UsageError(
-                "--deadline limits --packing NAME, --effort proof, --strategy or --compare"
-            )
         plan_module(load(file, reoptimize=wanted.reoptimize).module, wanted, request)
         return
     if wanted.assigner != "arena" or wanted.packing is not None:

@@ -9,6 +9,7 @@ from lowtide.cli.plan_packing import PackingRequest, effort_named
 
 if TYPE_CHECKING:
     from lowtide.cli.plan_graph import SolvedGraph
+    from lowtide.planning.deadline import Deadline
     from lowtide.remat.budget import BudgetPlan, Budgets
     from lowtide.report.drawing import Paint
 
@@ -55,16 +56,20 @@ def plan_budget(path: str, request: PackingRequest, wanted: BudgetRequest) -> No
     """
     from lowtide.cli.certificate_files import of_budget, of_graph
     from lowtide.cli.exit_codes import OverBudgetError
+    from lowtide.cli.interrupts import ending_at
     from lowtide.cli.plan_graph import deliver, graph_screen, read_graph, solve
     from lowtide.remat.budget import METHODS
 
     wanted.check()
-    solved = solve(read_graph(path), request)
-    budgets = _budgets(solved, request)
-    plan = None
-    if wanted.budget is not None:
-        plan = budgets.plan(wanted.budget, wanted.method or METHODS[0])
-    document = _document(solved, plan, budgets if wanted.pareto else None)
+    file = read_graph(path)
+    with ending_at(request.deadline) as deadline:
+        solved = solve(file, request, deadline)
+        budgets = _budgets(solved, request, deadline)
+        plan = None
+        with deadline.held():
+            if wanted.budget is not None:
+                plan = budgets.plan(wanted.budget, wanted.method or METHODS[0])
+            document = _document(solved, plan, budgets if wanted.pareto else None)
 
     def screen(width: int, paint: Paint) -> list[str]:
         lines = graph_screen(solved, 0, width, paint)
@@ -76,14 +81,13 @@ def plan_budget(path: str, request: PackingRequest, wanted: BudgetRequest) -> No
         return of_graph(solved, path) if plan is None else of_budget(solved, path, budgets, plan)
 
     deliver(document, request, screen, certificate)
-    if solved.was_interrupted or budgets.frontier.was_interrupted:
+    if solved.was_interrupted or budgets.frontier.was_interrupted or deadline.was_interrupted:
         raise KeyboardInterrupt
     if plan is not None and not plan.is_feasible:
         raise OverBudgetError(f"{solved.file.name}: {_refusal(solved, plan)}")
 
 
-def _budgets(solved: SolvedGraph, request: PackingRequest) -> Budgets:
-    from lowtide.analysis.deadline import Deadline
+def _budgets(solved: SolvedGraph, request: PackingRequest, deadline: Deadline) -> Budgets:
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.progress import progress
     from lowtide.remat.budget import Budgets
@@ -92,7 +96,6 @@ def _budgets(solved: SolvedGraph, request: PackingRequest) -> Budgets:
     graph, found = solved.file.graph, solved.found
     orders = [found.order, *found.others, *[x(graph) for x in SCHEDULERS.values()]]
     once = [i for i, opcode in enumerate(solved.file.opcodes) if opcode in _ONCE]
-    deadline = None if request.deadline is None else Deadline(request.deadline)
     try:
         made = Budgets(graph, orders, effort_named(request.effort), deadline, once)
     except ValueError as error:

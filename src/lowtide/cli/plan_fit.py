@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lowtide.cli.plan_budget import BudgetRequest
-from lowtide.cli.plan_module import ModuleRequest, check_planned, deliver_plan
+from lowtide.cli.plan_module import ModuleRequest, check_planned, clock_lines, deliver_plan
 from lowtide.cli.plan_packing import PackingRequest
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from lowtide.budgeting.planner import BudgetPlanner, Fit, PlannedPoint
     from lowtide.compiler import Plan
     from lowtide.ir import Module
+    from lowtide.planning import SearchOptions
     from lowtide.report.drawing import Paint
 
 CAVEAT: Final = (
@@ -33,16 +35,20 @@ def plan_fit(
     from lowtide.budgeting.errors import refusal
     from lowtide.budgeting.pareto import pareto
     from lowtide.cli.exit_codes import OverBudgetError
+    from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
     from lowtide.remat.budget import METHODS
 
     _check(wanted, budget)
-    with progress(f"planning {module.name}") as line:
+    with (
+        progress(f"planning {module.name}") as line,
+        ending_at(request.deadline) as deadline,
+    ):
 
         def tell(text: str) -> None:
             line.state = f": {text},"
 
-        plain, planner = _planner(module, wanted, request, tell)
+        plain, planner = _planner(module, wanted, request.search(deadline), tell)
         fit, curve = None, None
         if budget.budget is not None:
             by_xla = (budget.method or METHODS[0]) == "xla"
@@ -51,7 +57,7 @@ def plan_fit(
             curve = pareto(planner)
     point = _shown(planner, fit)
     _deliver(planner, point, wanted, request, fit, curve)
-    if planner.was_interrupted:
+    if deadline.was_interrupted:
         raise KeyboardInterrupt
     if fit is not None and not fit.is_feasible:
         raise OverBudgetError(refusal(plain.report, fit))
@@ -66,22 +72,19 @@ def _check(wanted: ModuleRequest, budget: BudgetRequest) -> None:
 
 
 def _planner(
-    module: Module, wanted: ModuleRequest, request: PackingRequest, tell: Any
+    module: Module, wanted: ModuleRequest, search: SearchOptions, tell: Any
 ) -> tuple[Plan, BudgetPlanner]:
     from lowtide import compiler
-    from lowtide.analysis.deadline import Deadline
     from lowtide.budgeting.planner import BudgetPlanner, Settings
 
-    search = request.search()
     packing = wanted.packing or compiler.DEFAULT_PACKING
 
     def make_plan(changed: Module, stage: str) -> Plan:
         return compiler.plan(changed, stage, packing, search)
 
-    deadline = None if request.deadline is None else Deadline(request.deadline)
     plain = make_plan(module, wanted.stage)
     settings = Settings(make_plan, wanted.stage, None, search.effort)
-    return plain, BudgetPlanner(module, plain, settings, deadline, tell)
+    return plain, BudgetPlanner(module, plain, settings, search.begun(), tell)
 
 
 def _shown(planner: BudgetPlanner, fit: Fit | None) -> PlannedPoint:
@@ -100,15 +103,18 @@ def _deliver(
     curve: Pareto | None,
 ) -> None:
     from lowtide.cli import console
+    from lowtide.cli.certificate_files import of_fit
     from lowtide.client.assigners import ARENA, AssignedPlan
     from lowtide.options import display_for
     from lowtide.report.drawing import Paint
 
     plan = point.plan
-    planned = AssignedPlan(ARENA, plan.module, plan.assignment, plan.report, point.arena_bytes)
+    planned = AssignedPlan(
+        ARENA, plan.module, plan.assignment, plan.report, point.arena_bytes, plan
+    )
     if wanted.packing is not None:
         check_planned(planned)
-    fields: dict[str, Any] = {"caveats": _caveats(planner, plan, request)}
+    fields: dict[str, Any] = {"caveats": _caveats(planner, plan)}
     paint = Paint(color=display_for(sys.stdout).color)
     lines: list[str] = []
     if fit is not None:
@@ -121,15 +127,18 @@ def _deliver(
             page = _page(planner, curve)
             console.write_file(request.html, lambda stream: stream.write(page.encode()))
             request = request.without_html()
+    lines += clock_lines(planner.deadline)
     lines += ["", paint("dim", f"{CAVEAT[0].upper()}{CAVEAT[1:]}.")]
-    deliver_plan(planned, request, fields, lines)
+    certificate = None
+    if fit is not None and fit.bound is not None and not (fit.point and fit.point.variant):
+        certificate = partial(of_fit, planner, fit)
+    deliver_plan(planned, request, fields, lines, certificate)
 
 
-def _caveats(planner: BudgetPlanner, plan: Plan, request: PackingRequest) -> list[str]:
-    caveats = [*plan.report.caveats, CAVEAT]
-    if request.deadline is not None:
-        caveats.append("the search had a deadline: another run may give another plan")
-    return caveats
+def _caveats(planner: BudgetPlanner, plan: Plan) -> list[str]:
+    from lowtide.compiler import by_the_clock
+
+    return list(dict.fromkeys([*plan.report.caveats, CAVEAT, *by_the_clock(planner.deadline)]))
 
 
 # -- text ------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from lowtide.cli.plan_packing import PackingRequest, effort_named
 
 if TYPE_CHECKING:
     from lowtide.frontend.graph_json import GraphFile
+    from lowtide.planning.deadline import Deadline
     from lowtide.report.drawing import Paint
     from lowtide.scheduling.search import SearchResult
 
@@ -60,9 +61,12 @@ def plan_graph(path: str, request: PackingRequest) -> None:
     """
     from lowtide.cli.certificate_files import of_graph
     from lowtide.cli.exit_codes import OverBudgetError
+    from lowtide.cli.interrupts import ending_at
 
     _check(request)
-    solved = solve(read_graph(path), request)
+    file = read_graph(path)
+    with ending_at(request.deadline) as deadline:
+        solved = solve(file, request, deadline)
     document = graph_document(solved, request.capacity)
     deliver(
         document,
@@ -123,16 +127,14 @@ def _check(request: PackingRequest) -> None:
         raise UsageError(f"{request.output}: the order of a graph is written as .json")
 
 
-def solve(file: GraphFile, request: PackingRequest) -> SolvedGraph:
+def solve(file: GraphFile, request: PackingRequest, deadline: Deadline) -> SolvedGraph:
     """Return a graph with the best order found for it, and what is proved about that."""
-    from lowtide.analysis.deadline import Deadline
     from lowtide.analysis.memory_profile import peak_bytes, step_bytes
     from lowtide.cli.progress import progress
     from lowtide.scheduling.search import search_order
     from lowtide.scheduling.settling import settled
     from lowtide.scheduling.words import packed
 
-    deadline = None if request.deadline is None else Deadline(request.deadline)
     start = perf_counter()
     with progress(f"ordering {file.name}") as line:
         found = search_order(file.graph, effort_named(request.effort), deadline, line.show_search)

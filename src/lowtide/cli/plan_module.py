@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lowtide.client.assigners import AssignedPlan
     from lowtide.ir import Module
     from lowtide.ir.buffer import AssignedValue, BufferAssignment
+    from lowtide.planning.deadline import Deadline
     from lowtide.report.drawing import Paint
 
 
@@ -31,18 +32,30 @@ class ModuleRequest:
 def plan_module(module: Module, wanted: ModuleRequest, request: PackingRequest) -> None:
     """Plan a module and write the plan.
 
-    Raises LowtideError for an unknown assigner or packing strategy, else as `compiler.plan` does.
+    Raises LowtideError for an unknown assigner or packing strategy, KeyboardInterrupt once what was
+    found is written, else as `compiler.plan` does.
     """
+    from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
     from lowtide.client.assigners import plan_with
     from lowtide.compiler import DEFAULT_PACKING
 
-    with progress(f"planning {module.name}"):
-        packing = wanted.packing or DEFAULT_PACKING
-        planned = plan_with(module, wanted.assigner, packing, request.search(), wanted.stage)
+    packing = wanted.packing or DEFAULT_PACKING
+    with progress(f"planning {module.name}"), ending_at(request.deadline) as deadline:
+        search = request.search(deadline)
+        planned = plan_with(module, wanted.assigner, packing, search, wanted.stage)
         if wanted.packing is not None:
             check_planned(planned)
-    deliver_plan(planned, request)
+    deliver_plan(planned, request, lines=clock_lines(deadline))
+    if deadline.was_interrupted:
+        raise KeyboardInterrupt
+
+
+def clock_lines(deadline: Deadline) -> list[str]:
+    """Return what people are told of a search that did not end by itself, behind an empty line."""
+    from lowtide.compiler import by_the_clock
+
+    return [line for x in by_the_clock(deadline) for line in ("", f"{x[0].upper()}{x[1:]}.")]
 
 
 def deliver_plan(
@@ -50,25 +63,26 @@ def deliver_plan(
     request: PackingRequest,
     fields: Mapping[str, object] | None = None,
     lines: Sequence[str] = (),
+    certificate: Callable[[], bytes] | None = None,
 ) -> None:
     """Write a plan to the files that are asked for, and to the screen.
 
-    `fields` are added to the document, `lines` to what people see.
+    `fields` are added to the document, `lines` to what people see. `certificate` makes that of the
+    plan where it is not the one of the module alone.
     """
     from lowtide.cli import console
     from lowtide.cli.plan_packing import write_pictures
     from lowtide.client.packing_pictures import plan_picture
     from lowtide.options import display_for
 
-    deadline = request.deadline
     least, name = planned.report.least_arena_bytes, planned.module.name
     write_pictures(request, lambda: plan_picture(name, planned.assignment, least))
     output = request.output
     if output is not None:
-        content = _file(planned, output, deadline, fields or {})
+        content = _file(planned, output, fields or {}, certificate)
         console.write_file(output, lambda stream: stream.write(content))
     if request.json:
-        console.write_json({**_document(planned, deadline), **(fields or {})})
+        console.write_json({**_document(planned), **(fields or {})})
         return
     display = display_for(sys.stdout)
     screen = _screen(planned, request.limit, display.width, color=display.color)
@@ -88,27 +102,27 @@ def check_planned(planned: AssignedPlan) -> None:
 # -- files -------------------------------------------------------------------------------------
 
 
-def _document(planned: AssignedPlan, deadline: float | None) -> dict[str, object]:
+def _document(planned: AssignedPlan) -> dict[str, object]:
     from lowtide.report.plan_document import plan_document
 
     document = {**planned.report.to_json(), **plan_document(planned.assignment)}
-    if deadline is not None:
-        by_the_clock = "the packing had a deadline: another run may give another plan"
-        document["caveats"] = [*planned.report.caveats, by_the_clock]
     document["budget"] = None
     document["assigner"] = planned.assigner
     return document
 
 
 def _file(
-    planned: AssignedPlan, path: Path, deadline: float | None, fields: Mapping[str, object]
+    planned: AssignedPlan,
+    path: Path,
+    fields: Mapping[str, object],
+    certificate: Callable[[], bytes] | None,
 ) -> bytes:
     """Return what a file of that name holds."""
     from lowtide.cli.certificate_files import is_certificate_file, of_module
 
     suffix = path.suffix.lower()
     if is_certificate_file(path):
-        return of_module(planned)
+        return of_module(planned) if certificate is None else certificate()
     if suffix == ".pb":
         from lowtide.frontend.hlo_proto import write_hlo_proto_plan
 
@@ -120,7 +134,7 @@ def _file(
     from lowtide.cli.console import json_text
     from lowtide.report.plan_document import self_contained
 
-    document = {**_document(planned, deadline), **fields}
+    document = {**_document(planned), **fields}
     document = self_contained(document, planned.module)
     return f"{json_text(document)}\n".encode()
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lowtide.client.packing import NamedProblem, SolvedPacking
     from lowtide.frontend.packing_csv import PackingFile
     from lowtide.planning import Effort, SearchOptions
+    from lowtide.planning.deadline import Deadline
     from lowtide.report.packing_picture import PackingPicture
 
 
@@ -36,10 +37,12 @@ class PackingRequest:
     html: Path | None = None
 
     def check(self) -> None:
-        """Raise UsageError for options that contradict one another."""
+        """Raise UsageError for options that contradict one another, OSError for outputs."""
+        from lowtide.cli import console
         from lowtide.cli.exit_codes import UsageError
 
         effort_named(self.effort)
+        console.check_outputs(self.output, self.svg, self.html)
         if self.compare and (self.strategy or self.output or self.svg or self.html):
             raise UsageError("--compare writes a table only; leave out --strategy, -o and pictures")
 
@@ -47,11 +50,14 @@ class PackingRequest:
         """The same without a page."""
         return replace(self, html=None)
 
-    def search(self) -> SearchOptions:
-        """The limits of a search; raises UsageError for an unknown effort."""
+    def search(self, begun: Deadline | None = None) -> SearchOptions:
+        """The limits of a search, which begins now or has `begun`.
+
+        Raises UsageError for an unknown effort.
+        """
         from lowtide.planning import SearchOptions
 
-        return SearchOptions(effort_named(self.effort), self.deadline, self.capacity)
+        return SearchOptions(effort_named(self.effort), begun or self.deadline, self.capacity)
 
 
 def effort_named(name: str) -> Effort:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, MemoryOption, ModuleArgument, ThreadsOption
+from lowtide.cli.arguments import (
+    DeadlineOption,
+    JsonOption,
+    MemoryOption,
+    ModuleArgument,
+    ThreadsOption,
+)
 
 if TYPE_CHECKING:
     from lowtide.cli.outputs import Output
@@ -57,6 +63,7 @@ def run(
         typer.Option(metavar="NAME", help="Overlap: sequential, launch or dependency order."),
     ] = None,
     memory: MemoryOption = None,
+    deadline: DeadlineOption = None,
     threads: ThreadsOption = None,
     repeat: Annotated[
         int, typer.Option(min=1, metavar="N", help="Time N calls after the first.")
@@ -78,6 +85,7 @@ def run(
     Exit status: 2 over --memory, 3 no native code, 4 a check failed.
     """
     from lowtide.cli import console
+    from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.programs import load_program
     from lowtide.options import Options
 
@@ -90,12 +98,19 @@ def run(
         else {},
         reproducer if evaluated or not sanitize else None,
     )
-    options = Options(threads=threads or 0, memory=memory)
+    if deadline is not None and (reference or plan is not None or order is not None):
+        raise UsageError(
+            "--deadline limits the search for a plan; leave out --reference, --plan and --order"
+        )
+    console.check_outputs(outputs, trace, reproducer)
+    options = Options(threads=threads or 0, memory=memory, deadline=deadline)
     program = load_program(module, options)
     elided = _elided(program.module)
     if program.executable is None and elided:
         console.note(f"note: the text leaves out the values of {elided} constants; 0 is used")
-    _check_executable(program, threads, must_have_values=elided > 0 and (sanitize or evaluated))
+    _check_executable(
+        program, threads, deadline, must_have_values=elided > 0 and (sanitize or evaluated)
+    )
     arguments, origin = _arguments(program.found, inputs, seed)
     wanted = _Wanted(seed or 0, repeat, sanitize, reproducer, plan, order, profile, trace)
     if arena or plan is not None or order is not None or (reference and sanitize):
@@ -142,7 +157,9 @@ def _check_usage(
         raise UsageError("--reproducer needs --sanitize on native code")
 
 
-def _check_executable(program: Program, threads: int | None, *, must_have_values: bool) -> None:
+def _check_executable(
+    program: Program, threads: int | None, deadline: float | None, *, must_have_values: bool
+) -> None:
     """Raise UsageError for what an executable, if the program is one, cannot do."""
     from lowtide.cli.exit_codes import UsageError
 
@@ -151,6 +168,8 @@ def _check_executable(program: Program, threads: int | None, *, must_have_values
     made_for = program.executable.program.threads
     if threads is not None and threads != made_for:
         raise UsageError(f"the executable was compiled for --threads {made_for}")
+    if deadline is not None:
+        raise UsageError("the executable has its plan; leave out --deadline")
     if must_have_values:
         raise UsageError(
             "the executable's HLO has no values of its large constants; give the module"
@@ -202,7 +221,7 @@ def _in_arena(program: Program, arguments: Any, options: Options, wanted: _Wante
 
     module = program.module
     with progress(f"running {module.name}"):
-        target = target_of(module, wanted.plan, wanted.order, options.memory)
+        target = target_of(module, wanted.plan, wanted.order, options)
         check_memory(module.name, target.arena_bytes, options.memory)
         return runs_in_arena(
             target, arguments, wanted.seed, wanted.repeat, sanitize=wanted.sanitize

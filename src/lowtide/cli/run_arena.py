@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lowtide.ir import Module
     from lowtide.ir.buffer import BufferAssignment
     from lowtide.ir.schedule import PartialOrder
+    from lowtide.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +38,20 @@ class Target:
         return sum([x.nbytes for x in self.assignment.allocations if x.kind in kinds])
 
 
-def target_of(
-    module: Module, plan: Path | None, order: str | None, memory: int | None = None
-) -> Target:
-    """Return the plan in a file, that for an order, or the usual one, within `memory` bytes.
+def target_of(module: Module, plan: Path | None, order: str | None, options: Options) -> Target:
+    """Return the plan in a file, that for an order, or the usual one, as the options limit it.
 
-    Raises OverMemoryError where no plan of the last kind is known to fit.
+    Raises OverMemoryError where no plan of the last kind is known to fit the memory.
     """
     from lowtide.budgeting.within import plan_within
     from lowtide.cli.exit_codes import UsageError
     from lowtide.client.assigners import plan_for_order
+    from lowtide.planning.search import SearchOptions
 
     if order is None:
         if plan is None:
-            planned = plan_within(module, memory)
+            search = SearchOptions(deadline=options.deadline)
+            planned = plan_within(module, options.memory, search=search)
             module, assignment = planned.module, planned.assignment
         else:
             planned_module, assignment = _plan_in(plan, module)

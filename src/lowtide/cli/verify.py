@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, size_in_bytes
+from lowtide.cli.arguments import EffortOption, JsonOption, StageOption, size_in_bytes
+from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
     from lowtide.checking import Violation
@@ -44,6 +45,8 @@ def verify(
             help="That which the plan of a certificate was made for.",
         ),
     ] = None,
+    stage: StageOption = DEFAULT_STAGE,
+    effort: EffortOption = "default",
     limit: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many violations to list.")
     ] = 20,
@@ -59,18 +62,19 @@ def verify(
     from lowtide.certificate import is_certificate
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError, VerificationError
-    from lowtide.cli.verify_certificate import verify_certificate
+    from lowtide.cli.verify_certificate import CompileRequest, verify_certificate
     from lowtide.client.plan_files import read_plan_bytes
 
     if plan == "-" and module == "-":
         raise UsageError("plan and module cannot both come from standard input")
     data = read_plan_bytes(plan)
-    if budget is not None and (module is None or not is_certificate(data)):
-        raise UsageError("--budget is for certificates with MODULE")
+    way = CompileRequest(budget, stage, effort)
+    if way != CompileRequest() and (module is None or not is_certificate(data)):
+        raise UsageError("--budget, --stage and --effort are for certificates with MODULE")
     if is_certificate(data):
         if capacity is not None:
             raise UsageError(f"{plan}: a certificate goes without --capacity")
-        verify_certificate(data, plan, module, json, budget)
+        verify_certificate(data, plan, module, json, way)
         return
     verdict = _check(data, plan, module, capacity)
     found = verdict.violations

@@ -27,6 +27,7 @@ from lowtide.llvm.objects import environment
 from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.options import Options, cache_folder
 from lowtide.passes import Observer
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import SearchOptions, effort_named
 from lowtide.runtime.call import CallOptions
 from lowtide.runtime.call import Executable as Callee
@@ -35,7 +36,7 @@ from lowtide.runtime.program import NativeProgram
 from lowtide.runtime.serial import deserialize, serialize
 from lowtide.tuning.tuner import Tuner
 
-MAGIC: Final = b"lowtide executable 2\n"
+MAGIC: Final = b"lowtide executable 3\n"
 """What the bytes of an executable begin with: then a SHA-256 of the length of the header and the
 header, these two, and the program, which has a sum of its own."""
 
@@ -64,9 +65,11 @@ class Executable:
         memory: Mapping[str, Any],
         options: Options,
         making: Making | None = None,
+        base: str = "",
     ) -> None:
         self._program = program
         self._text = text
+        self._base = base  # the module within whose budget this one is, if there is a bound for it
         self._memory = memory
         start = perf_counter()
         self._callee = Callee(program, _compile_object, CallOptions(huge_pages=options.huge_pages))
@@ -120,11 +123,15 @@ class Executable:
         """What is proved about the order of `module` and an arena for it, made anew each time.
 
         It is of schema "lowtide.certificate/2", and counts no memory that kernels need while they
-        run: `memory` does, in `scratch_bytes`.
+        run: `memory` does, in `scratch_bytes`. Where instructions run again to keep to a budget, it
+        is also proved how long that takes at least; not for variants.
         """
+        from lowtide.budgeting.certificates import certify_within
         from lowtide.certifying import certify
 
-        return certify(self.module)
+        if not self._base:
+            return certify(self.module)
+        return certify_within(parse_hlo(self._base), self.module, self._memory["budget"]["bytes"])
 
     def as_text(self) -> str:
         """Return the scheduled HLO that runs."""
@@ -144,7 +151,8 @@ class Executable:
         Equal programs give equal bytes: times are not in them.
         """
         memory = {**self._memory, "seconds": {}}
-        header = json.dumps({"text": self._text, "memory": memory}).encode()
+        known = {"text": self._text, "memory": memory, "base": self._base}
+        header = json.dumps(known).encode()
         counted = struct.pack("<Q", len(header)) + header
         return b"".join([MAGIC, _sum(counted), counted, serialize(self._program)])
 
@@ -164,14 +172,27 @@ def deserialize_executable(
     start = perf_counter()
     options = options or Options()
     if isinstance(source, bytes | bytearray | memoryview):
-        program, text, memory = _opened(bytes(source))
+        stored = _opened(bytes(source))
     else:
-        program, text, memory = _read(Path(source))
+        stored = _read(Path(source))
     making = Making({"reading": perf_counter() - start})
-    return _within_memory(Executable(program, text, memory, options, making), options)
+    return _within_memory(stored.executable(options, making), options)
 
 
-def _read(path: Path) -> tuple[NativeProgram, str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What an executable is stored as."""
+
+    program: NativeProgram
+    text: str
+    memory: Any
+    base: str
+
+    def executable(self, options: Options, making: Making) -> Executable:
+        return Executable(self.program, self.text, self.memory, options, making, self.base)
+
+
+def _read(path: Path) -> _Stored:
     try:
         return _opened(path.read_bytes())
     except OSError as error:
@@ -181,8 +202,8 @@ def _read(path: Path) -> tuple[NativeProgram, str, Any]:
         raise InputError(error.message, file=str(path)) from None
 
 
-def _opened(data: bytes) -> tuple[NativeProgram, str, Any]:
-    """The program, the text of its module and its memory."""
+def _opened(data: bytes) -> _Stored:
+    """The program, the text of its module, its memory, and the text of what bounds are about."""
     if not data.startswith(MAGIC):
         raise InputError("is no executable of this version of lowtide")
     begin = len(MAGIC) + _SUM_BYTES
@@ -192,13 +213,13 @@ def _opened(data: bytes) -> tuple[NativeProgram, str, Any]:
         if _sum(data[begin : start + length]) != data[len(MAGIC) : begin]:
             raise ValueError
         header = json.loads(data[start : start + length])
-        text, memory = str(header["text"]), header["memory"]
+        text, memory, base = str(header["text"]), header["memory"], str(header["base"])
         int(memory["ladder"]["arena_bytes"])
     except (struct.error, ValueError, KeyError, TypeError):
         raise InputError("is a damaged executable: its header cannot be read") from None
     program = deserialize(memoryview(data)[start + length :])
     program.check_host()
-    return program, text, memory
+    return _Stored(program, text, memory, base)
 
 
 def compile_module(
@@ -206,8 +227,8 @@ def compile_module(
 ) -> Executable:
     """Return a module, which is not changed, as a program in native code.
 
-    It is taken from the cache where it was compiled before. Where it needs more than
-    `options.memory`, instructions run again to fit. Raises UnsupportedOpError for an operation
+    It is taken from the cache where it was compiled before, without a deadline. Where it needs more
+    than `options.memory`, instructions run again to fit. Raises UnsupportedOpError for an operation
     without native code, OverMemoryError where no plan is known to fit, and what `compiler.plan`
     raises.
     """
@@ -216,15 +237,16 @@ def compile_module(
     programs = _cache("programs", options)
     for wanted in dict.fromkeys((replace(options, memory=None), options)):
         known = _known(programs.get(_key(module, wanted, _target(options))))
-        if known is not None and _fits(known[2], options.memory):
+        if known is not None and _fits(known.memory, options.memory):
             making = Making({"cache": perf_counter() - start}, was_cached=True)
-            return Executable(*known, options, making)
+            return known.executable(options, making)
     made = executable_of(compile_anew(module, options, progress), options)
-    programs.put(_key(module, options, _target(options)), made.serialize())
+    if options.deadline is None:
+        programs.put(_key(module, options, _target(options)), made.serialize())
     return _within_memory(made, options)
 
 
-def _known(data: bytes | None) -> tuple[NativeProgram, str, Any] | None:
+def _known(data: bytes | None) -> _Stored | None:
     """What a cache has, None for nothing or something damaged."""
     if data is None:
         return None
@@ -242,13 +264,15 @@ def _fits(memory: Any, most: int | None) -> bool:
 class Compiled:
     """A native program with the plan that it runs in; `seconds` by stage until here.
 
-    `budget` is what keeping to `Options.memory` came to, None without one.
+    `budget` is what keeping to `Options.memory` came to, None without one, and `base` the module
+    that the bound on its extra time is about, where there is such a bound.
     """
 
     program: NativeProgram
     plan: compiler.Plan
     seconds: Mapping[str, float]
     budget: Mapping[str, Any] | None = None
+    base: Module | None = None
 
 
 def compile_anew(
@@ -267,7 +291,8 @@ def compile_anew(
     stage, observed = options.stage, 0.0
     if observers and not module.is_scheduled:
         watched = clone_module(module)
-        compiler.optimize(watched, stage, observers, options.memory_priority)
+        ends = Deadline(options.deadline)
+        compiler.optimize(watched, stage, observers, options.memory_priority, ends)
         observed = perf_counter() - start
         if options.memory is None:
             module, stage = watched, "input"
@@ -277,7 +302,7 @@ def compile_anew(
         threads=options.thread_count,
         target=_target(options),
         cached=_cache("objects", options),
-        search=SearchOptions(effort_named(options.effort)),
+        search=SearchOptions(effort_named(options.effort), options.deadline),
         progress=progress,
         tuner=_tuner(options),
         memory=options.memory,
@@ -288,18 +313,20 @@ def compile_anew(
     if found.budget_seconds:
         seconds["budget"] = found.budget_seconds
     seconds["kernels"] = perf_counter() - start - sum(seconds.values())
-    return Compiled(found.program, found.plan, seconds, found.budget)
+    return Compiled(found.program, found.plan, seconds, found.budget, found.base)
 
 
 def executable_of(compiled: Compiled, options: Options | None = None) -> Executable:
     """Return what is compiled as an executable, however much memory it needs."""
     plan = compiled.plan
     complete = sum([values.nbytes for _, values in compiled.program.constants]) <= _SPELLED_BYTES
-    text = to_text(plan.module, COMPLETE if complete else CANONICAL)
+    form = COMPLETE if complete else CANONICAL
+    text = to_text(plan.module, form)
+    base = "" if compiled.base is None else to_text(compiled.base, form)
     making = Making(compiled.seconds)
     budget = {} if compiled.budget is None else {"budget": dict(compiled.budget)}
     memory = {**plan.report.to_json(), **budget}
-    return Executable(compiled.program, text, memory, options or Options(), making)
+    return Executable(compiled.program, text, memory, options or Options(), making, base)
 
 
 _SPELLED_BYTES: Final = 1 << 20

@@ -26,9 +26,9 @@ from lowtide.client.jax_lowering import (
 from lowtide.client.jit_arguments import abstract_key, leaf_keys, other_key
 from lowtide.client.jit_program import Call, JaxProgram, JitProgram, output_kind
 from lowtide.client.library import Executable, ModuleCompiler, native_compiler
-from lowtide.client.sizes import bytes_of
 from lowtide.ir import Module, UnsupportedOpError
 from lowtide.options import Options
+from lowtide.sizes import bytes_of
 
 Numbers: TypeAlias = "int | Sequence[int] | None"
 Names: TypeAlias = "str | Iterable[str] | None"

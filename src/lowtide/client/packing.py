@@ -201,6 +201,7 @@ def _by_objects(problem: PackingProblem, name: str, search: SearchOptions) -> So
 
 
 def _solve_in_two_steps(problem: PackingProblem, search: SearchOptions) -> SolvedPacking:
+    search = replace(search, deadline=search.begun())
     quick = _by_offsets(problem, QUICK, search)
     enough = max(quick.lower_bound, search.capacity or 0)
     if quick.height <= enough:
@@ -210,14 +211,11 @@ def _solve_in_two_steps(problem: PackingProblem, search: SearchOptions) -> Solve
         return replace(quick, remark=remark)
     if quick.stopped is StopReason.INTERRUPT:
         return quick
-    limits = search
-    if search.deadline is not None:
-        limits = replace(search, deadline=max(0.0, search.deadline - quick.seconds))
     from lowtide.planning.exact.pack import exact
 
     start = perf_counter()
     try:
-        packing = exact(problem, quick.assignment.packing, limits)
+        packing = exact(problem, quick.assignment.packing, search)
     except KeyboardInterrupt:
         stopped = replace(quick.assignment.packing, stopped=StopReason.INTERRUPT)
         return replace(quick, assignment=replace(quick.assignment, packing=stopped))

@@ -47,33 +47,32 @@ class _Overtime(Exception):  # noqa: N818  # a signal, no error
 
 
 def compare(
-    named: NamedProblem, search: SearchOptions
+    named: NamedProblem, search: SearchOptions, seconds: float = SECONDS_EACH
 ) -> Iterator[tuple[Comparison, SolvedPacking | None]]:
     """Yield what each strategy comes to, those of offsets first, and its plan.
 
-    Each has the deadline of `search` for itself. Raises WrongPackingError for a wrong plan.
+    Each has so many seconds for itself, and the effort of `search`. Raises WrongPackingError for a
+    wrong plan.
     """
-    deadline = SECONDS_EACH if search.deadline is None else search.deadline
-    limits = replace(search, deadline=deadline, capacity=None)
+    limits = replace(search, deadline=seconds, capacity=None)
     for kind, names in (("offsets", offset_strategies()), ("objects", object_strategies())):
         for name in names:
             if not name.startswith(_LAID_OUT):
-                yield _compared(named, kind, name, limits)
+                yield _compared(named, kind, name, limits, seconds)
 
 
 def _compared(
-    named: NamedProblem, kind: str, name: str, search: SearchOptions
+    named: NamedProblem, kind: str, name: str, search: SearchOptions, seconds: float
 ) -> tuple[Comparison, SolvedPacking | None]:
     start = perf_counter()
-    assert search.deadline is not None
     try:
-        with _at_most(search.deadline + _GRACE):
+        with _at_most(seconds + _GRACE):
             found = solve(named.problem, f"{kind}:{name}", search)
     except LowtideError as error:
         fault = str(error).removeprefix(f"{kind}:").removeprefix(name).strip(" :")
         return Comparison(kind, name, None, perf_counter() - start, fault=fault), None
     except _Overtime:
-        fault = f"no plan in {search.deadline:g} s"
+        fault = f"no plan in {seconds:g} s"
         return Comparison(kind, name, None, perf_counter() - start, fault=fault), None
     if len(named.problem) <= MOST_CHECKED:
         check(named, found)

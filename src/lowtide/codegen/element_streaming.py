@@ -7,6 +7,7 @@ from typing import Final
 
 from lowtide.codegen.cost import vector_cycles
 from lowtide.codegen.elements import Elements
+from lowtide.codegen.fetching import fetching_for
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.codegen.operands import leaves, members
@@ -22,17 +23,8 @@ FETCHED_BYTES: Final = 2 << 20
 """Bytes of an operand from which on it is fetched ahead: the processor does so itself, but too late
 where it reads one array only."""
 
-AHEAD: Final = 8192
-"""How many bytes ahead of its use an operand is fetched that is read from end to end."""
-
-AHEAD_OF_SUMS: Final = 2048
-"""The same where nothing is stored meanwhile."""
-
 _RUNS: Final = 4
-"""How many times as long as that a stretch of memory is at least."""
-
-_BUSY: Final = 10.0
-"""Cycles of a vector from which on computing hides what it takes to fetch into the first cache."""
+"""How many times as long as what is fetched ahead a stretch of memory is at least."""
 
 
 def stored_bytes(shape: Shape) -> int:
@@ -86,10 +78,10 @@ def fence(fn: Function) -> None:
     fn.call("void", "llvm.x86.sse.sfence", [], [])
 
 
-def cache_for(instruction: Instruction, points: int) -> int:
+def cache_for(target: Target, instruction: Instruction, points: int) -> int:
     """Return the number of the cache to fetch into, by what a kernel computes at each point."""
     busy = [x for x in members(instruction) if x.shape.is_array and x.shape.element_count == points]
-    return 1 if vector_cycles(busy) >= _BUSY else 2
+    return 1 if vector_cycles(busy) >= fetching_for(target).busy else 2
 
 
 def fetch_ahead(

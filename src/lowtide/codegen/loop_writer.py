@@ -7,8 +7,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from lowtide.codegen import indexing
-from lowtide.codegen.element_streaming import AHEAD, cache_for, fence, fetch_ahead
+from lowtide.codegen.element_streaming import cache_for, fence, fetch_ahead
 from lowtide.codegen.elements import Elements, Index, Mask
+from lowtide.codegen.fetching import fetching_for
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.codegen.loop import stored
@@ -40,7 +41,8 @@ class LoopWriter:
         self.elements.raw = nest.job.raw
         self.elements.is_streaming = is_streaming
         self.bound = retyped(bind(self.function, nest.job.instruction), nest.job.raw)
-        self.cache = cache_for(nest.job.instruction, prod(nest.domain.sizes))
+        self.ahead = fetching_for(nest.job.target).arrays
+        self.cache = cache_for(nest.job.target, nest.job.instruction, prod(nest.domain.sizes))
         self.slots: dict[tuple[int, int], str] = {}
 
     @property
@@ -159,7 +161,7 @@ class LoopWriter:
         before = len(self.elements.reads)
         stored(self.elements, self.nest.job.outputs, self.bound, indices, mask)
         if mask is None:
-            fetch_ahead(self.elements, self.elements.reads[before:], AHEAD, self.cache)
+            fetch_ahead(self.elements, self.elements.reads[before:], self.ahead, self.cache)
 
     def _index(self, at: Positions) -> Index:
         space, domain = self.nest.space, self.nest.domain

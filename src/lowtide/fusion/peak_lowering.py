@@ -34,11 +34,12 @@ class Allowance:
     """How much longer kernels may take for a lower peak, and how much longer they do.
 
     In each computation it is the part `priority` of the time of its kernels; `spent` are the
-    seconds that this came to in all of them, each run once.
+    seconds that this came to in all of them, each run once. Nothing that takes time is tried once
+    `is_late` says so.
     """
 
-    def __init__(self, priority: float) -> None:
-        self.priority, self.spent = priority, 0.0
+    def __init__(self, priority: float, is_late: Callable[[], bool] = lambda: False) -> None:
+        self.priority, self.spent, self.is_late = priority, 0.0, is_late
 
 
 @final
@@ -76,6 +77,8 @@ class PeakLowering:
         """The clusters after changes that take time, the cheapest first."""
         before = total_seconds(graph)
         for price in _PRICES:
+            if self._allowance.is_late():
+                break
             most = before * (1 + self._allowance.priority)
             graph, best = self._settled(graph, best, price, most)
         self._allowance.spent += max(0.0, total_seconds(graph) - before)

@@ -12,13 +12,15 @@ def without_collection() -> Iterator[None]:
     """Do not look for garbage cycles: graphs are cycles, of which next to none are garbage.
 
     The collector would walk all of them again and again, a third of the time of large modules. It
-    looks once at what is new when all is done, since garbage may hold large arrays.
+    looks once at what is new when all is done, since garbage may hold large arrays; not after an
+    error, which is not to wait for that.
     """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
-    finally:
         if was_enabled:
             gc.collect(0)
+    finally:
+        if was_enabled:
             gc.enable()

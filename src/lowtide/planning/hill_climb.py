@@ -5,7 +5,6 @@ It draws the random numbers of glibc's `rand_r` from the seed 0, as TVM does on 
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 import numpy as np
@@ -61,14 +60,12 @@ class _Best:
         self.placement = PoolPlacement(nowhere, np.zeros(len(problem.nbytes), np.int64))
         self.nbytes: int | None = None
         self.rounds = 0
-        self.started = time.monotonic()
+        self.deadline = search.begun()
 
     def has_time(self) -> bool:
         """Count a round, and return whether it may begin; the first always may."""
         self.rounds += 1
-        spent = time.monotonic() - self.started
-        deadline = self.search.deadline
-        return self.nbytes is None or deadline is None or spent <= deadline
+        return self.nbytes is None or not self.deadline.passed
 
     def take(self, state: _State, nbytes: int) -> bool:
         """Note a placement that was accepted; return whether it is small enough."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lowtide.planning.deadline import Deadline
+
 
 class Effort(StrEnum):
     """How many nodes a search may visit; equal effort gives an equal answer on any machine."""
@@ -39,12 +41,17 @@ class StopReason(StrEnum):
 class SearchOptions:
     """Limits of a search.
 
-    Without a `deadline`, in seconds of wall time, the effort alone ends it. A plan of at most
-    `capacity` bytes is small enough: the search stops there. `progress` is told the best size so
-    far and the proven bound whenever one of them moves.
+    Without a `deadline` the effort alone ends it: that is seconds of wall time from when a search
+    begins, or one that has begun. A plan of at most `capacity` bytes is small enough: the search
+    stops there. `progress` is told the best size so far and the proven bound whenever one of them
+    moves.
     """
 
     effort: Effort = Effort.DEFAULT
-    deadline: float | None = None
+    deadline: float | Deadline | None = None
     capacity: int | None = None
     progress: Callable[[int, int], None] | None = None
+
+    def begun(self) -> Deadline:
+        """Return when a search has to end that begins now."""
+        return self.deadline if isinstance(self.deadline, Deadline) else Deadline(self.deadline)

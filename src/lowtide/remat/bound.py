@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import Effort
 from lowtide.remat.footprint import footprints
 from lowtide.remat.measure import step_bytes

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import Effort
 from lowtide.remat.bound import BoundSearch, RecomputeBound
 from lowtide.remat.frontier import Frontier, Point, frontier

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection
 from collections.abc import Sequence as Orders
 from dataclasses import dataclass
 
-from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import Effort
 from lowtide.remat.levels import LevelSearch
 from lowtide.remat.measure import step_bytes

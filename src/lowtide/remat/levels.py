@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.analysis.deadline import Deadline
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import Effort
 from lowtide.remat.bound import BoundSearch, topological_order
 from lowtide.remat.gaps import base_of

@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.planning.deadline import Deadline
 from lowtide.remat.expand import Rows
 from lowtide.remat.tables import Int64Array
 

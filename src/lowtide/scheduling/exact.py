@@ -15,6 +15,7 @@ import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import matched_bytes
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.native import Array
 
 MOST_NODES: Final = 1_000
@@ -30,7 +31,11 @@ class LowerOrder:
 
 
 def lower_order(
-    graph: MemoryGraph, peak: int, bound: int, most_work: int = MOST_WORK
+    graph: MemoryGraph,
+    peak: int,
+    bound: int,
+    most_work: int = MOST_WORK,
+    deadline: Deadline | None = None,
 ) -> LowerOrder | None:
     """Return an order of least peak if that is below `peak`, None where that takes too long.
 
@@ -40,7 +45,7 @@ def lower_order(
         return LowerOrder(None)
     if not 0 < graph.node_count <= MOST_NODES:
         return None
-    return _Search(graph, peak, bound).run(most_work)
+    return _Search(graph, peak, bound).run(most_work, deadline or Deadline())
 
 
 class _Search:
@@ -84,7 +89,7 @@ class _Search:
     def _needed(self, b: int, done: int) -> bool:
         return self.kept[b] or bool(self.users[b] & ~done)
 
-    def run(self, most_work: int) -> LowerOrder | None:
+    def run(self, most_work: int, deadline: Deadline) -> LowerOrder | None:
         """Go on with the cheapest set, until that is all nodes or too much is done."""
         everything = (1 << self.count) - 1
         heap = [(self.bound, 0, 0, self.start)]
@@ -95,7 +100,7 @@ class _Search:
                 continue
             if done == everything:
                 return LowerOrder(self._order(everything))
-            if len(looked_at) * self.count > most_work:
+            if len(looked_at) * self.count > most_work or deadline.passed:
                 return None
             looked_at.add(done)
             for node, step, left in self._moves(done, live):

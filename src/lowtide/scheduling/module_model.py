@@ -5,7 +5,9 @@ that runs a computation in its own place (a call, a conditional) is two nodes th
 given is live until it begins; how long inside is up to the callee. So a node that begins reads what
 the callee reads, and the node itself holds what the callee needs: what that is given counts in its
 own graph where nothing else reads it, and else only if it is needed later. What a callee returns
-counts where someone reads it.
+counts where someone reads it. As both nodes run one after the other in the program, but need not in
+an order of the graph, what is given is read by the node itself where a result of equal bytes can
+take its place there: that costs no step more, and no order can begin long before it runs.
 """
 
 from __future__ import annotations
@@ -227,12 +229,13 @@ def _model(
     given = sorted(use.given & used)
     size[given] = [flow.value_bytes[value] for value in given]
     size[_unused(flow, reads, used)] = 0
+    replaced = _replaced(flow, reads, size)
     model = replace(
         _begun(_with_edges(graph, edges), begins),
         buffer_bytes=size,
         live_out=live_out,
-        consumers=_consumers(flow, reads, begins),
-        shares=_shares(flow, graph, size),
+        consumers=_consumers(flow, reads, begins, replaced),
+        shares=_shares(flow, graph, size, replaced),
     )
     calls = tuple([_call(x, flow, size) if x.node in begins else x for x in found.calls])
     return replace(found, graph=model, calls=calls, order=_with_begins(found.order, begins))
@@ -259,9 +262,29 @@ def _unused(flow: ComputationDataflow, reads: Reads, used: AbstractSet[int]) -> 
     return [value for value in made if flow.value_kind[value] is ValueKind.RETURNED]
 
 
-def _shares(flow: ComputationDataflow, graph: MemoryGraph, size: Int64Array) -> Int32Array:
+Replaced = Mapping[tuple[int, int], int]
+"""By node that runs a callee and what that reads: a result that takes its place, in the model."""
+
+
+def _replaced(flow: ComputationDataflow, reads: Reads, size: Int64Array) -> Replaced:
+    """A result of equal bytes for each value that a callee reads, as far as there are some."""
+    found: dict[tuple[int, int], int] = {}
+    for node, values in reads.items():
+        results: dict[int, list[int]] = {}
+        for made in reversed(flow.makes[node]):
+            results.setdefault(int(size[made]), []).append(made)
+        for value in values:
+            if size[value] and results.get(int(size[value])):
+                found[node, value] = results[int(size[value])].pop()
+    return found
+
+
+def _shares(
+    flow: ComputationDataflow, graph: MemoryGraph, size: Int64Array, replaced: Replaced
+) -> Int32Array:
     results = frozenset(flow.root)
-    rows = [
+    rows = [(node, read, made) for (node, read), made in replaced.items()]
+    rows += [
         (node, read, made)
         for node, pairs in enumerate(flow.shares)
         for read, made in pairs
@@ -294,11 +317,14 @@ def _begun(graph: MemoryGraph, begins: Mapping[int, int]) -> MemoryGraph:
     )
 
 
-def _consumers(flow: ComputationDataflow, reads: Reads, begins: Mapping[int, int]) -> Lists:
+def _consumers(
+    flow: ComputationDataflow, reads: Reads, begins: Mapping[int, int], replaced: Replaced
+) -> Lists:
     consumers: list[list[int]] = [[] for _ in flow.value_node]
     for node, values in enumerate(flow.reads):
         for value in reads.get(node, values):
-            consumers[value].append(begins.get(node, node))
+            is_replaced = (node, value) in replaced
+            consumers[value].append(node if is_replaced else begins.get(node, node))
     return lists(consumers)
 
 

@@ -40,8 +40,11 @@ def searched(graph: MemoryGraph, searches: Searches) -> list[Int64Array]:
     """Return orders, best first: those of a search where they are lower, then the schedulers'.
 
     A node that has to run early or late keeps its place by the schedulers' rules, which a search
-    does not know: there, and with effort fast, only they are asked.
+    does not know: there, and with effort fast, only they are asked. From the deadline on there is
+    only the best of theirs.
     """
+    if searches.deadline.passed:
+        return [best_of(graph)]
     orders = [scheduler(graph) for scheduler in SCHEDULERS.values()]
     orders.sort(key=lambda order: peak_bytes(graph, order))
     if searches.effort is Effort.FAST or graph.urgency.any():

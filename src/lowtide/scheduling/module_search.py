@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.native import Array, in_python
 from lowtide.planning.search import Effort, StopReason
 from lowtide.scheduling.cuts import Cuts
@@ -56,13 +56,8 @@ class Searches:
     """Searches at one effort; a deadline ends them earlier."""
 
     def __init__(self, effort: Effort = Effort.DEFAULT, deadline: Deadline | None = None) -> None:
-        self.effort, self.deadline = effort, deadline
+        self.effort, self.deadline = effort, deadline or Deadline()
         self._found: dict[bytes, SearchResult] = {}
-
-    @property
-    def were_stopped(self) -> bool:
-        """Whether the deadline ended a search."""
-        return any(x.stopped is StopReason.DEADLINE for x in self._found.values())
 
     def search(self, graph: MemoryGraph) -> SearchResult:
         """Return the result of `search_order`; raises what that raises."""
@@ -84,24 +79,26 @@ class Searches:
     def bound(self, graph: MemoryGraph, order: Array) -> OrderBound:
         """Return what every order of a graph needs, given one.
 
-        No other one is sought where cuts at its highest steps show that none is better, or where
-        few sets of nodes are to be looked at to know the best one.
+        No other one is sought where cuts at its highest steps show that none is better, where few
+        sets of nodes are to be looked at to know the best one, and from the deadline on.
         """
         peak = peak_bytes(graph, order)
         proof: Proof = plain_proof(graph)
-        if proof.bytes >= peak:
+        if proof.bytes >= peak or self.deadline.passed:
             return OrderBound(peak, proof)
         words = packed(graph)
         if _key(words) not in self._found:
-            proof = _highest_cuts(graph, words, order, proof)
-            if proof.bytes >= peak:
+            proof = _highest_cuts(graph, words, order, proof, self.deadline)
+            if proof.bytes >= peak or self.deadline.passed:
                 return OrderBound(peak, proof)
             work = _TINY_WORK if words.nodes <= _TINY else MOST_WORK
-            least = lower_order(graph, peak, proof.bytes, work)
+            least = lower_order(graph, peak, proof.bytes, work, self.deadline)
             if least is not None and least.order is None:
                 return OrderBound(peak, Exhausted(peak))
             if least is not None and least.order is not None:
                 return OrderBound(peak, Exhausted(peak_bytes(graph, least.order)), (least.order,))
+            if self.deadline.passed:
+                return OrderBound(peak, proof)
         found = self.search(graph)
         proof = max(proof, found.proof, key=lambda x: x.bytes)
         if found.peak_bytes >= peak:
@@ -113,7 +110,9 @@ def _key(words: Words) -> bytes:
     return sha256(words.words.tobytes()).digest()
 
 
-def _highest_cuts(graph: MemoryGraph, words: Words, order: Array, proof: Proof) -> Proof:
+def _highest_cuts(
+    graph: MemoryGraph, words: Words, order: Array, proof: Proof, deadline: Deadline
+) -> Proof:
     """The best of a proof and of minimum cuts at the highest steps of an order.
 
     Small graphs are not worth compiling anything.
@@ -122,7 +121,7 @@ def _highest_cuts(graph: MemoryGraph, words: Words, order: Array, proof: Proof) 
     with in_python() if words.nodes <= _SMALL else nullcontext():
         cuts = Cuts(words)
         for place in np.argsort(-steps, kind="stable")[:_CUTS].tolist():
-            if steps[place] <= proof.bytes:
+            if steps[place] <= proof.bytes or deadline.passed:
                 break
             node = int(order[place])
             value = int(cuts.least(node))

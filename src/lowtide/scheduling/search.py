@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.analysis.deadline import Deadline
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.planning.deadline import Deadline
 from lowtide.planning.native import Array
 from lowtide.planning.search import Effort, StopReason
 from lowtide.scheduling.proof import Proof, renamed

@@ -71,7 +71,11 @@ class Solver:
         count = self.words.nodes
         given = settled(self.words, np.arange(count))
         assert given is not None
-        found = [given, *[self.bench.stretches.arranged(given, way) for way in range(WAYS)]]
+        found = [given]
+        for way in range(WAYS):
+            if way and self.passed():
+                break
+            found.append(self.bench.stretches.arranged(given, way))
         peaks = [self.bench.peak(order) for order in found]
         self.starts = [(peaks[i], found[i]) for i in np.argsort(peaks, kind="stable")]
         self.peak = self.starts[0][0]

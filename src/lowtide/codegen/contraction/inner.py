@@ -221,22 +221,22 @@ class Inner(Product[InnerScheme]):
         fetch = _Fetch(self, elements)
         full = shape.k // (how.group * scheme.lanes)
         sums = zeros(how, shape.m, width, scheme.lanes)
-        for first, last, ask in self._parts(fn, elements.lanes, width, full):
+        for first, last, ask in self._parts(elements, width, full):
             sums = self._accumulated(elements, fetch, sums, (first, last), ask)
         if full < scheme.shares.size:
             sums = self._with_rest(fn, fetch, sums, full, width)
         self._store_totals(fn, sums)
         return self.noted(fn, elements)
 
-    def _parts(self, fn: Function, lanes: int, width: int, full: int) -> list[_Part]:
+    def _parts(self, elements: Elements, width: int, full: int) -> list[_Part]:
         """The vectors along k, by what they ask for: what comes later, or the next columns."""
-        scheme = self.scheme
+        fn, lanes, scheme = elements.function, elements.lanes, self.scheme
         if scheme.shares.parts > 1:
             return [
                 ("%first", fn.min("%last", full) if full < scheme.shares.size else "%last", None)
             ]
         side = self.columns
-        ahead = columns_ahead(fn, side)
+        ahead = columns_ahead(elements, side)
         if ahead is None or scheme.geometry.n * full * lanes * ahead.size < AHEAD_BYTES:
             return [(0, full, None)]
         parts = ahead.parts("%column", width, full * lanes)

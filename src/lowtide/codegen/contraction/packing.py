@@ -133,7 +133,7 @@ def pack_panel(pack: Packer, columns: int, step: int) -> Function:
     fn, elements = pack.fn, pack.elements
     start = elements.variable("%start", pack.count)
     first = fn.mul("%first", pack.lanes * pack.how.group)
-    ask = ahead_of(fn, pack.side, "%start", first, columns)
+    ask = ahead_of(elements, pack.side, "%start", first, columns)
     with _steps(pack) as (k, number):
         for part in range(pack.how.group):
             ask(fn.add(fn.mul(number, pack.how.group), part))
@@ -238,7 +238,7 @@ def pack_transposed(pack: Packer, columns: int, step: int) -> Function:
     width = how.group * lanes
     vectors = -(-pack.k // width)
     last = fn.add("%first", fn.div(fn.add("%steps", lanes - 1), lanes))
-    ask = lines_ahead(fn, pack.side)
+    ask = lines_ahead(elements, pack.side)
     with elements.loop("%first", last) as loop:
         chunk = elements.variable(loop.index, vectors)
         at = fn.mul(fn.mul(fn.sub(loop.index, "%first"), lanes), step)

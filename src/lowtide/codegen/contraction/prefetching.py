@@ -10,17 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.contraction.operands import Side
+from lowtide.codegen.elements import Elements
+from lowtide.codegen.fetching import fetching_for
 from lowtide.llvm.function import Function, Integer
-
-AHEAD_BYTES: Final = 4096
-"""How many bytes are read before what was asked for: about what comes in the time that a line
-takes to arrive."""
-
-LINES_AHEAD: Final = 2
-"""How many lines of each of many columns are read before the one that was asked for."""
-
-STRIP_BYTES: Final = 1024
-"""How many bytes of each of some runs are read before what was asked for."""
 
 LINE: Final = 64
 """Bytes that come at once."""
@@ -59,7 +51,7 @@ def _lying(side: Side, *, is_along_k: bool = False) -> _Lying | None:
 
 
 def ahead_of(
-    fn: Function, side: Side, column: Integer, first: Integer, columns: int
+    elements: Elements, side: Side, column: Integer, first: Integer, columns: int
 ) -> Callable[[Integer], None]:
     """Return what asks for the columns from `column` on of later steps, called with each step.
 
@@ -69,14 +61,15 @@ def ahead_of(
     lying = _lying(side)
     if lying is None:
         return lambda step: None
-    steps = max(1, AHEAD_BYTES // (columns * lying.size))
+    fn, fetching = elements.function, fetching_for(elements.target)
+    steps = max(1, fetching.panels // (columns * lying.size))
     place = fn.mul(fn.add(first, steps), lying.along)
     base = fn.gep(side.address(fn, "%batch"), fn.add(place, fn.mul(column, lying.size)))
 
     def ask(step: Integer) -> None:
         there = fn.gep(base, fn.mul(step, lying.along))
         for line in range(0, columns * lying.size, LINE):
-            fn.prefetch(fn.gep(there, line), 2)
+            fn.prefetch(fn.gep(there, line), fetching.cache)
 
     return ask
 
@@ -114,8 +107,8 @@ def panel_ahead(side: Side, columns: int, tiles: int) -> PanelAhead | None:
     return PanelAhead(lines, -(-lines // tiles), lying.along, lying.size)
 
 
-def lines_ahead(fn: Function, side: Side) -> Callable[[Integer, Integer], None]:
-    """Return what asks for what comes `LINES_AHEAD` lines later in a column that lies along k.
+def lines_ahead(elements: Elements, side: Side) -> Callable[[Integer, Integer], None]:
+    """Return what asks for what comes some lines later in a column that lies along k.
 
     It is called with the number of the column, and with an element of k that is about to be read.
     Nothing is asked for where the operand is not read as it lies.
@@ -123,11 +116,12 @@ def lines_ahead(fn: Function, side: Side) -> Callable[[Integer, Integer], None]:
     lying = _lying(side, is_along_k=True)
     if lying is None:
         return lambda number, k: None
-    base = fn.gep(side.address(fn, "%batch"), LINES_AHEAD * LINE)
+    fn, fetching = elements.function, fetching_for(elements.target)
+    base = fn.gep(side.address(fn, "%batch"), fetching.lines * LINE)
 
     def ask(number: Integer, k: Integer) -> None:
         there = fn.gep(base, fn.add(fn.mul(number, lying.along), fn.mul(k, lying.size)))
-        fn.prefetch(there, 2)
+        fn.prefetch(there, fetching.cache)
 
     return ask
 
@@ -142,13 +136,15 @@ Part = tuple[int, int, Callable[[Integer], None]]
 class StripAhead:
     """Asks for steps of k that are read side by side, a line of each of them in turn.
 
-    `base` is the address of the first column of step 0, `along` bytes lie between steps.
+    `base` is the address of the first column of step 0, `along` bytes lie between steps. What is
+    asked for is read `early` bytes later.
     """
 
     fn: Function
     base: str
     along: int
     size: int
+    early: int
 
     def parts(self, step: Integer, count: int, columns: int) -> list[Part]:
         """Return the columns that ask for later ones of `count` steps from `step` on, and the rest.
@@ -156,7 +152,7 @@ class StripAhead:
         The last ones ask for the first ones of the next steps. `columns` fill whole lines.
         """
         fn = self.fn
-        ahead = min(columns, STRIP_BYTES // self.size)
+        ahead = min(columns, self.early // self.size)
         here, behind = (
             [fn.gep(self.base, fn.mul(fn.add(first, i), self.along)) for i in range(count)]
             for first in (step, fn.add(step, count))
@@ -173,18 +169,24 @@ class StripAhead:
             fn.prefetch(fn.gep(row, fn.mul(column, self.size)), 1)
 
 
-def strip_ahead(fn: Function, side: Side, column: Integer) -> StripAhead | None:
+def strip_ahead(elements: Elements, side: Side, column: Integer) -> StripAhead | None:
     """Return what asks for strips from `column` on, None where the operand is not read so."""
     lying = _lying(side)
     if lying is None:
         return None
+    fn = elements.function
     base = fn.gep(side.address(fn, "%batch"), fn.mul(column, lying.size))
-    return StripAhead(fn, base, lying.along, lying.size)
+    return _strips(elements, base, lying)
 
 
-def columns_ahead(fn: Function, side: Side) -> StripAhead | None:
+def columns_ahead(elements: Elements, side: Side) -> StripAhead | None:
     """Return the same for columns that lie along k: a step is a column, a column one of k."""
     lying = _lying(side, is_along_k=True)
     if lying is None:
         return None
-    return StripAhead(fn, side.address(fn, "%batch"), lying.along, lying.size)
+    return _strips(elements, side.address(elements.function, "%batch"), lying)
+
+
+def _strips(elements: Elements, base: str, lying: _Lying) -> StripAhead:
+    early = fetching_for(elements.target).strips
+    return StripAhead(elements.function, base, lying.along, lying.size, early)

@@ -189,7 +189,7 @@ class _Strip:
         self.batch = self.elements.variable("%batch", scheme.geometry.batch)
         self.start = self.elements.variable("%column", scheme.geometry.n)
         self.lane = self.elements.variable(0, scheme.lanes, is_lane=True)
-        self.ahead = strip_ahead(fn, strips.columns, "%column")
+        self.ahead = strip_ahead(self.elements, strips.columns, "%column")
         self.at_once = max(1, LINE // strips.columns.type.nbytes // scheme.lanes)
 
     def write(self) -> None:

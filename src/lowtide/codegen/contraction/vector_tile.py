@@ -173,7 +173,7 @@ def _direct_fetch(gemm: Gemm, elements: Elements, columns: int) -> Fetch:
     fn = elements.function
     near = scheme.block_steps <= NEAR_LONGEST
     first_step = fn.mul("%first", lanes)
-    ask = None if near else ahead_of(fn, gemm.columns, "%column", first_step, columns)
+    ask = None if near else ahead_of(elements, gemm.columns, "%column", first_step, columns)
 
     def fetch(step: Integer, vector: int) -> Vectors:
         if vector == 0 and ask is not None:

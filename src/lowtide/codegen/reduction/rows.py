@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import Final
 
 from lowtide.codegen.cost import widest
-from lowtide.codegen.element_streaming import AHEAD_OF_SUMS, cache_for, fence, fetch_ahead
+from lowtide.codegen.element_streaming import cache_for, fence, fetch_ahead
 from lowtide.codegen.elements import Element, Index, Mask
 from lowtide.codegen.elementwise import memory
+from lowtide.codegen.fetching import fetching_for
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.codegen.operands import bind, members
@@ -64,7 +65,7 @@ class RowsKernel:
         self.function = Function(name, ARGUMENTS)
         self.elements = GivenElements(self.function, target, grid.lanes if grid.lanes > 1 else 0)
         self.elements.is_streaming = is_streaming
-        self.cache = cache_for(self.form.instruction, grid.row_count * grid.row_length)
+        self.cache = cache_for(target, self.form.instruction, grid.row_count * grid.row_length)
         self.scratch = Scratch()
         self.kept = kept_values(self.form)
         self.fields = {x.value: self._field(x) for x in self.kept}
@@ -115,7 +116,7 @@ class RowsKernel:
         """
         nbytes = row_bytes(self.grid)
         if self.form.last_pass == 0 or nbytes > LONGEST_FETCHED:
-            return {0: AHEAD_OF_SUMS}
+            return {0: fetching_for(self.target).sums}
         return {1: nbytes + AHEAD_OF_ROWS}
 
     @property

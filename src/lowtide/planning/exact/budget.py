@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import Final
 
 from lowtide.planning.search import Effort, SearchOptions, StopReason
@@ -23,7 +22,7 @@ class Budget:
     """What is left of an effort; with a deadline, time alone ends the search."""
 
     def __init__(self, options: SearchOptions) -> None:
-        self._end = None if options.deadline is None else monotonic() + options.deadline
+        self._deadline = options.begun()
         self._left = _WORK[options.effort]
 
     def spend(self, work: int) -> None:
@@ -33,7 +32,7 @@ class Budget:
 
     def check(self) -> None:
         """Raise StoppedError where nothing is left."""
-        if self._end is not None and monotonic() >= self._end:
+        if self._deadline.passed:
             raise StoppedError(StopReason.DEADLINE)
-        if self._end is None and self._left <= 0:
+        if not self._deadline.is_timed and self._left <= 0:
             raise StoppedError(StopReason.LIMIT)

@@ -17,7 +17,6 @@ of whole tensors. Where it is not, what the search proves beyond the prices leav
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from time import monotonic
 from typing import Final
 
 import numpy as np
@@ -82,7 +81,7 @@ class _Search:
     def __init__(self, records: Sequence[TensorUsageRecord], options: SearchOptions) -> None:
         self._records = records
         self._options = options
-        self._begun = monotonic()
+        self._deadline = options.begun()
         self._best = naive(records, ObjectOptions())
         self._bound = self._best.lower_bound
         self._evidence: CliqueBound | DualBound | None = self._best.evidence
@@ -115,8 +114,7 @@ class _Search:
         return False
 
     def _over(self) -> bool:
-        deadline = self._options.deadline
-        return deadline is not None and monotonic() - self._begun >= deadline
+        return self._deadline.passed
 
     def _offer(self, plan: ObjectsAssignment) -> None:
         if plan.total_size < self._best.total_size:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from time import monotonic
 from typing import Final
 
 from lowtide.planning.exact.pack import exact
@@ -22,14 +21,11 @@ def place_exactly(problem: PackingProblem, options: SearchOptions) -> Packing:
 
     It is the smallest there is where the bound equals its size.
     """
-    begun = monotonic()
+    options = replace(options, deadline=options.begun())
     effort = Effort.FAST if len(problem) < _FEW else options.effort
     start = portfolio(problem, replace(options, effort=effort))
     if start.stopped in (StopReason.DEADLINE, StopReason.INTERRUPT):
         return start
-    if options.deadline is not None:
-        left = max(0.0, options.deadline - (monotonic() - begun))
-        options = replace(options, deadline=left)
     return exact(problem, start, options)
 
 

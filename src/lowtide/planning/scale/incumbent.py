@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
 from typing import Final
 
 import numpy as np
@@ -37,7 +36,7 @@ class Incumbent:
         self._region = problem.region_of.copy()
         self._offset = np.where(problem.fixed_offset == FREE, 0, problem.fixed_offset)
         self._progress: Callable[[int, int], None] | None = options.progress
-        self._end = None if options.deadline is None else monotonic() + options.deadline
+        self._deadline = options.begun()
 
     @property
     def height(self) -> int:
@@ -71,7 +70,7 @@ class Incumbent:
 
     def check(self) -> None:
         """Raise LateError where the deadline is over and there is a packing."""
-        if self._end is not None and self.height < UNKNOWN and monotonic() >= self._end:
+        if self.height < UNKNOWN and self._deadline.passed:
             raise LateError
 
     def packing(self, stopped: StopReason) -> Packing:

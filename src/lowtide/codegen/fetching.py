@@ -1,0 +1,43 @@
+"""How long before its use memory is asked for, by processor, where results or sums stream past."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lowtide.llvm.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """How far ahead of what is read lies what is asked for, in bytes.
+
+    `arrays` of an array that is read from end to end while results are stored, `sums` where nothing
+    is stored; these come into the first cache if a vector takes `busy` cycles to compute, else into
+    the second. `panels` of steps that follow each other, `strips` of each of some runs that are
+    read side by side. `lines` of 64 bytes of each of many columns. Panels and lines come into cache
+    `cache`.
+    """
+
+    arrays: int
+    sums: int
+    busy: float
+    panels: int
+    strips: int
+    lines: int
+    cache: int
+
+
+_FAR: Final = Fetching(8192, 2048, 10.0, 4096, 1024, 2, 2)
+"""Fastest on Intel's cores, which are slow to see that an array is read on beyond a page."""
+
+_NEAR: Final = Fetching(4096, 2048, 0.0, 256, 64, 1, 1)
+"""Fastest on AMD's Zen, where the second cache fetches ahead by itself and is only disturbed."""
+
+_OF_ZEN: Final = "clzero"
+"""A feature that no other processors have."""
+
+
+def fetching_for(target: Target) -> Fetching:
+    """Return how far ahead memory is asked for on a processor."""
+    return _NEAR if target.has(_OF_ZEN) else _FAR

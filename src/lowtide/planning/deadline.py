@@ -1,0 +1,63 @@
+"""When a search has to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import final
+
+
+@final
+class Deadline:
+    """The end of a search: `seconds` of wall time from when it is made, or Ctrl-C before that.
+
+    None is no end in time. Whoever handles Ctrl-C calls `interrupt`.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._end = None if seconds is None else monotonic() + seconds
+        self._holds = 0
+        self.was_interrupted = False
+        """Whether Ctrl-C ended the search."""
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it comes by itself."""
+        return self._end is not None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is over."""
+        return self.has_passed()
+
+    def has_passed(self) -> bool:
+        """Return whether it is over."""
+        return self.was_interrupted or (self._end is not None and monotonic() >= self._end)
+
+    def interrupt(self) -> None:
+        """End the search; raises KeyboardInterrupt, too, but not where that would lose a plan."""
+        self.was_interrupted = True
+        if not self._holds:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Have `interrupt` raise nothing within: what is done there ends soon, with a plan."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+
+    @contextmanager
+    def until_interrupted(self) -> Iterator[None]:
+        """Leave what is within where `interrupt` raises KeyboardInterrupt there.
+
+        One that nobody told this deadline of goes on: there is none to write what was found.
+        """
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self.was_interrupted:
+                raise
