@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 from tests.budgeting.chains import training_step
+from tests.test_proposals import COSTLY, Watch
 
 import lowtide
 from lowtide import Options, compiler, proposals
 from lowtide.certificate import REJECTED, check
 from lowtide.certifying import certificate_of
 from lowtide.checking import check_plan
+from lowtide.client.executable import compile_anew
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.planning.certificates import certificate_text
 from lowtide.planning.deadline import Deadline
@@ -110,3 +112,65 @@ def test_one_deadline_is_that_of_all_plans_of_a_budget(monkeypatch) -> None:
     with pytest.raises(lowtide.OverMemoryError):
         within.plan_within(module, 1, search=SearchOptions(Effort.FAST, 1e6))
     assert len(seen) > 1 and isinstance(seen[0], Deadline) and len(set(map(id, seen))) == 1
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+def test_a_budget_whose_search_a_deadline_ends_says_so(monkeypatch, is_native) -> None:
+    """Also where the plan that is taken was made before."""
+    from lowtide import native
+    from lowtide.budgeting import planner, within
+
+    deadline, module = Deadline(), parse_hlo(str(training_step()))
+
+    def late(*_args: object) -> None:
+        with deadline.held():
+            deadline.interrupt()
+
+    monkeypatch.setattr(planner, "variant_of", late)
+    most, search = compiler.plan(module).report.ladder.arena_bytes, SearchOptions(deadline=deadline)
+    if is_native:
+        plan = native.compile_module(module, threads=1, search=search, memory=most * 3 // 4).plan
+    else:
+        plan = within.plan_within(module, most * 3 // 4, search=search)
+    assert deadline.passed
+    assert plan.report.caveats[0].startswith("Ctrl-C ended the search")
+
+
+def test_observers_have_the_deadline_of_the_plan(monkeypatch) -> None:
+    seen = []
+    optimize, plan = compiler.optimize, compiler.plan
+
+    def noted(*args: object) -> int:
+        seen.append(args[-1])
+        return optimize(*args)
+
+    def planned(*args: object, **given: SearchOptions) -> compiler.Plan:
+        seen.append(given["search"].deadline)
+        return plan(*args, **given)
+
+    monkeypatch.setattr(compiler, "optimize", noted)
+    monkeypatch.setattr(compiler, "plan", planned)
+    compile_anew(example(NAMES[1]), Options(deadline=1e6), observers=(Watch(),))
+    assert len(seen) > 1 and isinstance(seen[0], Deadline) and len(set(map(id, seen))) == 1
+
+
+@pytest.mark.parametrize("asked", range(0, 12, 2))
+def test_observers_see_what_was_chosen_before_the_deadline(monkeypatch, asked) -> None:
+    """Each time it is asked for, the deadline is nearer: it is over at any place of the search."""
+    texts = []
+    for observers in ((), (Watch(),)):
+        left = iter([False] * asked)
+        monkeypatch.setattr(Deadline, "passed", property(lambda _, left=left: next(left, True)))
+        module = parse_hlo(COSTLY)
+        proposals.optimize(module, "scheduled", observers, 0.5)
+        texts.append(str(module))
+    assert texts[0] == texts[1]
+
+
+def test_the_remark_tells_what_ended_the_search() -> None:
+    assert Deadline().remarks() == []
+    assert Deadline(0).remarks() == [CAVEAT]
+    deadline = Deadline(0)
+    with deadline.held():
+        deadline.interrupt()
+    assert deadline.remarks() == [CAVEAT.replace("a deadline", "Ctrl-C")]

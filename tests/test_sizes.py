@@ -52,6 +52,10 @@ def test_every_way_to_give_a_budget_says_the_same(size):
         jit(lambda x: x, memory=size)
 
 
+def test_numbers_of_numpy_are_numbers():
+    assert type(Options(memory=np.int64(123)).memory) is int
+
+
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf")])
 def test_a_deadline_is_seconds(seconds):
     with pytest.raises(ValueError, match="deadline is seconds"):

@@ -2,14 +2,15 @@
 
 import sys
 
+from lowtide.cli.interrupted import interrupted
+
 
 def main() -> int:
     """Run the command line of the process and return the exit status."""
     try:
         from lowtide.cli.main import main as command
     except KeyboardInterrupt:
-        sys.stderr.write("error: interrupted\n")
-        return 130
+        return interrupted()
     return command()
 
 

@@ -407,7 +407,7 @@ def _report(laid_out: _LaidOut, *, counts_scratch: bool = False) -> MemoryReport
         ordered.copies.copies,
         clock.seconds,
         [
-            *by_the_clock(ordered.deadline),
+            *ordered.deadline.remarks(),
             *caveats(
                 module,
                 ranges,
@@ -418,14 +418,6 @@ def _report(laid_out: _LaidOut, *, counts_scratch: bool = False) -> MemoryReport
             ),
         ],
     )
-
-
-def by_the_clock(deadline: Deadline) -> list[str]:
-    """Return what to say of a plan whose searches may not have ended by themselves."""
-    if not deadline.passed:
-        return []
-    what = "Ctrl-C" if deadline.was_interrupted else "a deadline"
-    return [f"{what} ended the search: another run may give another plan"]
 
 
 def _check_size(module: Module) -> None:

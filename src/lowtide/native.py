@@ -180,7 +180,7 @@ def _within(
         raise OverMemoryError(refusal(planner.own.plain.plan.report, fit))
     is_bounded = fit.bound is not None and not fit.point.variant
     base = planner.own.plain.plan.module if is_bounded else None
-    return fit.point.plan, fit.document(), base
+    return planner.with_remarks(fit.point.plan), fit.document(), base
 
 
 class _TunedScratch:

@@ -64,7 +64,7 @@ class Options:
         if self.threads < 0:
             raise ValueError(f"threads is 0 for one per core, or how many; found {self.threads}")
         if self.memory is not None:
-            _check_bytes(self.memory)
+            object.__setattr__(self, "memory", _whole_bytes(self.memory))
         if self.deadline is not None and not 0 <= self.deadline < inf:
             raise ValueError(f"deadline is seconds from 0 on, or None; found {self.deadline}")
         if not 0 <= self.memory_priority < inf:
@@ -79,13 +79,16 @@ class Options:
         return self.threads or len(os.sched_getaffinity(0))
 
 
-def _check_bytes(memory: object) -> None:
-    """Raise SizeError for what is no number of bytes; commands that need none load nothing."""
+def _whole_bytes(memory: object) -> int:
+    """Return a number of bytes, NumPy's too; commands that need none load nothing.
+
+    Raises SizeError for anything else.
+    """
     from lowtide.sizes import SizeError, bytes_of
 
     if isinstance(memory, str):
         raise SizeError(f"memory is a number of bytes in Options, found {memory!r}")
-    bytes_of(memory)
+    return bytes_of(memory)
 
 
 def cache_folder() -> Path:

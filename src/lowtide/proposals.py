@@ -47,9 +47,9 @@ def optimize(
     changes = run_pipeline(started, pipeline(_BEFORE))
     chosen = _best(started, stage, memory_priority, deadline)
     if observers:
-        last = pipeline(
-            stage, after=_BEFORE, allowance=Allowance(chosen.allowed, deadline.has_passed)
-        )
+        was_late = iter(chosen.was_late)
+        allowance = Allowance(chosen.allowed, lambda: next(was_late, True))
+        last = pipeline(stage, after=_BEFORE, allowance=allowance)
         return run_pipeline(module, (*pipeline(_BEFORE), *chosen.first, *last), observers)
     module.become(chosen.module)
     return changes + chosen.changes
@@ -59,13 +59,15 @@ def optimize(
 class _Fused:
     """A module that was fused, with which allowance, and whether time was spent on memory.
 
-    `first` are the steps before those of the stage.
+    `was_late` is what was answered, in turn, to whether the deadline had passed; `first` are the
+    steps before those of the stage.
     """
 
     module: Module
     changes: int
     allowed: float
     has_spent: bool
+    was_late: Sequence[bool]
     first: tuple[Step, ...] = ()
 
 
@@ -126,9 +128,15 @@ def _proposed(module: Module, stage: str, priority: float, deadline: Deadline) -
 
 def _fused(module: Module, stage: str, allowed: float, deadline: Deadline) -> _Fused:
     copy = clone_module(module)
-    allowance = Allowance(allowed, deadline.has_passed)
+    was_late: list[bool] = []
+
+    def is_late() -> bool:
+        was_late.append(deadline.passed)
+        return was_late[-1]
+
+    allowance = Allowance(allowed, is_late)
     changes = run_pipeline(copy, pipeline(stage, after=_BEFORE, allowance=allowance))
-    return _Fused(copy, changes, allowed, allowance.spent > 0)
+    return _Fused(copy, changes, allowed, allowance.spent > 0, was_late)
 
 
 def needs(module: Module) -> tuple[int, float]:

@@ -39,5 +39,7 @@ def bytes_of(size: object) -> int:
 
 def _within(nbytes: int, size: object) -> int:
     if not 0 <= nbytes < _MOST:
-        raise SizeError(f"a size is from 0 to 2^62 bytes, such as {_EXAMPLES}, found {size!r}")
+        raise SizeError(
+            f"a size is from 0 to below 2^62 bytes, such as {_EXAMPLES}, found {size!r}"
+        )
     return nbytes

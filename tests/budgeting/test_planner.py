@@ -14,6 +14,7 @@ from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
 from lowtide.budgeting.errors import refusal
 from lowtide.budgeting.pareto import pareto
 from lowtide.budgeting.planner import BudgetPlanner, Settings
+from lowtide.budgeting.points import xla_choice
 from lowtide.budgeting.variants import Variant
 from lowtide.checking import check_plan
 from lowtide.evaluator import evaluate, value_leaves
@@ -110,6 +111,14 @@ def test_a_budget_below_what_is_returned_names_what_could_be_donated() -> None:
     planner = planner_of(module)
     words = refusal(planner.own.plain.plan.report, planner.within(100))
     assert "what it returns takes 400 bytes: donating argument 0 (x) would save 400" in words
+
+
+def test_a_passed_deadline_ends_the_walk_of_xla() -> None:
+    graphs = chain()[1].own.graphs
+    budget = chain()[1].own.plain.arena_bytes // 2
+    assert xla_choice(graphs, budget)[1] > 0
+    sequence, extra = xla_choice(graphs, budget, Deadline(0))
+    assert extra == 0 and len(set(sequence)) == len(sequence)
 
 
 def test_a_passed_deadline_leaves_the_plain_plan() -> None:

@@ -10,11 +10,11 @@ from lowtide.buffers.copy_insertion import insert_copies
 from lowtide.buffers.xla.modern import assign
 from lowtide.evaluator import evaluate
 from lowtide.evaluator.in_arena import run_in_arena
+from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Schedule
 from lowtide.ir.clone import clone_module
 from lowtide.scheduling.launch_order import partial_orders
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import MEMORY, random_module
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
 
@@ -58,6 +58,53 @@ def test_programs_in_jax():
         assert_holds_however_mixed(program.module(), program.arguments())
 
 
-def test_what_a_branch_returns_is_overwritten_behind_the_conditional():
-    """The branch passes on the counter of the loop, which nobody reads from there."""
-    insert_copies(random_module(10831, MEMORY))
+PASSED_ON = """HloModule m
+passes {
+  one = s8[] constant(1)
+  minus = s8[] negate(one)
+  p = s32[] parameter(0)
+  ROOT results = (s8[], s8[], s32[]) tuple(minus, minus, p)
+}
+makes {
+  p = s32[] parameter(0)
+  low = s8[] convert(p)
+  both = (s32[], s8[]) custom-call(p, low), custom_call_target="annotate_device_placement",
+    output_to_operand_aliasing={{0}: (0, {}), {1}: (1, {})}
+  one = s8[] constant(1)
+  minus = s8[] negate(low)
+  six = s32[] constant(6)
+  ROOT results = (s8[], s8[], s32[]) tuple(one, minus, six)
+}
+body {
+  state = (s32[], s32[], s32[]) parameter(0)
+  a = s32[] get-tuple-element(state), index=1
+  b = s32[] get-tuple-element(state), index=2
+  clamped = s32[] clamp(a, a, b)
+  which = pred[] convert(clamped)
+  i = s32[] get-tuple-element(state), index=0
+  either = (s8[], s8[], s32[]) conditional(which, i, b), true_computation=passes,
+    false_computation=makes
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT new = (s32[], s32[], s32[]) tuple(next, b, a)
+}
+condition {
+  state = (s32[], s32[], s32[]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  end = s32[] constant(3)
+  ROOT less = pred[] compare(i, end), direction=LT
+}
+ENTRY main {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  zero = s32[] constant(0)
+  start = (s32[], s32[], s32[]) tuple(zero, b, a)
+  ROOT loop = (s32[], s32[], s32[]) while(start), condition=condition, body=body
+}
+"""
+
+
+def test_what_a_branch_passes_on_is_overwritten_behind_the_conditional():
+    """The counter of the loop, which nobody reads in the branch, is needed until that has ended."""
+    module = parse_hlo(PASSED_ON)
+    assert_holds_however_mixed(module, seeded_arguments(module, 0))

@@ -177,7 +177,7 @@ BOUNDS = {
     "a tree with one entry more": (refuted, longer, "malformed, IndexError"),
     "a tree of one step": (refuted, opened, "tree[0]: there is room"),
     "a tree of a lower height": (refuted, grown, "there is room"),
-    "a pair of one buffer": (refuted, put("evidence", tree=[[1, 1], 0, 0]), "need not lie apart"),
+    "a pair of one buffer": (refuted, put("evidence", tree=[[1, 1], 0, 0]), "a pair is of two"),
     "buffers that never meet": (
         stacked, put("evidence", tree=[[0, 3], 2, 2]), "need not lie apart",
     ),

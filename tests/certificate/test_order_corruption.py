@@ -21,7 +21,7 @@ from tests.certificate.graphs import (
 )
 from tests.certificate.test_corruption import changed
 
-from lowtide.certificate import REJECTED
+from lowtide.certificate import REJECTED, checker
 from lowtide.remat.replay import replay
 
 
@@ -177,6 +177,25 @@ def test_a_precedence_without_a_reason() -> None:
                 broken = copied(made)
                 broken["evidence"][0]["tree"][at].reverse()
                 assert answer(signed(broken)).answer == REJECTED or is_true(broken)
+
+
+def test_a_pair_of_one_node_is_no_case() -> None:
+    """A node never comes before itself, so both cases would be closed, whatever is claimed."""
+    made = proved(random_graph(7, 5))
+    size = made["plan"]["arena"]["height"]
+    for node in range(3):
+        broken = copied(made)
+        leaf = {"node": node, "cover": [], "flow": []}
+        broken["evidence"] = [{"bound": size, "tree": [[node, node], leaf, leaf]}]
+        broken["bound"] = size
+        assert "a pair is of two" in answer(signed(broken)).detail
+
+
+def test_evidence_that_takes_too_long_is_not_followed(monkeypatch) -> None:
+    made = proved(random_graph(7, 5))
+    assert answer(made).answer != REJECTED
+    monkeypatch.setattr(checker, "_MOST_WORK", 10)
+    assert "too long to check" in answer(made).detail
 
 
 def test_an_arena_in_which_buffers_overlap() -> None:

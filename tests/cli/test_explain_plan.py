@@ -56,6 +56,16 @@ def test_json(lowtide, plan):
     assert section["remedies"][0]["verified_bytes"] is None
 
 
+@pytest.mark.parametrize(
+    "options", [("--deadline", 1), ("--effort", "fast"), ("--stage", "input"), ("--reoptimize",)]
+)
+def test_what_is_about_making_a_plan_is_refused(lowtide, plan, options):
+    assert lowtide("explain", "--plan", plan, *options) == 1
+    assert lowtide.err.count("\n") == 1 and "leave out --plan" in lowtide.err
+    assert lowtide("explain", "--plan", plan, "--effort", "much") == 1
+    assert "no effort 'much'" in lowtide.err
+
+
 def test_a_plan_beside_its_module(lowtide, plan, blob):
     assert lowtide("explain", plan, "--plan", blob, "--json", "--no-compile") == 0
     beside = json.loads(lowtide.out)

@@ -2,13 +2,16 @@
 
 import json
 import signal
-from importlib import import_module
+from pkgutil import resolve_name
 
 import pytest
 from tests.budgeting.chains import training_step
+from tests.scheduling.small_graphs import SmallGraph
 
 from lowtide.cli.exit_codes import ExitCode
 from lowtide.planning.deadline import Deadline
+
+CAVEAT = "Ctrl-C ended the search: another run may give another plan"
 
 
 @pytest.fixture
@@ -19,12 +22,24 @@ def step(tmp_path):
 
 
 @pytest.fixture
+def graph(tmp_path):
+    """A chain whose first value is read last."""
+    readers = ((1, 4), (2,), (3,), (4,), ())
+    buffers = [
+        {"bytes": 9, "producer": i, "consumers": list(x), "live_out": i == 4, "may_reuse": []}
+        for i, x in enumerate(readers)
+    ]
+    path = tmp_path / "chain.json"
+    path.write_text(json.dumps(SmallGraph([0] * 5, [[]] * 5, buffers).document()))
+    return path
+
+
+@pytest.fixture
 def press(monkeypatch):
     """Have Ctrl-C pressed some times when a function is called first; it runs as ever."""
 
     def pressed(place: str, times: int = 1) -> None:
-        owner, name = place.rsplit(".", 1)
-        function = getattr(import_module(owner), name)
+        function = resolve_name(place)
         left = [signal.SIGINT] * times
 
         def first(*args, **kwargs):
@@ -84,7 +99,37 @@ def test_pressed_again(lowtide, step, press, place):
     assert [x.name for x in step.parent.iterdir()] == ["step.hlo"]
 
 
-PLACES = ["points.frontier", "planner.with_sequences", "planner.variant_of", "bounds.footprints"]
+@pytest.mark.parametrize(
+    ("place", "options"),
+    [
+        ("cli.plan_module.check_planned", ("--packing", "exact")),
+        ("client.assigners.flatten_call_graph", ("--assigner", "xla")),
+        ("cli.certificate_files.of_module", ()),
+        ("cli.console.write_file", ()),
+        ("cli.plan_fit._shown", ("--budget", "1GiB")),
+        ("budgeting.planner.xla_choice", ("--budget", "6000B", "--remat", "xla")),
+        ("budgeting.points.xla_sequence", ("--budget", "6000B", "--remat", "xla")),
+        ("budgeting.planner.with_sequences", ("--budget", "6000B", "--remat", "xla")),
+    ],
+)
+def test_once_there_is_a_plan_it_is_written(lowtide, step, press, place, options):
+    press(f"lowtide.{place}")
+    is_proof = place.endswith("of_module")
+    output = step.with_name("step.certificate.json" if is_proof else "step.json")
+    assert lowtide("plan", step, *options, "-o", output) == ExitCode.INTERRUPTED
+    assert lowtide.out and lowtide.err == "error: interrupted\n"
+    assert lowtide("verify", output) in (ExitCode.DONE, ExitCode.OVER_BUDGET)
+
+
+PLACES = [
+    "points.frontier",
+    "points._plain",
+    "planner.budget_graphs",
+    "planner.plain_seconds",
+    "planner.with_sequences",
+    "planner.variant_of",
+    "bounds.footprints",
+]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -94,7 +139,7 @@ def test_while_a_budget_is_searched(lowtide, step, press, place, asked):
     output = step.with_name("step.json")
     assert lowtide("plan", step, *asked, "-o", output, "--json") == ExitCode.INTERRUPTED
     document = json.loads(lowtide.out)
-    assert "Ctrl-C ended the search: another run may give another plan" in document["caveats"]
+    assert CAVEAT in document["caveats"]
     assert lowtide("verify", output) == ExitCode.DONE
 
 
@@ -112,6 +157,51 @@ def test_compiling_for_a_budget_ends_at_once(lowtide, step, press, place):
     assert lowtide("compile", step, "--memory", "1B", "-o", output) == ExitCode.INTERRUPTED
     assert (lowtide.out, lowtide.err) == ("", "error: interrupted\n")
     assert not output.exists()
+
+
+RECOMPUTED = ["remat.frontier.tables_of", "remat.frontier.LevelSearch", "cli.plan_graph.deliver"]
+
+
+@pytest.mark.parametrize("place", ["scheduling.settling.settled", *RECOMPUTED])
+def test_while_a_budget_of_a_graph_is_searched(lowtide, graph, press, place):
+    press(f"lowtide.{place}")
+    assert lowtide("plan", graph, "--budget", "1B", "--json") == ExitCode.INTERRUPTED
+    document = json.loads(lowtide.out)
+    assert document["stopped"] == "done" and not document["budget"]["feasible"]
+    assert place == RECOMPUTED[-1] or document["caveats"][0] == CAVEAT
+
+
+@pytest.mark.parametrize("place", ["scheduling.settling.settled", "remat.frontier.LevelSearch"])
+def test_the_screen_of_a_graph_says_so(lowtide, graph, press, place):
+    press(f"lowtide.{place}")
+    assert lowtide("plan", graph, "--budget", "1B") == ExitCode.INTERRUPTED
+    assert f"\n{CAVEAT}.\n" in lowtide.out
+
+
+def test_before_a_graph_has_an_order(lowtide, graph, press):
+    press("lowtide.scheduling.search.Solver.begin")
+    assert lowtide("plan", graph, "-o", graph.with_name("order.json")) == ExitCode.INTERRUPTED
+    assert (lowtide.out, lowtide.err) == ("", "error: interrupted\n")
+    assert [x.name for x in graph.parent.iterdir()] == [graph.name]
+
+
+@pytest.mark.parametrize("place", ["scheduling.search.Solver.run", "scheduling.settling.settled"])
+def test_while_a_graph_is_ordered(lowtide, graph, press, place):
+    press(f"lowtide.{place}")
+    output = graph.with_name("order.json")
+    assert lowtide("plan", graph, "-o", output) == ExitCode.INTERRUPTED
+    assert json.loads(output.read_text())["caveats"] == [CAVEAT]
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, None])
+def test_who_ignores_it_goes_on_to_do_so(lowtide, step, press, monkeypatch, handler):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    monkeypatch.setattr("signal.getsignal", lambda number: handler)
+    press("lowtide.compiler.pack_buffers", times=2)
+    try:
+        assert lowtide("plan", step) == ExitCode.DONE
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_other_threads_take_no_signals(lowtide, step, monkeypatch):

@@ -168,6 +168,36 @@ def test_interrupt_is_one_line(lowtide, monkeypatch):
     assert (lowtide.out, lowtide.err) == ("", "error: interrupted\n")
 
 
+def test_other_exits_keep_their_status(lowtide, monkeypatch, capsys):
+    monkeypatch.setattr("lowtide.cli.modules.load", raising(SystemExit(3)))
+    with pytest.raises(SystemExit) as found:
+        lowtide("explain", "x")
+    assert (found.value.code, capsys.readouterr().err) == (3, "")
+
+
+def test_an_interrupt_while_the_command_line_is_imported(monkeypatch, capsys):
+    from lowtide import __main__
+
+    class Finder:
+        @staticmethod
+        def find_spec(name, *_):
+            if name == "lowtide.cli.main":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "lowtide.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
+    assert __main__.main() == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err == "error: interrupted\n"
+
+
+@pytest.mark.parametrize("command", ["plan", "explain", "compile", "run"])
+@pytest.mark.parametrize("seconds", ["inf", "1e400", "nan", "-1"])
+def test_a_deadline_is_a_number_of_seconds(lowtide, small, command, seconds):
+    assert lowtide(command, small, "--deadline", seconds) == ExitCode.BAD_INPUT
+    assert lowtide.err.startswith("error: Invalid value for '--deadline': ")
+    assert (lowtide.out, lowtide.err.count("\n")) == ("", 1)
+
+
 def test_out_of_memory(lowtide, monkeypatch):
     monkeypatch.setattr("lowtide.cli.modules.load", raising(MemoryError()))
     assert lowtide("run", "x") == 1
@@ -201,6 +231,15 @@ def test_a_terminal_that_knows_ascii_only(small):
     assert (found.returncode, found.stderr) == (0, b"")
     assert b"###" in found.stdout
     assert found.stdout.isascii()
+
+
+def test_nothing_is_collected_when_the_process_ends():
+    code = (
+        "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0));"
+        "import lowtide.cli.main"
+    )
+    found = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True)
+    assert (found.returncode, found.stdout) == (0, b"True\n")
 
 
 def test_help_loads_nothing_heavy():
@@ -279,6 +318,19 @@ def test_a_pipe_stays_a_pipe_and_a_link_a_link(tmp_path):
     console.write_file(link, lambda stream: stream.write(b"more"))
     assert link.is_symlink()
     assert target.read_bytes() == b"more"
+
+
+def test_a_pipe_without_a_path_can_be_written(monkeypatch):
+    """Its real path is none, and may lie where nobody may write."""
+    reading, writing = os.pipe()
+    path = Path(f"/dev/fd/{writing}")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda asked, mode: asked == path)
+        console.check_outputs(path)
+    console.write_file(path, lambda stream: stream.write(b"some"))
+    assert os.read(reading, 9) == b"some"
+    os.close(reading)
+    os.close(writing)
 
 
 def test_what_cannot_be_written_is_named_as_the_user_named_it(lowtide, small, tmp_path):

@@ -56,7 +56,10 @@ def test_a_certificate_within_a_budget_is_held_against_the_module(lowtide, step,
     assert lowtide("verify", certificate, other) == ExitCode.NOT_VERIFIED
     assert "the module without a budget has another text" in lowtide.out
     assert lowtide("verify", certificate, "--budget", budget) == ExitCode.BAD_INPUT
-    assert "--budget, --stage and --effort are for certificates with MODULE" in lowtide.err
+    assert (
+        "--budget, --stage, --effort and --reoptimize are for certificates with MODULE"
+        in lowtide.err
+    )
 
 
 def test_a_certificate_says_what_the_report_does(lowtide, step, arena, tmp_path):

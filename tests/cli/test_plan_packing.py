@@ -243,6 +243,7 @@ def test_an_interrupted_search_gives_what_it_has(lowtide, example, monkeypatch, 
         assert lowtide("plan", example, "-o", solution, "--json", *arguments) == 130
         document = json.loads(lowtide.out)
         assert (document["stopped"], document["height"]) == ("interrupt", 20)
+        assert document["caveats"][-1].startswith("Ctrl-C ended the search")
         assert solution.exists()
         solution.unlink()
     assert lowtide("plan", example, "--strategy", "exact") == 130

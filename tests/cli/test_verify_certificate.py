@@ -4,18 +4,20 @@ import gzip
 import json
 
 import pytest
+from tests.budgeting.chains import training_step
+from tests.certificate.cases import signed
 from tests.certificate.graphs import bulky, memory_graph_of
 
-from lowtide.analysis.module_graphs import module_graphs
 from lowtide.certificate.modules import differences, module_orders
-from lowtide.certificate.orders import Ordered, order_certificate
-from lowtide.compiler import scheduled
+from lowtide.certificate.orders import Ordered, budget_certificate, order_certificate
+from lowtide.certifying import arena_of, certificate_of, scheduled_plan
+from lowtide.compiler import plan
 from lowtide.frontend.files import read_input
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.planning.certificates import certificate_text, offsets_certificate
 from lowtide.planning.plans import arena_packing
 from lowtide.planning.problem import TensorUsageRecord, packing_problem
-from lowtide.scheduling.proof import CutBound, KeptBytes
+from lowtide.scheduling.proof import CutBound
 
 
 @pytest.fixture
@@ -99,10 +101,8 @@ def test_a_certificate_goes_alone(lowtide, certificate) -> None:
 @pytest.fixture
 def ordered(tmp_path):
     """Return the certificate of a module as it compiles, and the file of that text."""
-    module = scheduled(parse_hlo(LOOP))
-    proofs = {x.computation.name: KeptBytes(0) for x in module_graphs(module)}
-    text = str(module)
-    document = order_certificate(module_orders(module, proofs), text.encode())
+    made = plan(parse_hlo(LOOP))
+    document, text = certificate_of(made), str(made.module)
     (tmp_path / "order.json").write_text(certificate_text(document))
     (tmp_path / "scheduled.hlo").write_text(text)
     return tmp_path / "order.json", tmp_path / "scheduled.hlo", document
@@ -151,7 +151,43 @@ def test_the_module_of_an_order(lowtide, ordered, tmp_path) -> None:
     assert lowtide("verify", certificate, source) == 4
     assert "is not what it is about" in lowtide.out
     assert "main: other bytes" in lowtide.out
+    assert "one whose search ended early may be another" in lowtide.out
     assert lowtide("verify", certificate, tmp_path / "order.json") == 1
+    text.write_text(text.read_text().replace("f32[64]", "f32[65]"))
+    assert lowtide("verify", certificate, text) == 4
+    assert "made anew" not in lowtide.out
+
+
+def test_a_scheduled_module_that_was_optimized_anew(lowtide, tmp_path) -> None:
+    source, made = tmp_path / "m.hlo", tmp_path / "m.certificate.json"
+    source.write_text(str(plan(parse_hlo(LOOP)).module))
+    assert lowtide("plan", source, "-o", made, "--reoptimize") == 0
+    assert lowtide("verify", made, source, "--reoptimize") in (0, 2)
+
+
+def test_a_budget_of_a_memory_graph_is_not_that_of_a_module(lowtide, tmp_path) -> None:
+    """Its ticks are those of a file: of a module they come from what it runs."""
+    made = plan(parse_hlo(LOOP))
+    orders, budget = module_orders(made.module, {}), made.report.ladder.arena_bytes
+    document = budget_certificate(orders, str(made.module).encode(), budget, [], packed=False)
+    certificate, source = tmp_path / "c.json", tmp_path / "m.hlo"
+    certificate.write_text(certificate_text(document))
+    source.write_text(LOOP)
+    assert lowtide("verify", certificate) == 0
+    assert lowtide("verify", certificate, source) == 4
+    assert "it is about the order of a memory graph, not a module" in lowtide.out
+
+
+def test_another_plan_within_the_budget(lowtide, tmp_path) -> None:
+    made, source = tmp_path / "m.certificate.json", tmp_path / "m.hlo"
+    source.write_text(str(training_step(layers=5)))
+    assert lowtide("plan", source, "-o", made, "--effort", "fast", "--budget", "9KiB") == 0
+    assert lowtide("verify", made, source, "--effort", "fast") in (0, 2)
+    document = json.loads(made.read_bytes())
+    document["plan"]["problem"]["text"] = "0" * 64
+    made.write_text(certificate_text(signed(document)))
+    assert lowtide("verify", made, source, "--effort", "fast") == 4
+    assert "the plan is that of another text; the plan is made anew" in lowtide.out
 
 
 def test_a_plan_writes_its_certificate(lowtide, tmp_path) -> None:
@@ -192,15 +228,16 @@ def test_facts_that_are_not_those_of_the_module(ordered, field) -> None:
     """A certificate that is right by itself, of another graph under the digest of the module."""
     _, text, document = ordered
     graph, plan = document["problem"]["graphs"][-1], document["plan"]
-    module = read_input(str(text)).module
-    assert differences(document, module_orders(module, {})) == []
+    made = scheduled_plan(read_input(str(text)).module)
+    computations, arena = module_orders(made.module, {}), arena_of(made).rows
+    assert differences(document, computations, arena) == []
     if field == "bytes":
         graph["bytes"][0] += 1
     if field == "kept":
         graph["kept"] = []
     if field == "order":
         plan["orders"][-1]["steps"].reverse()
-    (found,) = differences(document, module_orders(module, {}))
+    (found,) = differences(document, computations, arena)
     assert f"main: other {field}" in found or "main: another order" in found
 
 

@@ -31,6 +31,20 @@ def test_within_held_an_interrupt_raises_nothing() -> None:
         deadline.interrupt()
 
 
+def test_the_innermost_block_decides_whether_an_interrupt_raises() -> None:
+    deadline, reached = Deadline(), []
+    with deadline.held():
+        with deadline.until_interrupted():
+            with deadline.held():
+                deadline.interrupt()
+            reached.append(1)
+            deadline.interrupt()
+            reached.append(2)
+        deadline.interrupt()
+        reached.append(3)
+    assert reached == [1, 3]
+
+
 def test_only_interrupts_that_it_knows_of_end_a_block() -> None:
     deadline = Deadline()
     with pytest.raises(KeyboardInterrupt), deadline.until_interrupted():

@@ -12,7 +12,7 @@ from functools import cached_property
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.budgeting.graphs import BudgetGraphs
 from lowtide.certificate.orders import Boundary
-from lowtide.ir import Computation, Instruction
+from lowtide.ir import Instruction
 from lowtide.planning.deadline import Deadline
 from lowtide.planning.search import Effort
 from lowtide.remat.bound import BoundSearch
@@ -58,12 +58,10 @@ class ModuleBounds:
         self._least: list[int] = []
         self._tables: list[Tables] = []
         self._searches: dict[int, BoundSearch] = {}
-        totals: dict[Computation, float] = {}
         for graph in graphs.graphs:
-            memory = graph.holding(self._least, totals)
+            memory = graph.holding(self._least, graphs.totals)
             self._tables.append(tables_of(memory, graph.once))
             self._least.append(_least(memory, self._tables[-1], is_entry=graph is graphs.entry))
-            totals[graph.computation] = float(memory.seconds.sum())
 
     @property
     def least_bytes(self) -> int:

@@ -23,6 +23,7 @@ from lowtide.certificate.modules import differences, ordered
 from lowtide.certificate.orders import (
     Boundary,
     Ordered,
+    arena_of_given,
     order_sections,
     program_budget_certificate,
 )
@@ -86,15 +87,14 @@ def differences_within(
     program = None if made is None else _program(made)
     exponent = _exponent(base, program)
     problem, plan = document["problem"], document["plan"]
-    found = differences({**document, "plan": {}}, base.computations, None, exponent)
-    if problem["arena"] not in ({}, {"buffers": [], "regions": [base.given_bytes]}):
-        found.append("the arena: other bytes that the module has before")
+    given = arena_of_given(base.given_bytes)
+    found = differences({**document, "plan": {}}, base.computations, given, exponent)
     if problem["text"] != sha256(str(graphs.module).encode()).hexdigest():
         found.append("the module without a budget has another text")
     if (made is None) != (not plan):
         return [*found, "it has a plan" if made is None else "it has no plan, and there is one"]
     if made is not None and program is not None:
-        inner = differences(plan, program, arena_of(made), exponent)
+        inner = differences(plan, program, arena_of(made).rows, exponent)
         found += [f"the plan: {x}" for x in inner]
         if plan["problem"]["text"] != sha256(_text(made)).hexdigest():
             found.append("the plan is that of another text")
@@ -160,16 +160,10 @@ def _timed(graphs: BudgetGraphs) -> list[ComputationGraph]:
 
     In `control` a node that runs once only stands before itself.
     """
-    totals: dict[Computation, float] = {}
-    found = []
-    for graph in graphs.graphs:
-        own = graph.times.with_branches(totals)
-        totals[graph.computation] = float(graph.times.with_callees(totals).sum())
-        found.append(_timed_graph(graphs, graph, own))
-    return found
+    return [_timed_graph(graphs, graph) for graph in graphs.graphs]
 
 
-def _timed_graph(graphs: BudgetGraphs, graph: BudgetGraph, own: Any) -> ComputationGraph:
+def _timed_graph(graphs: BudgetGraphs, graph: BudgetGraph) -> ComputationGraph:
     model = graph.found
     runs = Counter[tuple[int, Computation]]()
     for run in graph.times.runs:
@@ -181,7 +175,7 @@ def _timed_graph(graphs: BudgetGraphs, graph: BudgetGraph, own: Any) -> Computat
     control = model.graph.control.rows()
     for node in sorted(graph.once):
         control[node].append(node)
-    seconds = np.concatenate([own, np.zeros(model.graph.node_count - len(own))])
+    seconds = graph.of_nodes(graph.times.with_branches(graphs.totals))
     timed = replace(model.graph, seconds=seconds, control=lists(control))
     return replace(model, graph=timed, calls=tuple(calls))
 
@@ -190,9 +184,6 @@ def _as_one_node(graphs: BudgetGraphs) -> Ordered:
     """The entry as one node that makes all results: all that is proved of a module with calls."""
     entry = graphs.entry.found.graph
     results = np.flatnonzero(entry.live_out)
-    totals: dict[Computation, float] = {}
-    for each in graphs.graphs:
-        totals[each.computation] = float(each.times.with_callees(totals).sum())
     count = len(results)
     nothing, one = np.zeros(1, np.int64), np.ones(1, np.bool_)
     graph = MemoryGraph(
@@ -213,6 +204,6 @@ def _as_one_node(graphs: BudgetGraphs) -> Ordered:
         colour=np.zeros(count, np.int32),
         bin=np.full(count, -1, np.int32),
         shares=np.zeros((0, 3), np.int32),
-        seconds=np.array([totals[graphs.entry.computation]]),
+        seconds=np.array([graphs.totals[graphs.entry.computation]]),
     )
     return Ordered(graphs.entry.computation.name, graph, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from lowtide.budgeting.times import Times, module_times, run_counts
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.scheduling.module_model import model_graphs, program_order
 
+Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
 ScratchBytes = Callable[[Instruction], int]
 
@@ -50,9 +52,12 @@ class BudgetGraph:
 
     def holding(self, peaks: Sequence[int], totals: Mapping[Computation, float]) -> MemoryGraph:
         """Return the graph with what callees need, in bytes by number and in seconds."""
-        seconds = self.times.with_callees(totals)
-        seconds = np.concatenate([seconds, np.zeros(self.found.graph.node_count - len(seconds))])
+        seconds = self.of_nodes(self.times.with_callees(totals))
         return replace(self.found.holding(peaks), seconds=seconds)
+
+    def of_nodes(self, seconds: Float64Array) -> Float64Array:
+        """Return seconds of instructions as those of nodes: what begins a call takes no time."""
+        return np.concatenate([seconds, np.zeros(self.found.graph.node_count - len(seconds))])
 
     def program(self, sequence: Sequence[int]) -> tuple[int, ...]:
         """Return the instructions of a sequence of nodes, by number."""
@@ -64,7 +69,7 @@ class BudgetGraph:
         return tuple([x for node in program for x in (*begins.get(node, ()), node)])
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class BudgetGraphs:
     """The graphs of all that a scheduled module runs, callees first, the entry last."""
 
@@ -76,6 +81,15 @@ class BudgetGraphs:
     def entry(self) -> BudgetGraph:
         """The graph of the entry."""
         return self.graphs[-1]
+
+    @cached_property
+    def totals(self) -> dict[Computation, float]:
+        """Seconds of one run of each computation as it is, with those of what it runs."""
+        found: dict[Computation, float] = {}
+        for graph in self.graphs:
+            seconds = graph.of_nodes(graph.times.with_callees(found))
+            found[graph.computation] = float(seconds.sum())
+        return found
 
     @property
     def has_calls(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -253,7 +253,7 @@ class BudgetPlanner:
         if self.own.plain.arena_bytes <= budget:
             return Fit(budget, self.own.plain, None, None)
         graphs, plain = self.own.graphs, self.own.plain
-        sequence, extra = xla_choice(graphs, budget)
+        sequence, extra = xla_choice(graphs, budget, self.deadline)
         module = with_sequences(graphs.module, graphs.flows, {graphs.entry.computation: sequence})
         found = PlannedPoint(self._settings.make_plan(module, "input"), extra)
         fits = found.arena_bytes <= budget
@@ -275,6 +275,11 @@ class BudgetPlanner:
         """The plan of the smallest arena known, the cheapest of equal ones."""
         found = [self.own.least(), *[family.least() for family in self.variants]]
         return min(found, key=lambda x: (x.arena_bytes, x.extra_seconds))
+
+    def with_remarks(self, plan: Plan) -> Plan:
+        """Return one of the plans, which also says so where the deadline ended a later search."""
+        caveats = dict.fromkeys([*self.deadline.remarks(), *plan.report.caveats])
+        return replace(plan, report=replace(plan.report, caveats=tuple(caveats)))
 
     def _first_fit(self, family: Family, budget: int) -> PlannedPoint | None:
         return next(family.points(budget), None)

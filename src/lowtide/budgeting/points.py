@@ -206,17 +206,14 @@ def _orders(graph: BudgetGraph, memory: MemoryGraph) -> list[Int64Array]:
 def _plain(graphs: BudgetGraphs) -> _Held:
     """What all computations need in the order of the schedule."""
     peaks: list[int] = []
-    totals: dict[Computation, float] = {}
     for graph in graphs.graphs:
-        memory = graph.holding(peaks, totals)
-        peaks.append(peak_bytes(memory, graph.order))
-        totals[graph.computation] = float(memory.seconds.sum())
-    return _Held(tuple(peaks), totals, {})
+        peaks.append(peak_bytes(graph.holding(peaks, graphs.totals), graph.order))
+    return _Held(tuple(peaks), graphs.totals, {})
 
 
 def plain_seconds(graphs: BudgetGraphs) -> float:
     """Return the seconds of one run of the module as it is."""
-    return _plain(graphs).totals[graphs.entry.computation]
+    return graphs.totals[graphs.entry.computation]
 
 
 def plain_peak(graphs: BudgetGraphs) -> int:
@@ -224,11 +221,17 @@ def plain_peak(graphs: BudgetGraphs) -> int:
     return _plain(graphs).peaks[-1] - graphs.entry.state_bytes
 
 
-def xla_choice(graphs: BudgetGraphs, budget: int) -> tuple[Sequence, float]:
-    """Return the entry's sequence by XLA's algorithm for a budget, and its extra seconds."""
+def xla_choice(
+    graphs: BudgetGraphs, budget: int, deadline: Deadline | None = None
+) -> tuple[Sequence, float]:
+    """Return the entry's sequence by XLA's algorithm for a budget, and its extra seconds.
+
+    From the deadline on, it runs what is left once, in its order.
+    """
     plain, entry = _plain(graphs), graphs.entry
     memory = entry.holding(plain.peaks[:-1], plain.totals)
-    found = xla_sequence(memory, entry.order, budget + entry.state_bytes, once=entry.once)
+    room = budget + entry.state_bytes
+    found = xla_sequence(memory, entry.order, room, once=entry.once, deadline=deadline)
     program = entry.program(found.tolist())
     seconds = float(memory.seconds[list(program)].sum())
     return program, max(0.0, seconds - plain.totals[entry.computation])

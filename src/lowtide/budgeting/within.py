@@ -30,7 +30,7 @@ def plan_within(
     fit = planner.within(memory)
     if fit.point is None:
         raise OverMemoryError(refusal(plain.report, fit))
-    return fit.point.plan
+    return planner.with_remarks(fit.point.plan)
 
 
 def planner_of(

@@ -1,7 +1,6 @@
 """Check a certificate: that a plan is right, and that no plan is better.
 
-It answers "valid and optimal", "valid, bound not certified" or, with the reason, "rejected".
-Format and proofs stand in docs/certificates.md; no solver shares code with this.
+Its answers, its format and the proofs stand in docs/certificates.md; no solver shares code with it.
 """
 
 from __future__ import annotations
@@ -70,8 +69,7 @@ def _check(data: bytes) -> tuple[int, int, str]:
     _require(schema == "lowtide.certificate/2", "schema: unknown")
     _require(kind in [*_KINDS], f"kind: expected one of {', '.join(_KINDS)}")
     checked = _KINDS[kind](problem)
-    size = checked.check(plan)
-    bound = checked.prove(evidence) if evidence else 0
+    size, bound = checked.check(plan), checked.prove(evidence) if evidence else 0
     _require(claimed == bound, f"bound: {claimed} is claimed, {bound} is what is proved")
     _require(bound <= size, f"bound: {bound:,} is more than the plan takes, {size:,}")
     del document["sha256"]
@@ -93,8 +91,9 @@ def _reached(start: int, rows: list[list[int]]) -> set[int]:
     return found
 
 
-def _walk(tree: list[Any], link: Any, is_closed: Any) -> None:
+def _walk(tree: list[Any], rows: int, link: Any, is_closed: Any) -> None:
     """Follow a tree in preorder: of a pair, one comes first, or the other; all ends are closed."""
+    _require(len(tree) * rows <= _MOST_WORK, "evidence: too long to check")
     path, todo = list[list[int]](), list[tuple[int, list[int]]]([(0, [])])
     for number, entry in enumerate(tree):
         depth, pair = todo.pop()
@@ -104,6 +103,7 @@ def _walk(tree: list[Any], link: Any, is_closed: Any) -> None:
             path.append(pair)
             link(*pair, 1)
         if isinstance(entry, list):
+            _require(entry[0] != entry[1], f"tree[{number}]: a pair is of two")
             todo += [(len(path), entry[::-1]), (len(path), entry)]
         else:
             _require(is_closed(entry), f"tree[{number}]: there is room")
@@ -154,8 +154,7 @@ class _Packing:
     def prove(self, evidence: Any) -> int:
         """Follow a tree in which one buffer lies below another, or above, up to crowded steps."""
         height, tree = _fields(evidence, "height tree")
-        _require(len(tree) * len(self.rows) <= _MOST_WORK, "evidence: too long to check")
-        _walk(tree, self._link, lambda step: self._reach(step) > height)
+        _walk(tree, len(self.rows), self._link, lambda step: self._reach(step) > height)
         # The least height is a sum of sizes, from a fixed place or 0 on, rounded up to alignments.
         unit = gcd(*self.sizes, *[place[1] for place in self.fixed if place])
         steps = {a for a, size in zip(self.alignments, self.sizes, strict=True) if size}
@@ -165,7 +164,7 @@ class _Packing:
 
     def _link(self, i: int, j: int, sign: int) -> None:
         meet = [a <= d and c <= b for a, b in self.own[i] for c, d in self.own[j]]
-        apart = any(meet) and i != j and self.sizes[i] and self.sizes[j]
+        apart = any(meet) and self.sizes[i] and self.sizes[j]
         _require(apart, f"tree: buffers {i} and {j} need not lie apart")
         self.below = [*self.below, (i, j)] if sign > 0 else self.below[:-1]
 
@@ -221,6 +220,7 @@ class _Sharing(_Packing):
         found = zip(self.own, self.sizes, prices, strict=True)
         order = sorted([(last, first, size, price) for [[first, last]], size, price in found])
         before = [bisect_left(order, (first,)) for _, first, _, _ in order]
+        _require(len({*self.sizes}) * len(order) <= _MOST_WORK, "evidence: too long to check")
         for width in {*self.sizes}:
             best = [0]  # of the first tensors, the heaviest that do not meet
             for k, (_, _, size, price) in zip(before, order, strict=True):
@@ -324,7 +324,7 @@ class _Graph:
             price, rate, leaf = _fields(proof, "price rate leaf")
             return [*self.cut(leaf, held, price, [rate * x for x in self.seconds]), price, rate]
         bound, tree, costs = *_fields(proof, "bound tree"), [_ENDLESS] * self.first
-        _walk(tree, self.link, lambda leaf: sum(self.cut(leaf, held, 1, costs)) >= bound)
+        _walk(tree, self.late, self.link, lambda x: sum(self.cut(x, held, 1, costs)) >= bound)
         return [bound]
 
 
@@ -346,9 +346,9 @@ class _Orders:
         peaks, (*_, last) = list[int](), self.graphs
         if self.budget and plan.get("plan"):  # a program in which all runs are written out
             problem, inner = _fields(plan, "problem plan")
-            program = _Orders({**problem, "budget": 0})
+            program = _Orders(problem)
             size, ticks = program.check(inner) + self.given, sum(program.graphs[-1].seconds)
-            _require(program.tick == self.tick, "tick: another one")
+            _require([program.tick, program.budget] == [self.tick, 0], "plan: ticks or budget")
         else:
             orders, arena = _fields(plan, "orders arena")
             for graph, order in zip(self.graphs, orders, strict=True):

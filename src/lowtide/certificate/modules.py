@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from lowtide.certificate.graphs import exponent_of, graphs_of, tick_name
 from lowtide.certificate.numbering import Proved, in_order_of_text
-from lowtide.certificate.orders import Ordered, ProgramArena
+from lowtide.certificate.orders import Ordered
 from lowtide.ir import Module
 from lowtide.scheduling.module_model import model_graphs
 from lowtide.scheduling.proof import Proof
+
+_NO_ARENA: Final[Mapping[str, Any]] = {}
 
 
 def module_orders(module: Module, proofs: Mapping[str, Proof]) -> list[Ordered]:
@@ -35,14 +37,15 @@ def ordered(found: Sequence[Proved]) -> list[Ordered]:
 def differences(
     document: Mapping[str, Any],
     computations: Sequence[Ordered],
-    arena: ProgramArena | None = None,
+    arena: Mapping[str, Any] = _NO_ARENA,
     exponent: int | None = None,
 ) -> list[str]:
     """Return in what a valid certificate is not about some computations: none if it is.
 
-    Times count where the computations have them, in ticks of 10 to the minus `exponent` seconds, if
-    that is given; orders where the certificate has no budget, and what has to lie in an arena where
-    that is given.
+    All that its problem has counts, but for text and budget; of its plan, orders where the
+    computations have steps, and that there is an arena where `arena` has what lies in one: the
+    section of that name of the problem. Ticks are of 10 to the minus `exponent` seconds, where that
+    is given.
     """
     problem, plan = document["problem"], document["plan"]
     names = [x.name for x in computations]
@@ -54,17 +57,24 @@ def differences(
     found = [] if problem["tick"] == tick_name(exponent) else ["other ticks"]
     for number, computation in enumerate(computations):
         shown = problem["graphs"][number]
-        own = graphs[number].document()
-        if not len(computation.graph.seconds):
-            shown = {**shown, "nodes": [[x, 0, *rest] for x, _, *rest in shown["nodes"]]}
-        wrong = [field for field in own if own[field] != shown[field]]
+        wrong = [name for name, own in graphs[number].document().items() if own != shown[name]]
         if wrong:
             found.append(f"{computation.name}: other {', '.join(wrong)}")
-        steps = [x + 1 for x in computation.steps]
-        if steps and plan and not problem["budget"] and plan["orders"][number]["steps"] != steps:
+    if problem["arena"] != arena:
+        found.append("the arena: other values, regions, or live at other times")
+    return found + (_of_plan(plan, computations, bool(arena)) if plan else [])
+
+
+def _of_plan(
+    plan: Mapping[str, Any], computations: Sequence[Ordered], has_arena: bool
+) -> list[str]:
+    """In what a plan is not one of some computations, in an arena if they have one."""
+    if "orders" not in plan:
+        return ["it has the program of a module, not an order"]
+    found = [] if plan["arena"] or not has_arena else ["it has no places in the arena"]
+    for computation, order in zip(computations, plan["orders"], strict=True):
+        if computation.steps and order["steps"] != [x + 1 for x in computation.steps]:
             found.append(f"{computation.name}: another order")
-    if arena is not None and problem["arena"] not in ({}, arena.rows):
-        found.append("the arena: other values, or live at other times")
     return found
 
 

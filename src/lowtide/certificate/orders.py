@@ -5,7 +5,7 @@ The format is that of kind "order" in docs/certificates.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -24,6 +24,7 @@ NONE: Final = 1 << 99
 _MOST: Final = 1 << 58
 """All costs together are below, and all bytes at their price, so that a flow fits 64 bits."""
 _FINEST: Final = 20
+_NO_ROWS: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,11 +65,6 @@ class ProgramArena:
     rows: dict[str, Any]
     places: dict[str, Any]
 
-    @property
-    def given_bytes(self) -> int:
-        """The bytes of the arguments that may be taken over."""
-        return sum(self.rows["regions"])
-
 
 def order_certificate(
     computations: Sequence[Ordered],
@@ -82,11 +78,10 @@ def order_certificate(
     digest. What is certified is the size of the arena of the program, where it is given; else,
     where `packed`, of one for the last computation; else its peak.
     """
-    made = _Made(computations, text, 0, arena)
-    plan = made.plan(packed)
+    made = _Made(computations, text, rows={} if arena is None else arena.rows)
+    plan = made.plan(packed, arena)
     bounds = made.bounds(len(computations))
-    given = 0 if arena is None else arena.given_bytes
-    proved = bounds[-1].bytes - given if len(bounds) == len(computations) else 0
+    proved = bounds[-1].bytes - made.given_bytes if len(bounds) == len(computations) else 0
     if proved <= 0:
         return signed("order", made.problem, plan, 0, [])
     return signed("order", made.problem, plan, proved, [bound.document for bound in bounds])
@@ -130,7 +125,7 @@ def program_budget_certificate(
     than is proved of these graphs where it needs fewer copies than they have: then nothing is said.
     Raises ValueError as `budget_certificate` does.
     """
-    made = _Made(computations, text, _checked(budget), exponent=exponent, given=given_bytes)
+    made = _Made(computations, text, _checked(budget), arena_of_given(given_bytes), exponent)
     bound, evidence = made.least_cost(boundaries) if boundaries else (0, [])
     if program:
         ticks = sum([row[1] for row in program["problem"]["graphs"][-1]["nodes"]])
@@ -148,8 +143,13 @@ def order_sections(
     computations: Sequence[Ordered], text: bytes, arena: ProgramArena, exponent: int
 ) -> dict[str, Any]:
     """Return a program as the plan of a certificate with a budget has it, in given ticks."""
-    made = _Made(computations, text, 0, arena, exponent)
-    return {"problem": made.problem, "plan": made.plan(packed=False)}
+    made = _Made(computations, text, 0, arena.rows, exponent)
+    return {"problem": made.problem, "plan": made.plan(packed=False, arena=arena)}
+
+
+def arena_of_given(given_bytes: int) -> dict[str, Any]:
+    """Return the section `arena` of a problem that has bytes before, and no arena of its own."""
+    return {"buffers": [], "regions": [given_bytes]} if given_bytes else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,35 +165,35 @@ class _Made:
         self,
         computations: Sequence[Ordered],
         text: bytes,
-        budget: int,
-        arena: ProgramArena | None = None,
+        budget: int = 0,
+        rows: Mapping[str, Any] = _NO_ROWS,
         exponent: int | None = None,
-        given: int = 0,
     ) -> None:
-        self.computations, self.arena, self.budget = computations, arena, budget + given
+        self.computations = computations
+        self.given_bytes = sum(rows.get("regions", ()))
+        self.room = budget + self.given_bytes
         timed = [(x.graph, x.calls) for x in computations]
         exponent = exponent_of(timed) if exponent is None else exponent
         self.ticks_per_second = 10.0**exponent
         self.graphs: list[Graph] = graphs_of(timed, exponent)
-        rows = {"buffers": [], "regions": [given]} if given else {}
         self.problem = {
             "text": sha256(text).hexdigest(),
             "names": [x.name for x in computations],
             "tick": tick_name(exponent),
             "graphs": [graph.document() for graph in self.graphs],
             "budget": budget,
-            "arena": rows if arena is None else arena.rows,
+            "arena": dict(rows),
         }
 
-    def plan(self, packed: bool) -> dict[str, Any]:
+    def plan(self, packed: bool, arena: ProgramArena | None = None) -> dict[str, Any]:
         """Return the orders, and an arena."""
         found: list[Written] = []
         for graph, computation in zip(self.graphs, self.computations, strict=True):
             held = graph.held([x.peak for x in found])
             found.append(written(graph, [x + 1 for x in computation.steps], held))
         orders = [x.document() for x in found]
-        if self.arena is not None:
-            return {"orders": orders, "arena": self.arena.places}
+        if arena is not None:
+            return {"orders": orders, "arena": arena.places}
         if not packed:
             return {"orders": orders, "arena": {}}
         held = self.graphs[-1].held([x.peak for x in found])
@@ -218,8 +218,10 @@ class _Made:
             lines.append(self._line(graph, boundary, graph.held(needs)))
             needs.append(lines[-1].cut.own)
         last = len(lines) - 1
-        runs, room, least = {last: 1}, {last: self.budget}, 0
+        runs, room, least = {last: 1}, {last: self.room}, 0
         for number in range(last, -1, -1):
+            if lines[number].cut.own > room[number]:
+                return NONE, [line.document() for line in lines]
             least += runs[number] * lines[number].ticks(room[number])
             graph = self.graphs[number]
             for node, row in enumerate(graph.calls):
@@ -227,8 +229,6 @@ class _Made:
                 for callee, less, times in row:
                     runs[callee] = runs.get(callee, 0) + runs[number] * times
                     room[callee] = max(room.get(callee, 0), room[number] - own + less)
-            if lines[number].cut.own > room[number]:
-                return NONE, [line.document() for line in lines]
         return least, [line.document() for line in lines]
 
     def _line(self, graph: Graph, boundary: Boundary, held: list[int]) -> _Line:

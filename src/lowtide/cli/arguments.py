@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated
 
 import typer
@@ -29,9 +30,17 @@ EffortOption = Annotated[
         metavar="NAME", show_default=False, help="How far to search: fast, default, proof."
     ),
 ]
+
+
+def _finite(seconds: float | None) -> float | None:
+    if seconds is not None and not isfinite(seconds):
+        raise typer.BadParameter(f"{seconds} is no number of seconds")
+    return seconds
+
+
 DeadlineOption = Annotated[
     float | None,
-    typer.Option(min=0, metavar="S", help="Seconds to search for a better plan."),
+    typer.Option(min=0, metavar="S", callback=_finite, help="Seconds to search for a better plan."),
 ]
 ReoptimizeOption = Annotated[
     bool,

@@ -71,8 +71,8 @@ def _rows(named: NamedProblem, request: PackingRequest) -> tuple[list[Comparison
 
 
 def _document(named: NamedProblem, rows: Sequence[Comparison], bound: int) -> dict[str, object]:
-    from lowtide.cli.packing_text import BY_THE_CLOCK
     from lowtide.planning import max_live
+    from lowtide.planning.deadline import ended_by
 
     return {
         "schema": "lowtide.compare/1",
@@ -80,7 +80,7 @@ def _document(named: NamedProblem, rows: Sequence[Comparison], bound: int) -> di
         "buffers": len(named.problem),
         "live_bytes": max_live(named.problem),
         "lower_bound": bound,
-        "caveats": [*named.notes, *([BY_THE_CLOCK] if _by_the_clock(rows) else [])],
+        "caveats": [*named.notes, *([ended_by("a deadline")] if _by_the_clock(rows) else [])],
         "strategies": [
             {
                 "kind": x.kind,

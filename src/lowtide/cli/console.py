@@ -62,18 +62,23 @@ def _print(text: str, stream: TextIO) -> None:
 def check_outputs(*paths: Path | None) -> None:
     """Raise OSError for a file that cannot be written, before any work is done for it."""
     for path in paths:
-        if path is not None and (number := _obstacle(Path(os.path.realpath(path)))):
+        if path is not None and (number := _obstacle(path)):
             raise OSError(number, os.strerror(number), str(path))
 
 
-def _obstacle(target: Path) -> int:
+def _obstacle(path: Path) -> int:
     """The number of the system's error that writing a file would end with, 0 for none."""
-    if target.is_dir():
+    if path.is_dir():
         return errno.EISDIR
-    if not target.parent.is_dir():
+    is_special, folder = _is_special(path), Path(os.path.realpath(path)).parent
+    if not is_special and not folder.is_dir():
         return errno.ENOENT
-    is_special = target.exists() and not target.is_file()
-    return 0 if os.access(target if is_special else target.parent, os.W_OK) else errno.EACCES
+    return 0 if os.access(path if is_special else folder, os.W_OK) else errno.EACCES
+
+
+def _is_special(path: Path) -> bool:
+    """Whether it is a pipe or a device, which may be one whose real path nothing can open."""
+    return path.exists() and not path.is_file()
 
 
 def write_file(path: Path, write_to: Callable[[IO[bytes]], object]) -> None:
@@ -82,11 +87,11 @@ def write_file(path: Path, write_to: Callable[[IO[bytes]], object]) -> None:
     What is there and no file, a pipe or a device, stays what it is and takes the bytes as they
     come. Behind a symbolic link, the file that it leads to is written.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        with target.open("wb") as stream:
+    if _is_special(path):
+        with path.open("wb") as stream:
             write_to(stream)
         return
+    target = Path(os.path.realpath(path))
     handle, temporary = _temporary(path, target)
     try:
         with os.fdopen(handle, "wb") as stream:

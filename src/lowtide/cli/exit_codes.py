@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from lowtide.cli.interrupted import INTERRUPTED
 from lowtide.client.errors import OverMemoryError, SanitizerError
 from lowtide.ir.errors import LowtideError, UnsupportedOpError
 
@@ -19,7 +20,7 @@ class ExitCode(IntEnum):
     UNSUPPORTED = 3
     NOT_VERIFIED = 4
     INTERNAL_ERROR = 70
-    INTERRUPTED = 130
+    INTERRUPTED = INTERRUPTED
     BROKEN_PIPE = 141
 
 

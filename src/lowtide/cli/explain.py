@@ -66,12 +66,17 @@ def explain(
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.plan_packing import effort_named
 
+    request = _Request(stage, effort_named(effort), deadline, reoptimize)
     if plan is not None:
+        if request != _Request(DEFAULT_STAGE, effort_named("default"), None, False):
+            raise UsageError(
+                "--stage, --reoptimize, --effort and --deadline are for a plan that is to be made; "
+                "leave out --plan"
+            )
         _explain_plan(module, plan, json=json, limit=limit, compile_again=not no_compile)
     elif module is None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
     else:
-        request = _Request(stage, effort_named(effort), deadline, reoptimize)
         _explain_module(module, request, json=json, limit=limit)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from lowtide.cli.exit_codes import ExitCode
+from lowtide.cli.interrupted import PressedAgainError
 from lowtide.planning.deadline import Deadline
 
 
@@ -16,20 +16,23 @@ from lowtide.planning.deadline import Deadline
 def ending_at(seconds: float | None) -> Iterator[Deadline]:
     """Yield a deadline in seconds, None for none, that Ctrl-C within brings about at once.
 
-    Where no plan is made yet, it raises KeyboardInterrupt. When pressed again, it raises SystemExit
-    with the status of interrupted commands. Threads but the main one cannot take signals.
+    Where no plan is made yet, it raises KeyboardInterrupt. When pressed again, it raises
+    PressedAgainError. Threads but the main one cannot take signals, and who ignores them, or takes
+    them outside of Python, goes on to do so.
     """
     deadline = Deadline(seconds)
-    if threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or before in (signal.SIG_IGN, None):
         yield deadline
         return
 
     def ring(number: int, frame: FrameType | None) -> None:
         if deadline.was_interrupted:
-            raise SystemExit(int(ExitCode.INTERRUPTED))
+            raise PressedAgainError
         deadline.interrupt()
 
-    before = signal.signal(signal.SIGINT, ring)
+    signal.signal(signal.SIGINT, ring)
     try:
         yield deadline
     finally:

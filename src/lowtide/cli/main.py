@@ -16,6 +16,7 @@ from lowtide import __version__
 from lowtide.cli.bench import bench
 from lowtide.cli.compile import compile
 from lowtide.cli.explain import explain
+from lowtide.cli.interrupted import INTERRUPTED, PressedAgainError, interrupted
 from lowtide.cli.ops import ops
 from lowtide.cli.opt import opt
 from lowtide.cli.passes import passes
@@ -36,9 +37,6 @@ for _command in (explain, plan, verify, compile, run, bench, opt, passes, planne
 
 atexit.register(gc.freeze)
 """When the process ends, the system takes the graphs back: no look for garbage in them."""
-
-INTERRUPTED: Final = 130
-"""The status of interrupted commands, in `ExitCode` too; typer makes it of KeyboardInterrupt."""
 
 _USAGE_ERROR: Final[type[BaseException]] = typer.BadParameter.__bases__[0]
 """What every wrong use of the command line is raised as."""
@@ -78,19 +76,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except _USAGE_ERROR as error:
         return _usage(error)
-    except (typer.Abort, KeyboardInterrupt, SystemExit):
+    except (typer.Abort, KeyboardInterrupt, PressedAgainError):
         return interrupted()
     except Exception as error:
         return _fail(error)
-    if status == INTERRUPTED:
+    if status == INTERRUPTED:  # Typer makes it of KeyboardInterrupt.
         return interrupted()
     return status if isinstance(status, int) else 0
-
-
-def interrupted() -> int:
-    """Say that Ctrl-C ended the command, and return its status; it may have ended any import."""
-    sys.stderr.write("error: interrupted\n")
-    return INTERRUPTED
 
 
 def _usage(error: BaseException) -> int:

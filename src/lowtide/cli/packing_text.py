@@ -8,6 +8,7 @@ import numpy as np
 
 from lowtide.client.packing import NamedProblem, SolvedPacking
 from lowtide.planning import ARENA, StopReason, max_live
+from lowtide.planning.deadline import ended_by
 from lowtide.report.drawing import Paint, elide, elide_start
 
 _STOPPED: Final = {
@@ -16,8 +17,7 @@ _STOPPED: Final = {
     StopReason.INTERRUPT: "The search was interrupted; this is the best that it had.",
 }
 
-
-BY_THE_CLOCK: Final = "a deadline ended the search: another run may give another plan"
+_ENDED_BY: Final = {StopReason.DEADLINE: "a deadline", StopReason.INTERRUPT: "Ctrl-C"}
 
 
 def packing_document(
@@ -56,8 +56,8 @@ def _caveats(named: NamedProblem, solved: SolvedPacking) -> list[str]:
     found = [*named.notes]
     if solved.remark:
         found.append(solved.remark)
-    if solved.stopped is StopReason.DEADLINE:
-        found.append(BY_THE_CLOCK)
+    if solved.stopped in _ENDED_BY:
+        found.append(ended_by(_ENDED_BY[solved.stopped]))
     return found
 
 

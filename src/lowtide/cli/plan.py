@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from lowtide.cli.arguments import (
+    DeadlineOption,
     EffortOption,
     JsonOption,
     ReoptimizeOption,
@@ -62,7 +63,8 @@ def plan(
         typer.Option(metavar="NAME", help="Strategy for the arena of a module."),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Try all strategies, and show a table.")
+        bool,
+        typer.Option("--compare", help="A table of all strategies, each for --deadline."),
     ] = False,
     capacity: Annotated[
         int | None,
@@ -90,10 +92,7 @@ def plan(
         int, typer.Option(min=1, metavar="N", show_default=False, help="Of all offsets, for CSV.")
     ] = 1,
     effort: EffortOption = "default",
-    deadline: Annotated[
-        float | None,
-        typer.Option(min=0, metavar="S", help="Seconds to search; with --compare, each."),
-    ] = None,
+    deadline: DeadlineOption = None,
     svg: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Draw it: time across, memory up.")
     ] = None,

@@ -58,29 +58,34 @@ def plan_budget(path: str, request: PackingRequest, wanted: BudgetRequest) -> No
     from lowtide.cli.exit_codes import OverBudgetError
     from lowtide.cli.interrupts import ending_at
     from lowtide.cli.plan_graph import deliver, graph_screen, read_graph, solve
+    from lowtide.cli.plan_module import clock_lines
     from lowtide.remat.budget import METHODS
 
     wanted.check()
     file = read_graph(path)
     with ending_at(request.deadline) as deadline:
         solved = solve(file, request, deadline)
-        budgets = _budgets(solved, request, deadline)
-        plan = None
         with deadline.held():
+            budgets = _budgets(solved, request, deadline)
+            plan = None
             if wanted.budget is not None:
                 plan = budgets.plan(wanted.budget, wanted.method or METHODS[0])
             document = _document(solved, plan, budgets if wanted.pareto else None)
+            document["caveats"] = [*deadline.remarks(), CAVEAT]
 
-    def screen(width: int, paint: Paint) -> list[str]:
-        lines = graph_screen(solved, 0, width, paint)
-        lines += _plan_lines(solved, plan) if plan is not None else []
-        lines += _frontier_lines(document["pareto"], solved, paint) if wanted.pareto else []
-        return [*lines, paint("dim", f"{CAVEAT.capitalize()}.")]
+            def screen(width: int, paint: Paint) -> list[str]:
+                lines = graph_screen(solved, 0, width, paint)
+                lines += _plan_lines(solved, plan) if plan is not None else []
+                lines += _frontier_lines(document["pareto"], solved, paint) if wanted.pareto else []
+                lines += clock_lines(deadline)
+                return [*lines, paint("dim", f"{CAVEAT.capitalize()}.")]
 
-    def certificate() -> bytes:
-        return of_graph(solved, path) if plan is None else of_budget(solved, path, budgets, plan)
+            def certificate() -> bytes:
+                if plan is None:
+                    return of_graph(solved, path)
+                return of_budget(solved, path, budgets, plan)
 
-    deliver(document, request, screen, certificate)
+            deliver(document, request, screen, certificate)
     if solved.was_interrupted or budgets.frontier.was_interrupted or deadline.was_interrupted:
         raise KeyboardInterrupt
     if plan is not None and not plan.is_feasible:
@@ -100,7 +105,7 @@ def _budgets(solved: SolvedGraph, request: PackingRequest, deadline: Deadline) -
         made = Budgets(graph, orders, effort_named(request.effort), deadline, once)
     except ValueError as error:
         raise UsageError(f"{solved.file.name}: {error}") from None
-    with progress(f"recomputation in {solved.file.name}"):
+    with progress(f"recomputation in {solved.file.name}"), deadline.until_interrupted():
         _ = made.frontier
     return made
 
@@ -111,8 +116,7 @@ def _document(
     """Return the document of --json: that of the order, with what was asked for beside it."""
     from lowtide.cli.plan_graph import graph_document
 
-    document = graph_document(solved, None)
-    document["caveats"] = [*document["caveats"], CAVEAT]
+    document = graph_document(solved, None, [])
     if plan is not None:
         document["budget"] = plan.document(solved.file.node_names)
         document["sequence"] = None if plan.point is None else list(plan.point.sequence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,23 +41,21 @@ def plan_fit(
     from lowtide.remat.budget import METHODS
 
     _check(wanted, budget)
-    with (
-        progress(f"planning {module.name}") as line,
-        ending_at(request.deadline) as deadline,
-    ):
+    with ending_at(request.deadline) as deadline, ExitStack() as rest:
+        with progress(f"planning {module.name}") as line:
 
-        def tell(text: str) -> None:
-            line.state = f": {text},"
+            def tell(text: str) -> None:
+                line.state = f": {text},"
 
-        plain, planner = _planner(module, wanted, request.search(deadline), tell)
-        fit, curve = None, None
-        if budget.budget is not None:
-            by_xla = (budget.method or METHODS[0]) == "xla"
-            fit = planner.by_xla(budget.budget) if by_xla else planner.within(budget.budget)
-        if budget.pareto:
-            curve = pareto(planner)
-    point = _shown(planner, fit)
-    _deliver(planner, point, wanted, request, fit, curve)
+            plain, planner = _planner(module, wanted, request.search(deadline), tell)
+            rest.enter_context(deadline.held())
+            fit, curve = None, None
+            if budget.budget is not None:
+                by_xla = (budget.method or METHODS[0]) == "xla"
+                fit = planner.by_xla(budget.budget) if by_xla else planner.within(budget.budget)
+            if budget.pareto:
+                curve = pareto(planner)
+        _deliver(planner, _shown(planner, fit), wanted, request, fit, curve)
     if deadline.was_interrupted:
         raise KeyboardInterrupt
     if fit is not None and not fit.is_feasible:
@@ -108,13 +107,13 @@ def _deliver(
     from lowtide.options import display_for
     from lowtide.report.drawing import Paint
 
-    plan = point.plan
+    plan = planner.with_remarks(point.plan)
     planned = AssignedPlan(
         ARENA, plan.module, plan.assignment, plan.report, point.arena_bytes, plan
     )
     if wanted.packing is not None:
         check_planned(planned)
-    fields: dict[str, Any] = {"caveats": _caveats(planner, plan)}
+    fields: dict[str, Any] = {"caveats": [*plan.report.caveats, CAVEAT]}
     paint = Paint(color=display_for(sys.stdout).color)
     lines: list[str] = []
     if fit is not None:
@@ -133,12 +132,6 @@ def _deliver(
     if fit is not None and fit.bound is not None and not (fit.point and fit.point.variant):
         certificate = partial(of_fit, planner, fit)
     deliver_plan(planned, request, fields, lines, certificate)
-
-
-def _caveats(planner: BudgetPlanner, plan: Plan) -> list[str]:
-    from lowtide.compiler import by_the_clock
-
-    return list(dict.fromkeys([*plan.report.caveats, CAVEAT, *by_the_clock(planner.deadline)]))
 
 
 # -- text ------------------------------------------------------------------------------------------

@@ -67,14 +67,14 @@ def plan_graph(path: str, request: PackingRequest) -> None:
     file = read_graph(path)
     with ending_at(request.deadline) as deadline:
         solved = solve(file, request, deadline)
-    document = graph_document(solved, request.capacity)
-    deliver(
-        document,
-        request,
-        lambda width, paint: graph_screen(solved, request.limit, width, paint),
-        lambda: of_graph(solved, path),
-    )
-    if solved.was_interrupted:
+        with deadline.held():
+            deliver(
+                graph_document(solved, request.capacity, deadline.remarks()),
+                request,
+                lambda width, paint: graph_screen(solved, request.limit, width, paint),
+                lambda: of_graph(solved, path),
+            )
+    if deadline.was_interrupted or solved.was_interrupted:
         raise KeyboardInterrupt
     fault = _capacity_fault(solved, request.capacity)
     if fault:
@@ -139,16 +139,16 @@ def solve(file: GraphFile, request: PackingRequest, deadline: Deadline) -> Solve
     with progress(f"ordering {file.name}") as line:
         found = search_order(file.graph, effort_named(request.effort), deadline, line.show_search)
     seconds = perf_counter() - start
-    given = np.arange(file.graph.node_count)
-    order = settled(packed(file.graph), given)
-    is_valid = order is not None and np.array_equal(order, given)
-    given_peak = peak_bytes(file.graph, given) if is_valid else None
-    return SolvedGraph(
-        file, found, step_bytes(file.graph, found.order).tolist(), given_peak, seconds
-    )
+    with deadline.held():
+        given = np.arange(file.graph.node_count)
+        order = settled(packed(file.graph), given)
+        is_valid = order is not None and np.array_equal(order, given)
+        given_peak = peak_bytes(file.graph, given) if is_valid else None
+        steps = step_bytes(file.graph, found.order).tolist()
+    return SolvedGraph(file, found, steps, given_peak, seconds)
 
 
-def graph_document(solved: SolvedGraph, capacity: int | None) -> dict[str, Any]:
+def graph_document(solved: SolvedGraph, capacity: int | None, caveats: list[str]) -> dict[str, Any]:
     """Return the document of --json; `seconds` is all that varies from run to run."""
     found, file = solved.found, solved.file
     return {
@@ -164,17 +164,11 @@ def graph_document(solved: SolvedGraph, capacity: int | None) -> dict[str, Any]:
         "given_peak_bytes": solved.given_peak,
         "capacity": capacity,
         "feasible": _feasible(found, capacity),
-        "caveats": _caveats(solved),
+        "caveats": caveats,
         "order": found.order.tolist(),
         "other_orders": len(found.others),
         "seconds": solved.seconds,
     }
-
-
-def _caveats(solved: SolvedGraph) -> list[str]:
-    if solved.found.stopped.value != "deadline":
-        return []
-    return ["a deadline ended the search: another run may give another order"]
 
 
 def _feasible(found: SearchResult, capacity: int | None) -> bool | None:

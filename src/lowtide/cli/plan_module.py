@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,21 +42,21 @@ def plan_module(module: Module, wanted: ModuleRequest, request: PackingRequest) 
     from lowtide.compiler import DEFAULT_PACKING
 
     packing = wanted.packing or DEFAULT_PACKING
-    with progress(f"planning {module.name}"), ending_at(request.deadline) as deadline:
-        search = request.search(deadline)
-        planned = plan_with(module, wanted.assigner, packing, search, wanted.stage)
-        if wanted.packing is not None:
-            check_planned(planned)
-    deliver_plan(planned, request, lines=clock_lines(deadline))
+    with ending_at(request.deadline) as deadline, ExitStack() as rest:
+        with progress(f"planning {module.name}"):
+            search = request.search(deadline)
+            planned = plan_with(module, wanted.assigner, packing, search, wanted.stage)
+            rest.enter_context(deadline.held())
+            if wanted.packing is not None:
+                check_planned(planned)
+        deliver_plan(planned, request, lines=clock_lines(deadline))
     if deadline.was_interrupted:
         raise KeyboardInterrupt
 
 
 def clock_lines(deadline: Deadline) -> list[str]:
     """Return what people are told of a search that did not end by itself, behind an empty line."""
-    from lowtide.compiler import by_the_clock
-
-    return [line for x in by_the_clock(deadline) for line in ("", f"{x[0].upper()}{x[1:]}.")]
+    return [line for x in deadline.remarks() for line in ("", f"{x[0].upper()}{x[1:]}.")]
 
 
 def deliver_plan(

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lowtide.cli.arguments import EffortOption, JsonOption, StageOption, size_in_bytes
+from lowtide.cli.arguments import (
+    EffortOption,
+    JsonOption,
+    ReoptimizeOption,
+    StageOption,
+    size_in_bytes,
+)
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
@@ -46,6 +52,7 @@ def verify(
         ),
     ] = None,
     stage: StageOption = DEFAULT_STAGE,
+    reoptimize: ReoptimizeOption = False,
     effort: EffortOption = "default",
     limit: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many violations to list.")
@@ -68,13 +75,14 @@ def verify(
     if plan == "-" and module == "-":
         raise UsageError("plan and module cannot both come from standard input")
     data = read_plan_bytes(plan)
-    way = CompileRequest(budget, stage, effort)
-    if way != CompileRequest() and (module is None or not is_certificate(data)):
-        raise UsageError("--budget, --stage and --effort are for certificates with MODULE")
+    request = CompileRequest(budget, stage, effort, reoptimize)
+    if request != CompileRequest() and (module is None or not is_certificate(data)):
+        options = "--budget, --stage, --effort and --reoptimize"
+        raise UsageError(f"{options} are for certificates with MODULE")
     if is_certificate(data):
         if capacity is not None:
             raise UsageError(f"{plan}: a certificate goes without --capacity")
-        verify_certificate(data, plan, module, json, way)
+        verify_certificate(data, plan, module, json, request)
         return
     verdict = _check(data, plan, module, capacity)
     found = verdict.violations

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +14,7 @@ from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
     from lowtide.budgeting.planner import BudgetPlanner
-    from lowtide.certificate.orders import Ordered, ProgramArena
+    from lowtide.certificate.orders import Ordered
     from lowtide.ir import Module
 
 
@@ -25,17 +25,18 @@ class CompileRequest:
     budget: int | None = None
     stage: str = DEFAULT_STAGE
     effort: str = "default"
+    reoptimize: bool = False
 
 
 def verify_certificate(
-    data: bytes, file: str, module: str | None, as_json: bool, way: CompileRequest
+    data: bytes, file: str, module: str | None, as_json: bool, request: CompileRequest
 ) -> None:
     """Write one of the three answers; raise what ends the command with its exit status.
 
     With a module, or the file of a memory graph, the certificate has to be about that: its text, or
-    what compiling it in a way gives, has the digest in the certificate, and the same graphs. Raises
-    UsageError for a certificate that is not of an order, and OverMemoryError where no plan is known
-    to fit the budget.
+    what compiling it as requested gives, has the digest in the certificate, and the same graphs.
+    Raises UsageError for a certificate that is not of an order, and OverMemoryError where no plan
+    is known to fit the budget.
     """
     from lowtide.certificate import NOT_CERTIFIED, REJECTED, Verdict, check
     from lowtide.cli import console
@@ -45,7 +46,7 @@ def verify_certificate(
     with progress(f"checking {file}"):
         verdict = check(data)
     if module is not None and verdict.answer != REJECTED:
-        found = _compared(json.loads(data), file, module, way)
+        found = _compare(json.loads(data), file, module, request)
         if found.differences:
             verdict = Verdict(REJECTED, "; ".join(found.differences))
         elif found.remark:
@@ -68,7 +69,9 @@ class _Comparison:
     remark: str = ""
 
 
-def _compared(document: dict[str, Any], file: str, path: str, way: CompileRequest) -> _Comparison:
+def _compare(
+    document: dict[str, Any], file: str, path: str, request: CompileRequest
+) -> _Comparison:
     from lowtide.budgeting.certificates import is_within
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
@@ -79,42 +82,54 @@ def _compared(document: dict[str, Any], file: str, path: str, way: CompileReques
     if document["kind"] != "order":
         raise UsageError(f"{file}: a certificate of kind {document['kind']} goes without MODULE")
     budget = document["problem"]["budget"]
-    if budget and way.budget not in (None, budget):
-        return _Comparison([f"it is for a budget of {budget:,} bytes, not of {way.budget:,}"])
+    if budget and request.budget not in (None, budget):
+        return _Comparison([f"it is for a budget of {budget:,} bytes, not of {request.budget:,}"])
     data = read_plan_bytes(path)
     if looks_like_graph(data):
-        return _Comparison(_named(document, path, _facts_of_graph(data, path, way)))
-    module = load(path).module
+        return _compare_with_facts(document, path, _facts_of_graph(data, path, request))
+    module = load(path, reoptimize=request.reoptimize).module
+    if budget and not is_within(document):
+        return _Comparison([f"{path}: it is about the order of a memory graph, not a module"])
     with progress(f"compiling {path}"):
-        planner = _planner(module, way)
-        if budget and is_within(document):
-            return _Comparison(_differences_within(document, path, planner))
-        return _compared_plan(document, path, data, module, planner, way.budget)
+        planner = _planner(module, request)
+        if budget:
+            return _compare_within_budget(document, path, planner)
+        texts = [data] if module.is_scheduled else []
+        facts = _facts_of_plan(planner, request.budget, texts)
+    return _compare_with_facts(document, path, facts)
 
 
-def _planner(module: Module, way: CompileRequest) -> BudgetPlanner:
+def _planner(module: Module, request: CompileRequest) -> BudgetPlanner:
     from lowtide.budgeting.within import planner_of
     from lowtide.cli.plan_packing import effort_named
     from lowtide.planning import SearchOptions
 
-    return planner_of(module, way.stage, SearchOptions(effort_named(way.effort)))
+    return planner_of(module, request.stage, SearchOptions(effort_named(request.effort)))
+
+
+_MADE_ANEW: Final = (
+    "the plan is made anew, with the --budget, --stage, --effort and --reoptimize that it was made "
+    "with; one whose search ended early may be another"
+)
 
 
 # -- within a budget -------------------------------------------------------------------------------
 
 
-def _differences_within(document: dict[str, Any], path: str, planner: BudgetPlanner) -> list[str]:
-    """What tells a certificate with a budget from what the module has; its plan is made again."""
+def _compare_within_budget(
+    document: dict[str, Any], path: str, planner: BudgetPlanner
+) -> _Comparison:
+    """Compare a certificate with a budget with what the module has; its plan is made again."""
     from lowtide.budgeting.certificates import differences_within
 
-    made = None
-    if document["plan"]:
-        point = planner.within(document["problem"]["budget"]).point
-        if point is None or point.variant:
-            what = "no plan is known to fit" if point is None else f"the plan is {point.variant}"
-            return [f"{path}: within that budget {what}"]
-        made = point.plan
-    return differences_within(document, planner.own.graphs, made)
+    if not document["plan"]:
+        return _Comparison(differences_within(document, planner.own.graphs, None))
+    point = planner.within(document["problem"]["budget"]).point
+    if point is None or point.variant:
+        what = "no plan is known to fit" if point is None else f"the plan is {point.variant}"
+        return _Comparison([f"{path}: within that budget {what}", _MADE_ANEW])
+    found = differences_within(document, planner.own.graphs, point.plan)
+    return _Comparison([*found, _MADE_ANEW] if found else ())
 
 
 # -- orders ----------------------------------------------------------------------------------------
@@ -122,66 +137,66 @@ def _differences_within(document: dict[str, Any], path: str, planner: BudgetPlan
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a certificate is held against: graphs and orders, an arena, digests of their texts."""
+    """What a certificate is held against: graphs and orders, an arena, digests of their texts.
+
+    `compiled` says that a search made them now; `remark`, what they do not prove.
+    """
 
     computations: Sequence[Ordered]
-    arena: ProgramArena | None
-    digests: tuple[str, ...]
-    was_compiled: bool = False
+    digests: Sequence[str]
+    arena: Mapping[str, Any] = field(default_factory=dict)
+    compiled: bool = False
+    remark: str = ""
 
 
-def _facts_of_graph(data: bytes, path: str, way: CompileRequest) -> _Facts:
+def _facts_of_graph(data: bytes, path: str, request: CompileRequest) -> _Facts:
     from lowtide.certificate.orders import Ordered
     from lowtide.cli.exit_codes import UsageError
     from lowtide.frontend.graph_json import read_graph_json
 
-    if CompileRequest(way.budget) != way:
-        raise UsageError(f"{path}: --stage and --effort are for modules")
+    if CompileRequest(request.budget) != request:
+        raise UsageError(f"{path}: --stage, --effort and --reoptimize are for modules")
     graph = read_graph_json(data, path)
-    return _Facts([Ordered(graph.name, graph.graph, ())], None, (_digest(data),))
+    return _Facts([Ordered(graph.name, graph.graph, ())], [_digest(data)])
 
 
-def _compared_plan(
-    document: dict[str, Any],
-    path: str,
-    data: bytes,
-    module: Module,
-    planner: BudgetPlanner,
-    budget: int | None,
-) -> _Comparison:
-    """Compare with a scheduled module, or what compiling it within a budget gives."""
+def _facts_of_plan(planner: BudgetPlanner, budget: int | None, texts: Sequence[bytes]) -> _Facts:
+    """The facts of a module's plan, within a budget if there is one; `texts` name it as well.
+
+    Without `texts` the module had no schedule. Raises OverMemoryError where no plan is known.
+    """
     from lowtide.budgeting.errors import OverMemoryError, refusal
     from lowtide.certificate.modules import module_orders
     from lowtide.certifying import arena_of
 
-    point, remark = planner.own.plain, ""
+    point = planner.own.plain
     if budget is not None:
         fit = planner.within(budget)
         if fit.point is None:
             raise OverMemoryError(refusal(point.plan.report, fit))
         point = fit.point
+    made, remark = point.plan, ""
     if point.variant:
         remark = f"it is a plan of {point.variant}, of whose cost nothing is proved"
-    made = point.plan
-    texts = [str(made.module).encode(), *([data] if module.is_scheduled else [])]
-    facts = _Facts(
+    return _Facts(
         module_orders(made.module, {}),
-        arena_of(made),
-        tuple([_digest(text) for text in texts]),
-        was_compiled=not module.is_scheduled,
+        [_digest(text) for text in (str(made.module).encode(), *texts)],
+        arena_of(made).rows,
+        compiled=not texts,
+        remark=remark,
     )
-    return _Comparison(_named(document, path, facts), remark)
 
 
-def _named(document: dict[str, Any], path: str, found: _Facts) -> list[str]:
-    """The differences, behind what says that the certificate is about another text if it is."""
+def _compare_with_facts(document: dict[str, Any], path: str, facts: _Facts) -> _Comparison:
+    """Compare; what differs stands behind what says that it is about another text if it is."""
     from lowtide.certificate.modules import differences
 
-    wrong = differences(document, found.computations, found.arena)
-    if document["problem"]["text"] in found.digests:
-        return wrong
-    compiled = "what compiling it gives" if found.was_compiled else "its text"
-    return [f"{path} is not what it is about, nor is {compiled}", *(wrong or [_OTHER_TEXT])]
+    found = differences(document, facts.computations, facts.arena)
+    if document["problem"]["text"] in facts.digests:
+        return _Comparison(found, facts.remark)
+    text = "what compiling it gives" if facts.compiled else "its text"
+    found = [f"{path} is not what it is about, nor is {text}", *(found or [_OTHER_TEXT])]
+    return _Comparison([*found, _MADE_ANEW] if facts.compiled else found)
 
 
 _OTHER_TEXT: Final = "it has the same graphs and orders under another text"

@@ -72,13 +72,14 @@ def plan_with(
     if assigner == ARENA:
         module, assignment, report = planned.module, planned.assignment, planned.report
         return AssignedPlan(ARENA, module, assignment, report, own_bytes, planned)
-    flat = clone_module(planned.module)
-    optimize_input_output_alias(flat)
-    flatten_call_graph(flat)
-    start = perf_counter()
-    assignment = ASSIGNERS[assigner](flat, SequentialOrdering(flat))
-    seconds = perf_counter() - start
-    report = _report(flat, assignment, planned.report, seconds)
+    with search.begun().held():
+        flat = clone_module(planned.module)
+        optimize_input_output_alias(flat)
+        flatten_call_graph(flat)
+        start = perf_counter()
+        assignment = ASSIGNERS[assigner](flat, SequentialOrdering(flat))
+        seconds = perf_counter() - start
+        report = _report(flat, assignment, planned.report, seconds)
     return AssignedPlan(assigner, flat, assignment, report, own_bytes)
 
 

@@ -289,10 +289,10 @@ def compile_anew(
     options = options or Options()
     start = perf_counter()
     stage, observed = options.stage, 0.0
+    search = SearchOptions(effort_named(options.effort), Deadline(options.deadline))
     if observers and not module.is_scheduled:
         watched = clone_module(module)
-        ends = Deadline(options.deadline)
-        compiler.optimize(watched, stage, observers, options.memory_priority, ends)
+        compiler.optimize(watched, stage, observers, options.memory_priority, search.begun())
         observed = perf_counter() - start
         if options.memory is None:
             module, stage = watched, "input"
@@ -302,7 +302,7 @@ def compile_anew(
         threads=options.thread_count,
         target=_target(options),
         cached=_cache("objects", options),
-        search=SearchOptions(effort_named(options.effort), options.deadline),
+        search=search,
         progress=progress,
         tuner=_tuner(options),
         memory=options.memory,

@@ -17,7 +17,7 @@ class Deadline:
 
     def __init__(self, seconds: float | None = None) -> None:
         self._end = None if seconds is None else monotonic() + seconds
-        self._holds = 0
+        self._is_held = False
         self.was_interrupted = False
         """Whether Ctrl-C ended the search."""
 
@@ -29,26 +29,31 @@ class Deadline:
     @property
     def passed(self) -> bool:
         """Whether it is over."""
-        return self.has_passed()
-
-    def has_passed(self) -> bool:
-        """Return whether it is over."""
         return self.was_interrupted or (self._end is not None and monotonic() >= self._end)
+
+    def remarks(self) -> list[str]:
+        """Return what to say of a result whose searches may not have ended by themselves."""
+        if not self.passed:
+            return []
+        return [ended_by("Ctrl-C" if self.was_interrupted else "a deadline")]
 
     def interrupt(self) -> None:
         """End the search; raises KeyboardInterrupt, too, but not where that would lose a plan."""
         self.was_interrupted = True
-        if not self._holds:
+        if not self._is_held:
             raise KeyboardInterrupt
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Have `interrupt` raise nothing within: what is done there ends soon, with a plan."""
-        self._holds += 1
+        """Have `interrupt` raise nothing within: what is done there ends soon, with a plan.
+
+        It may hold `until_interrupted`, and be held by that: the innermost decides.
+        """
+        before, self._is_held = self._is_held, True
         try:
             yield
         finally:
-            self._holds -= 1
+            self._is_held = before
 
     @contextmanager
     def until_interrupted(self) -> Iterator[None]:
@@ -56,8 +61,17 @@ class Deadline:
 
         One that nobody told this deadline of goes on: there is none to write what was found.
         """
+        before = self._is_held
         try:
+            self._is_held = False
             yield
         except KeyboardInterrupt:
             if not self.was_interrupted:
                 raise
+        finally:
+            self._is_held = before
+
+
+def ended_by(what: str) -> str:
+    """Return what to say of a result where `what` ended the search for a better one."""
+    return f"{what} ended the search: another run may give another plan"

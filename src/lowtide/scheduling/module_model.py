@@ -26,7 +26,13 @@ from lowtide.analysis.memory_graph import Int32Array, Int64Array, Lists, MemoryG
 from lowtide.analysis.module_graphs import Call, ComputationGraph, module_graphs
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.scheduling.module_places import Edge, Reads, forced_edges, may_take_over
+from lowtide.scheduling.module_places import (
+    Edge,
+    Reads,
+    bound_results,
+    forced_edges,
+    may_take_over,
+)
 
 _INSIDE: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.ASYNC_START})
 """Operations whose callees work on the values of the caller."""
@@ -282,13 +288,13 @@ def _replaced(flow: ComputationDataflow, reads: Reads, size: Int64Array) -> Repl
 def _shares(
     flow: ComputationDataflow, graph: MemoryGraph, size: Int64Array, replaced: Replaced
 ) -> Int32Array:
-    results = frozenset(flow.root)
+    bound = bound_results(flow, graph)
     rows = [(node, read, made) for (node, read), made in replaced.items()]
     rows += [
         (node, read, made)
         for node, pairs in enumerate(flow.shares)
         for read, made in pairs
-        if 0 < size[read] == size[made] and may_take_over(graph, results, read, made)
+        if 0 < size[read] == size[made] and may_take_over(flow, graph, bound, read, made)
     ]
     return np.array(rows, np.int32).reshape(-1, 3)
 

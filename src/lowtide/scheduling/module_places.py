@@ -74,12 +74,21 @@ def _replaced_at(
 
 def _bound_ends(flow: ComputationDataflow, graph: MemoryGraph) -> Iterator[Edge]:
     """Each argument that a result is written over, and the node that makes the result."""
+    for before, value in bound_results(flow, graph).items():
+        is_made = flow.value_kind[value] is not ValueKind.PARAMETER
+        if before not in flow.root and is_made:
+            yield before, flow.value_node[value]
+
+
+def bound_results(flow: ComputationDataflow, graph: MemoryGraph) -> dict[int, int]:
+    """Return the result that is written over each argument over which one is."""
     parameter_of = {int(graph.alias_set[v]): v for v in flow.parameters if graph.alias_set[v] >= 0}
+    found: dict[int, int] = {}
     for value in dict.fromkeys(flow.root):
         before = parameter_of.get(int(graph.alias_set[value]))
-        is_made = flow.value_kind[value] is not ValueKind.PARAMETER
-        if before is not None and before not in flow.root and is_made:
-            yield before, flow.value_node[value]
+        if before is not None:
+            found[before] = value
+    return found
 
 
 def _readers(flow: ComputationDataflow, reads: Reads) -> list[list[int]]:
@@ -92,11 +101,22 @@ def _readers(flow: ComputationDataflow, reads: Reads) -> list[list[int]]:
     return readers
 
 
-def may_take_over(graph: MemoryGraph, results: frozenset[int], read: int, made: int) -> bool:
+def may_take_over(
+    flow: ComputationDataflow, graph: MemoryGraph, bound: Mapping[int, int], read: int, made: int
+) -> bool:
     """Whether a buffer that is made may lie in the place of one that is read, in some order.
 
-    A result has the place of the argument that it is written over, or one of its own: it takes
-    that of no other argument that results are written over.
+    `bound` has the results that are written over arguments. A result has the place of the argument
+    that it is written over, or one of its own: it takes that of no other argument that results are
+    written over. Nor does a value that is still read when that result is made.
     """
-    is_bound = graph.alias_set[read] >= 0 and graph.producer[read] < 0
-    return not is_bound or made not in results or graph.alias_set[made] == graph.alias_set[read]
+    if read not in bound or graph.producer[read] >= 0:
+        return True
+    result = bound[read]
+    if made in flow.root:
+        return bool(graph.alias_set[made] == graph.alias_set[read])
+    node = flow.value_node[result]
+    if flow.value_kind[result] is ValueKind.PARAMETER or made not in flow.reads[node]:
+        return True
+    calls = flow.nodes[node].called_computations and flow.nodes[node].opcode is not Opcode.FUSION
+    return bool(calls) or (made, result) in flow.shares[node]

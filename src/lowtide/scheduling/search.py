@@ -55,10 +55,11 @@ def search_order(
 ) -> SearchResult:
     """Return an order of small peak and a proven bound, both in bytes.
 
-    The effort limits the work, so that equal graphs get equal results; a deadline or
-    KeyboardInterrupt ends it earlier, with the best so far. `progress` is told peak and bound
-    whenever one of them moves. `most_words` limits the probes of branch and bound further than the
-    effort does (`Limits.words`). Raises ValueError for a graph whose nodes wait for each other.
+    The effort limits the work, so that equal graphs get equal results; a deadline or, once there is
+    an order, KeyboardInterrupt ends it earlier, with the best so far. `progress` is told peak and
+    bound whenever one of them moves. `most_words` limits the probes of branch and bound further
+    than the effort does (`Limits.words`). Raises ValueError for a graph whose nodes wait for each
+    other.
     """
     words = packed(graph)
     start = settled(words, np.arange(words.nodes))
@@ -101,10 +102,17 @@ class _Search:
             for piece, solver in rows:
                 solver.run(self.bound - piece.carried)
         except KeyboardInterrupt:
+            if not self._has_begun:
+                raise
             return StopReason.INTERRUPT
         if self._passed():
             return StopReason.DEADLINE
         return StopReason.DONE if self.peak == self.bound else StopReason.LIMIT
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether there is an order of each part."""
+        return all(solver.has_begun for solver in self.of_piece)
 
     @property
     def peak(self) -> int:
@@ -141,5 +149,5 @@ class _Search:
         return self.deadline is not None and self.deadline.passed
 
     def _tell(self) -> None:
-        if all(solver.has_begun for solver in self.of_piece):
+        if self._has_begun:
             self.progress(self.peak, self.bound)

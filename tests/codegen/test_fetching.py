@@ -1,0 +1,60 @@
+"""What kernels ask for ahead of its use, by processor."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from lowtide.codegen.fetching import fetching_for
+from lowtide.codegen.select import kernel_plan
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.llvm.function import module_text
+from lowtide.llvm.target import Target
+
+FEATURES = ("avx", "avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "fma", "sse2")
+INTEL = Target("x86_64-unknown-linux-gnu", "sapphirerapids", FEATURES, 64)
+ZEN = replace(INTEL, cpu="znver4", features=(*FEATURES, "clzero"))
+
+NEGATE = """HloModule m
+ENTRY main {
+  x = f32[4096,1024] parameter(0)
+  ROOT y = f32[4096,1024] negate(x)
+}
+"""
+PRODUCT = """HloModule m
+ENTRY main {{
+  w = f32[4096,4096] parameter(0)
+  v = f32[1,4096] parameter(1)
+  ROOT y = f32[1,4096] dot(v, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{{}}}
+}}
+"""
+
+
+def code_of(text: str, target: Target) -> str:
+    code = kernel_plan(parse_hlo(text).entry.root, target).emit()
+    return module_text(code.functions, code.globals)
+
+
+def caches(text: str) -> set[int]:
+    """The caches into which a kernel asks for what it will read."""
+    return {4 - int(x) for x in re.findall(r"prefetch\.p0\(ptr %\S+, i32 0, i32 (\d)", text)}
+
+
+@pytest.mark.parametrize(("target", "cache"), [(INTEL, 2), (ZEN, 1)])
+def test_arrays_are_fetched_by_what_suits_the_processor(target, cache):
+    text = code_of(NEGATE, target)
+    assert caches(text) == {cache}
+    assert f"i64 {fetching_for(target).arrays}" in text
+
+
+@pytest.mark.parametrize("contracting", [0, 1])
+def test_matrices_are_fetched_by_what_suits_the_processor(contracting):
+    texts = [code_of(PRODUCT.format(contracting), x) for x in (INTEL, ZEN)]
+    assert all(caches(x) for x in texts)
+    assert texts[0] != texts[1]
+    assert caches(texts[1]) == {1}
+
+
+def test_fewer_features_are_the_same_processor():
+    older = replace(ZEN, cpu="x86-64-v3", features=("avx2", "clzero", "fma"), vector_bytes=32)
+    assert fetching_for(older) == fetching_for(ZEN) != fetching_for(INTEL)
