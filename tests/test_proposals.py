@@ -21,23 +21,25 @@ def chain(count: int) -> str:
     return "\n".join([f"  {new} = f32[64,256] tanh({old})" for old, new in pairwise(names)])
 
 
-COSTLY = f"""
-HloModule m
+PRODUCT = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+SUM = """HloModule m
 
-add {{
+add {
   p = f32[] parameter(0)
   q = f32[] parameter(1)
   ROOT s = f32[] add(p, q)
-}}
-
+}
+"""
+COSTLY = f"""
+{SUM}
 ENTRY main {{
   x = f32[64,256] parameter(0)
   w = f32[256,256] parameter(1)
   zero = f32[] constant(0)
-  a = f32[64,256] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  a = f32[64,256] dot(x, w), {PRODUCT}
 {chain(8)}
-  y = f32[64,256] dot(v, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
-  b = f32[64,256] dot(y, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  y = f32[64,256] dot(v, w), {PRODUCT}
+  b = f32[64,256] dot(y, w), {PRODUCT}
   sum = f32[64] reduce(b, zero), dimensions={{1}}, to_apply=add
   sums = f32[64,256] broadcast(sum), dimensions={{0}}
   late = f32[64,256] multiply(v, sums)
@@ -47,16 +49,8 @@ ENTRY main {{
 """What takes long to compute lives across the peak, and so does what it is computed from."""
 
 
-PRODUCT = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 CHECKPOINT = f"""
-HloModule m
-
-add {{
-  p = f32[] parameter(0)
-  q = f32[] parameter(1)
-  ROOT s = f32[] add(p, q)
-}}
-
+{SUM}
 ENTRY main {{
   x = f32[64,256] parameter(0)
   w = f32[256,256] parameter(1)

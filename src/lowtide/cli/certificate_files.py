@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,13 +39,10 @@ def of_fit(planner: BudgetPlanner, fit: Fit) -> bytes:
     Raises UsageError for a budget of 0 bytes.
     """
     from lowtide.budgeting.certificates import certificate_within
-    from lowtide.cli.exit_codes import UsageError
 
     made = None if fit.point is None else fit.point.plan
-    try:
+    with _usage_errors():
         document = certificate_within(planner.own.graphs, planner.bounds, fit.budget_bytes, made)
-    except ValueError as error:
-        raise UsageError(f"no certificate for {error}") from None
     return _bytes(document)
 
 
@@ -63,14 +62,13 @@ def of_budget(solved: SolvedGraph, path: str, budgets: Budgets, plan: BudgetPlan
     Raises UsageError for a budget of 0 bytes.
     """
     from lowtide.certificate.orders import Boundary, Ordered, budget_certificate
-    from lowtide.cli.exit_codes import UsageError
     from lowtide.client.plan_files import read_plan_bytes
 
     file, bound = solved.file, plan.bound
     steps = () if plan.point is None else plan.point.sequence
     price = 0.0 if bound.price is None else bound.price.value * bound.tick_seconds
     node = file.graph.node_count if bound.node is None else bound.node
-    try:
+    with _usage_errors():
         document = budget_certificate(
             [Ordered(file.name, file.graph, steps)],
             read_plan_bytes(path),
@@ -79,9 +77,18 @@ def of_budget(solved: SolvedGraph, path: str, budgets: Budgets, plan: BudgetPlan
             packed=False,
             has_plan=plan.point is not None,
         )
+    return _bytes(document)
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Have a budget of which there can be no certificate end the command as a wrong option does."""
+    from lowtide.cli.exit_codes import UsageError
+
+    try:
+        yield
     except ValueError as error:
         raise UsageError(f"no certificate for {error}") from None
-    return _bytes(document)
 
 
 def _bytes(document: dict[str, Any]) -> bytes:

@@ -110,7 +110,7 @@ def may_take_over(
     that it is written over, or one of its own: it takes that of no other argument that results are
     written over. Nor does a value that is still read when that result is made.
     """
-    if read not in bound or graph.producer[read] >= 0:
+    if read not in bound:
         return True
     result = bound[read]
     if made in flow.root:
