@@ -59,10 +59,10 @@ def timed(make: Callable[[], Any]) -> tuple[Any, float]:
 
 def measure(program: Any, threads: int, seconds: float) -> Row:
     """Compile a program both ways and time it."""
-    from lowtide import native
+    from lowtide.backends import cpu as native
     from lowtide.llvm.cache import ObjectCache
     from lowtide.llvm.target import host_target
-    from lowtide.runtime.call import Executable
+    from lowtide.runtime.cpu.call import Executable
     from lowtide.tuning.tuner import Tuner
 
     none = ObjectCache(None)

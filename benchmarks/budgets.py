@@ -82,8 +82,8 @@ def distinct(fits: Sequence[Any]) -> list[Any]:
 
 def sanitized(points: Sequence[Any], kernels: Any, arguments: Sequence[Any]) -> int:
     """Run each plan under watch, which raises where something differs; return how many."""
-    from lowtide.client.sanitizer import check_program
-    from lowtide.native import program_of
+    from lowtide.backends.cpu import program_of
+    from lowtide.inspection.sanitizer import check_program
 
     for point in points:
         check_program(program_of(point.plan, kernels), point.plan.module, arguments)
@@ -92,8 +92,8 @@ def sanitized(points: Sequence[Any], kernels: Any, arguments: Sequence[Any]) -> 
 
 def planned(given: argparse.Namespace, name: str) -> tuple[bool, list[int]]:
     """Plan one program for all budgets and print what it came to; return the arenas of plans."""
-    from lowtide.native import budget_planner
-    from lowtide.planning.search import Effort, SearchOptions
+    from lowtide.backends.cpu import budget_planner
+    from lowtide.search.effort import Effort, SearchOptions
 
     program = program_named(given.programs, given.scale, name)
     start = process_time()

@@ -24,9 +24,9 @@ from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Machine
 from lowtide.llvm.target import host_target
-from lowtide.runtime.arguments import Argument
-from lowtide.runtime.call import Executable, load
-from lowtide.runtime.program import Interface, Memory, NativeProgram, Result
+from lowtide.runtime.cpu.arguments import Argument
+from lowtide.runtime.cpu.call import Executable, load
+from lowtide.runtime.cpu.program import Interface, Memory, NativeProgram, Result
 
 CALLS = 200
 """Calls of one slice."""

@@ -24,9 +24,9 @@ from jax import lax
 
 import lowtide
 from lowtide import compiler
+from lowtide.compiler.stages import pipeline
 from lowtide.passes import run_pipeline
 from lowtide.passes.registry import parse_passes
-from lowtide.pipelines import pipeline
 
 Spec = jax.ShapeDtypeStruct
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]

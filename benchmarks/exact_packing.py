@@ -20,7 +20,7 @@ import numpy as np
 
 from lowtide.planning.assign import place
 from lowtide.planning.problem import PackingProblem, TensorUsageRecord, packing_problem
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 SIDE: Final = 1 << 20
 UNIT: Final = 1024

@@ -24,12 +24,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lowtide import native
+from lowtide.backends import cpu as native
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import host_target
-from lowtide.runtime.call import Executable
+from lowtide.runtime.cpu.call import Executable
 
 SLICE = 2e-3
 """Seconds of one slice, at least."""

@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowtide import native
+from lowtide.backends import cpu as native
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.runtime.call import Executable
+from lowtide.runtime.cpu.call import Executable
 
 Function = Callable[..., Any]
 

@@ -19,19 +19,19 @@ from typing import Final
 
 import lowtide
 from lowtide import compiler
-from lowtide.analysis.gpu_ordering import gpu_ordering
-from lowtide.analysis.ordering import (
+from lowtide.buffers.copy_insertion import insert_copies
+from lowtide.ir import Module
+from lowtide.ir.clone import clone_module
+from lowtide.transforms.flatten_call_graph import flatten_call_graph
+from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
+from lowtide.xla.analysis.gpu_ordering import gpu_ordering
+from lowtide.xla.analysis.ordering import (
     DependencyOrdering,
     Ordering,
     SequentialOrdering,
 )
-from lowtide.buffers.copy_insertion import insert_copies
-from lowtide.buffers.xla import ASSIGNERS
-from lowtide.ir import Module
-from lowtide.ir.clone import clone_module
-from lowtide.scheduling.streams import assign_streams
-from lowtide.transforms.flatten_call_graph import flatten_call_graph
-from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
+from lowtide.xla.assigners import ASSIGNERS
+from lowtide.xla.streams.streams import assign_streams
 
 EXAMPLES: Final = Path(__file__).parents[1] / "examples"
 ORDERS: Final = ("sequential", "launch", "dependency")

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from lowtide.frontend.compressed import read_bytes
 from lowtide.frontend.graph_json import GraphFile, read_graph_json
-from lowtide.planning.search import Effort
 from lowtide.scheduling.search import SearchResult, search_order
+from lowtide.search.effort import Effort
 from sections import replace_section
 
 LEAST_SECONDS: Final = 0.2

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final
 
 import lowtide
-from lowtide.client.module_packing import module_problem
-from lowtide.client.packing import NamedProblem, named_problem
-from lowtide.client.packing_compare import Comparison, compare
 from lowtide.frontend.packing_csv import read_packing_csv
+from lowtide.packing.compare import Comparison, compare
+from lowtide.packing.named import NamedProblem, named_problem
+from lowtide.packing.of_module import module_problem
 from lowtide.planning import SearchOptions, packing_problem
 from networks import NETWORKS
 

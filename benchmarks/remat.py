@@ -29,12 +29,12 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.frontend.compressed import read_bytes
 from lowtide.frontend.graph_json import GraphFile, read_graph_json
-from lowtide.planning.search import Effort
 from lowtide.remat.budget import Budgets
 from lowtide.remat.replay import replay
 from lowtide.remat.xla import xla_sequence
 from lowtide.scheduling.module_scheduler import SCHEDULERS
 from lowtide.scheduling.search import search_order
+from lowtide.search.effort import Effort
 
 SHARES: Final = (75, 50, 40, 30)
 

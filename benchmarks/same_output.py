@@ -179,7 +179,9 @@ def main() -> int:
         return 0
     before, after = (json.loads(x.read_text()) for x in (given.before, given.after))
     lines = differences(before, after)
-    print("\n".join([*lines, f"{len(lines)} differences in {sum(map(len, before.values()))} files"]))
+    print(
+        "\n".join([*lines, f"{len(lines)} differences in {sum(map(len, before.values()))} files"])
+    )
     return int(bool(lines))
 
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from lowtide import compiler
+from lowtide.autopsy.report import PlanReport
 from lowtide.frontend.files import read
 from lowtide.ir import Module
+from lowtide.ir.sizes import bytes_of
 from lowtide.ir.suggestions import nearest
 from lowtide.options import Options
-from lowtide.planning.search import SearchOptions, effort_named
-from lowtide.report.autopsy import PlanReport
 from lowtide.report.memory import MemoryReport
-from lowtide.sizes import bytes_of
+from lowtide.search.effort import SearchOptions, effort_named
 from lowtide.verifier import verify
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def explain(
     if isinstance(source, Module | str | os.PathLike):
         module = source if isinstance(source, Module) else read(source)
         return _explain_module(module, _only_options(specs, options, keywords))
-    from lowtide.client import jax_compiled
+    from lowtide.autopsy import jax_compiled
 
     if jax_compiled.is_compiled(source):
         _only_options(specs, options, keywords)

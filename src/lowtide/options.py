@@ -84,7 +84,7 @@ def _whole_bytes(memory: object) -> int:
 
     Raises SizeError for anything else.
     """
-    from lowtide.sizes import SizeError, bytes_of
+    from lowtide.ir.sizes import SizeError, bytes_of
 
     if isinstance(memory, str):
         raise SizeError(f"memory is a number of bytes in Options, found {memory!r}")

@@ -5,14 +5,14 @@ from textwrap import dedent
 
 import pytest
 
-from lowtide.analysis.computation_kind import computation_kinds
-from lowtide.analysis.hlo_alias import hlo_alias_analysis
-from lowtide.analysis.hlo_dataflow import hlo_dataflow
-from lowtide.analysis.hlo_live_range import hlo_live_range
-from lowtide.analysis.ordering import DependencyOrdering, SequentialOrdering
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import InvalidModuleError
 from lowtide.verifier import verify
+from lowtide.xla.analysis.computation_kind import computation_kinds
+from lowtide.xla.analysis.hlo_alias import hlo_alias_analysis
+from lowtide.xla.analysis.hlo_dataflow import hlo_dataflow
+from lowtide.xla.analysis.hlo_live_range import hlo_live_range
+from lowtide.xla.analysis.ordering import DependencyOrdering, SequentialOrdering
 
 
 class Program:

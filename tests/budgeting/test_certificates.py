@@ -23,9 +23,9 @@ from lowtide.budgeting.graphs import budget_graphs
 from lowtide.budgeting.within import planner_of as default_planner_of
 from lowtide.certificate import NOT_CERTIFIED, OPTIMAL, REJECTED, check
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.planning.search import Effort
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.tables import tables_of
+from lowtide.search.effort import Effort
 from lowtide.testing.generation import MEMORY, random_module
 
 NONE = 1 << 99

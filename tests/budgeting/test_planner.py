@@ -20,8 +20,8 @@ from lowtide.checking import check_plan
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.search import Effort, SearchOptions
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort, SearchOptions
 from lowtide.testing.check_pass import seeded_arguments
 
 FAST = SearchOptions(Effort.FAST)

@@ -12,8 +12,8 @@ from lowtide.budgeting.rewriting import with_sequences
 from lowtide.checking import check_plan
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.ir import Computation, Module
-from lowtide.planning.search import Effort, SearchOptions
 from lowtide.remat.replay import replay
+from lowtide.search.effort import Effort, SearchOptions
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.verifier import verify

@@ -7,7 +7,7 @@ import pytest
 from lowtide import compiler
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.planning.offsets.portfolio import portfolio
-from lowtide.planning.search import StopReason
+from lowtide.search.effort import StopReason
 
 TEXT = """
 HloModule m

@@ -5,18 +5,18 @@ from tests.buffers.test_acceptance import bits, programs, random_cases
 from tests.support import needs_shared
 
 from lowtide import compiler
-from lowtide.analysis.ordering import PredecessorOrdering
 from lowtide.buffers.copy_insertion import insert_copies
-from lowtide.buffers.xla.modern import assign
 from lowtide.evaluator import evaluate
 from lowtide.evaluator.in_arena import run_in_arena
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Schedule
 from lowtide.ir.clone import clone_module
-from lowtide.scheduling.launch_order import partial_orders
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
+from lowtide.xla.analysis.ordering import PredecessorOrdering
+from lowtide.xla.assigners.modern import assign
+from lowtide.xla.streams.launch_order import partial_orders
 
 
 def assert_holds_however_mixed(module, arguments, seeds=2):

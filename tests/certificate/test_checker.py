@@ -35,7 +35,7 @@ from lowtide.planning.certificates import certificate_text, evidence_name, offse
 from lowtide.planning.offsets.first_fit import STRATEGIES
 from lowtide.planning.plans import ObjectsAssignment, OffsetsAssignment, arena_packing
 from lowtide.planning.problem import TensorUsageRecord, max_live, packing_problem
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 FIRST_FIT = STRATEGIES[0].place
 

@@ -23,7 +23,7 @@ from lowtide.certificate.orders import (
     budget_certificate,
     order_certificate,
 )
-from lowtide.certifying import arena_of, certificate_of
+from lowtide.compiler.certificates import arena_of, certificate_of
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.scheduling.proof import CutBound
 

@@ -12,11 +12,11 @@ from lowtide.analysis.donation import aliases
 from lowtide.analysis.live_range import live_ranges, needs_no_copies
 from lowtide.certificate import REJECTED
 from lowtide.certificate.modules import differences, module_orders
-from lowtide.certifying import arena_of, certificate_of, certify
 from lowtide.compiler import plan
+from lowtide.compiler.certificates import arena_of, certificate_of, certify
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError
-from lowtide.planning.search import Effort, SearchOptions
+from lowtide.search.effort import Effort, SearchOptions
 from lowtide.testing.generation import MEMORY, SeededChoices, random_module, random_schedule
 
 

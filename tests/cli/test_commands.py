@@ -22,7 +22,7 @@ from lowtide.ir import Opcode
 from lowtide.ir.literal import ELEMENT_TYPES, array_literal
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.ir.shape import array_shape
-from lowtide.report.xla.buffer_assignment import buffer_assignment_text
+from lowtide.xla.dumps.buffer_assignment import buffer_assignment_text
 
 MEMORY_KEYS = {
     "schema", "module", "instructions", "argument_bytes", "output_bytes", "alias_bytes",

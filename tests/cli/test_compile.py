@@ -114,7 +114,7 @@ def test_bench_beside_xla(lowtide, small, monkeypatch):
     assert document["largest_difference"] == 0
     assert document["speedup"] > 0
     monkeypatch.setattr(
-        "lowtide.client.xla_program.XlaProgram.results", lambda self: [x + 1 for x in self()]
+        "lowtide.inspection.xla_program.XlaProgram.results", lambda self: [x + 1 for x in self()]
     )
     assert lowtide("bench", small, "--seconds", 0) == 4
     assert "results differ: result 0, f32[2,3]: 6 elements differ" in lowtide.err

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.autopsy.plans import WASTEFUL, planned
 from tests.cli.test_commands import MEMORY_KEYS, check_memory_document
-from tests.client.plans import WASTEFUL, planned
 
 from lowtide.frontend.hlo_proto import write_hlo_proto, write_hlo_proto_plan
 from lowtide.frontend.hlo_proto.messages import parse_message

@@ -9,7 +9,7 @@ from tests.budgeting.chains import training_step
 from tests.scheduling.small_graphs import SmallGraph
 
 from lowtide.cli.exit_codes import ExitCode
-from lowtide.planning.deadline import Deadline
+from lowtide.search.deadline import Deadline
 
 CAVEAT = "Ctrl-C ended the search: another run may give another plan"
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tests.support import EXAMPLES, SHARED, needs_shared
 
-from lowtide.client.packing import MOST_EXACT
+from lowtide.packing.named import MOST_EXACT
 from lowtide.planning import OffsetStrategy, StopReason, offset_strategies, packing_problem
 from lowtide.planning.plans import arena_packing
 
@@ -274,7 +274,7 @@ def test_compare(lowtide, example, monkeypatch):
             pass
 
     with_strategies(monkeypatch, slow=slow)
-    monkeypatch.setattr("lowtide.client.packing_compare._GRACE", 0.05)
+    monkeypatch.setattr("lowtide.packing.compare._GRACE", 0.05)
     assert lowtide("plan", example, "--compare", "--json", "--deadline", 0.5) == 0
     document = json.loads(lowtide.out)
     rows = {f"{x['kind']}:{x['name']}": x for x in document["strategies"]}

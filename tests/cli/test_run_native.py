@@ -157,7 +157,7 @@ def test_the_sanitizer_says_what_it_checked(lowtide, loop, small):
 
 def test_faults_have_status_4_and_a_test(lowtide, small, tmp_path, monkeypatch):
     from lowtide.client.errors import SanitizerError
-    from lowtide.client.expected_results import Expected
+    from lowtide.inspection.expected_results import Expected
 
     usual = Expected.difference
 

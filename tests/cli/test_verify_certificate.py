@@ -10,8 +10,8 @@ from tests.certificate.graphs import bulky, memory_graph_of
 
 from lowtide.certificate.modules import differences, module_orders
 from lowtide.certificate.orders import Ordered, budget_certificate, order_certificate
-from lowtide.certifying import arena_of, certificate_of, scheduled_plan
 from lowtide.compiler import plan
+from lowtide.compiler.certificates import arena_of, certificate_of, scheduled_plan
 from lowtide.frontend.files import read_input
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.planning.certificates import certificate_text, offsets_certificate

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from tests.codegen.running import SIGNATURE
 
-from lowtide.codegen.loop import plan_loop
-from lowtide.codegen.operands import leaves
+from lowtide.checking.tolerances import assert_close
+from lowtide.codegen.cpu.loop import plan_loop
+from lowtide.codegen.elements.operands import leaves
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Instruction, Module, Opcode, Shape
@@ -22,7 +23,6 @@ from lowtide.llvm.function import module_text
 from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import AARCH64, Target, host_target, restricted
 from lowtide.ops.in_place import in_place_pairs
-from lowtide.testing.tolerances import assert_close
 
 TARGETS = ("native", "avx2")
 PAGE = mmap.PAGESIZE

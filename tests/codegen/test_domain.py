@@ -7,11 +7,11 @@ import pytest
 from tests.codegen.loops import target_of
 
 from lowtide.codegen import indexing
-from lowtide.codegen.domain import MOST_BOXES, Domain, Visit, domains_of
-from lowtide.codegen.element_rules import within
-from lowtide.codegen.elements import Elements, Index
+from lowtide.codegen.cpu.domain import MOST_BOXES, Domain, Visit, domains_of
+from lowtide.codegen.elements.elements import Elements, Index
+from lowtide.codegen.elements.reading import Array, read
+from lowtide.codegen.elements.rules import within
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.reading import Array, read
 from lowtide.ir import ElementType
 from lowtide.ir.shape import array_shape
 

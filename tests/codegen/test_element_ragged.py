@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.codegen.library.running import TARGETS, check
+from tests.codegen.cpu.library.running import TARGETS, check
 
 RAGGED = """
 HloModule m

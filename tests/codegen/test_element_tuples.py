@@ -1,7 +1,7 @@
 """Tuples as parameters of fusions."""
 
 import numpy as np
-from tests.codegen.library.running import check
+from tests.codegen.cpu.library.running import check
 
 TUPLES = """
 HloModule m

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from lowtide.codegen.fetching import fetching_for
-from lowtide.codegen.select import kernel_plan
+from lowtide.codegen.cpu.fetching import fetching_for
+from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.function import module_text
 from lowtide.llvm.target import Target

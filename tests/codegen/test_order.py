@@ -4,11 +4,11 @@ import pytest
 from tests.codegen.loops import target_of
 from tests.codegen.test_loop import BODIES, kernel
 
-from lowtide.codegen.domain import domains_of
-from lowtide.codegen.loop import outputs_of, stored
-from lowtide.codegen.operands import bind
-from lowtide.codegen.order import lanes_for, order_of
-from lowtide.codegen.space import Space, groups_of
+from lowtide.codegen.cpu.domain import domains_of
+from lowtide.codegen.cpu.loop import outputs_of, stored
+from lowtide.codegen.cpu.order import lanes_for, order_of
+from lowtide.codegen.cpu.space import Space, groups_of
+from lowtide.codegen.elements.operands import bind
 from lowtide.frontend.hlo_text import parse_hlo
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from lowtide import compiler
 from lowtide.checking import check_plan
+from lowtide.compiler.stages import pipeline
 from lowtide.evaluator import evaluate
 from lowtide.evaluator.in_arena import differing_leaves, run_in_arena
 from lowtide.frontend.hlo_text import parse_hlo
@@ -18,7 +19,6 @@ from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Fusion
 from lowtide.ir.clone import clone_module
 from lowtide.passes import run_pipeline
-from lowtide.pipelines import pipeline
 from lowtide.testing.check_pass import assert_same_values, seeded_arguments
 from lowtide.verifier import verify
 

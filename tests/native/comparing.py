@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from lowtide import native
+from lowtide.backends import cpu as native
 from lowtide.evaluator import Token, evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.module import Module
 from lowtide.llvm.target import Target, host_target, restricted
-from lowtide.runtime.call import CallOptions, Executable
+from lowtide.runtime.cpu.call import CallOptions, Executable
 
 
 @cache

@@ -17,7 +17,7 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES
-from lowtide.runtime.call import Executable
+from lowtide.runtime.cpu.call import Executable
 
 ADD = """HloModule m
 ENTRY e {
@@ -287,8 +287,8 @@ OUT_OF_MEMORY = """
 import resource, sys
 import numpy as np
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide import native
-from lowtide.runtime.call import CallOptions, Executable
+from lowtide.backends import cpu as native
+from lowtide.runtime.cpu.call import CallOptions, Executable
 TEXT = '''HloModule m
 ENTRY e {
   p = f32[] parameter(0)

@@ -1,7 +1,7 @@
 """Ops of ONNX's and TensorFlow's tables as native code: what NumPy says of each holds."""
 
 import pytest
-from tests.client.op_kernels import cases, test_onnx_ops, test_tensorflow_ops
+from tests.frontend.graphs import cases, test_onnx_ops, test_tensorflow_ops
 
 from lowtide.client.executable import compile_module
 from lowtide.options import Options

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.native.comparing import compiled
 
+from lowtide.checking.tolerances import assert_values_close
 from lowtide.evaluator import evaluate
 from lowtide.ir import Opcode
 from lowtide.ir.errors import UnsupportedOpError
@@ -15,7 +16,6 @@ from lowtide.ir.module import Module
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.testing.generation.recipe import COMMON_TYPES, FAMILIES
-from lowtide.testing.tolerances import assert_values_close
 
 RECIPES = (
     Recipe(element_types=COMMON_TYPES),

@@ -7,13 +7,13 @@ from itertools import combinations
 import pytest
 
 import lowtide
+from lowtide.compiler.stages import STAGES, pipeline
 from lowtide.ir import Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.ir.traversal import fused_computations
 from lowtide.passes import Fixpoint, Pass, Step, run_pipeline
 from lowtide.passes.instrumentation import Observing
 from lowtide.passes.registry import passes
-from lowtide.pipelines import STAGES, pipeline
 from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.testing.layers import layered_module
 

@@ -14,8 +14,6 @@ from tests.support import SHARED, needs_shared
 from lowtide.analysis.memory_graph import MemoryGraph, lists
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.frontend.graph_json import read_graph_json
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.search import Effort
 from lowtide.remat import levels
 from lowtide.remat.bound import BoundSearch, topological_order
 from lowtide.remat.budget import Budgets
@@ -25,6 +23,8 @@ from lowtide.remat.slide import settled
 from lowtide.remat.tables import tables_of
 from lowtide.remat.xla import xla_sequence
 from lowtide.scheduling.module_scheduler import SCHEDULERS
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort
 
 GRAPHS = SHARED / "benchmarks" / "memory_graphs"
 

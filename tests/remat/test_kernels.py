@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from tests.remat.small_graphs import random_graph
 
-from lowtide.planning.native import Kernel
-from lowtide.planning.search import Effort
 from lowtide.remat import levels, neighbourhood
 from lowtide.remat.bound import topological_order
 from lowtide.remat.frontier import frontier
 from lowtide.remat.replay import replay
 from lowtide.remat.tables import tables_of
+from lowtide.search.effort import Effort
+from lowtide.search.kernels import Kernel
 
 
 class Checked:

@@ -10,12 +10,12 @@ from tests.remat.small_graphs import least_extra, random_graph
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes
-from lowtide.planning.search import Effort
 from lowtide.remat.bound import BoundSearch, recompute_bound, topological_order
 from lowtide.remat.frontier import frontier
 from lowtide.remat.network import UNBOUNDED, Networks
 from lowtide.remat.replay import replay
 from lowtide.remat.tables import Int64Array, tables_of
+from lowtide.search.effort import Effort
 
 
 def budgets_of(graph: MemoryGraph, random: Random) -> list[int]:

@@ -7,9 +7,9 @@ from tests.analysis.random_modules import RandomModule
 from tests.support import CORPUS, needs_shared, read_text
 
 from lowtide.compiler import explain
+from lowtide.compiler.stages import STAGES
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError
-from lowtide.pipelines import STAGES
 
 STEP = """HloModule step
 ENTRY main {

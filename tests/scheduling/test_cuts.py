@@ -6,10 +6,10 @@ import numpy as np
 from tests.scheduling.small_graphs import Oracle, small_graph
 
 from lowtide.analysis.memory_profile import step_bytes
-from lowtide.planning.native import in_python
 from lowtide.scheduling.cuts import Cuts
 from lowtide.scheduling.depth_first import depth_first_order
 from lowtide.scheduling.words import packed
+from lowtide.search.kernels import in_python
 
 
 def test_no_order_is_below_a_cut_which_is_the_same_in_python() -> None:

@@ -7,13 +7,13 @@ import pytest
 from tests.scheduling.small_graphs import Oracle, SmallGraph, small_graph
 
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.search import Effort, StopReason
 from lowtide.scheduling.plain_bound import plain_bound
 from lowtide.scheduling.proof import CYCLE, SPLIT, CutBound, KeptBytes, Refutation
 from lowtide.scheduling.search import SearchResult, search_order
 from lowtide.scheduling.stretches import WAYS, Stretches
 from lowtide.scheduling.words import PRED, PREDS, packed
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort, StopReason
 
 
 def check_soundness(seed: int, count: int, most: int) -> tuple[int, int]:

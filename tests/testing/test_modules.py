@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 from tests.testing import xla
 
+from lowtide.checking.tolerances import tolerance, worst_difference
 from lowtide.evaluator import Token, evaluate, value_leaves
 from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_proto
 from lowtide.frontend.hlo_text import parse_hlo
@@ -21,7 +22,6 @@ from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.generation import COMMON_TYPES, FAMILIES, Recipe, random_module
 from lowtide.testing.modules import inputs_for, modules, special_values
-from lowtide.testing.tolerances import tolerance, worst_difference
 from lowtide.verifier import verify
 
 NOT_DRAWN = """

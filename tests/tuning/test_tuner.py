@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowtide import native
+from lowtide.backends import cpu as native
 from lowtide.client.errors import OverMemoryError
 from lowtide.client.executable import compile_module
 from lowtide.frontend.hlo_text import parse_hlo
@@ -16,8 +16,8 @@ from lowtide.ir import Module
 from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
-from lowtide.runtime.call import Executable
-from lowtide.runtime.serial import serialize
+from lowtide.runtime.cpu.call import Executable
+from lowtide.runtime.cpu.serial import serialize
 from lowtide.tuning import measuring
 from lowtide.tuning.candidates import Candidate, Work
 from lowtide.tuning.tuner import Limits, Measure, Tuner, read_times

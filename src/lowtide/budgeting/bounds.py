@@ -13,12 +13,12 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.budgeting.graphs import BudgetGraphs
 from lowtide.certificate.orders import Boundary
 from lowtide.ir import Instruction
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.search import Effort
 from lowtide.remat.bound import BoundSearch
 from lowtide.remat.footprint import footprints
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.tables import Tables, tables_of
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort
 
 
 @dataclass(frozen=True, slots=True)

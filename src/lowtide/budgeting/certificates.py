@@ -27,11 +27,11 @@ from lowtide.certificate.orders import (
     order_sections,
     program_budget_certificate,
 )
-from lowtide.certifying import arena_of, certificate_of, scheduled_plan
 from lowtide.compiler import Plan
+from lowtide.compiler.certificates import arena_of, certificate_of, scheduled_plan
 from lowtide.ir import Computation, Module
-from lowtide.planning.search import Effort
 from lowtide.scheduling.proof import CutBound, KeptBytes, Proof
+from lowtide.search.effort import Effort
 
 
 def certificate_within(

@@ -14,7 +14,7 @@ from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, dataflow
 from lowtide.analysis.memory_graph import MemoryGraph, lists
 from lowtide.analysis.module_graphs import ComputationGraph
 from lowtide.budgeting.once import Memo, runs_once
-from lowtide.budgeting.times import Times, module_times, run_counts
+from lowtide.cost.module_times import Times, module_times, run_counts
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.scheduling.module_model import model_graphs, program_order
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowtide.budgeting.planner import BudgetPlanner, Family
-from lowtide.planning.deadline import Deadline
+from lowtide.search.deadline import Deadline
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from lowtide.budgeting.variants import MEMORY_VARIANTS, Variant, variant_of
 from lowtide.compiler import Plan
 from lowtide.ir import Module
 from lowtide.options import DEFAULT_STAGE
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.search import Effort
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort
 
 PlanMaker = Callable[[Module, str], Plan]
 """Plans a module, which it takes to a stage first; a scheduled one is taken as it is."""

@@ -17,13 +17,13 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.budgeting.graphs import BudgetGraph, BudgetGraphs, Int64Array
 from lowtide.ir import Computation
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.search import Effort
 from lowtide.remat.frontier import Frontier, Point, frontier
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.tables import tables_of
 from lowtide.remat.xla import xla_sequence
 from lowtide.scheduling.module_scheduler import SCHEDULERS
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort
 
 SHARES: Final = (1.0, 0.75, 0.5, 0.35, 0.25, 0.0)
 """To which shares of what they need inside their callers computations are brought."""

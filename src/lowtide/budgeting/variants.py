@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide import compiler
+from lowtide.compiler.planned_passes import with_planner
+from lowtide.compiler.stages import STAGES
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.passes import run_pipeline
 from lowtide.passes.registry import parse_passes
-from lowtide.pipelines import STAGES
-from lowtide.planned_passes import with_planner
 
 
 @dataclass(frozen=True, slots=True)

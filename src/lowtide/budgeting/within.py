@@ -10,7 +10,7 @@ from lowtide.budgeting.planner import BudgetPlanner, Settings
 from lowtide.buffers.assignment import DEFAULT_SEARCH
 from lowtide.ir import Module
 from lowtide.options import DEFAULT_STAGE
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 
 def plan_within(

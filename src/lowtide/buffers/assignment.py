@@ -21,11 +21,11 @@ from lowtide.ir.buffer import (
     Slice,
 )
 from lowtide.planning.assign import place as packed_by
-from lowtide.planning.deadline import Deadline
 from lowtide.planning.offsets.portfolio import portfolio
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA, FREE, PackingProblem, max_live
-from lowtide.planning.search import Effort, SearchOptions, StopReason
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort, SearchOptions, StopReason
 
 Int64Array = npt.NDArray[np.int64]
 

@@ -53,7 +53,7 @@ def size_in_bytes(text: str) -> int:
 
     Raises typer.BadParameter for what is none, and for 2^62 bytes or more.
     """
-    from lowtide.sizes import bytes_of
+    from lowtide.ir.sizes import bytes_of
 
     try:
         return bytes_of(text)

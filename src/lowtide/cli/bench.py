@@ -9,7 +9,7 @@ import typer
 from lowtide.cli.arguments import JsonOption, ModuleArgument, ThreadsOption
 
 if TYPE_CHECKING:
-    from lowtide.client.side_by_side import Comparison, Side
+    from lowtide.inspection.side_by_side import Comparison, Side
     from lowtide.ir import Module
 
 
@@ -39,8 +39,8 @@ def bench(
     from lowtide.cli.inputs import default_seed, generated
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
-    from lowtide.client.side_by_side import compare
     from lowtide.evaluator.evaluate import parameter_leaves
+    from lowtide.inspection.side_by_side import compare
     from lowtide.options import Options
 
     found = load(module)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from lowtide.autopsy.assigners import AssignedPlan
     from lowtide.budgeting.planner import BudgetPlanner, Fit
     from lowtide.cli.plan_graph import SolvedGraph
-    from lowtide.client.assigners import AssignedPlan
     from lowtide.remat.budget import BudgetPlan, Budgets
 
 _SUFFIX: Final = ".certificate.json"
@@ -23,9 +23,9 @@ def is_certificate_file(path: Path | None) -> bool:
 
 def of_module(planned: AssignedPlan) -> bytes:
     """Return the certificate of a plan; raises UsageError where another assigner made it."""
-    from lowtide.certifying import certificate_of, certify
+    from lowtide.autopsy.assigners import ARENA
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.client.assigners import ARENA
+    from lowtide.compiler.certificates import certificate_of, certify
 
     if planned.assigner != ARENA:
         raise UsageError(f"a certificate is of a plan by --assigner {ARENA}")
@@ -49,7 +49,7 @@ def of_fit(planner: BudgetPlanner, fit: Fit) -> bytes:
 def of_graph(solved: SolvedGraph, path: str) -> bytes:
     """Return the certificate of an order of the graph in a file."""
     from lowtide.certificate.orders import Ordered, order_certificate
-    from lowtide.client.plan_files import read_plan_bytes
+    from lowtide.frontend.plan_files import read_plan_bytes
 
     file, found = solved.file, solved.found
     ordered = Ordered(file.name, file.graph, found.order.tolist(), found.proof)
@@ -62,7 +62,7 @@ def of_budget(solved: SolvedGraph, path: str, budgets: Budgets, plan: BudgetPlan
     Raises UsageError for a budget of 0 bytes.
     """
     from lowtide.certificate.orders import Boundary, Ordered, budget_certificate
-    from lowtide.client.plan_files import read_plan_bytes
+    from lowtide.frontend.plan_files import read_plan_bytes
 
     file, bound = solved.file, plan.bound
     steps = () if plan.point is None else plan.point.sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lowtide.cli.plan_packing import PackingRequest
-    from lowtide.client.packing import NamedProblem
-    from lowtide.client.packing_compare import Comparison
+    from lowtide.packing.compare import Comparison
+    from lowtide.packing.named import NamedProblem
     from lowtide.report.drawing import Paint
 
 _MARKS: Final = "*†‡§¶"
@@ -47,8 +47,8 @@ def _rows(named: NamedProblem, request: PackingRequest) -> tuple[list[Comparison
     """What the strategies come to, the best bound that one proved, and whether Ctrl-C ended it."""
     from lowtide.cli.exit_codes import VerificationError
     from lowtide.cli.progress import progress
-    from lowtide.client.packing_check import WrongPackingError
-    from lowtide.client.packing_compare import SECONDS_EACH, compare
+    from lowtide.packing.check import WrongPackingError
+    from lowtide.packing.compare import SECONDS_EACH, compare
     from lowtide.planning import StopReason, max_live
 
     seconds = SECONDS_EACH if request.deadline is None else request.deadline
@@ -72,7 +72,7 @@ def _rows(named: NamedProblem, request: PackingRequest) -> tuple[list[Comparison
 
 def _document(named: NamedProblem, rows: Sequence[Comparison], bound: int) -> dict[str, object]:
     from lowtide.planning import max_live
-    from lowtide.planning.deadline import ended_by
+    from lowtide.search.deadline import ended_by
 
     return {
         "schema": "lowtide.compare/1",
@@ -151,7 +151,7 @@ def _line(
 
 def _limits(rows: Sequence[Comparison], request: PackingRequest) -> list[str]:
     """What ended some strategies early."""
-    from lowtide.client.packing_compare import SECONDS_EACH
+    from lowtide.packing.compare import SECONDS_EACH
 
     if not _by_the_clock(rows):
         return []

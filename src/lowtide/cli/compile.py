@@ -92,7 +92,7 @@ def _compiled(module: Module, options: Options, directory: Path | None, pattern:
 def _dumped(module: Module, options: Options, dumps: Dumps) -> Executable:
     from lowtide.cli.programs import while_compiling
     from lowtide.client.executable import check_memory, compile_anew, executable_of
-    from lowtide.client.kernel_texts import kernel_texts
+    from lowtide.inspection.kernel_texts import kernel_texts
 
     compiled = while_compiling(
         module, lambda told: compile_anew(module, options, told, [dumps.observer])
@@ -120,7 +120,7 @@ class Account:
     @classmethod
     def of(cls, executable: Executable) -> Account:
         """Count."""
-        from lowtide.client.profile import numbered
+        from lowtide.inspection.profile import numbered
         from lowtide.ir.thunk import CopyThunk, KernelThunk
 
         program = executable.program

@@ -64,8 +64,8 @@ class Dumps:
     def write_plan(self, plan: Plan) -> None:
         """Write a plan's module, its buffer assignment and its memory usage report."""
         from lowtide.ir.printer import COMPLETE, to_text
-        from lowtide.report.xla.buffer_assignment import buffer_assignment_text
-        from lowtide.report.xla.memory_usage import memory_usage, memory_usage_text
+        from lowtide.xla.dumps.buffer_assignment import buffer_assignment_text
+        from lowtide.xla.dumps.memory_usage import memory_usage, memory_usage_text
 
         module, assignment = plan.module, plan.assignment
         texts = {

@@ -18,7 +18,7 @@ from lowtide.cli.arguments import (
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
-    from lowtide.planning.search import Effort
+    from lowtide.search.effort import Effort
 
 
 def explain(
@@ -97,8 +97,8 @@ def _explain_module(path: str, request: _Request, *, json: bool, limit: int | No
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
     from lowtide.options import display_for
-    from lowtide.planning.search import SearchOptions
     from lowtide.report.text import explain_text
+    from lowtide.search.effort import SearchOptions
 
     found = load(path, reoptimize=request.reoptimize)
     with progress(f"planning {found.module.name}"), ending_at(request.deadline) as ends:
@@ -116,13 +116,13 @@ def _explain_module(path: str, request: _Request, *, json: bool, limit: int | No
 def _explain_plan(
     path: str | None, plan: str, *, json: bool, limit: int | None, compile_again: bool
 ) -> None:
+    from lowtide.autopsy.autopsy import explain_plan
+    from lowtide.autopsy.screen import autopsy_text
     from lowtide.cli import console
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
-    from lowtide.client.autopsy import explain_plan
-    from lowtide.client.plan_files import read_plan
+    from lowtide.frontend.plan_files import read_plan
     from lowtide.options import display_for
-    from lowtide.report.autopsy_text import autopsy_text
     from lowtide.verifier import verify
 
     given = None if path is None else load(path).module

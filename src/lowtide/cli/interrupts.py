@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from lowtide.cli.interrupted import PressedAgainError
-from lowtide.planning.deadline import Deadline
+from lowtide.search.deadline import Deadline
 
 
 @contextmanager

@@ -71,10 +71,10 @@ def opt(
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
+    from lowtide.compiler.planned_passes import with_planner
+    from lowtide.compiler.stages import pipeline
     from lowtide.ir.printer import COMPLETE, to_text
     from lowtide.passes.registry import parse_passes
-    from lowtide.pipelines import pipeline
-    from lowtide.planned_passes import with_planner
 
     if passes and stage != "input":
         raise UsageError("--passes and --stage exclude each other")

@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.client.packing import NamedProblem, SolvedPacking
+from lowtide.packing.named import NamedProblem, SolvedPacking
 from lowtide.planning import ARENA, StopReason, max_live
-from lowtide.planning.deadline import ended_by
 from lowtide.report.drawing import Paint, elide, elide_start
+from lowtide.search.deadline import ended_by
 
 _STOPPED: Final = {
     StopReason.LIMIT: "The search ended at the limit of its effort; --effort proof looks further.",

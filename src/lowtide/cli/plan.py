@@ -125,8 +125,8 @@ def _plan(
     from lowtide.cli.plan_budget import plan_budget
     from lowtide.cli.plan_graph import plan_graph
     from lowtide.cli.plan_packing import is_packing, plan_packing, read_packing
-    from lowtide.client.packing import named_problem
-    from lowtide.kept_solvers import keep_solvers
+    from lowtide.compiler.kept_solvers import keep_solvers
+    from lowtide.packing.named import named_problem
 
     request.check()
     keep_solvers()
@@ -191,7 +191,7 @@ def _plan_module(
         return
     if wanted.assigner != "arena" or wanted.packing is not None:
         raise UsageError("--strategy and --compare pack live ranges; leave out the other options")
-    from lowtide.client.module_packing import module_problem
+    from lowtide.packing.of_module import module_problem
 
     module = load(file, reoptimize=wanted.reoptimize).module
     with progress(f"planning {module.name}"):

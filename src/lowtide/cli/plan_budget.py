@@ -9,9 +9,9 @@ from lowtide.cli.plan_packing import PackingRequest, effort_named
 
 if TYPE_CHECKING:
     from lowtide.cli.plan_graph import SolvedGraph
-    from lowtide.planning.deadline import Deadline
     from lowtide.remat.budget import BudgetPlan, Budgets
     from lowtide.report.drawing import Paint
+    from lowtide.search.deadline import Deadline
 
 CAVEAT: Final = "the bound is for this graph, any order and recomputation only"
 

@@ -101,9 +101,9 @@ def _deliver(
     fit: Fit | None,
     curve: Pareto | None,
 ) -> None:
+    from lowtide.autopsy.assigners import ARENA, AssignedPlan
     from lowtide.cli import console
     from lowtide.cli.certificate_files import of_fit
-    from lowtide.client.assigners import ARENA, AssignedPlan
     from lowtide.options import display_for
     from lowtide.report.drawing import Paint
 

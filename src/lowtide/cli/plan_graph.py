@@ -15,9 +15,9 @@ from lowtide.cli.plan_packing import PackingRequest, effort_named
 
 if TYPE_CHECKING:
     from lowtide.frontend.graph_json import GraphFile
-    from lowtide.planning.deadline import Deadline
     from lowtide.report.drawing import Paint
     from lowtide.scheduling.search import SearchResult
+    from lowtide.search.deadline import Deadline
 
 SCHEMA: Final = "lowtide.graph/1"
 

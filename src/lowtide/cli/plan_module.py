@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
+    from lowtide.autopsy.assigners import AssignedPlan
     from lowtide.cli.plan_packing import PackingRequest
-    from lowtide.client.assigners import AssignedPlan
     from lowtide.ir import Module
     from lowtide.ir.buffer import AssignedValue, BufferAssignment
-    from lowtide.planning.deadline import Deadline
     from lowtide.report.drawing import Paint
+    from lowtide.search.deadline import Deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ def plan_module(module: Module, wanted: ModuleRequest, request: PackingRequest) 
     Raises LowtideError for an unknown assigner or packing strategy, KeyboardInterrupt once what was
     found is written, else as `compiler.plan` does.
     """
+    from lowtide.autopsy.assigners import plan_with
     from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
-    from lowtide.client.assigners import plan_with
     from lowtide.compiler import DEFAULT_PACKING
 
     packing = wanted.packing or DEFAULT_PACKING
@@ -73,8 +73,8 @@ def deliver_plan(
     """
     from lowtide.cli import console
     from lowtide.cli.plan_packing import write_pictures
-    from lowtide.client.packing_pictures import plan_picture
     from lowtide.options import display_for
+    from lowtide.packing.pictures import plan_picture
 
     least, name = planned.report.least_arena_bytes, planned.module.name
     write_pictures(request, lambda: plan_picture(name, planned.assignment, least))
@@ -129,7 +129,7 @@ def _file(
 
         return write_hlo_proto_plan(planned.module, planned.assignment)
     if suffix == ".txt":
-        from lowtide.report.xla.buffer_assignment import buffer_assignment_text
+        from lowtide.xla.dumps.buffer_assignment import buffer_assignment_text
 
         return buffer_assignment_text(planned.module, planned.assignment).encode()
     from lowtide.cli.console import json_text
@@ -158,7 +158,7 @@ def _screen(planned: AssignedPlan, limit: int, width: int, *, color: bool) -> li
 
 def _arena_lines(planned: AssignedPlan, count: int) -> list[str]:
     """What is in the arena and what is not, and how that compares with our own plan."""
-    from lowtide.client.assigners import ARENA
+    from lowtide.autopsy.assigners import ARENA
 
     if planned.assigner == ARENA:
         kept = planned.assignment.kept_bytes

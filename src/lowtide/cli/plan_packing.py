@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from lowtide.client.packing import NamedProblem, SolvedPacking
     from lowtide.frontend.packing_csv import PackingFile
+    from lowtide.packing.named import NamedProblem, SolvedPacking
     from lowtide.planning import Effort, SearchOptions
-    from lowtide.planning.deadline import Deadline
     from lowtide.report.packing_picture import PackingPicture
+    from lowtide.search.deadline import Deadline
 
 
 STDIN: Final = "-"
@@ -63,7 +63,7 @@ class PackingRequest:
 def effort_named(name: str) -> Effort:
     """Return an effort by its name; raises UsageError for an unknown one."""
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.planning import search
+    from lowtide.search import effort as search
 
     try:
         return search.effort_named(name)
@@ -124,8 +124,8 @@ def plan_packing(
     from lowtide.cli import console
     from lowtide.cli.exit_codes import OverBudgetError
     from lowtide.cli.packing_text import packing_document, packing_screen
-    from lowtide.client.packing_check import capacity_fault
     from lowtide.options import display_for
+    from lowtide.packing.check import capacity_fault
     from lowtide.planning import StopReason
 
     _check_output(request.output)
@@ -156,8 +156,8 @@ def solve_packing(named: NamedProblem, request: PackingRequest) -> SolvedPacking
     from lowtide.cli import console
     from lowtide.cli.exit_codes import VerificationError
     from lowtide.cli.progress import progress
-    from lowtide.client.packing import solve
-    from lowtide.client.packing_check import MOST_CHECKED, WrongPackingError, check
+    from lowtide.packing.check import MOST_CHECKED, WrongPackingError, check
+    from lowtide.packing.named import solve
 
     with progress(f"packing {named.title}") as line:
         search = replace(request.search(), progress=line.show_search)
@@ -218,7 +218,7 @@ def _offsets(solved: SolvedPacking) -> tuple[int, ...]:
 
 def _lines(named: NamedProblem, solved: SolvedPacking) -> Iterator[str]:
     """Yield what lies in the arena, in the format of MiniMalloc; commas in names are left out."""
-    from lowtide.client.packing_check import packing_rows
+    from lowtide.packing.check import packing_rows
     from lowtide.planning import ARENA
 
     yield "id,lower,upper,size,alignment,gaps,offset"
@@ -231,7 +231,7 @@ def _lines(named: NamedProblem, solved: SolvedPacking) -> Iterator[str]:
 
 
 def _picture(named: NamedProblem, solved: SolvedPacking) -> PackingPicture:
-    from lowtide.client.packing_pictures import packing_picture
+    from lowtide.packing.pictures import packing_picture
 
     return packing_picture(named, solved)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from lowtide.cli.runs import duration
 
 if TYPE_CHECKING:
-    from lowtide.client.peaks import Peaks
-    from lowtide.client.profile import Profile, ThunkTime
+    from lowtide.inspection.peaks import Peaks
+    from lowtide.inspection.profile import Profile, ThunkTime
 
 _ROWS: Final = 30
 _NAME: Final = 36

@@ -43,10 +43,10 @@ def target_of(module: Module, plan: Path | None, order: str | None, options: Opt
 
     Raises OverMemoryError where no plan of the last kind is known to fit the memory.
     """
+    from lowtide.autopsy.assigners import plan_for_order
     from lowtide.budgeting.within import plan_within
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.client.assigners import plan_for_order
-    from lowtide.planning.search import SearchOptions
+    from lowtide.search.effort import SearchOptions
 
     if order is None:
         if plan is None:
@@ -68,8 +68,8 @@ def runs_in_arena(
 ) -> Runs:
     """Run inside a plan; raises VerificationError where it is at fault."""
     from lowtide.cli.exit_codes import VerificationError
-    from lowtide.client.arena import run_planned
     from lowtide.evaluator.in_arena import ArenaError
+    from lowtide.inspection.arena import run_planned
     from lowtide.ir.errors import InputError
 
     try:
@@ -112,7 +112,7 @@ def _plan_in(plan: Path, module: Module) -> tuple[Module, BufferAssignment]:
 
     That is the one in the file, where it has one: planning adds an order and copies to a module.
     """
-    from lowtide.client.plan_files import needs_module, plan_from, read_plan_bytes
+    from lowtide.frontend.plan_files import needs_module, plan_from, read_plan_bytes
     from lowtide.ir.errors import InputError
     from lowtide.ir.shape import Shape
 

@@ -11,7 +11,7 @@ from lowtide.cli.runs import Runs, duration, timed
 if TYPE_CHECKING:
     from lowtide.cli.programs import Program
     from lowtide.client.executable import Executable
-    from lowtide.client.profile import Profile
+    from lowtide.inspection.profile import Profile
     from lowtide.options import Options
 
 
@@ -74,8 +74,8 @@ def _profiled(
     from lowtide.cli import console
     from lowtide.cli.profile_text import profile_json, profile_table
     from lowtide.cli.trace import trace_json
-    from lowtide.client.peaks import peaks
-    from lowtide.client.profile import profile
+    from lowtide.inspection.peaks import peaks
+    from lowtide.inspection.profile import profile
 
     found: Profile = profile(executable, arguments, wanted.repeat)
     if wanted.trace is not None:
@@ -101,7 +101,7 @@ def sanitized_runs(
     from lowtide.cli.programs import while_compiling
     from lowtide.client.errors import SanitizerError
     from lowtide.client.executable import check_memory, compile_anew
-    from lowtide.client.sanitizer import check_program
+    from lowtide.inspection.sanitizer import check_program
 
     if program.executable is not None:
         native, module = program.executable.program, program.module
@@ -140,7 +140,7 @@ def sanitized_runs(
 def _write_reproducer(error: Any, program: Program, threads: int, module: Any, path: Path) -> None:
     from lowtide.cli import console
     from lowtide.cli.progress import progress
-    from lowtide.client.reproducer import reproducer
+    from lowtide.inspection.reproducer import reproducer
 
     if not error.thunk:
         console.note("no single instruction is at fault: there is no test to write")

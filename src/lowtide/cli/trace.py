@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from lowtide.client.executable import Executable
-    from lowtide.client.profile import Profile, ThunkTime
+    from lowtide.inspection.profile import Profile, ThunkTime
 
 _COMPILING: Final = 1
 _RUNNING: Final = 2

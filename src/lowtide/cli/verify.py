@@ -70,7 +70,7 @@ def verify(
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError, VerificationError
     from lowtide.cli.verify_certificate import CompileRequest, verify_certificate
-    from lowtide.client.plan_files import read_plan_bytes
+    from lowtide.frontend.plan_files import read_plan_bytes
 
     if plan == "-" and module == "-":
         raise UsageError("plan and module cannot both come from standard input")
@@ -141,7 +141,7 @@ def _check(data: bytes, plan: str, module: str | None, capacity: int | None) -> 
     from lowtide.checking.packing_csv import is_packing_csv
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.progress import progress
-    from lowtide.client.plan_files import plan_from, text_in
+    from lowtide.frontend.plan_files import plan_from, text_in
 
     text = text_in(data)
     if text is not None and is_packing_csv(text):

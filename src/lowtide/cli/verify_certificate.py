@@ -76,8 +76,8 @@ def _compare(
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
-    from lowtide.client.plan_files import read_plan_bytes
     from lowtide.frontend.graph_json import looks_like_graph
+    from lowtide.frontend.plan_files import read_plan_bytes
 
     if document["kind"] != "order":
         raise UsageError(f"{file}: a certificate of kind {document['kind']} goes without MODULE")
@@ -167,7 +167,7 @@ def _facts_of_plan(planner: BudgetPlanner, budget: int | None, texts: Sequence[b
     """
     from lowtide.budgeting.errors import OverMemoryError, refusal
     from lowtide.certificate.modules import module_orders
-    from lowtide.certifying import arena_of
+    from lowtide.compiler.certificates import arena_of
 
     point = planner.own.plain
     if budget is not None:

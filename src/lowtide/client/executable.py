@@ -13,7 +13,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, final
 
-from lowtide import compiler, native
+from lowtide import compiler
+from lowtide.backends import cpu as native
 from lowtide.client.errors import OverMemoryError
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module, Opcode
@@ -27,13 +28,13 @@ from lowtide.llvm.objects import environment
 from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.options import Options, cache_folder
 from lowtide.passes import Observer
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.search import SearchOptions, effort_named
-from lowtide.runtime.call import CallOptions
-from lowtide.runtime.call import Executable as Callee
-from lowtide.runtime.profile import Span
-from lowtide.runtime.program import NativeProgram
-from lowtide.runtime.serial import deserialize, serialize
+from lowtide.runtime.cpu.call import CallOptions
+from lowtide.runtime.cpu.call import Executable as Callee
+from lowtide.runtime.cpu.profile import Span
+from lowtide.runtime.cpu.program import NativeProgram
+from lowtide.runtime.cpu.serial import deserialize, serialize
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import SearchOptions, effort_named
 from lowtide.tuning.tuner import Tuner
 
 MAGIC: Final = b"lowtide executable 3\n"
@@ -127,7 +128,7 @@ class Executable:
         is also proved how long that takes at least; not for variants.
         """
         from lowtide.budgeting.certificates import certify_within
-        from lowtide.certifying import certify
+        from lowtide.compiler.certificates import certify
 
         if not self._base:
             return certify(self.module)

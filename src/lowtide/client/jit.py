@@ -27,8 +27,8 @@ from lowtide.client.jit_arguments import abstract_key, leaf_keys, other_key
 from lowtide.client.jit_program import Call, JaxProgram, JitProgram, output_kind
 from lowtide.client.library import Executable, ModuleCompiler, native_compiler
 from lowtide.ir import Module, UnsupportedOpError
+from lowtide.ir.sizes import bytes_of
 from lowtide.options import Options
-from lowtide.sizes import bytes_of
 
 Numbers: TypeAlias = "int | Sequence[int] | None"
 Names: TypeAlias = "str | Iterable[str] | None"

@@ -13,7 +13,7 @@ from lowtide.client.jit_arguments import Convert, abstract_key, converter
 from lowtide.client.library import Executable
 from lowtide.ir import LowtideError
 from lowtide.ir.suggestions import nearest
-from lowtide.runtime.arguments import SharedMemoryError
+from lowtide.runtime.cpu.arguments import SharedMemoryError
 
 Call: TypeAlias = Callable[[Sequence[Any]], Any]
 """Takes the leaves of the dynamic arguments to the tree of results."""

@@ -25,7 +25,7 @@ from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import ProgramShape
 from lowtide.ir.suggestions import nearest
 from lowtide.options import Options
-from lowtide.runtime.arguments import opened_array, type_text
+from lowtide.runtime.cpu.arguments import opened_array, type_text
 from lowtide.verifier import verify
 
 

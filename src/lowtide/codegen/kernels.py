@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.codegen.kernel import Plan
-from lowtide.codegen.select import kernel_plan
 from lowtide.ir import Instruction
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.thunk import KernelEntry, Phase

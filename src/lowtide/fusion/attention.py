@@ -13,6 +13,13 @@ from heapq import heappop, heappush
 from math import prod
 from typing import Final, final
 
+from lowtide.cost.kernels import (
+    CACHE_BYTES,
+    LAUNCH,
+    PER_ELEMENT,
+    compute_seconds,
+    move_seconds,
+)
 from lowtide.fusion.attention_rows import (
     Region,
     SecondDot,
@@ -24,13 +31,6 @@ from lowtide.fusion.attention_rows import (
 )
 from lowtide.fusion.bodies import Bodies
 from lowtide.fusion.cluster import Cluster, Kind
-from lowtide.fusion.cost_model import (
-    CACHE_BYTES,
-    LAUNCH,
-    PER_ELEMENT,
-    compute_seconds,
-    move_seconds,
-)
 from lowtide.fusion.legality import INDEXING, MOST_INPUTS, MOST_MEMBERS, MOST_ROW_BYTES, seed
 from lowtide.fusion.materialize import materialize
 from lowtide.ir import Computation, Instruction, Module, Opcode

@@ -12,10 +12,10 @@ from functools import lru_cache
 from math import prod
 from typing import Final, NamedTuple
 
+from lowtide.cost.kernels import CACHE_BYTES, compute_seconds
 from lowtide.fusion.access import Access, access_of, composed, identity, inverse
 from lowtide.fusion.cluster import Cluster, Kind, Read
 from lowtide.fusion.code_size import MOST_PIECES, pieces
-from lowtide.fusion.cost_model import CACHE_BYTES, compute_seconds
 from lowtide.fusion.targets import reads_target_elsewhere
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Dimensions, Gather

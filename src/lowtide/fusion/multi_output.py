@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final, final
 
-from lowtide.fusion.cost_model import LAUNCH, move_seconds
+from lowtide.cost.kernels import LAUNCH, move_seconds
 from lowtide.fusion.kernel_graph import KernelGraph
 from lowtide.fusion.kernels import Kernel, merged, shared_reads
 from lowtide.fusion.merging import merge_kernels

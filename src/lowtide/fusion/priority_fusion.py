@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, final
 
+from lowtide.cost.kernels import LAUNCH, move_seconds
 from lowtide.fusion.bodies import Bodies
 from lowtide.fusion.cluster import Cluster, Kind
 from lowtide.fusion.cluster_graph import ClusterGraph, evaluations
-from lowtide.fusion.cost_model import LAUNCH, move_seconds
 from lowtide.fusion.legality import Joint, joined_by_all
 from lowtide.fusion.live_memory import is_kept_by_caller
 from lowtide.fusion.materialize import materialize

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lowtide.cost.kernels import LAUNCH, PER_FLOP, move_seconds
 from lowtide.fusion.cluster import Cluster
 from lowtide.fusion.cluster_graph import ClusterGraph
-from lowtide.fusion.cost_model import LAUNCH, PER_FLOP, move_seconds
 from lowtide.ir import Instruction, Opcode
 from lowtide.ops.cost import cost
 

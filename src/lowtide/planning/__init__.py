@@ -17,7 +17,7 @@ from lowtide.planning.registry import (
     object_strategies,
     offset_strategies,
 )
-from lowtide.planning.search import Effort, SearchOptions, StopReason
+from lowtide.search.effort import Effort, SearchOptions, StopReason
 
 __all__ = [
     "ARENA",

@@ -26,7 +26,7 @@ from lowtide.planning.registry import (
     object_strategies,
     offset_strategies,
 )
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 
 def assign_objects(

@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.native import Array, kernel
 from lowtide.planning.pools import NOWHERE, UNBOUNDED, PoolPlacement, PoolProblem, by_size
 from lowtide.planning.problem import Int64Array
-from lowtide.planning.search import Effort, SearchOptions, StopReason
+from lowtide.search.effort import Effort, SearchOptions, StopReason
+from lowtide.search.kernels import Array, kernel
 
 ROUNDS: Final = 500
 """How many orders a climb tries."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowtide.planning.problem import ARENA, Int64Array, PackingProblem, TensorUsageRecord
-from lowtide.planning.search import StopReason
+from lowtide.search.effort import StopReason
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from lowtide.planning.problem import Int64Array
-from lowtide.planning.search import StopReason
+from lowtide.search.effort import StopReason
 
 UNBOUNDED: Final = -1
 """In place of the size of a pool: as large as need be."""

@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from lowtide.planning.plans import ObjectsAssignment, Packing
 from lowtide.planning.problem import PackingProblem, TensorUsageRecord
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 ReallocationGraph = Sequence[Sequence[int]]
 """Per tensor the tensors that may take over its object, sorted."""

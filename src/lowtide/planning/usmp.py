@@ -21,7 +21,7 @@ from lowtide.planning.pools import (
 )
 from lowtide.planning.problem import TensorUsageRecord
 from lowtide.planning.registry import nearest
-from lowtide.planning.search import SearchOptions, StopReason
+from lowtide.search.effort import SearchOptions, StopReason
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.search import Effort
 from lowtide.remat.footprint import footprints
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.network import Cut, Flow, Network, Networks, Price
 from lowtide.remat.tables import Int64Array, Tables, tables_of
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort
 
 _NODES: Final = {Effort.FAST: 24, Effort.DEFAULT: 96, Effort.PROOF: 1000}
 """How many nodes are looked at."""

@@ -11,13 +11,13 @@ from typing import Any, Final
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.search import Effort
 from lowtide.remat.bound import BoundSearch, RecomputeBound
 from lowtide.remat.frontier import Frontier, Point, frontier
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.tables import Int64Array, tables_of
 from lowtide.remat.xla import xla_sequence
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort
 
 METHODS: Final = ("frontier", "xla")
 """How to find plans, by name; `xla` is a baseline."""

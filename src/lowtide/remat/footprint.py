@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowtide.planning.native import Array, kernel
 from lowtide.remat.measure import ROOM, taken_over
 from lowtide.remat.tables import (
     BUFFER,
@@ -24,6 +23,7 @@ from lowtide.remat.tables import (
     Int64Array,
     Tables,
 )
+from lowtide.search.kernels import Array, kernel
 
 
 @kernel

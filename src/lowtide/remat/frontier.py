@@ -12,12 +12,12 @@ from collections.abc import Sequence as Orders
 from dataclasses import dataclass
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.search import Effort
 from lowtide.remat.levels import LevelSearch
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.recompute import Sequence
 from lowtide.remat.tables import Int64Array, Tables, tables_of
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort
 
 
 @dataclass(frozen=True, slots=True)

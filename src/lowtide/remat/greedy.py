@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.planning.native import Array, FloatArray, kernel
 from lowtide.remat.lazy import cost_of, unfold
 from lowtide.remat.measure import measure
 from lowtide.remat.tables import (
@@ -20,6 +19,7 @@ from lowtide.remat.tables import (
     READS_END,
     SIZE,
 )
+from lowtide.search.kernels import Array, FloatArray, kernel
 
 ANY: Final = 1 << 62
 CLOSURE: Final = 60

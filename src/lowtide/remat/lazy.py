@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lowtide.planning.native import Array, kernel
 from lowtide.remat.tables import (
     BUFFER,
     BUFFER_COUNT,
@@ -17,6 +16,7 @@ from lowtide.remat.tables import (
     READS,
     READS_END,
 )
+from lowtide.search.kernels import Array, kernel
 
 
 @kernel

@@ -9,8 +9,6 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.search import Effort
 from lowtide.remat.bound import BoundSearch, topological_order
 from lowtide.remat.gaps import base_of
 from lowtide.remat.improve import Improver
@@ -20,6 +18,8 @@ from lowtide.remat.recompute import Plan, Recompute, Scratch
 from lowtide.remat.slide import settled
 from lowtide.remat.tables import Int64Array, Tables, once_nodes
 from lowtide.remat.xla import xla_sequence
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort
 
 
 @dataclass(frozen=True, slots=True)

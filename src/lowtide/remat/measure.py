@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.native import Array, kernel
 from lowtide.remat.tables import (
     BUFFER,
     BUFFER_COUNT,
@@ -29,6 +28,7 @@ from lowtide.remat.tables import (
     Int64Array,
     Tables,
 )
+from lowtide.search.kernels import Array, kernel
 
 ROOM: Final = 7
 """Numbers per buffer that `measure` works with."""

@@ -37,7 +37,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.planning.native import Array, kernel
 from lowtide.remat.tables import (
     BUFFER,
     BUFFERS_AT,
@@ -54,6 +53,7 @@ from lowtide.remat.tables import (
     Int64Array,
     Tables,
 )
+from lowtide.search.kernels import Array, kernel
 
 UNBOUNDED: Final = 1 << 60
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lowtide.planning.native import Array, kernel
 from lowtide.remat.measure import measure
 from lowtide.remat.tables import COST, NODE, NODE_COUNT, NODES_AT
+from lowtide.search.kernels import Array, kernel
 
 
 @kernel

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowtide.planning.native import Array, kernel
 from lowtide.remat.tables import (
     BUFFER,
     BUFFERS_AT,
@@ -28,6 +27,7 @@ from lowtide.remat.tables import (
     Int64Array,
     Tables,
 )
+from lowtide.search.kernels import Array, kernel
 
 
 @kernel

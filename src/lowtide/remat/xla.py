@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.planning.deadline import Deadline
 from lowtide.remat.expand import Rows
 from lowtide.remat.tables import Int64Array
+from lowtide.search.deadline import Deadline
 
 BLOCK_LIMIT: Final = 50
 _EFFORT_FACTOR: Final = 1

@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.native import Array
 from lowtide.scheduling.cuts import SMALLEST
 from lowtide.scheduling.divide import Divided, Workbench, divide
 from lowtide.scheduling.proof import SPLIT, Case
 from lowtide.scheduling.propagation import OPEN, Narrowed, Work, narrowed, unnarrowed
 from lowtide.scheduling.words import Words, with_edges
+from lowtide.search.kernels import Array
 
 SHARE: Final = 0.985
 """Nodes whose step is above this share of the target are looked at."""

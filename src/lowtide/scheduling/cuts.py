@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.planning.native import Array, kernel
 from lowtide.scheduling.flow import FAR, reachable, send
 from lowtide.scheduling.network import (
     DONE,
@@ -34,6 +33,7 @@ from lowtide.scheduling.words import (
     TOTAL,
     Words,
 )
+from lowtide.search.kernels import Array, kernel
 
 LEAST: Final = 0
 FORCED: Final = 1

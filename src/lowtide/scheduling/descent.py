@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.planning.native import Array, kernel
 from lowtide.scheduling.greedy import made_bytes
 from lowtide.scheduling.words import NODES, PRED, PREDS, SUCC, SUCCS
+from lowtide.search.kernels import Array, kernel
 
 BY_PLACE: Final = 0
 BY_WEIGHT: Final = 1

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.native import Array
 from lowtide.scheduling.cuts import LARGEST_ONLY, SMALLEST, Cuts
 from lowtide.scheduling.stretches import Stretches
 from lowtide.scheduling.words import MAKE, MAKES, READ, READS, SIZE, Words
+from lowtide.search.kernels import Array
 
 FAILURES: Final = 12
 """Rounds without a lower peak after which the search from one start ends."""

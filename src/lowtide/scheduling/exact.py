@@ -15,8 +15,8 @@ import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import matched_bytes
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.native import Array
+from lowtide.search.deadline import Deadline
+from lowtide.search.kernels import Array
 
 MOST_NODES: Final = 1_000
 MOST_WORK: Final = 100_000

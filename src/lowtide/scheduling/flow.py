@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.planning.native import Array, kernel
+from lowtide.search.kernels import Array, kernel
 
 FAR: Final = -1
 """The layer of a node from which no demand can be reached."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.planning.native import Array, kernel
 from lowtide.scheduling.heap import WIDTH, drop_first, push
 from lowtide.scheduling.words import (
     KEPT,
@@ -24,6 +23,7 @@ from lowtide.scheduling.words import (
     USE,
     USES,
 )
+from lowtide.search.kernels import Array, kernel
 
 TINY_FIRST: Final = 0
 """What makes next to nothing goes first, ties by the number of followers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.planning.native import Array, kernel
+from lowtide.search.kernels import Array, kernel
 
 WIDTH: Final = 4
 """Words of an entry: first key, second key, stamp, node."""

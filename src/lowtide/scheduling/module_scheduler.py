@@ -13,11 +13,11 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.analysis.module_graphs import ComputationGraph
 from lowtide.ir import Computation, Instruction, Module, Schedule
-from lowtide.planning.search import Effort
 from lowtide.scheduling.depth_first import depth_first_order, post_order
 from lowtide.scheduling.list_scheduler import list_order
 from lowtide.scheduling.module_model import model_graphs, model_order, program_order
 from lowtide.scheduling.module_search import Searches
+from lowtide.search.effort import Effort
 
 Int64Array = npt.NDArray[np.int64]
 Scheduler = Callable[[MemoryGraph], Int64Array]

@@ -11,15 +11,15 @@ import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.native import Array, in_python
-from lowtide.planning.search import Effort, StopReason
 from lowtide.scheduling.cuts import Cuts
 from lowtide.scheduling.exact import MOST_WORK, lower_order
 from lowtide.scheduling.plain_bound import plain_proof
 from lowtide.scheduling.proof import CutBound, Exhausted, Proof
 from lowtide.scheduling.search import SearchResult, search_order
 from lowtide.scheduling.words import Words, packed
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort, StopReason
+from lowtide.search.kernels import Array, in_python
 
 _CUTS: Final = 16
 """The highest steps of a given order at which minimum cuts are tried before all orders are."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.planning.native import Array, kernel
 from lowtide.scheduling.greedy import made_bytes
 from lowtide.scheduling.steps import taken_over
 from lowtide.scheduling.words import (
@@ -32,6 +31,7 @@ from lowtide.scheduling.words import (
     USE,
     USES,
 )
+from lowtide.search.kernels import Array, kernel
 
 UNDECIDED: Final = 0
 DONE: Final = 1

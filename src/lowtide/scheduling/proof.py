@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lowtide.planning.native import Array
+from lowtide.search.kernels import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.native import Array
 from lowtide.scheduling.divide import Workbench
 from lowtide.scheduling.proof import CYCLE
 from lowtide.scheduling.settling import settled
 from lowtide.scheduling.words import Words, with_edges
+from lowtide.search.kernels import Array
 
 OPEN: Final = -3
 """Not closed: orders within the target may be left."""

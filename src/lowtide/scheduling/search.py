@@ -14,14 +14,14 @@ from typing import Final
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.planning.deadline import Deadline
-from lowtide.planning.native import Array
-from lowtide.planning.search import Effort, StopReason
 from lowtide.scheduling.proof import Proof, renamed
 from lowtide.scheduling.series import Part, parts
 from lowtide.scheduling.settling import settled
 from lowtide.scheduling.solver import LIMITS, Limits, Solver
 from lowtide.scheduling.words import packed
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import Effort, StopReason
+from lowtide.search.kernels import Array
 
 MOST_OTHERS: Final = 4
 

@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.planning.native import Array
 from lowtide.scheduling.words import (
     KEPT,
     MAKER,
@@ -33,6 +32,7 @@ from lowtide.scheduling.words import (
     Words,
     joined,
 )
+from lowtide.search.kernels import Array
 
 SMALLEST: Final = 256
 """Parts of fewer nodes are not worth a graph of their own."""

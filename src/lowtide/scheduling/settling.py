@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowtide.planning.native import Array, kernel
 from lowtide.scheduling.heap import WIDTH, drop_first, push
 from lowtide.scheduling.words import NODES, PRED, SUCC, SUCCS, Words
+from lowtide.search.kernels import Array, kernel
 
 
 @kernel

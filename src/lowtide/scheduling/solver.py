@@ -8,8 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.native import Array
-from lowtide.planning.search import Effort
 from lowtide.scheduling.branch import Answer, branch
 from lowtide.scheduling.divide import Workbench, divide
 from lowtide.scheduling.proof import CutBound, KeptBytes, Proof, Refutation
@@ -17,6 +15,8 @@ from lowtide.scheduling.propagation import Work
 from lowtide.scheduling.settling import settled
 from lowtide.scheduling.stretches import WAYS
 from lowtide.scheduling.words import KEPT, SIZE, Words
+from lowtide.search.effort import Effort
+from lowtide.search.kernels import Array
 
 NEAR: Final = 5e-6
 """A gap between bound and peak, as a share of the peak, that is closed before the last bytes."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.planning.native import Array, kernel
 from lowtide.scheduling.words import (
     BUFFERS,
     KEPT,
@@ -21,6 +20,7 @@ from lowtide.scheduling.words import (
     SIZE,
     USE,
 )
+from lowtide.search.kernels import Array, kernel
 
 NONE: Final = -1
 

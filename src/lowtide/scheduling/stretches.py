@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.native import Array, kernel
 from lowtide.scheduling.descent import BY_BYTES, BY_PLACE, BY_WEIGHT, depth_first
 from lowtide.scheduling.greedy import LATE_FIRST, TINY_FIRST, backward, count_left, forward
 from lowtide.scheduling.heap import WIDTH
 from lowtide.scheduling.steps import NONE, uses_left, walk
 from lowtide.scheduling.words import PRED, PREDS, READ, READS, Words
+from lowtide.search.kernels import Array, kernel
 
 DEPTH_WEIGHT: Final = 0
 BACKWARD: Final = 1

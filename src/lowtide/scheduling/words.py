@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.planning.native import Array
+from lowtide.search.kernels import Array
 
 NODES: Final = 0
 BUFFERS: Final = 1

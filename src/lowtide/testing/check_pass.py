@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from lowtide.checking.tolerances import assert_values_close
 from lowtide.evaluator import evaluate as value_of
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.clone import clone_module
@@ -16,7 +17,6 @@ from lowtide.ir.module import Module
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.ir.shape import Shape
 from lowtide.testing.filecheck import file_check, parse_checks
-from lowtide.testing.tolerances import assert_values_close
 from lowtide.verifier import verify
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide import native
+from lowtide.backends import cpu as native
 from lowtide.evaluator import Token, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.literal import Array
-from lowtide.runtime.call import Executable
+from lowtide.runtime.cpu.call import Executable
 
 
 def run_native(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:

@@ -18,10 +18,10 @@ from lowtide.ir.thunk import KernelThunk
 from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.objects import compile_modules
 from lowtide.llvm.target import Target, host_target
-from lowtide.runtime.arena import LINE, aligned
-from lowtide.runtime.arguments import Argument
-from lowtide.runtime.call import Executable
-from lowtide.runtime.program import Interface, Memory, NativeProgram
+from lowtide.runtime.cpu.arena import LINE, aligned
+from lowtide.runtime.cpu.arguments import Argument
+from lowtide.runtime.cpu.call import Executable
+from lowtide.runtime.cpu.program import Interface, Memory, NativeProgram
 from lowtide.tuning.candidates import Candidate, Work
 
 SLICE_SECONDS: Final = 1e-3

@@ -30,7 +30,7 @@ from lowtide.planning.problem import (
     max_live,
     packing_problem,
 )
-from lowtide.planning.search import Effort, SearchOptions, StopReason
+from lowtide.search.effort import Effort, SearchOptions, StopReason
 
 
 def agrees(problem):

@@ -10,8 +10,8 @@ from lowtide.planning.exact.instance import instance_of
 from lowtide.planning.exact.items import Space, items_of
 from lowtide.planning.exact.outcome import Outcome
 from lowtide.planning.exact.search import Method, Search, tables_of
-from lowtide.planning.native import Kernel
 from lowtide.planning.problem import max_live, packing_problem
+from lowtide.search.kernels import Kernel
 
 
 def instance(problem):

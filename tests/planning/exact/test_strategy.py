@@ -9,7 +9,7 @@ from tests.support import SHARED, needs_shared
 
 from lowtide.planning.assign import assign_offsets, place
 from lowtide.planning.problem import TensorUsageRecord, max_live, packing_problem
-from lowtide.planning.search import Effort, SearchOptions, StopReason
+from lowtide.search.effort import Effort, SearchOptions, StopReason
 
 CAPACITY = 1 << 20
 

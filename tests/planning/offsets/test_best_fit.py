@@ -8,7 +8,7 @@ from tests.planning.scale.drawn import check, problem, problems, random_problem
 from lowtide.planning.offsets import best_fit as module
 from lowtide.planning.offsets.best_fit import best_fit
 from lowtide.planning.problem import FREE
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 ANY = SearchOptions()
 

@@ -9,7 +9,7 @@ from lowtide.planning.offsets import portfolio as module
 from lowtide.planning.offsets.best_fit import best_fit
 from lowtide.planning.offsets.portfolio import portfolio
 from lowtide.planning.problem import ARENA, FREE, PackingProblem, max_live
-from lowtide.planning.search import Effort, SearchOptions, StopReason
+from lowtide.search.effort import Effort, SearchOptions, StopReason
 
 DEFAULT, FAST = SearchOptions(), SearchOptions(Effort.FAST)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from tests.transforms.expand.test_expanders import expanded, opcodes
 
+from lowtide.checking.tolerances import assert_values_close
 from lowtide.evaluator import evaluate
 from lowtide.ir.element_type import BY_KEYWORD
 from lowtide.ir.literal import DTYPES, Array
-from lowtide.testing.tolerances import assert_values_close
 
 KINDS = ["f32", "f64", "c64", "bf16"]
 

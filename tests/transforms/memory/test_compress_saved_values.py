@@ -14,8 +14,8 @@ from lowtide.ir.clone import clone_module
 from lowtide.scheduling.search import search_order
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.check_rule import bits, leaves
-from lowtide.transforms.memory.compress_bits import can_pack, pack, unpack
-from lowtide.transforms.memory.compress_saved_values import compress_saved_values
+from lowtide.transforms.memory.compress.bits import can_pack, pack, unpack
+from lowtide.transforms.memory.compress.saved_values import compress_saved_values
 from lowtide.transforms.memory.peak_values import Order, Planner, peak_values
 from lowtide.verifier import verify
 

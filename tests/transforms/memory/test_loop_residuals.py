@@ -20,7 +20,7 @@ from tests.transforms.memory.loop_programs import (
 from lowtide.evaluator import evaluate
 from lowtide.ir.clone import clone_module
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.transforms.memory.loop_residuals import recompute_loop_residuals
+from lowtide.transforms.memory.loop_residuals.recompute import recompute_loop_residuals
 from lowtide.verifier import verify
 
 

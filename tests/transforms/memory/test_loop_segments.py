@@ -13,8 +13,8 @@ from lowtide.evaluator import evaluate
 from lowtide.ir import Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.transforms.memory.loop_residuals import recompute_loop_residuals
-from lowtide.transforms.memory.loop_segments import segment_loops
+from lowtide.transforms.memory.loop_residuals.recompute import recompute_loop_residuals
+from lowtide.transforms.memory.loop_segments.segments import segment_loops
 from lowtide.verifier import verify
 
 

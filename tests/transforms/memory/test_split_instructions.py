@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from lowtide.checking.tolerances import assert_values_close
 from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Instruction, Module, Opcode
@@ -15,11 +16,10 @@ from lowtide.passes import PassError
 from lowtide.passes.registry import parse_passes
 from lowtide.testing.check_pass import assert_same_values, seeded_arguments
 from lowtide.testing.generation import FAMILIES, Recipe, random_module
-from lowtide.testing.tolerances import assert_values_close
-from lowtide.transforms.memory.split_alignments import sizes_of
-from lowtide.transforms.memory.split_instructions import split_large_instructions
-from lowtide.transforms.memory.split_loops import run_in_parts
-from lowtide.transforms.memory.split_sections import Section, grown
+from lowtide.transforms.memory.split.alignments import sizes_of
+from lowtide.transforms.memory.split.instructions import split_large_instructions
+from lowtide.transforms.memory.split.loops import run_in_parts
+from lowtide.transforms.memory.split.sections import Section, grown
 from lowtide.verifier import verify
 
 ARRAYS = Recipe(

@@ -7,12 +7,12 @@ here, and to compute the same bits for infinities, NaNs and zeros of both signs.
 import pytest
 from tests.transforms.simplify.cases.notation import body, outside
 
+from lowtide.compiler.stages import pipeline
 from lowtide.evaluator import evaluate
 from lowtide.ir.clone import clone_module
 from lowtide.ir.printer import fingerprint
 from lowtide.passes import run_pipeline
 from lowtide.passes.instrumentation import Checking
-from lowtide.pipelines import pipeline
 from lowtide.testing.check_pass import assert_same_values
 from lowtide.testing.check_rule import bits, leaves, module_of, special_arguments
 from lowtide.transforms.dead_code import remove_dead_code

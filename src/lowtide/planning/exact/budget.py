@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.planning.search import Effort, SearchOptions, StopReason
+from lowtide.search.effort import Effort, SearchOptions, StopReason
 
 _WORK: Final = {Effort.FAST: 10**9, Effort.DEFAULT: 4 * 10**9, Effort.PROOF: 4 * 10**11}
 """Entries of arrays that a search may look at: about 10**9 in a second."""

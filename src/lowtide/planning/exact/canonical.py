@@ -59,7 +59,7 @@ from lowtide.planning.exact.parts import (
     open_frame,
     split,
 )
-from lowtide.planning.native import Array, FloatArray, kernel
+from lowtide.search.kernels import Array, FloatArray, kernel
 
 
 @kernel

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.planning.native import Array, FloatArray, kernel
+from lowtide.search.kernels import Array, FloatArray, kernel
 
 ITEM: Final = 15
 """Numbers in the record of an item."""

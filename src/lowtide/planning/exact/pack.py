@@ -20,7 +20,7 @@ from lowtide.planning.exact.reduce import Layout, reduced
 from lowtide.planning.exact.refute import Tree
 from lowtide.planning.plans import Packing, Refutation
 from lowtide.planning.problem import FREE, Int64Array, PackingProblem
-from lowtide.planning.search import Effort, SearchOptions, StopReason
+from lowtide.search.effort import Effort, SearchOptions, StopReason
 
 _TINY: Final = 14
 """So many items are searched in Python, before anything is compiled."""

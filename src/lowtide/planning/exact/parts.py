@@ -35,7 +35,7 @@ from lowtide.planning.exact.moves import (
     lifted,
     undo,
 )
-from lowtide.planning.native import Array, FloatArray, kernel
+from lowtide.search.kernels import Array, FloatArray, kernel
 
 PART: Final = 7
 """Numbers in a record of `pending`."""

@@ -34,7 +34,7 @@ from lowtide.planning.objects.size_classes import SizeClasses, objects_of, size_
 from lowtide.planning.plans import CliqueBound, DualBound, ObjectsAssignment
 from lowtide.planning.problem import Int64Array, TensorUsageRecord
 from lowtide.planning.registry import ObjectOptions, ObjectStrategy
-from lowtide.planning.search import Effort, SearchOptions, StopReason
+from lowtide.search.effort import Effort, SearchOptions, StopReason
 
 PRICING: Final[Mapping[Effort, PricingLimits]] = {
     Effort.FAST: PricingLimits(work=0.2, rounds=6),

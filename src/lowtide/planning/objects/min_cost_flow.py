@@ -25,12 +25,12 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.native import Array, kernel
 from lowtide.planning.objects.result import shared
 from lowtide.planning.objects.task_profile import nbytes_of
 from lowtide.planning.plans import ObjectsAssignment
 from lowtide.planning.problem import Int64Array, TensorUsageRecord
 from lowtide.planning.registry import ObjectOptions, ObjectStrategy
+from lowtide.search.kernels import Array, kernel
 
 NEW: Final = -1
 """In place of a giver: the tensor starts an object."""

@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.planning.native import Array, kernel
 from lowtide.planning.objects.size_classes import SizeClasses
 from lowtide.planning.plans import DualBound
 from lowtide.planning.problem import MOST_BYTES, Int64Array
+from lowtide.search.kernels import Array, kernel
 
 DENOMINATORS: Final = (1, 2, 6, 60, 2**20)
 """What prices are tried to be multiples of one over: those of a vertex are simple fractions."""

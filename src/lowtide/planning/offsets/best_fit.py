@@ -15,7 +15,7 @@ from lowtide.planning.problem import FREE, Int64Array, PackingProblem
 from lowtide.planning.registry import OffsetStrategy
 from lowtide.planning.scale import gaps
 from lowtide.planning.scale.address_space import borders, packing_of
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 MANY: Final = 1_500
 """As many buffers are placed faster by compiled code, the time to compile it included."""

@@ -10,7 +10,7 @@ from lowtide.planning.offsets.portfolio import portfolio
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import PackingProblem
 from lowtide.planning.registry import OffsetStrategy
-from lowtide.planning.search import Effort, SearchOptions, StopReason
+from lowtide.search.effort import Effort, SearchOptions, StopReason
 
 _FEW: Final = 1_500
 """With fewer buffers the search is worth more than many tries to improve a packing."""

@@ -10,7 +10,7 @@ from lowtide.planning.placed import lowest_gap, place_in_order
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import PackingProblem
 from lowtide.planning.registry import OffsetStrategy
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 
 def first_fit(problem: PackingProblem, _: SearchOptions) -> Packing:

@@ -13,7 +13,7 @@ from lowtide.planning.placed import place_in_order, smallest_gap
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import PackingProblem
 from lowtide.planning.registry import OffsetStrategy
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 
 def greedy_by_size(problem: PackingProblem, _: SearchOptions) -> Packing:

@@ -17,7 +17,7 @@ from lowtide.planning.registry import (
     OffsetStrategy,
     object_strategies,
 )
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 
 def objects_to_offsets(

@@ -22,7 +22,7 @@ from lowtide.planning.scale.fill import fill, manners
 from lowtide.planning.scale.incumbent import UNKNOWN, Incumbent, LateError
 from lowtide.planning.scale.orders import orders
 from lowtide.planning.scale.parts import only
-from lowtide.planning.search import Effort, SearchOptions, StopReason
+from lowtide.search.effort import Effort, SearchOptions, StopReason
 
 _PAIRS: Final = 10_000_000
 """The number of pairs of buffers that live together to look at in all orders of best fit."""

@@ -13,7 +13,7 @@ import numpy as np
 from lowtide.planning.plans import Packing, arena_packing
 from lowtide.planning.problem import PackingProblem
 from lowtide.planning.registry import OffsetStrategy
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 
 def skyline(problem: PackingProblem, _: SearchOptions) -> Packing:

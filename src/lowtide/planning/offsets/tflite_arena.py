@@ -9,8 +9,8 @@ import numpy as np
 from lowtide.planning.plans import Packing, arena_packing
 from lowtide.planning.problem import PackingProblem
 from lowtide.planning.registry import OffsetStrategy
-from lowtide.planning.search import SearchOptions
 from lowtide.planning.tflite_arena import SimpleMemoryArena
+from lowtide.search.effort import SearchOptions
 
 
 def tflite_arena(problem: PackingProblem, _: SearchOptions) -> Packing:

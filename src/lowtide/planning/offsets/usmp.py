@@ -13,7 +13,7 @@ from lowtide.planning.plans import Packing, arena_packing
 from lowtide.planning.pools import UNBOUNDED, PoolProblem, by_conflicts, by_size, stack
 from lowtide.planning.problem import Int64Array, PackingProblem, max_live
 from lowtide.planning.registry import OffsetStrategy
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 MOST_CONFLICTS: Final = 60_000_000
 """Lists of more conflicts take too much memory."""

@@ -10,7 +10,7 @@ from lowtide.planning.heap import HeapLayout, Interval, PlacingOrder, place_inte
 from lowtide.planning.plans import Packing, arena_packing
 from lowtide.planning.problem import PackingProblem
 from lowtide.planning.registry import OffsetStrategy
-from lowtide.planning.search import SearchOptions
+from lowtide.search.effort import SearchOptions
 
 
 def best_of_orders(

@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.native import Array, kernel
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import FREE, Int64Array, PackingProblem, dense_times
 from lowtide.planning.scale.address_space import borders, packing_of
+from lowtide.search.kernels import Array, kernel
 
 BLOCK: Final = 4_096
 """Buffers to place before Python looks whether the user wants to stop."""

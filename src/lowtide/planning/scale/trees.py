@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowtide.planning.native import Array, kernel
 from lowtide.planning.problem import Int64Array
+from lowtide.search.kernels import Array, kernel
 
 HUGE = 2**62
 """What a leaf holds that stands for nothing."""

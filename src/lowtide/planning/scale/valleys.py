@@ -7,7 +7,6 @@ filled next stand in a heap, the lowest first, of equal ones the earliest.
 
 from __future__ import annotations
 
-from lowtide.planning.native import Array, FloatArray, kernel
 from lowtide.planning.scale.trees import (
     add_to_range,
     clear_leaf,
@@ -15,6 +14,7 @@ from lowtide.planning.scale.trees import (
     next_at_most,
     place_of_least,
 )
+from lowtide.search.kernels import Array, FloatArray, kernel
 
 WAITING, LEFT, STEPS, GROUPS, LEAVES, STEP_LEAVES, TRIES, WORK = 0, 1, 2, 3, 4, 5, 6, 7
 STATE_FIELDS = 8

@@ -1,0 +1,186 @@
+"""Taking apart the plan of another compiler: what it costs, why, and what would lower it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Final
+
+from lowtide import compiler
+from lowtide.analysis.dataflow import dataflow
+from lowtide.analysis.donation import aliases, possible_donations
+from lowtide.analysis.flat_schedule import FlatSchedule
+from lowtide.analysis.live_range import live_ranges
+from lowtide.autopsy.compilers import Compiler, RebuiltCompiler, jax_is_installed
+from lowtide.autopsy.loop_states import loop_states
+from lowtide.autopsy.plan_profile import PlanProfile, plan_profile
+from lowtide.autopsy.remedies import Planned, donation_remedies, option_remedies
+from lowtide.autopsy.repeatable import repeatable_bytes
+from lowtide.autopsy.report import Alternatives, Autopsy, PlanReport, Remedy, causes_of
+from lowtide.autopsy.without_copies import without_copies
+from lowtide.checking import ViolationKind, check_plan
+from lowtide.ir import LowtideError, Module
+from lowtide.ir.buffer import AllocationKind, BufferAssignment
+from lowtide.ir.clone import clone_module
+from lowtide.report.memory import Ladder, MemoryReport, donation_savings, peak_of
+
+
+def explain_plan(
+    module: Module,
+    assignment: BufferAssignment,
+    *,
+    made_by_xla_cpu: bool = True,
+    compile_with: Compiler | None = None,
+    compile_again: bool = True,
+) -> PlanReport:
+    """Return the report on a plan of a scheduled module, which is not changed.
+
+    Options of XLA:CPU are remedies only for plans `made_by_xla_cpu`. With `compile_again`, and
+    where jax is installed, what would lower such a plan is compiled to see what it does:
+    `compile_with` compiles the program, by default one rebuilt from the module.
+    Raises LowtideError for a module without an order, and where copies are missing.
+    """
+    if module.schedule is None:
+        raise LowtideError(
+            f"{module.name} has no schedule, so that a plan of it cannot be followed; give the "
+            "scheduled module, or none where the plan holds it"
+        )
+    _check_places(module, assignment)
+    start = perf_counter()
+    flows, pairs = dataflow(module.entry), aliases(module)
+    sequences = module.schedule.sequences
+    flat = live_ranges(module.entry, sequences, flows, pairs, owns_results=True).flat
+    profile = plan_profile(flat, assignment)
+    same = compiler.plan(module, "input")
+    unordered = clone_module(module)
+    unordered.schedule = None
+    bare = compiler.plan(without_copies(unordered), "input")
+    best = compiler.plan(unordered, "input")
+    if best.report.ladder.arena_bytes > same.report.ladder.arena_bytes:
+        best = same
+    memory = plan_memory(module, assignment, profile, flat, same.report, perf_counter() - start)
+    alternatives = _alternatives(memory, same.report, best.report, bare.report)
+    if not (made_by_xla_cpu and compile_again and jax_is_installed()):
+        compile_with = None
+    elif compile_with is None:
+        compile_with = RebuiltCompiler(module)
+    planned = Planned(
+        memory.ladder.arena_bytes, memory.output_bytes, best.report.ladder.arena_bytes
+    )
+    with_options = made_by_xla_cpu and alternatives.bound < alternatives.plan
+    autopsy = Autopsy(
+        alternatives,
+        same.report.ladder.arena_bytes,
+        best.report.ladder.arena_bytes,
+        causes_of(alternatives, repeatable_bytes(best.module, best.report.peak)),
+        tuple(_remedies(module, planned, compile_with, with_options=with_options)),
+        loop_states(module, bare),
+    )
+    return PlanReport(memory, autopsy)
+
+
+def _check_places(module: Module, assignment: BufferAssignment) -> None:
+    """Raise LowtideError where one place is wanted for values that the plan keeps in several.
+
+    Such a module lacks copies, without which there are no live ranges to speak of.
+    """
+    for violation in check_plan(module, assignment):
+        if violation.kind is ViolationKind.COLOCATION:
+            raise LowtideError(
+                f"the plan is wrong, so that its figures say nothing: {violation}; "
+                "`lowtide verify` lists all that is wrong"
+            )
+
+
+# -- the figures of the plan -------------------------------------------------------------------
+
+
+def plan_memory(
+    module: Module,
+    assignment: BufferAssignment,
+    profile: PlanProfile,
+    flat: FlatSchedule,
+    same: MemoryReport,
+    seconds: float,
+) -> MemoryReport:
+    """Return the figures of a plan of a scheduled module.
+
+    Loops and caveats are those of `same`, our own plan in the same order.
+    """
+    outputs = sum([shape.nbytes for _, shape in module.entry.root.shape.leaves()])
+    arena = assignment.temp_bytes + outputs - profile.alias_bytes
+    live = min(profile.live_bytes, arena)
+    held = [(x.value, x.nbytes, x.kind) for x in profile.held]
+    pairs = aliases(module)
+    return MemoryReport(
+        module=module.name,
+        instructions=module.instruction_count,
+        steps=flat.length,
+        argument_bytes=_argument_bytes(module, assignment),
+        output_bytes=outputs,
+        alias_bytes=profile.alias_bytes,
+        constant_bytes=assignment.constant_bytes,
+        temp_bytes=assignment.temp_bytes,
+        scratch_bytes=0,
+        least_arena_bytes=min(same.least_arena_bytes, arena),
+        ladder=Ladder(min(same.ladder.bound_bytes, live), live, arena),
+        peak=peak_of(flat, profile.position, held),
+        computations=same.computations,
+        donations=donation_savings(possible_donations(module, pairs)),
+        seconds={"autopsy": seconds},
+        caveats=(*_caveats(assignment, profile), *same.caveats),
+    )
+
+
+def _argument_bytes(module: Module, assignment: BufferAssignment) -> int:
+    """The size of the arguments, without tables of addresses."""
+    parameters = module.entry.parameters
+    total = 0
+    for x in assignment.allocations:
+        if x.kind is AllocationKind.ARGUMENT and x.parameter is not None:
+            number, index = x.parameter
+            shape = parameters[number].shape.at(index)
+            total += 0 if shape.is_tuple else x.nbytes
+    return total
+
+
+def _caveats(assignment: BufferAssignment, profile: PlanProfile) -> list[str]:
+    found = [
+        "the figures are those of the plan; tables of addresses count in temp_bytes as planned, "
+        "and not in outputs and arguments"
+    ]
+    private = [x.nbytes for x in assignment.allocations if x.kind is AllocationKind.THREAD_LOCAL]
+    if private:
+        found.append(f"{sum(private):,} bytes of reducers and the like, per thread, are left out")
+    if profile.unplaced_bytes:
+        found.append(f"values of {profile.unplaced_bytes:,} bytes have no place in the plan")
+    return found
+
+
+def _alternatives(
+    memory: MemoryReport, same: MemoryReport, best: MemoryReport, bare: MemoryReport
+) -> Alternatives:
+    """The ladder of alternatives: each is at most what a plan above it shows to suffice."""
+    held = memory.ladder.live_bytes
+    same_order = min(held, same.ladder.live_bytes)
+    other_order = min(same_order, best.ladder.live_bytes)
+    without = min(other_order, bare.ladder.live_bytes)
+    bound = min(without, bare.ladder.bound_bytes, memory.ladder.bound_bytes)
+    return Alternatives(memory.ladder.arena_bytes, held, same_order, other_order, without, bound)
+
+
+# -- what would lower it -----------------------------------------------------------------------
+
+_SMALL: Final = 100
+"""What is less than one part in so many of a plan is not worth a remedy."""
+
+
+def _remedies(
+    module: Module, planned: Planned, compile_with: Compiler | None, *, with_options: bool
+) -> Sequence[Remedy]:
+    found = option_remedies(planned, compile_with) if with_options else []
+    donations = possible_donations(module, aliases(module))
+    if sum([x.nbytes for x in donations]) * _SMALL >= planned.arena_bytes > 0:
+        again = compile_with is not None
+        found += donation_remedies(planned, module, donations, compile_again=again)
+    return found

@@ -1,0 +1,158 @@
+"""An optimized module as one that a compiler can start from again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from lowtide.autopsy.value_numbers import ValueNumbers
+from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
+from lowtide.ir.annotations import NO_ANNOTATIONS, Annotations
+from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes, CustomCall, Dimensions, Reshape
+from lowtide.ir.shape import Layout, array_shape, major_to_minor
+from lowtide.ir.traversal import computation_post_order, post_order
+from lowtide.ops.table import TABLE
+
+_HEADER = (
+    "entry_layout",
+    "input_output_aliases",
+    "buffer_donors",
+    "replica_count",
+    "num_partitions",
+    "stack_frames",
+)
+
+
+def plain_module(module: Module) -> Module:
+    """Return a module that computes the same, without order, fusions, bitcasts and layouts.
+
+    The instructions of a fusion stand in its place, a bitcast is what it does to the array
+    (reshape, transpose, bitcast-convert), and copies are gone. Parameters and result of the entry
+    keep the layouts that callers see. Dots, reductions and the like that the module computes twice
+    from the same operands read them through an optimization-barrier the second time: somebody
+    wanted them computed again, and XLA removes the barriers only late.
+    """
+    plain = Module(module.name)
+    for name in _HEADER:
+        setattr(plain, name, getattr(module, name))
+    done: dict[Computation, Computation] = {}
+    fused = {
+        callee
+        for computation in module.computations.values()
+        for x in computation.instructions.values()
+        if x.opcode is Opcode.FUSION
+        for callee in x.called_computations
+    }
+    for computation in computation_post_order(module):
+        if computation in fused:
+            continue
+        target = plain.add_computation(computation.name)
+        done[computation] = target
+        writer = _Writer(target, done)
+        target.root = writer.write(computation)
+    plain.entry = done[module.entry]
+    return plain
+
+
+_DEAR: Final = frozenset({"contraction", "convolution", "reduction", "sorting", "linear algebra"})
+"""The families of operations that no compiler computes twice by chance."""
+
+
+class _Writer:
+    """Writes instructions to one computation, those of fusions included."""
+
+    def __init__(self, target: Computation, done: dict[Computation, Computation]) -> None:
+        self.target = target
+        self.done = done
+        self.numbers = ValueNumbers()
+        self.dear: set[int] = set()
+        """The numbers of what is dear to compute and there already."""
+
+    def write(self, source: Computation, arguments: Sequence[Instruction] = ()) -> Instruction:
+        """Write what `source` does and return its result; without arguments, with parameters."""
+        made = dict(zip(source.parameters, arguments, strict=False))
+        for x in post_order(source):
+            if x not in made:
+                made[x] = self._instruction(x, [made[operand] for operand in x.operands])
+        return made[source.root]
+
+    def _instruction(self, x: Instruction, operands: list[Instruction]) -> Instruction:
+        if x.opcode is Opcode.FUSION:
+            return self.write(x.called_computations[0], operands)
+        if x.opcode is Opcode.COPY and x.shape.is_array:
+            return operands[0]
+        if x.opcode is Opcode.BITCAST:
+            return self._bitcast(x, operands[0])
+        return self._copy(x, operands)
+
+    def _copy(self, x: Instruction, operands: list[Instruction]) -> Instruction:
+        keeps_layout = isinstance(x.attributes, CustomCall) and x.attributes.operand_layouts
+        shape = x.shape if keeps_layout else x.shape.with_default_layout()
+        called = tuple([self.done[callee] for callee in x.called_computations])
+        copy = self.target.add(x.opcode, shape, tuple(operands), x.attributes, called, x.name)
+        copy.set_annotations(_annotations(x))
+        copy.set_metadata(x.raw_metadata)
+        if self.numbers.find(copy) in self.dear:
+            copy.set_operands(tuple([self._barrier(operand) for operand in operands]))
+            self.numbers.make(copy)
+        if TABLE[x.opcode].family in _DEAR:
+            self.dear.add(self.numbers.number[copy])
+        return copy
+
+    def _barrier(self, operand: Instruction) -> Instruction:
+        if not operand.shape.is_array or operand.shape.element_count == 1:
+            return operand
+        barrier = self.target.add(Opcode.OPTIMIZATION_BARRIER, operand.shape, (operand,))
+        self.numbers.make(barrier)
+        return barrier
+
+    # -- bitcasts ------------------------------------------------------------------------------
+
+    def _bitcast(self, x: Instruction, operand: Instruction) -> Instruction:
+        """The array with the same bytes: to the order in memory, to the new sizes, and back."""
+        before, after = x.operands[0].shape, x.shape
+        packed = self._transpose(operand, _major_to_minor(before))
+        if before.element_type is not after.element_type:
+            shape = packed.shape.with_element_type(after.element_type)
+            packed = self._add(Opcode.BITCAST_CONVERT, shape, packed)
+        order = _major_to_minor(after)
+        sizes = tuple([after.dimensions[i] for i in order])
+        if sizes != packed.shape.dimensions:
+            shape = array_shape(after.element_type, sizes)
+            packed = self._add(Opcode.RESHAPE, shape, packed, Reshape())
+        return self._transpose(packed, tuple([order.index(i) for i in range(len(order))]))
+
+    def _transpose(self, operand: Instruction, order: tuple[int, ...]) -> Instruction:
+        if order == tuple(range(len(order))):
+            return operand
+        sizes = tuple([operand.shape.dimensions[i] for i in order])
+        shape = array_shape(operand.shape.element_type, sizes)
+        return self._add(Opcode.TRANSPOSE, shape, operand, Dimensions(order))
+
+    def _add(
+        self,
+        opcode: Opcode,
+        shape: Shape,
+        operand: Instruction,
+        attributes: Attributes = NO_ATTRIBUTES,
+    ) -> Instruction:
+        made = self.target.add(opcode, shape, (operand,), attributes)
+        self.numbers.find(made)
+        return made
+
+
+def _major_to_minor(shape: Shape) -> tuple[int, ...]:
+    layout: Layout = shape.layout or major_to_minor(shape.rank)
+    return layout.minor_to_major[::-1]
+
+
+def _annotations(x: Instruction) -> Annotations:
+    """What has a meaning to the program: not hints of the compiler to itself."""
+    keeps = x.opcode is Opcode.CUSTOM_CALL
+    return replace(
+        NO_ANNOTATIONS,
+        sharding=x.annotations.sharding,
+        backend_config=x.annotations.backend_config if keeps else "",
+        frontend_attributes=x.annotations.frontend_attributes if keeps else (),
+    )

@@ -1,0 +1,1 @@
+"""What takes a module to a program of one target."""

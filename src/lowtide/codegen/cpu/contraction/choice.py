@@ -1,0 +1,144 @@
+"""Which way to compute a product: by its shape, and by how its operands lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, without_pairs
+from lowtide.codegen.cpu.contraction.finishing import Finish
+from lowtide.codegen.cpu.contraction.geometry import Geometry
+from lowtide.codegen.cpu.contraction.inner import MOST_ROWS
+from lowtide.codegen.cpu.contraction.matrix_tile import MOST, SIDE
+from lowtide.codegen.cpu.contraction.operands import Side
+from lowtide.codegen.cpu.contraction.scheme import Columns, Rows, Scheme, scheme_of
+from lowtide.codegen.cpu.contraction.tiles import Tile, best_tiles
+from lowtide.llvm.target import Target
+
+DIRECT_ROWS: Final = 64
+"""Rows for which columns are read as they lie, half as many where steps of k lie `SET_BYTES` apart:
+packing would take as long as multiplying."""
+
+NEAR_BYTES: Final = 1024
+"""Rows of a matrix so close together are read like a packed panel."""
+
+SET_BYTES: Final = 2048
+"""Rows so far apart, or multiples of it, fall into the same lines of a first cache."""
+
+FAR_BYTES: Final = 3072
+"""Steps of k so far apart fall into few lines of a second cache, each of them in another page."""
+
+FEW_STEPS: Final = 128
+"""Steps of k that do so without harm."""
+
+TILE_ROWS: Final = 13
+"""Rows of a tile otherwise: each is a stream of its own."""
+
+FEW_ROWS: Final = 8
+"""Rows of a tile that then still find room in it."""
+
+
+def is_better_swapped(shape: Geometry, rows: Side) -> bool:
+    """Whether the columns should be taken for rows: there are so few that they fill no vector.
+
+    A step along k of a row then costs a load and a product, and of a vector along k as many
+    products as there are columns; but the sums of a vector have to be added up.
+    """
+    if shape.n >= shape.m or not rows.lies_along_k:
+        return shape.n == 1 < shape.m
+    if shape.n > MOST_ROWS:
+        return False
+    return shape.n == 1 or shape.k * (16 - shape.n) > 160 * shape.n
+
+
+def is_large(shape: Geometry, how: Arithmetic) -> bool:
+    """Whether a product fills registers of squares so that they are worth packing for."""
+    return min(shape.m, shape.n) >= SIDE and shape.k >= SIDE * how.group
+
+
+def blocked_schemes(
+    shape: Geometry, how: Arithmetic, rows: Side, columns: Side, finish: Finish, target: Target
+) -> Iterator[Scheme]:
+    """Yield schemes of a product that is blocked for caches, the one that seems fastest first.
+
+    The others read columns in another way, hold another tile, or pack rows that could stay.
+    """
+    best = _columns_way(shape, how, rows, columns, target)
+    other = _OTHER_WAY.get(best, best)
+    found = [(best, 0, False), (other, 0, False), (best, 1, False), (best, 0, True)]
+    for way, rank, packs_rows in dict.fromkeys(found):
+        own = without_pairs(how) if way is Columns.DIRECT else how
+        tiles = _tiles(shape, own, rows, target, is_packed=way is not Columns.DIRECT)
+        rows_way = Rows.ALONG_K if packs_rows else _rows_way(own, rows, shape)
+        if rank < len(tiles):
+            yield scheme_of(shape, own, tiles[rank], rows_way, way, not finish.is_plain(own))
+
+
+_OTHER_WAY: Final = {
+    Columns.DIRECT: Columns.ALONG_COLUMNS,
+    Columns.ALONG_COLUMNS: Columns.DIRECT,
+}
+
+
+def _columns_way(
+    shape: Geometry, how: Arithmetic, rows: Side, columns: Side, target: Target
+) -> Columns:
+    """Columns that lie side by side are not packed for few rows, or where they are near anyway."""
+    if columns.lies_along_k:
+        return Columns.ALONG_K
+    if shape.m <= _tiles(shape, without_pairs(how), rows, target, is_packed=False)[0].rows:
+        return Columns.DIRECT
+    if how.group > 1 or not columns.is_plain(how) or columns.view is None:
+        return Columns.ALONG_COLUMNS
+    step = columns.view.single(columns.roles.inner)
+    if step is None:
+        return Columns.ALONG_COLUMNS
+    apart = step * columns.type.nbytes
+    most = DIRECT_ROWS // 2 if apart % SET_BYTES == 0 else DIRECT_ROWS
+    is_direct = apart <= NEAR_BYTES or shape.m <= most
+    return Columns.DIRECT if is_direct else Columns.ALONG_COLUMNS
+
+
+def _tiles(
+    shape: Geometry, how: Arithmetic, rows: Side, target: Target, *, is_packed: bool
+) -> list[Tile]:
+    """Tiles for columns that are packed, or read as they lie, the best one first."""
+    if how.is_tiled:
+        return [Tile(min(MOST, shape.m), -(-min(MOST, shape.n) // SIDE), SIDE)]
+    most = TILE_ROWS
+    if rows.is_plain(how) and rows.view is not None:
+        step = rows.view.single(rows.roles.free) or 1
+        if step * rows.type.nbytes % SET_BYTES == 0:
+            most = FEW_ROWS
+    lanes = _lanes(shape, how, target)
+    steps = -(-shape.k // how.group)
+    if not is_packed:
+        steps *= 2
+    return best_tiles(shape.m, shape.n, lanes, target.registers, how.planes, most, steps)
+
+
+def _lanes(shape: Geometry, how: Arithmetic, target: Target) -> int:
+    """The lanes of a vector, fewer where the columns do not fill it."""
+    lanes = how.lanes(target)
+    least = 16 * how.planes // how.unit_bytes
+    while how.group == 1 and lanes > max(2, least) and lanes >= 2 * shape.n:
+        lanes //= 2
+    return lanes
+
+
+def _rows_way(how: Arithmetic, rows: Side, shape: Geometry) -> Rows:
+    return Rows.IN_PLACE if _is_fit_in_place(how, rows, shape) else Rows.ALONG_K
+
+
+def _is_fit_in_place(how: Arithmetic, rows: Side, shape: Geometry) -> bool:
+    """Whether units of rows can be read one by one where they lie, and are not too far apart."""
+    if not rows.is_plain(how) or rows.view is None:
+        return False
+    along, across = (rows.view.single(x) for x in (rows.roles.inner, rows.roles.free))
+    if along is None or across is None:
+        return False
+    if how.group > 1:
+        whole = how.group * (SIDE if how.is_tiled else 1)
+        return along == 1 and shape.k % whole == 0
+    apart = along * rows.type.nbytes
+    return apart < FAR_BYTES or shape.k <= FEW_STEPS or shape.m <= DIRECT_ROWS

@@ -1,0 +1,273 @@
+"""What becomes of the sums of a product: conversion, the operations behind it, the results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lowtide.codegen import elementwise
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.cpu.contraction.geometry import Geometry
+from lowtide.codegen.cpu.contraction.operands import Position, digits
+from lowtide.codegen.cpu.contraction.packing import tail_mask
+from lowtide.codegen.cpu.loop import store
+from lowtide.codegen.elements.elements import Element, Elements, Index, Mask
+from lowtide.codegen.elements.operands import Bound, bind
+from lowtide.codegen.elements.rules import reshaped
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.value import Value
+from lowtide.ir import ElementType, Instruction, Opcode
+from lowtide.ir.attributes import NO_ATTRIBUTES, Dimensions
+from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
+from lowtide.ops.table import TABLE
+
+PARAMETERS = "ptr %buffers, ptr %sums, i64 %batch, i64 %row, i64 %count, i64 %column"
+"""The parameters of a finishing function: `%sums` has those of `%count` rows from `%row` on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """What is stored of a product: each of `results` is `dot`, or computed of it elementwise.
+
+    `kernel` is the instruction that runs: the dot, or the fusion that it is in.
+    """
+
+    dot: Instruction
+    kernel: Instruction
+    results: tuple[Instruction, ...]
+
+    def is_plain(self, how: Arithmetic) -> bool:
+        """Whether the sums are the result as they are."""
+        type_ = self.dot.shape.element_type
+        same = type_ in (how.total, _UNSIGNED.get(how.total))
+        return len(self.results) == 1 and self.results[0] is self.dot and same
+
+    def is_possible(self) -> bool:
+        """Whether all that stands between the product and the results keeps elements apart."""
+        for result in self.results:
+            path = _path(self.dot, result)
+            if path is None:
+                if result.shape.element_count != self.dot.shape.element_count:
+                    return False
+            elif not all(_keeps_apart(x) for x in path):
+                return False
+        return True
+
+
+_UNSIGNED: Final = {ElementType.S32: ElementType.U32, ElementType.S64: ElementType.U64}
+"""What sums of integers are as well, modulo their width."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """How sums lie: `step` sums between rows; `parts` of them, `part_step` apart, to be added."""
+
+    step: int
+    parts: int = 1
+    part_step: int = 0
+
+
+def finish_function(
+    name: str,
+    target: Target,
+    how: Arithmetic,
+    lanes: int,
+    shape: Geometry,
+    finish: Finish,
+    columns: int,
+    sums: Sums,
+    constants: dict[str, str],
+    *,
+    is_aligned: bool = True,
+) -> Function:
+    """Write what finishes `columns` columns from `%column` on.
+
+    With `is_aligned` that is a multiple of a vector's lanes. Constant arrays that it needs are
+    added to `constants`.
+    """
+    fn = Function(name, PARAMETERS, linkage="internal")
+    elements = Elements(fn, target, lanes)
+    writer = _writer(elements, how, shape, finish, sums, is_aligned)
+    end = fn.add("%row", "%count")
+    whole = columns // elements.lanes * elements.lanes
+    batch = elements.variable("%batch", shape.batch)
+    start = elements.variable("%column", shape.n)
+    with elements.loop("%row", end) as rows:
+        row = elements.variable(rows.index, shape.m)
+        first = fn.mul(fn.sub(rows.index, "%row"), sums.step)
+        with elements.loop(0, whole, elements.lanes) as across:
+            column = start + elements.variable(across.index, columns)
+            writer.write(batch, row, column, fn.add(first, across.index), elements.lanes)
+        if whole < columns:
+            writer.write(batch, row, start + whole, fn.add(first, whole), columns - whole)
+    constants.update(elements.globals)
+    return fn
+
+
+def _writer(
+    elements: Elements,
+    how: Arithmetic,
+    shape: Geometry,
+    finish: Finish,
+    sums: Sums,
+    is_aligned: bool,
+) -> _Writer:
+    bound = bind(elements.function, finish.kernel)
+    writer = _Writer(elements, how, shape, finish, sums, bound, is_aligned)
+    elements.provide(finish.dot, writer.product)
+    return writer
+
+
+@dataclass(eq=False, slots=True)
+class _Writer:
+    elements: Elements
+    how: Arithmetic
+    shape: Geometry
+    finish: Finish
+    sums: Sums
+    bound: Bound
+    is_aligned: bool
+    current: Value | None = None
+
+    def product(self, index: Index, mask: Mask | None) -> Element:
+        """The product at the place that is being written."""
+        assert self.current is not None
+        return Element((self.current,), self.elements.level)
+
+    def write(self, batch: Affine, row: Affine, column: Affine, at: Integer, count: int) -> None:
+        """Store some columns, at most a vector, of all results; sums begin with number `at`.
+
+        A single one is no vector: LLVM 22 writes too much where it narrows and stores one lane.
+        """
+        elements = self.elements
+        lanes = elements.lanes if count > 1 else 0
+        mask = tail_mask(lanes, count) if lanes else None
+        fn, sums, nbytes = elements.function, self.sums, self.how.unit_bytes
+        there, step = fn.gep("%sums", fn.mul(at, nbytes)), sums.part_step * nbytes
+        self.current = total_of(
+            elements, self.finish, self.how, there, lanes, mask, sums.parts, step
+        )
+        index = self._index(batch, row, column, lanes)
+        store_results(elements, self.finish, self.bound, index, mask)
+
+    def _index(self, batch: Affine, row: Affine, column: Affine, lanes: int) -> Index:
+        """The index of the product: batch, then the free dimensions of both operands."""
+        elements, shape, dot = self.elements, self.shape, self.finish.dot
+        lane = elements.variable(0, lanes, is_lane=True) if lanes else None
+        across, down = Position(column, lane, self.is_aligned), Position(row)
+        numbers = [len(shape.rows.batch), len(shape.rows.free), len(shape.columns.free)]
+        if shape.is_swapped:
+            numbers[1:] = numbers[:0:-1]
+        sizes = dot.shape.dimensions
+        cuts = [0, numbers[0], numbers[0] + numbers[1], len(sizes)]
+        order = [Position(batch), down, across]
+        if shape.is_swapped:
+            order[1:] = order[:0:-1]
+        found: list[Affine] = []
+        for position, first, last in zip(order, cuts, cuts[1:], strict=False):
+            found += digits(elements, position, sizes[first:last])
+        return tuple(found)
+
+
+# -- sums and results ------------------------------------------------------------------------------
+
+
+def total_of(
+    elements: Elements,
+    finish: Finish,
+    how: Arithmetic,
+    there: str,
+    lanes: int,
+    mask: Mask | None,
+    parts: int,
+    step: int,
+) -> Value:
+    """Load sums, or add up in order `parts` of them, `step` bytes apart; return the product."""
+    fn, target = elements.function, elements.target
+    name = None if mask is None else mask.name
+    total = memory.load(fn, target, how.total, there, lanes, name)
+    if parts > 1:
+        type_ = total.llvm_type
+        add = "add" if how.total.is_integer else "fadd"
+        with fn.loop(1, parts, 1, [(type_, x) for x in total.names]) as loop:
+            place = fn.gep(there, fn.mul(loop.index, step))
+            more = memory.load(fn, target, how.total, place, lanes, name)
+            pairs = zip(loop.values, more.names, strict=True)
+            loop.next = [fn.op(f"{add} {type_} {a}, {b}") for a, b in pairs]
+        total = Value(tuple(loop.results), how.total, lanes)
+    type_of_dot = finish.dot.shape.element_type
+    if total.type is type_of_dot:
+        return total
+    return elementwise.emit_op(fn, target, Opcode.CONVERT, NO_ATTRIBUTES, type_of_dot, [total])
+
+
+def store_results(
+    elements: Elements, finish: Finish, bound: Bound, index: Index, mask: Mask | None
+) -> None:
+    """Compute and store of all results what is made of the product at an index."""
+    places = [index_of(elements, finish.dot, index, x) for x in finish.results]
+    values = [
+        elements.at(x, place, bound.frame, mask)
+        for x, place in zip(finish.results, places, strict=True)
+    ]
+    for array, place, value in zip(bound.results, places, values, strict=True):
+        store(elements, array, place, value, mask)
+    elements.forget()
+
+
+# -- the way from the product to a result ----------------------------------------------------------
+
+
+def index_of(elements: Elements, dot: Instruction, index: Index, result: Instruction) -> Index:
+    """Return the index of a result where it is computed of the product at `index`."""
+    path = _path(dot, result)
+    if path is None:
+        if result.shape.dimensions == dot.shape.dimensions:
+            return index
+        return reshaped(elements, index, dot.shape.dimensions, result.shape.dimensions)
+    for step in path:
+        index = _after(elements, index, step)
+    return index
+
+
+def _path(dot: Instruction, result: Instruction) -> list[Instruction] | None:
+    """The instructions from behind the product up to a result that depends on it, or None."""
+    if result is dot:
+        return []
+    before: dict[Instruction, Instruction] = {}
+    stack = [dot]
+    for x in stack:
+        for user in x.users:
+            if user not in before:
+                before[user] = x
+                stack.append(user)
+    if result not in before:
+        return None
+    path = [result]
+    while before[path[-1]] is not dot:
+        path.append(before[path[-1]])
+    return path[::-1]
+
+
+def _keeps_apart(step: Instruction) -> bool:
+    """Whether an operation makes each of its elements of one element of the product."""
+    if step.opcode in (Opcode.RESHAPE, Opcode.BITCAST, Opcode.BROADCAST):
+        source = step.operands[0].shape
+        counts = step.shape.element_count, source.element_count
+        return counts[0] == counts[1] and source.element_type is step.shape.element_type
+    if step.opcode is Opcode.TRANSPOSE:
+        return True
+    same = any(x.shape.dimensions == step.shape.dimensions for x in step.operands)
+    return TABLE[step.opcode].elementwise and same
+
+
+def _after(elements: Elements, index: Index, step: Instruction) -> Index:
+    """Return the index behind an operation that keeps elements apart."""
+    if TABLE[step.opcode].elementwise:
+        return index
+    if step.opcode is Opcode.TRANSPOSE:
+        return tuple([index[d] for d in step.attributes_as(Dimensions).dimensions])
+    sizes = step.operands[0].shape.dimensions
+    return reshaped(elements, index, sizes, step.shape.dimensions)

@@ -1,0 +1,373 @@
+"""Products of few rows with columns that lie along k: vectors run along k, and are added up last.
+
+Each column is read once, as it lies, by tiles of few rows and columns whose sums are vectors. So a
+matrix that is multiplied with a vector comes from memory at the speed of a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, Method
+from lowtide.codegen.cpu.contraction.finishing import Sums
+from lowtide.codegen.cpu.contraction.geometry import Geometry
+from lowtide.codegen.cpu.contraction.micro import Vectors, accumulate, zeros
+from lowtide.codegen.cpu.contraction.operands import Position, Reader, Side
+from lowtide.codegen.cpu.contraction.packing import as_bits, or_zero, pack_rows, tail_mask
+from lowtide.codegen.cpu.contraction.prefetching import LINE, columns_ahead
+from lowtide.codegen.cpu.contraction.product import Product
+from lowtide.codegen.cpu.contraction.scheme import share_count, wanted_units
+from lowtide.codegen.cpu.contraction.tiles import Cut
+from lowtide.codegen.cpu.contraction.transposing import totals
+from lowtide.codegen.elements.elements import Elements, Mask
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.kernel import ARGUMENTS, Code, rounded
+from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
+
+MOST_ROWS = 8
+"""Rows for which columns need not be packed."""
+
+STEPS_PER_ROW = 8
+"""The length of k, for each row more than one, for which adding up vectors is worth it."""
+
+MOST_STREAMS = 8
+"""Columns that are read side by side: more fall out of a first cache where they lie far apart."""
+
+ROWS_BYTES = 256 << 10
+"""Bytes of packed rows."""
+
+AHEAD_BYTES: Final = 1 << 20
+"""Bytes of columns for which memory is asked for ahead: they come from beyond a second cache."""
+
+_Part: TypeAlias = tuple[Integer, Integer, Callable[[Integer], None] | None]
+"""The first vector along k, the end, and what is called with each."""
+
+TILE = "ptr %buffers, ptr %rows, ptr %sums, i64 %batch, i64 %column, i64 %first, i64 %last"
+"""The parameters of a tile, which covers the vectors of units of k from `%first` to `%last`."""
+
+
+@dataclass(frozen=True, slots=True)
+class InnerScheme:
+    """How to compute a product along k: `tiles` cuts the columns, `blocks` their tiles into pieces.
+
+    `shares` cuts the vectors of units along k into parts that are added up by themselves. Rows are
+    packed where they do not lie along k as they are multiplied.
+    """
+
+    geometry: Geometry
+    how: Arithmetic
+    lanes: int
+    width: int
+    blocks: Cut
+    shares: Cut
+    packs_rows: bool
+
+    @property
+    def units(self) -> int:
+        """The pieces of work."""
+        return self.geometry.batch * self.shares.parts * self.blocks.parts
+
+    @property
+    def row_step(self) -> int:
+        """Units between packed rows."""
+        return self.shares.size * self.lanes
+
+    @property
+    def thread_bytes(self) -> int:
+        """Scratch of a thread: packed rows."""
+        nbytes = self.geometry.m * self.row_step * self.how.unit_bytes
+        return rounded(nbytes) if self.packs_rows else 0
+
+
+def inner_scheme(
+    shape: Geometry, how: Arithmetic, rows: Side, columns: Side, target: Target
+) -> InnerScheme | None:
+    """Return how to compute a product along k, None where another way is better."""
+    if not columns.lies_along_k or shape.k < STEPS_PER_ROW * (shape.m - 1):
+        return None
+    if how.method is Method.COMPLEX or not 0 < shape.m <= MOST_ROWS or not shape.k:
+        return None
+    lanes = how.lanes(target)
+    vectors = -(-shape.k // (how.group * lanes))
+    width = min(shape.n, MOST_STREAMS, max(1, lanes // shape.m))
+    packs = not (rows.is_plain(how) and rows.lies_along_k)
+    if packs and shape.m * vectors * lanes * how.unit_bytes > ROWS_BYTES:
+        return None
+    wanted = wanted_units(shape, how, lanes)
+    tiles = -(-shape.n // width)
+    blocks = Cut(tiles, min(tiles, -(-wanted // shape.batch)))
+    shares = share_count(shape, vectors * lanes, wanted // (shape.batch * blocks.parts))
+    return InnerScheme(shape, how, lanes, width, blocks, Cut(vectors, shares), packs)
+
+
+class Inner(Product[InnerScheme]):
+    """A product along k, to be written."""
+
+    def code(self) -> Code:
+        """Return the code."""
+        return self.code_of(self._products())
+
+    # -- pieces ----------------------------------------------------------------------------------
+
+    def _products(self) -> Function:
+        scheme = self.scheme
+        fn = Function("products", ARGUMENTS)
+        thread = self.thread(fn)
+        count = -(-scheme.geometry.m * scheme.width // scheme.lanes) * scheme.lanes
+        sums = fn.stack("i8", count * scheme.how.unit_bytes)
+        with fn.loop("%begin", "%end", 1, [("i64", "-1")]) as loop:
+            block = fn.rem(loop.index, scheme.blocks.parts)
+            rest = fn.div(loop.index, scheme.blocks.parts)
+            share = fn.rem(rest, scheme.shares.parts)
+            batch = fn.div(rest, scheme.shares.parts) if scheme.geometry.batch > 1 else 0
+            if scheme.packs_rows:
+                loop.next = [str(batch)]
+                with fn.when(fn.compare("ne", batch, loop.values[0])):
+                    self._pack(fn, thread, batch)
+            self._columns(fn, thread, sums, batch, share, block)
+        return fn
+
+    def _pack(self, fn: Function, thread: str, batch: Integer) -> None:
+        scheme, shape = self.scheme, self.scheme.geometry
+
+        def write(name: str) -> Function:
+            pack = self.packer(name, self.rows, shape.m)
+            return self.noted(pack_rows(pack, scheme.row_step), pack.elements)
+
+        name, steps = self.needed("pack_rows", write), -(-shape.k // scheme.how.group)
+        fn.do(
+            f"call void @{name}(ptr %buffers, ptr {thread}, i64 {batch}, i64 0, i64 {shape.m}, "
+            f"i64 0, i64 {steps})"
+        )
+
+    def _columns(
+        self, fn: Function, thread: str, sums: str, batch: Integer, share: Integer, block: Integer
+    ) -> None:
+        """The tiles of a piece: full ones, then the last one if it is narrower."""
+        scheme = self.scheme
+        first, last = scheme.blocks.starts(fn, block)
+        ragged = scheme.geometry.n % scheme.width
+        full = scheme.blocks.size - bool(ragged)
+        with fn.loop(first, fn.min(last, full)) as loop:
+            self._tile_call(fn, thread, sums, batch, share, loop.index, scheme.width)
+        if not ragged:
+            return
+        if isinstance(last, int):
+            self._tile_call(fn, thread, sums, batch, share, full, ragged)
+            return
+        with fn.when(fn.compare("eq", last, scheme.blocks.size)):
+            self._tile_call(fn, thread, sums, batch, share, full, ragged)
+
+    def _tile_call(
+        self,
+        fn: Function,
+        thread: str,
+        sums: str,
+        batch: Integer,
+        share: Integer,
+        tile: Integer,
+        width: int,
+    ) -> None:
+        scheme, shape = self.scheme, self.scheme.geometry
+        first, last = scheme.shares.starts(fn, share)
+        column = fn.mul(tile, scheme.width)
+        fn.do(
+            f"call void @{self._tile(width)}(ptr %buffers, ptr {thread}, ptr {sums}, i64 {batch}, "
+            f"i64 {column}, i64 {first}, i64 {last})"
+        )
+        if scheme.shares.parts > 1:
+            self._keep(fn, sums, batch, share, column, width)
+            return
+        is_aligned = width == shape.n
+        name = self.finishing(f"finish_{width}", width, Sums(width), is_aligned=is_aligned)
+        fn.do(
+            f"call void @{name}(ptr %buffers, ptr {sums}, i64 {batch}, i64 0, i64 {shape.m}, "
+            f"i64 {column})"
+        )
+
+    def _keep(
+        self,
+        fn: Function,
+        sums: str,
+        batch: Integer,
+        share: Integer,
+        column: Integer,
+        width: int,
+    ) -> None:
+        """Copy the sums of a tile to those of its share."""
+        scheme, shape = self.scheme, self.scheme.geometry
+        type_, nbytes = scheme.how.sum_type, scheme.how.unit_bytes
+        matrix = fn.add(fn.mul(share, shape.batch), batch)
+        start = fn.add(fn.mul(matrix, shape.m * shape.n), column)
+        with fn.loop(0, shape.m) as rows, fn.loop(0, width) as columns:
+            at = fn.add(fn.mul(rows.index, width), columns.index)
+            value = fn.load(type_, fn.gep(sums, fn.mul(at, nbytes)), nbytes)
+            to = fn.add(fn.add(start, fn.mul(rows.index, shape.n)), columns.index)
+            fn.store(type_, value, fn.gep("%scratch", fn.mul(to, nbytes)), nbytes)
+
+    # -- a tile ----------------------------------------------------------------------------------
+
+    def _tile(self, width: int) -> str:
+        return self.needed(f"tile_{width}", lambda name: self._tile_function(name, width))
+
+    def _tile_function(self, name: str, width: int) -> Function:
+        scheme, how = self.scheme, self.scheme.how
+        shape = scheme.geometry
+        fn = Function(name, TILE, linkage="internal")
+        elements = Elements(fn, self.target, scheme.lanes * how.group)
+        fetch = _Fetch(self, elements)
+        full = shape.k // (how.group * scheme.lanes)
+        sums = zeros(how, shape.m, width, scheme.lanes)
+        for first, last, ask in self._parts(elements, width, full):
+            sums = self._accumulated(elements, fetch, sums, (first, last), ask)
+        if full < scheme.shares.size:
+            sums = self._with_rest(fn, fetch, sums, full, width)
+        self._store_totals(fn, sums)
+        return self.noted(fn, elements)
+
+    def _parts(self, elements: Elements, width: int, full: int) -> list[_Part]:
+        """The vectors along k, by what they ask for: what comes later, or the next columns."""
+        fn, lanes, scheme = elements.function, elements.lanes, self.scheme
+        if scheme.shares.parts > 1:
+            return [
+                ("%first", fn.min("%last", full) if full < scheme.shares.size else "%last", None)
+            ]
+        side = self.columns
+        ahead = columns_ahead(elements, side)
+        if ahead is None or scheme.geometry.n * full * lanes * ahead.size < AHEAD_BYTES:
+            return [(0, full, None)]
+        parts = ahead.parts("%column", width, full * lanes)
+
+        def counted(ask: Callable[[Integer], None]) -> Callable[[Integer], None]:
+            return lambda vector: ask(fn.mul(vector, lanes))
+
+        return [(first // lanes, last // lanes, counted(ask)) for first, last, ask in parts]
+
+    def _accumulated(
+        self,
+        elements: Elements,
+        fetch: _Fetch,
+        start: list[list[Vectors]],
+        extent: tuple[Integer, Integer],
+        ask: Callable[[Integer], None] | None,
+    ) -> list[list[Vectors]]:
+        """Add the products of the vectors along k of an extent."""
+        first, last = extent
+        fn, scheme = elements.function, self.scheme
+        line = max(1, LINE // (elements.lanes * self.columns.type.nbytes))
+        known: dict[Integer, Integer] = {}
+
+        def vector(step: Integer) -> Integer:
+            if step not in known:
+                known[step] = fn.add(first, step)
+            return known[step]
+
+        def asked(step: Integer, count: int) -> None:
+            if ask is not None and count == line:
+                ask(vector(step))
+
+        return accumulate(
+            fn,
+            self.target,
+            scheme.how,
+            scheme.lanes,
+            elements.loop,
+            fn.sub(last, first),
+            start,
+            lambda step, row: fetch.row(vector(step), row, None),
+            lambda step, column: fetch.column(vector(step), column, None),
+            line,
+            asked,
+        )
+
+    def _with_rest(
+        self, fn: Function, fetch: _Fetch, sums: list[list[Vectors]], full: int, width: int
+    ) -> list[list[Vectors]]:
+        """Add the products of the last elements of k, which are no whole vector."""
+        scheme, how = self.scheme, self.scheme.how
+        lanes = scheme.lanes
+        mask = tail_mask(lanes * how.group, scheme.geometry.k - full * lanes * how.group)
+
+        def added() -> list[str]:
+            columns = [fetch.column(full, c, mask) for c in range(width)]
+            found: list[str] = []
+            for r, line in enumerate(sums):
+                row = fetch.row(full, r, mask)
+                for c, total in enumerate(line):
+                    found += how.multiply_add(fn, self.target, lanes, total, row, columns[c])
+            return found
+
+        names = [x for line in sums for total in line for x in total]
+        if scheme.shares.parts == 1:
+            after = added()
+        else:
+            is_last = fn.compare("eq", "%last", scheme.shares.size)
+            types = [f"<{lanes} x {how.sum_type}>"] * len(names)
+            after = fn.choose(is_last, types, added, lambda: names)
+        rest = iter(after)
+        return [[(next(rest),) for _ in line] for line in sums]
+
+    def _store_totals(self, fn: Function, sums: list[list[Vectors]]) -> None:
+        """Add up each vector, and store the totals row by row."""
+        scheme, how = self.scheme, self.scheme.how
+        lanes = scheme.lanes
+        type_ = f"<{lanes} x {how.sum_type}>"
+        add = "add" if how.total.is_integer else "fadd"
+        flat = [total[0] for line in sums for total in line]
+        for first in range(0, len(flat), lanes):
+            part = flat[first : first + lanes]
+            part += ["zeroinitializer"] * (lanes - len(part))
+            total = totals(fn, type_, how.unit_bytes, add, part)
+            there = fn.gep("%sums", first * how.unit_bytes)
+            fn.store(type_, total, there, how.unit_bytes)
+
+
+class _Fetch:
+    """Reads vectors of units along k in a tile."""
+
+    def __init__(self, inner: Inner, elements: Elements) -> None:
+        scheme = inner.scheme
+        self.inner = inner
+        self.elements = elements
+        self.rows = inner.rows.reader(elements, scheme.how)
+        self.columns = inner.columns.reader(elements, scheme.how)
+        self.batch = elements.variable("%batch", scheme.geometry.batch)
+        self.start = elements.variable("%column", scheme.geometry.n)
+        self.lane = elements.variable(0, elements.lanes, is_lane=True)
+        self.steps: dict[Integer, Affine] = {}
+
+    def _k(self, step: Integer) -> Position:
+        if step not in self.steps:
+            self.steps[step] = self.elements.variable(step, self.inner.scheme.shares.size)
+        return Position(self.steps[step] * self.elements.lanes, self.lane, is_aligned=True)
+
+    def row(self, step: Integer, row: int, mask: Mask | None) -> Vectors:
+        """Write the units of a row."""
+        scheme = self.inner.scheme
+        if not scheme.packs_rows:
+            number = Position(Affine((), row, row, row))
+            return self._units(self.rows, number, step, mask)
+        fn, size = self.elements.function, scheme.how.unit_bytes
+        at = fn.add(fn.mul(step, scheme.lanes), row * scheme.row_step)
+        type_ = f"<{scheme.lanes} x {scheme.how.unit}>"
+        return (fn.load(type_, fn.gep("%rows", fn.mul(at, size)), size),)
+
+    def column(self, step: Integer, column: int, mask: Mask | None) -> Vectors:
+        """Write the units of a column of the tile."""
+        return self._units(self.columns, Position(self.start + column), step, mask)
+
+    def _units(self, reader: Reader, free: Position, step: Integer, mask: Mask | None) -> Vectors:
+        elements, how = self.elements, self.inner.scheme.how
+        value = reader.at(self.batch, free, self._k(step), mask)
+        if not value.lanes:
+            value = elements.splat(value, elements.level)
+        if mask is not None:
+            value = or_zero(elements, value, mask)
+        if how.group == 1:
+            return value.names
+        fn, lanes = elements.function, elements.lanes
+        bits = as_bits(fn, elements.target, value)
+        return (fn.op(f"bitcast <{lanes} x i16> {bits} to <{lanes // 2} x i32>"),)

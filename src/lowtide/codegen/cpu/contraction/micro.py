@@ -1,0 +1,97 @@
+"""The innermost loop: a tile of sums in registers, to which products are added step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TypeAlias
+
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.value import vector_type
+from lowtide.llvm.function import Function, Integer, Loop
+from lowtide.llvm.target import Target
+
+Vectors: TypeAlias = "tuple[str, ...]"
+"""A vector of units or sums: one LLVM value for each plane."""
+
+Fetch: TypeAlias = Callable[[Integer, int], Vectors]
+"""Writes the units of a row (in all lanes), or of a vector of columns, at a step."""
+
+LoopOf: TypeAlias = Callable[..., AbstractContextManager[Loop]]
+"""`Function.loop`, or `Elements.loop` where elements are read inside."""
+
+
+def accumulate(
+    fn: Function,
+    target: Target,
+    how: Arithmetic,
+    lanes: int,
+    loop_of: LoopOf,
+    steps: Integer,
+    start: list[list[Vectors]],
+    row_at: Fetch,
+    column_at: Fetch,
+    unroll: int = 1,
+    ask: Callable[[Integer, int], None] | None = None,
+) -> list[list[Vectors]]:
+    """Write the loop over `steps`; return the sums by row and vector.
+
+    `start` are the sums before, whose extent is that of the tile. Within a step each vector of
+    columns is fetched once, then row by row the units that are multiplied with all of them. Each
+    iteration has `unroll` steps as long as there are so many, and begins with a call of `ask`.
+    """
+    rows, vectors = len(start), len(start[0])
+    type_ = vector_type(how.sum_type, lanes)
+
+    def added(step: Integer, sums: list[list[Vectors]]) -> None:
+        columns = [column_at(step, j) for j in range(vectors)]
+        for i in range(rows):
+            row = row_at(step, i)
+            for j in range(vectors):
+                sums[i][j] = how.multiply_add(fn, target, lanes, sums[i][j], row, columns[j])
+
+    whole = steps if unroll == 1 else fn.mul(fn.div(steps, unroll), unroll)
+    names = list(_flat(start))
+    for first, last, count in ((0, whole, unroll), (whole, steps, 1)):
+        if first == last:
+            continue
+        with loop_of(first, last, count, [(type_, name) for name in names]) as loop:
+            sums = shaped(loop.values, rows, vectors, how.planes)
+            if ask is not None:
+                ask(loop.index, count)
+            for step in range(count):
+                added(fn.add(loop.index, step), sums)
+            loop.next = list(_flat(sums))
+        names = loop.results
+    return shaped(names, rows, vectors, how.planes)
+
+
+def broadcast(
+    fn: Function, how: Arithmetic, pointer: str, nbytes: int, lanes: int, align: int
+) -> Vectors:
+    """Write a load of the unit `nbytes` behind a pointer; return vectors with it in each lane."""
+    there = fn.gep(pointer, nbytes)
+    planes = []
+    for plane in range(how.planes):
+        one = fn.load(how.unit, fn.gep(there, plane, how.unit), align)
+        planes.append(fn.splat(how.unit, one, lanes))
+    return tuple(planes)
+
+
+def zeros(how: Arithmetic, rows: int, vectors: int, lanes: int) -> list[list[Vectors]]:
+    """Return a tile of sums of nothing."""
+    return [[how.zero(lanes)] * vectors for _ in range(rows)]
+
+
+def _flat(tile: list[list[Vectors]]) -> Iterator[str]:
+    for row in tile:
+        for vector in row:
+            yield from vector
+
+
+def shaped(names: list[str], rows: int, vectors: int, planes: int) -> list[list[Vectors]]:
+    """Return the vectors of a tile from one list of all their planes, row by row."""
+    rest = iter(names)
+    return [
+        [tuple([next(rest) for _ in range(planes)]) for _ in range(vectors)] for _ in range(rows)
+    ]

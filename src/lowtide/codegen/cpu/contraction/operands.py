@@ -1,0 +1,193 @@
+"""The operands of a product by row or column and place along the contracted dimension."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowtide.codegen import elementwise
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.cpu.contraction.geometry import Roles, placed
+from lowtide.codegen.cpu.contraction.views import View
+from lowtide.codegen.elements.elements import Elements, Frame, Mask
+from lowtide.codegen.elements.operands import bind
+from lowtide.codegen.indexing import ZERO, Affine
+from lowtide.codegen.value import Value
+from lowtide.ir import ElementType, Instruction, Opcode
+from lowtide.ir.attributes import NO_ATTRIBUTES, Dimensions, ReducePrecision
+from lowtide.llvm.function import Function, Integer
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """An index along merged dimensions; lane i is `lane` + i behind `start`.
+
+    `is_aligned` says that the start is a multiple of the number of lanes.
+    """
+
+    start: Affine
+    lane: Affine | None = None
+    is_aligned: bool = False
+
+    @property
+    def index(self) -> Affine:
+        """The index as one expression."""
+        return self.start if self.lane is None else self.start + self.lane
+
+
+def digits(elements: Elements, position: Position, sizes: tuple[int, ...]) -> tuple[Affine, ...]:
+    """Return the index along each of the dimensions that a position numbers in row-major order.
+
+    A vector that lies within the last dimension stays one of consecutive elements.
+    """
+    wide = [i for i, size in enumerate(sizes) if size != 1]
+    found = [ZERO] * len(sizes)
+    if not wide:
+        return tuple(found)
+    last = wide[-1]
+    stays = position.lane is not None and (
+        len(wide) == 1 or (position.is_aligned and sizes[last] % elements.lanes == 0)
+    )
+    rest = position.start if stays else position.index
+    for i in reversed(wide[1:]):
+        rest, found[i] = elements.split(rest, sizes[i])
+    found[wide[0]] = rest
+    if stays and position.lane is not None:
+        found[last] = found[last] + position.lane
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One operand of a product: what computes it, the roles of its dimensions, how it lies.
+
+    `kernel` is the instruction that runs: the dot, or the fusion that it is in. Elements are
+    rounded to `rounded_to` before they are multiplied, where that is given.
+    """
+
+    instruction: Instruction
+    roles: Roles
+    view: View | None
+    kernel: Instruction
+    rounded_to: ReducePrecision | None = None
+
+    @property
+    def type(self) -> ElementType:
+        """The type of the elements in memory."""
+        return self.instruction.shape.element_type
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The sizes of the operand."""
+        return self.instruction.shape.dimensions
+
+    def sizes(self, dimensions: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the sizes of some dimensions."""
+        return tuple([self.dimensions[d] for d in dimensions])
+
+    def is_plain(self, how: Arithmetic) -> bool:
+        """Whether memory has the elements as they are multiplied."""
+        return (
+            self.view is not None
+            and self.type is how.element_of(self.type)
+            and self.rounded_to is None
+        )
+
+    @property
+    def lies_along_k(self) -> bool:
+        """Whether neighbours along the contracted dimension are neighbours in memory, mostly."""
+        if self.view is None:
+            return minor_dimension(self.instruction) in self.roles.inner
+        inner, free = self.view.runs(self.roles.inner), self.view.runs(self.roles.free)
+        if free and free[-1].step == 1:
+            return False
+        return not free or bool(inner and inner[-1].step == 1)
+
+    def reader(self, elements: Elements, how: Arithmetic) -> Reader:
+        """Write the loads of addresses, and return what reads elements of the operand."""
+        return Reader(self, elements, how, bind(elements.function, self.kernel).frame)
+
+    def address(self, fn: Function, batch: Integer) -> str:
+        """Write the address of the first element of a matrix of a batch, as the view has it."""
+        view = self.view
+        assert view is not None
+        total: Integer = view.offset
+        rest = batch
+        found = view.runs(self.roles.batch)
+        for number, run in enumerate(reversed(found)):
+            is_last = number == len(found) - 1
+            digit = rest if is_last else fn.rem(rest, run.size)
+            rest = rest if is_last else fn.div(rest, run.size)
+            total = fn.add(total, fn.mul(digit, run.step))
+        base = bind(fn, self.kernel).frame.arrays[view.source].pointer
+        return fn.gep(base, fn.mul(total, self.type.nbytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads elements of an operand in one function, converted to what is multiplied."""
+
+    side: Side
+    elements: Elements
+    how: Arithmetic
+    frame: Frame
+
+    def at(self, batch: Affine, free: Position, inner: Position, mask: Mask | None) -> Value:
+        """Return elements by batch, row or column, and place along the contracted dimension."""
+        side, elements = self.side, self.elements
+        groups = (
+            (side.roles.batch, Position(batch)),
+            (side.roles.free, free),
+            (side.roles.inner, inner),
+        )
+        index = placed(
+            len(side.dimensions),
+            tuple([(d, digits(elements, x, side.sizes(d))) for d, x in groups]),
+        )
+        value = self._value(index, mask)
+        if side.rounded_to is not None:
+            value = self._rounded(value, side.rounded_to)
+        return self._converted(value, self.how.element_of(value.type))
+
+    def _value(self, index: tuple[Affine, ...], mask: Mask | None) -> Value:
+        instruction = self.side.instruction
+        array = self.frame.arrays.get(instruction)
+        if array is None:
+            return self.elements.at(instruction, index, self.frame, mask)
+        return self.elements.read(array, index, mask).values[0]
+
+    def _rounded(self, value: Value, how: ReducePrecision) -> Value:
+        fn, target = self.elements.function, self.elements.target
+        return elementwise.emit_op(fn, target, Opcode.REDUCE_PRECISION, how, value.type, [value])
+
+    def _converted(self, value: Value, type_: ElementType) -> Value:
+        if value.type is type_:
+            return value
+        fn, target = self.elements.function, self.elements.target
+        return elementwise.emit_op(fn, target, Opcode.CONVERT, NO_ATTRIBUTES, type_, [value])
+
+
+def minor_dimension(instruction: Instruction) -> int:
+    """Return the dimension along which what an operand is made of lies in memory.
+
+    It follows the largest operand through elementwise operations and transposes.
+    """
+    order = list(range(instruction.shape.rank))
+    source = instruction
+    while source.opcode is not Opcode.PARAMETER and source.operands:
+        if source.opcode is Opcode.TRANSPOSE:
+            places = source.attributes_as(Dimensions).dimensions
+            before = dict(zip(places, order, strict=True))
+            order = [before[d] for d in range(len(order))]
+            source = source.operands[0]
+            continue
+        same = [x for x in source.operands if x.shape.dimensions == source.shape.dimensions]
+        if not same:
+            break
+        source = max(same, key=_weight)
+    wide = [d for d in range(source.shape.rank) if source.shape.dimensions[d] != 1]
+    return order[wide[-1]] if wide else -1
+
+
+def _weight(instruction: Instruction) -> int:
+    """How much memory traffic an operand stands for; what is spread out takes little."""
+    return 0 if instruction.opcode is Opcode.BROADCAST else instruction.shape.nbytes

@@ -1,0 +1,192 @@
+"""Asking for memory ahead of reading it, where processors do not see what comes next.
+
+They follow runs, some at a time, up to the end of a page; not what lies far apart, nor many runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from lowtide.codegen.cpu.contraction.operands import Side
+from lowtide.codegen.cpu.fetching import fetching_for
+from lowtide.codegen.elements.elements import Elements
+from lowtide.llvm.function import Function, Integer
+
+LINE: Final = 64
+"""Bytes that come at once."""
+
+
+def ask_to_write(fn: Function, place: str, nbytes: int) -> None:
+    """Write what asks for the lines that some bytes will be stored to, wherever lines begin."""
+    for at in (*range(0, nbytes, LINE), nbytes - 1):
+        fn.prefetch(fn.gep(place, at), 1, write=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lying:
+    """How runs of an operand lie: `along` bytes apart, each of elements of `size` bytes."""
+
+    along: int
+    size: int
+
+
+def _lying(side: Side, *, is_along_k: bool = False) -> _Lying | None:
+    """How an operand lies whose runs are the steps of k, or with `is_along_k` its columns.
+
+    None where it is not read as it lies in memory.
+    """
+    if side.view is None:
+        return None
+    steps = [side.view.single(x) for x in (side.roles.inner, side.roles.free)]
+    within, between = steps if is_along_k else steps[::-1]
+    if within != 1 or between is None:
+        return None
+    size = side.type.nbytes
+    return _Lying(between * size, size)
+
+
+# -- panels ----------------------------------------------------------------------------------------
+
+
+def ahead_of(
+    elements: Elements, side: Side, column: Integer, first: Integer, columns: int
+) -> Callable[[Integer], None]:
+    """Return what asks for the columns from `column` on of later steps, called with each step.
+
+    Steps count the elements of k from `first` on. Nothing is asked for where the operand is not
+    read as it lies, or does not lie along its columns.
+    """
+    lying = _lying(side)
+    if lying is None:
+        return lambda step: None
+    fn, fetching = elements.function, fetching_for(elements.target)
+    steps = max(1, fetching.panels // (columns * lying.size))
+    place = fn.mul(fn.add(first, steps), lying.along)
+    base = fn.gep(side.address(fn, "%batch"), fn.add(place, fn.mul(column, lying.size)))
+
+    def ask(step: Integer) -> None:
+        there = fn.gep(base, fn.mul(step, lying.along))
+        for line in range(0, columns * lying.size, LINE):
+            fn.prefetch(fn.gep(there, line), fetching.cache)
+
+    return ask
+
+
+@dataclass(frozen=True, slots=True)
+class PanelAhead:
+    """The panel behind the one that is multiplied: its tiles of rows ask for it in turns.
+
+    A step along k of a panel has `lines` lines, of which a tile asks for `each`; `along` bytes are
+    between steps, and an element has `size`.
+    """
+
+    lines: int
+    each: int
+    along: int
+    size: int
+
+    def ask(self, fn: Function, step: Integer, count: int) -> None:
+        """Write what asks for `count` steps from a step on, in the function of a tile."""
+        for number in range(count):
+            there = fn.gep("%ahead", fn.mul(fn.add(step, number), "%apart"))
+            for line in range(self.each):
+                fn.prefetch(fn.gep(there, line * LINE), 2)
+
+
+def panel_ahead(side: Side, columns: int, tiles: int) -> PanelAhead | None:
+    """Return how `tiles` tiles of rows ask for panels of so many columns.
+
+    None where the operand is not read as it lies, or does not lie along its columns.
+    """
+    lying = _lying(side)
+    if lying is None:
+        return None
+    lines = -(-columns * lying.size // LINE)
+    return PanelAhead(lines, -(-lines // tiles), lying.along, lying.size)
+
+
+def lines_ahead(elements: Elements, side: Side) -> Callable[[Integer, Integer], None]:
+    """Return what asks for what comes some lines later in a column that lies along k.
+
+    It is called with the number of the column, and with an element of k that is about to be read.
+    Nothing is asked for where the operand is not read as it lies.
+    """
+    lying = _lying(side, is_along_k=True)
+    if lying is None:
+        return lambda number, k: None
+    fn, fetching = elements.function, fetching_for(elements.target)
+    base = fn.gep(side.address(fn, "%batch"), fetching.lines * LINE)
+
+    def ask(number: Integer, k: Integer) -> None:
+        there = fn.gep(base, fn.add(fn.mul(number, lying.along), fn.mul(k, lying.size)))
+        fn.prefetch(there, fetching.cache)
+
+    return ask
+
+
+# -- strips ----------------------------------------------------------------------------------------
+
+Part = tuple[int, int, Callable[[Integer], None]]
+"""The first column, the end, and what is called with each number of a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class StripAhead:
+    """Asks for steps of k that are read side by side, a line of each of them in turn.
+
+    `base` is the address of the first column of step 0, `along` bytes lie between steps. What is
+    asked for is read `early` bytes later.
+    """
+
+    fn: Function
+    base: str
+    along: int
+    size: int
+    early: int
+
+    def parts(self, step: Integer, count: int, columns: int) -> list[Part]:
+        """Return the columns that ask for later ones of `count` steps from `step` on, and the rest.
+
+        The last ones ask for the first ones of the next steps. `columns` fill whole lines.
+        """
+        fn = self.fn
+        ahead = min(columns, self.early // self.size)
+        here, behind = (
+            [fn.gep(self.base, fn.mul(fn.add(first, i), self.along)) for i in range(count)]
+            for first in (step, fn.add(step, count))
+        )
+        edge = columns - ahead
+        return [
+            (0, edge, lambda at: self._ask(here, fn.add(at, ahead))),
+            (edge, columns, lambda at: self._ask(behind, fn.sub(at, edge))),
+        ]
+
+    def _ask(self, rows: list[str], column: Integer) -> None:
+        fn = self.fn
+        for row in rows:
+            fn.prefetch(fn.gep(row, fn.mul(column, self.size)), 1)
+
+
+def strip_ahead(elements: Elements, side: Side, column: Integer) -> StripAhead | None:
+    """Return what asks for strips from `column` on, None where the operand is not read so."""
+    lying = _lying(side)
+    if lying is None:
+        return None
+    fn = elements.function
+    base = fn.gep(side.address(fn, "%batch"), fn.mul(column, lying.size))
+    return _strips(elements, base, lying)
+
+
+def columns_ahead(elements: Elements, side: Side) -> StripAhead | None:
+    """Return the same for columns that lie along k: a step is a column, a column one of k."""
+    lying = _lying(side, is_along_k=True)
+    if lying is None:
+        return None
+    return _strips(elements, side.address(elements.function, "%batch"), lying)
+
+
+def _strips(elements: Elements, base: str, lying: _Lying) -> StripAhead:
+    early = fetching_for(elements.target).strips
+    return StripAhead(elements.function, base, lying.along, lying.size, early)

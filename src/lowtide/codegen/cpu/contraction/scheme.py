@@ -1,0 +1,344 @@
+"""How a product is blocked: tiles, panels, blocks of the contracted dimension, pieces of work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Final
+
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.cpu.contraction.geometry import Geometry
+from lowtide.codegen.cpu.contraction.tiles import Cut, Tile, cut
+from lowtide.codegen.kernel import rounded
+
+LONGEST: Final = 1024
+"""The most steps of a block of k where only columns are packed: a panel is read from the second
+cache while rows come in long runs."""
+
+NEAR_LONGEST: Final = 96
+"""The same where columns are read as they lie, several times: a panel stays in a first cache, and
+the next one, which lies beside it, can be asked for meanwhile."""
+
+STREAMED_ROWS: Final = 4
+"""Rows for which columns come from memory faster than they are multiplied, in any order."""
+
+PACKED_LONGEST: Final = 512
+"""The most steps of a block of k where rows are packed, so that a block of many rows is small."""
+
+PACKED_ROWS_BYTES: Final = 384 << 10
+"""Bytes of a block of packed rows: they stay in the second cache for all panels."""
+
+PACKED_COLUMNS: Final = 384
+"""Columns for which a block of rows is packed once."""
+
+TILED_COLUMNS: Final = 64
+"""Columns for which rows are read once where squares are multiplied, faster than rows come."""
+
+SUMS_BYTES: Final = 128 << 10
+"""Bytes of the sums of a block that wait in scratch for the next block of k."""
+
+LEAST_UNITS: Final = 16
+"""Pieces of work that a product of some size is cut into, so that all threads get equal shares."""
+
+UNIT_SECONDS: Final = 15e-6
+"""How long a piece takes at least, where there is a choice."""
+
+LEAST_ROWS: Final = 256
+"""Rows for which it costs little to pack columns that another piece packs as well."""
+
+LEAST_STEPS: Final = 256
+"""Steps of k for which a share of the sums is worth adding up by itself."""
+
+SHARED_PART: Final = 8
+"""The sums of all shares take at most this part of the bytes of the operands."""
+
+RATE: Final = 2.5e9
+"""Cycles in a second, about."""
+
+BANDWIDTH: Final = 12e9
+"""Bytes in a second that a thread gets from memory, about."""
+
+
+class Rows(Enum):
+    """How the units of rows are read."""
+
+    IN_PLACE = auto()
+    """From the operand, one by one."""
+    ALONG_K = auto()
+    """Packed as [row][k]."""
+
+
+class Columns(Enum):
+    """How the units of columns are read."""
+
+    DIRECT = auto()
+    """Computed where they are multiplied."""
+    ALONG_COLUMNS = auto()
+    """Packed as panels of [k][column], as the columns lie."""
+    ALONG_K = auto()
+    """Packed likewise, from columns that lie along k."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """How to compute a product.
+
+    `blocks` cuts the steps of k into blocks, counted in vectors of units; `shares` gives each piece
+    of work some of the blocks. `tiles` cuts the rows; `row_blocks` and `column_blocks` give each
+    piece some of the tiles and panels. `has_finish` says that sums are not stored as the result.
+    """
+
+    geometry: Geometry
+    how: Arithmetic
+    tile: Tile
+    rows: Rows
+    columns: Columns
+    blocks: Cut
+    shares: Cut
+    tiles: Cut
+    row_blocks: Cut
+    column_blocks: Cut
+    has_finish: bool
+
+    @property
+    def lanes(self) -> int:
+        """Sums in a vector."""
+        return self.tile.lanes
+
+    @property
+    def steps(self) -> int:
+        """The steps along all of k."""
+        return -(-self.geometry.k // self.how.group)
+
+    @property
+    def block_steps(self) -> int:
+        """The most steps of a block of k, rounded up to a full vector."""
+        return self.blocks.longest * self.tile.lanes
+
+    @property
+    def panels(self) -> int:
+        """The panels of columns."""
+        return self.column_blocks.size
+
+    @property
+    def last_columns(self) -> int:
+        """The columns of the last panel."""
+        return self.geometry.n - (self.panels - 1) * self.tile.columns
+
+    @property
+    def units(self) -> int:
+        """The pieces of work."""
+        parts = self.row_blocks.parts * self.column_blocks.parts * self.shares.parts
+        return self.geometry.batch * parts
+
+    @property
+    def reuses(self) -> int:
+        """How many pieces in a row need the same packed block; 0 where each packs its own.
+
+        That is a panel, or where rows are packed, a block of rows; there is one block of k.
+        """
+        if self.blocks.parts > 1:
+            return 0
+        if self.rows is not Rows.IN_PLACE:
+            return self.column_blocks.parts
+        return 0 if self.columns is Columns.DIRECT else self.row_blocks.parts
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several pieces add up parts of the same sums, which are put together later."""
+        return self.shares.parts > 1
+
+    @property
+    def keeps_sums(self) -> bool:
+        """Whether sums wait in scratch for the next block of k."""
+        return self.has_finish and self.shares.longest > 1 and not self.is_shared
+
+    # -- scratch -------------------------------------------------------------------------------
+
+    @property
+    def block_rows(self) -> int:
+        """The most rows of a piece."""
+        return min(self.geometry.m, self.row_blocks.longest * self.tiles.longest)
+
+    @property
+    def row_step(self) -> int:
+        """Units between packed rows: an odd number of vectors, so that rows differ in caches."""
+        vectors = self.block_steps // self.tile.lanes
+        return (vectors + (vectors % 2 == 0)) * self.tile.lanes
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of packed rows."""
+        if self.rows is Rows.IN_PLACE:
+            return 0
+        count = -(-self.block_rows // self.tile.lanes) * self.tile.lanes
+        return rounded(self.row_step * count * self.how.unit_bytes)
+
+    @property
+    def keeps_panels(self) -> bool:
+        """Whether all panels of a piece are packed before the first of them is multiplied.
+
+        Rows then come from far once for all of them.
+        """
+        is_packed = self.columns is not Columns.DIRECT
+        return is_packed and self.rows is Rows.IN_PLACE and self.column_blocks.longest > 1
+
+    @property
+    def one_panel_bytes(self) -> int:
+        """Bytes of a packed panel."""
+        return rounded(self.block_steps * self.tile.columns * self.how.unit_bytes)
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes of the packed panels that there are at once."""
+        if self.columns is Columns.DIRECT:
+            return 0
+        return self.one_panel_bytes * (self.column_blocks.longest if self.keeps_panels else 1)
+
+    @property
+    def sums_step(self) -> int:
+        """Sums between rows of those that wait in scratch."""
+        return self.column_blocks.longest * self.tile.columns
+
+    @property
+    def sums_bytes(self) -> int:
+        """Bytes of sums that wait in scratch."""
+        if not self.keeps_sums:
+            return 0
+        return rounded(self.block_rows * self.sums_step * self.how.unit_bytes)
+
+    @property
+    def thread_bytes(self) -> int:
+        """Scratch of a thread."""
+        return self.row_bytes + self.panel_bytes + self.sums_bytes
+
+
+def seconds_of(shape: Geometry, how: Arithmetic, lanes: int) -> float:
+    """Return about how long a product takes on one thread."""
+    count = shape.batch * shape.m * shape.n * -(-shape.k // how.group)
+    arithmetic = count * how.planes**2 / (2 * lanes * RATE)
+    elements = shape.batch * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
+    return float(max(arithmetic, elements * how.unit_bytes / how.group / BANDWIDTH) + 1e-7)
+
+
+def wanted_units(shape: Geometry, how: Arithmetic, lanes: int) -> int:
+    """Return how many pieces of work there should be."""
+    return max(1, min(LEAST_UNITS, int(seconds_of(shape, how, lanes) / UNIT_SECONDS)))
+
+
+def share_count(
+    shape: Geometry, steps: int, most: int, least: int = LEAST_STEPS, part: int = SHARED_PART
+) -> int:
+    """Return into how many shares to cut the steps of k, 1 where it is not worth it.
+
+    Each has `least` steps; the sums of all take a `part`-th of the bytes of the operands at most.
+    """
+    operands = (shape.m + shape.n) * steps
+    return max(1, min(most, steps // least, operands // (part * shape.m * shape.n)))
+
+
+def scheme_of(
+    shape: Geometry,
+    how: Arithmetic,
+    tile: Tile,
+    rows: Rows,
+    columns: Columns,
+    has_finish: bool,
+) -> Scheme:
+    """Return how to block a product, by its shape alone."""
+    steps = max(1, -(-shape.k // how.group))
+    vectors = -(-steps // tile.lanes)
+    tiles = cut(shape.m, tile.rows)
+    longest = _longest(steps, rows, columns, tiles)
+    blocks = cut(vectors, max(1, longest // tile.lanes))
+    panels = max(1, -(-shape.n // tile.columns))
+    across = panels if columns is Columns.DIRECT else _across(how, tile, rows)
+    found = Scheme(
+        shape,
+        how,
+        tile,
+        rows,
+        columns,
+        blocks,
+        Cut(blocks.parts, 1),
+        tiles,
+        Cut(tiles.parts, 1),
+        cut(panels, across),
+        has_finish,
+    )
+    found = _small(found)
+    if columns is Columns.DIRECT and shape.m > STREAMED_ROWS:
+        return _finer(_shared(found))
+    return _shared(_finer(found))
+
+
+def _longest(steps: int, rows: Rows, columns: Columns, tiles: Cut) -> int:
+    """The most steps of a block of k."""
+    if columns is Columns.DIRECT and tiles.size > STREAMED_ROWS:
+        return NEAR_LONGEST
+    if rows is not Rows.IN_PLACE:
+        return PACKED_LONGEST
+    if columns is Columns.DIRECT:
+        return steps
+    return LONGEST
+
+
+def _across(how: Arithmetic, tile: Tile, rows: Rows) -> int:
+    """The most panels of a piece."""
+    if rows is not Rows.IN_PLACE:
+        return max(1, PACKED_COLUMNS // tile.columns)
+    return max(1, TILED_COLUMNS // tile.columns) if how.is_tiled else 1
+
+
+def _small(scheme: Scheme) -> Scheme:
+    """Return a scheme with blocks of rows that fit into what scratch they may take."""
+    most = scheme.tiles.parts
+    height = scheme.tiles.longest * scheme.how.unit_bytes
+    if scheme.rows is not Rows.IN_PLACE:
+        most = min(most, PACKED_ROWS_BYTES // (height * scheme.block_steps))
+    if scheme.keeps_sums:
+        while scheme.sums_step * height > SUMS_BYTES and scheme.column_blocks.longest > 1:
+            parts = scheme.column_blocks.parts * 2
+            scheme = replace(scheme, column_blocks=Cut(scheme.panels, min(scheme.panels, parts)))
+        most = min(most, SUMS_BYTES // (height * scheme.sums_step))
+    return replace(scheme, row_blocks=cut(scheme.tiles.parts, max(1, most)))
+
+
+def _finer(scheme: Scheme) -> Scheme:
+    """Return a scheme with more pieces, where there are too few for several threads."""
+    wanted = wanted_units(scheme.geometry, scheme.how, scheme.lanes)
+    ways = [_finer_columns, _finer_rows]
+    if scheme.keeps_panels:
+        ways.reverse()
+    for way in ways:
+        missing = -(-wanted // scheme.units)
+        if missing > 1:
+            scheme = way(scheme, missing)
+    return scheme
+
+
+def _finer_columns(scheme: Scheme, factor: int) -> Scheme:
+    parts = min(scheme.panels, scheme.column_blocks.parts * factor)
+    return replace(scheme, column_blocks=Cut(scheme.panels, parts))
+
+
+def _finer_rows(scheme: Scheme, factor: int) -> Scheme:
+    parts = min(scheme.tiles.parts, scheme.row_blocks.parts * factor)
+    if scheme.columns is not Columns.DIRECT and scheme.blocks.parts > 1:
+        parts = min(parts, max(scheme.row_blocks.parts, scheme.geometry.m // LEAST_ROWS))
+    return replace(scheme, row_blocks=Cut(scheme.tiles.parts, parts))
+
+
+def _shared(scheme: Scheme) -> Scheme:
+    """Return a scheme in which several pieces add up parts of the same sums, if there are few.
+
+    The number of parts depends on the shape alone, so results do not depend on threads.
+    """
+    wanted = wanted_units(scheme.geometry, scheme.how, scheme.lanes)
+    parts = share_count(scheme.geometry, scheme.steps, wanted // scheme.units)
+    if parts < 2:
+        return scheme
+    blocks = scheme.blocks
+    if blocks.parts < parts:
+        blocks = Cut(blocks.size, parts)
+    return replace(scheme, blocks=blocks, shares=Cut(blocks.parts, parts))

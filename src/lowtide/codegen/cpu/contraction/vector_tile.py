@@ -1,0 +1,195 @@
+"""The function of a tile: sums in vector registers, units of rows spread over all lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from lowtide.codegen.cpu.contraction.micro import (
+    Fetch,
+    Vectors,
+    accumulate,
+    broadcast,
+    shaped,
+    zeros,
+)
+from lowtide.codegen.cpu.contraction.operands import Position
+from lowtide.codegen.cpu.contraction.packing import tail_mask
+from lowtide.codegen.cpu.contraction.prefetching import ahead_of
+from lowtide.codegen.cpu.contraction.scheme import NEAR_LONGEST, Columns, seconds_of
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.value import Value
+from lowtide.llvm.function import Function, Integer
+
+if TYPE_CHECKING:
+    from lowtide.codegen.cpu.contraction.gemm import Gemm
+
+UNROLL: Final = 4
+"""Steps of an iteration: counting takes slots of the ports that multiply."""
+
+LEAST_SECONDS: Final = 400e-6
+"""How long a product takes for which that is worth its code."""
+
+TILE = (
+    "ptr %buffers, ptr %rows, ptr %columns, ptr %sums, i64 %batch, i64 %first, i64 %steps, "
+    "i64 %column, i1 %more, ptr %ahead, i64 %apart"
+)
+"""The parameters of a tile: `%steps` products are added from the vector of units `%first` on.
+
+With `%more` they are added to the sums that are there. For each unit along k a line may be asked
+for, from `%ahead` on and `%apart` bytes apart.
+"""
+
+
+def tile_function(gemm: Gemm, name: str, rows: int, columns: int) -> Function:
+    """Return the function of a tile of `rows` rows and `columns` columns."""
+    scheme, lanes = gemm.scheme, gemm.lanes
+    fn = Function(name, TILE, linkage="internal")
+    elements = Elements(fn, gemm.target, lanes)
+    kept = _Kept(gemm, fn, rows, columns)
+    start = zeros(scheme.how, rows, kept.vectors, lanes)
+    if scheme.shares.longest > 1:
+        start = kept.loaded_where_more()
+    steps: Integer = scheme.steps if scheme.blocks.parts == 1 else "%steps"
+    sums = accumulate(
+        fn,
+        gemm.target,
+        scheme.how,
+        lanes,
+        elements.loop,
+        steps,
+        start,
+        _row_fetch(gemm, fn),
+        _column_fetch(gemm, elements, columns),
+        _unroll(gemm, rows, kept.vectors),
+        _asking(gemm, fn),
+    )
+    kept.store(sums)
+    return gemm.noted(fn, elements)
+
+
+def _unroll(gemm: Gemm, rows: int, vectors: int) -> int:
+    """Steps of an iteration: one where there are no registers to load for the next step.
+
+    Also where a product takes so little time that more code is not worth compiling.
+    """
+    scheme = gemm.scheme
+    planes = scheme.how.planes
+    used = planes * (rows * vectors + vectors + 1)
+    seconds = seconds_of(scheme.geometry, scheme.how, gemm.lanes)
+    is_worth_it = seconds > LEAST_SECONDS and used + 2 * planes <= gemm.target.registers
+    return UNROLL if is_worth_it else 1
+
+
+def _asking(gemm: Gemm, fn: Function) -> Callable[[Integer, int], None] | None:
+    """What asks for the next panel: only in iterations of several steps."""
+    ahead = gemm.ahead
+    if ahead is None:
+        return None
+
+    def ask(step: Integer, count: int) -> None:
+        if count > 1:
+            ahead.ask(fn, step, count)
+
+    return ask
+
+
+class _Kept:
+    """The sums of a tile in memory."""
+
+    def __init__(self, gemm: Gemm, fn: Function, rows: int, columns: int) -> None:
+        self.gemm = gemm
+        self.fn = fn
+        self.rows = rows
+        self.vectors = -(-columns // gemm.lanes)
+        tails = [tail_mask(gemm.lanes, columns - j * gemm.lanes) for j in range(self.vectors)]
+        self.masks = [None if x is None else x.name for x in tails]
+
+    def _place(self, row: int, vector: int) -> str:
+        gemm = self.gemm
+        number = row * gemm.sums_step + vector * gemm.lanes
+        return self.fn.gep("%sums", number * gemm.scheme.how.unit_bytes)
+
+    def _loaded(self) -> list[str]:
+        fn, gemm = self.fn, self.gemm
+        total, lanes = gemm.scheme.how.total, gemm.lanes
+        found: list[str] = []
+        for i in range(self.rows):
+            for j, mask in enumerate(self.masks):
+                found += memory.load(fn, gemm.target, total, self._place(i, j), lanes, mask).names
+        return found
+
+    def loaded_where_more(self) -> list[list[Vectors]]:
+        """Write the loads of the sums, or zeros where nothing was added before."""
+        how = self.gemm.scheme.how
+        types = [f"<{self.gemm.lanes} x {how.sum_type}>"] * (self.rows * self.vectors * how.planes)
+        zero = ["zeroinitializer"] * len(types)
+        names = self.fn.choose("%more", types, self._loaded, lambda: zero)
+        return shaped(names, self.rows, self.vectors, how.planes)
+
+    def store(self, sums: list[list[Vectors]]) -> None:
+        """Write the stores of the sums."""
+        gemm = self.gemm
+        for i, row in enumerate(sums):
+            for j, names in enumerate(row):
+                value = Value(names, gemm.scheme.how.total, gemm.lanes)
+                memory.store(self.fn, gemm.target, value, self._place(i, j), self.masks[j])
+
+
+def _row_fetch(gemm: Gemm, fn: Function) -> Fetch:
+    """How a tile reads the units of its rows."""
+    how, lanes = gemm.scheme.how, gemm.lanes
+    step_bytes, row_bytes, align = gemm.row_steps()
+    known: dict[Integer, str] = {}
+
+    def fetch(step: Integer, row: int) -> Vectors:
+        if step not in known:
+            known[step] = fn.gep("%rows", fn.mul(step, step_bytes))
+        return broadcast(fn, how, known[step], row * row_bytes, lanes, align)
+
+    return fetch
+
+
+def _column_fetch(gemm: Gemm, elements: Elements, columns: int) -> Fetch:
+    """How a tile reads vectors of its columns."""
+    fn, scheme, lanes = elements.function, gemm.scheme, gemm.lanes
+    if scheme.columns is Columns.DIRECT:
+        return _direct_fetch(gemm, elements, columns)
+    how = scheme.how
+    row = scheme.tile.columns * how.unit_bytes
+
+    def fetch(step: Integer, vector: int) -> Vectors:
+        there = fn.gep(fn.gep("%columns", fn.mul(step, row)), vector * lanes * how.unit_bytes)
+        if how.group == 1:
+            return memory.load(fn, gemm.target, how.total, there, lanes).names
+        return (fn.load(f"<{lanes} x {how.unit}>", there, how.unit_bytes),)
+
+    return fetch
+
+
+def _direct_fetch(gemm: Gemm, elements: Elements, columns: int) -> Fetch:
+    """How a tile computes vectors of columns that are not packed."""
+    scheme, lanes = gemm.scheme, gemm.lanes
+    shape = scheme.geometry
+    reader = gemm.columns.reader(elements, scheme.how)
+    batch = elements.variable("%batch", shape.batch)
+    start = elements.variable("%column", shape.n)
+    first = elements.variable("%first", scheme.blocks.size) * lanes
+    lane = elements.variable(0, lanes, is_lane=True)
+    fn = elements.function
+    near = scheme.block_steps <= NEAR_LONGEST
+    first_step = fn.mul("%first", lanes)
+    ask = None if near else ahead_of(elements, gemm.columns, "%column", first_step, columns)
+
+    def fetch(step: Integer, vector: int) -> Vectors:
+        if vector == 0 and ask is not None:
+            ask(step)
+        k = first + elements.variable(step, max(1, shape.k))
+        free = Position(start + vector * lanes, lane, is_aligned=True)
+        mask = tail_mask(lanes, columns - vector * lanes)
+        inner = Position(k.within(0, max(0, shape.k - 1)))
+        value = reader.at(batch, free, inner, mask)
+        return (value if value.lanes else elements.splat(value, elements.level)).names
+
+    return fetch

@@ -1,0 +1,114 @@
+"""Operands of a dot as they lie in memory: a parameter seen through what only moves elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from lowtide.codegen.cpu.contraction.geometry import Run, runs
+from lowtide.codegen.elements.reading import strides
+from lowtide.ir import Instruction, Opcode
+from lowtide.ir.attributes import Dimensions, Slice
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Elements of the array of `source`, from `offset` on; `steps` apart along each dimension."""
+
+    source: Instruction
+    offset: int
+    sizes: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    def runs(self, dimensions: tuple[int, ...]) -> tuple[Run, ...]:
+        """Return how the elements along some dimensions lie."""
+        sizes = tuple([self.sizes[d] for d in dimensions])
+        return runs(sizes, tuple([self.steps[d] for d in dimensions]))
+
+    def single(self, dimensions: tuple[int, ...]) -> int | None:
+        """Return the distance of neighbours along dimensions, None where there are several.
+
+        It is 1 along a single element.
+        """
+        found = self.runs(dimensions)
+        if len(found) > 1:
+            return None
+        return found[0].step if found else 1
+
+
+def view_of(instruction: Instruction) -> View | None:
+    """Return how the elements of an instruction lie in an array that it does nothing but index.
+
+    An array is a parameter, or anything in a computation whose operands are in memory.
+    """
+    steps: list[Instruction] = []
+    source = instruction
+    while source.opcode in _RULES:
+        steps.append(source)
+        source = source.operands[0]
+    if source.opcode is not Opcode.PARAMETER:
+        return None
+    view: View | None = whole(source)
+    for step in reversed(steps):
+        if view is None:
+            return None
+        view = _RULES[step.opcode](view, step)
+    return view
+
+
+def whole(source: Instruction) -> View:
+    """Return the view of all of an array."""
+    return View(source, 0, source.shape.dimensions, strides(source.shape))
+
+
+def _transpose(view: View, transpose: Instruction) -> View:
+    order = transpose.attributes_as(Dimensions).dimensions
+    sizes = tuple([view.sizes[d] for d in order])
+    return View(view.source, view.offset, sizes, tuple([view.steps[d] for d in order]))
+
+
+def _broadcast(view: View, broadcast: Instruction) -> View:
+    at = broadcast.attributes_as(Dimensions).dimensions
+    sizes = broadcast.shape.dimensions
+    steps = [0] * len(sizes)
+    for d, size, step in zip(at, view.sizes, view.steps, strict=True):
+        steps[d] = step if size == sizes[d] else 0
+    return View(view.source, view.offset, sizes, tuple(steps))
+
+
+def _slice(view: View, slice_: Instruction) -> View:
+    how = slice_.attributes_as(Slice)
+    offset = sum([x * step for x, step in zip(how.starts, view.steps, strict=True)])
+    steps = tuple([x * step for x, step in zip(how.strides, view.steps, strict=True)])
+    return View(view.source, view.offset + offset, slice_.shape.dimensions, steps)
+
+
+def _reshape(view: View, reshape: Instruction) -> View | None:
+    """The dimensions as they lie, taken apart again from the last one on."""
+    sizes = reshape.shape.dimensions
+    if reshape.shape.element_type is not reshape.operands[0].shape.element_type or 0 in sizes:
+        return None
+    left = list(runs(view.sizes, view.steps))
+    steps = []
+    rest = left.pop() if left else Run(1, 1)
+    for size in reversed(sizes):
+        if size == 1:
+            steps.append(1)
+            continue
+        if rest.size == 1 and left:
+            rest = left.pop()
+        if rest.size % size:
+            return None
+        steps.append(rest.step)
+        rest = Run(rest.size // size, rest.step * size)
+    return View(view.source, view.offset, sizes, tuple(reversed(steps)))
+
+
+_RULES: Final[dict[Opcode, Callable[[View, Instruction], View | None]]] = {
+    Opcode.BITCAST: _reshape,
+    Opcode.BROADCAST: _broadcast,
+    Opcode.RESHAPE: _reshape,
+    Opcode.SLICE: _slice,
+    Opcode.TRANSPOSE: _transpose,
+}

@@ -1,0 +1,337 @@
+"""How a convolution is cut: blocks of contracted indices, of rows and columns, pieces of work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+from typing import Final
+
+from lowtide.codegen.cpu.contraction.scheme import LEAST_UNITS
+from lowtide.codegen.cpu.convolution.scheme import FEATURE, LANE, Scheme, seconds_of
+from lowtide.codegen.elements.reading import strides
+
+PANEL_BYTES: Final = 256 << 10
+"""A packed panel of the kernel: it stays in the second cache while tiles stream through it."""
+
+NEAR_BYTES: Final = 40 << 10
+"""A panel that stays in the first cache, where each step takes other lines of the input."""
+
+SLAB_BYTES: Final = 320 << 10
+"""The copy of the input for a block of rows: it stays in the second cache, too."""
+
+SUMS_BYTES: Final = 256 << 10
+"""The sums that wait in scratch for the next block."""
+
+SHARED_BYTES: Final = 5 << 18
+"""The sums of all shares."""
+
+MOST_ROWS: Final = 1024
+"""Rows of a block: enough to pack the kernel for each block anew."""
+
+FEWEST_ROWS: Final = 128
+"""Rows of a block, where there is a choice."""
+
+LEAST_ROWS: Final = 48
+"""Rows of a block, unless there are fewer, where packing is known to take too long with less."""
+
+LEAST_STEPS: Final = 128
+"""Contracted indices of a block, where the work around tiles takes too long with less."""
+
+MOST_STEPS: Final = 1280
+"""Contracted indices of a block: each block is one sum, and long sums round more."""
+
+LANEWISE_COLUMNS: Final = 128
+"""Columns of a block where each lane has its own input."""
+
+ENOUGH_UNITS: Final = 8
+"""Pieces that do where more of them would cost time."""
+
+UNIT_SECONDS: Final = 40e-6
+"""How long a piece takes at least, where there is a choice."""
+
+SHARED_STEPS: Final = 192
+"""Contracted indices of a block that are not cut further to be shared out."""
+
+COPIED: Final = 4.0
+"""Cycles in which a vector of the input or of the kernel is copied."""
+
+COMPUTED: Final = 16.0
+"""Cycles in which a vector of the input is computed and stored."""
+
+PER_LINE: Final = 10.0
+"""Cycles around each line of the input that is copied."""
+
+PER_COLUMN: Final = 20.0
+"""Cycles around each line of the kernel that is packed, where these lie along the features."""
+
+PER_TILE: Final = 50.0
+"""Cycles around a tile."""
+
+FETCHED: Final = ((1 << 16, 2.0), (1 << 18, 10.0))
+"""Cycles in which a vector of sums is added to that of another block, by the bytes of all sums."""
+
+FAR_FETCHED: Final = 20.0
+"""The same where there are more of them than that."""
+
+PRICE: Final = 0.03
+"""What scratch is worth: twice as much of it pays if it saves 2% of the time."""
+
+LITTLE: Final = 64 << 10
+"""Scratch of a thread that hardly shows in a plan."""
+
+ABOVE: Final = 1.05
+"""What it is worth to stay with that, beside the price."""
+
+
+def blocked(scheme: Scheme, *, is_ready: bool) -> Scheme:
+    """Return the scheme with all its blocks; without `is_ready` the input has to be computed."""
+    scheme = replace(scheme, column_block=_column_block(scheme))
+    seconds = seconds_of(scheme.problem, scheme.how, scheme.lanes)
+    wanted = min(LEAST_UNITS, int(seconds / UNIT_SECONDS))
+    found: list[Scheme] = []
+    if not _takes_lines(scheme) and not scheme.is_lanewise:
+        found = [_shared_out(_fewer_columns(x), wanted) for x in _candidates(scheme)]
+    if not found:
+        return _shared_out(_with_rows(_with_inner_blocks(scheme)), wanted)
+    each = COPIED if is_ready else COMPUTED
+    return min(found, key=lambda x: _cycles(x, each) * _price(x.thread_bytes))
+
+
+# -- the blocks that take the least time ----------------------------------------------------------
+
+
+def _candidates(scheme: Scheme) -> Iterator[Scheme]:
+    """Blocks of features and rows whose input and panels fit the second cache."""
+    sizes = _feature_blocks(scheme)
+    for dim in range(scheme.tile_dim, -1, -1):
+        unit = scheme.tile_rows if dim == scheme.tile_dim else 1
+        size = scheme.rows[dim].size
+        for count in sorted({_even(size, x * unit, unit) for x in _halves(-(-size // unit))}):
+            rows = replace(scheme, block_dim=dim, block=count)
+            height = rows.block_tiles * rows.tile_height
+            if height > MOST_ROWS:
+                return
+            if height < min(LEAST_ROWS, scheme.problem.rows):
+                continue
+            for features in sizes:
+                found = replace(rows, feature_block=features)
+                if found.panel_bytes <= PANEL_BYTES and found.slab_bytes <= SLAB_BYTES:
+                    yield found
+
+
+def _feature_blocks(scheme: Scheme) -> list[int]:
+    """Sizes of blocks of features: nearly equal parts in whole vectors."""
+    features, lanes = scheme.problem.features, scheme.lanes
+    if features <= lanes:
+        return [scheme.feature_block]
+    vectors = -(-features // lanes)
+    parts = [*_halves(vectors), *[3 * x for x in _halves(vectors // 3)]]
+    taps = prod(scheme.tap_blocks)
+    found = {-(-vectors // x) * lanes for x in parts}
+    found = {x for x in found if x * taps >= LEAST_STEPS or x >= features}
+    found = {x for x in found if x * taps <= MOST_STEPS} or {min(found)}
+    return sorted({x if x < features else scheme.feature_block for x in found})
+
+
+def _halves(most: int) -> list[int]:
+    """Return powers of 2, and the number at which they end."""
+    return [*[1 << i for i in range((most - 1).bit_length())], most] if most > 0 else []
+
+
+def _price(nbytes: int) -> float:
+    """By what scratch multiplies the cost."""
+    return float((nbytes + 4096) ** PRICE) * (ABOVE if nbytes > LITTLE else 1)
+
+
+def _cycles(scheme: Scheme, each: float) -> float:
+    """About how many cycles a scheme takes on one thread.
+
+    `each` are the cycles in which a vector of the input is copied.
+    """
+    lanes, inner = scheme.lanes, scheme.inner_blocks
+    panel = scheme.block_steps * -(-scheme.columns // lanes) * COPIED
+    if strides(scheme.problem.kernel)[scheme.problem.numbers.kernel_input_feature] == 1:
+        panel += scheme.block_steps / scheme.feature_block * scheme.columns * PER_COLUMN
+    nbytes = scheme.block_sums_bytes
+    fetched = next((x for most, x in FETCHED if nbytes <= most), FAR_FETCHED)
+    sums = fetched * scheme.tile_height * scheme.vectors if inner > 1 else 0.0
+    step = scheme.tile_height * scheme.vectors * scheme.how.planes**2 / 2
+    tile = PER_TILE + sums + scheme.block_steps / scheme.feature_step * step
+    tiles = scheme.column_block * scheme.block_tiles * tile
+    rows = scheme.block_tiles * scheme.tile_height
+    copied = PER_LINE * rows if inner > 1 else 0.0
+    if not scheme.in_place:
+        axes = scheme.axes()
+        last = axes[-1].extent
+        lines = prod([x.extent for x in axes]) / last
+        copied = lines * (PER_LINE + -(-last // lanes) * each)
+    blocks = scheme.row_units * scheme.shares
+    return blocks * inner / scheme.shares * (copied + scheme.column_block * panel + tiles)
+
+
+# -- blocks that fit, features first ---------------------------------------------------------------
+
+
+def _column_block(scheme: Scheme) -> int:
+    if not scheme.is_lanewise:
+        return scheme.panels
+    return min(scheme.panels, max(1, LANEWISE_COLUMNS // scheme.columns))
+
+
+def _with_inner_blocks(scheme: Scheme) -> Scheme:
+    """Cut the contracted indices until a panel, and the input of some rows, fit their caches."""
+    least = _with_few_rows(scheme)
+    most = NEAR_BYTES if _takes_lines(scheme) else PANEL_BYTES
+    while least.panel_bytes > most or least.slab_bytes > SLAB_BYTES:
+        found = _cut_further(least)
+        if found is None:
+            break
+        least = found
+    return replace(scheme, feature_block=least.feature_block, tap_blocks=least.tap_blocks)
+
+
+def _takes_lines(scheme: Scheme) -> bool:
+    """Whether each step along the contracted indices takes other lines of the input."""
+    return scheme.axes()[-1].kind not in (FEATURE, LANE)
+
+
+def _with_few_rows(scheme: Scheme) -> Scheme:
+    """Return the scheme with the least block of rows for which it pays to pack a panel."""
+    rows, dim = 1, len(scheme.rows)
+    while dim > 0 and (rows < FEWEST_ROWS or dim > scheme.tile_dim):
+        dim -= 1
+        inner, rows = rows, rows * scheme.rows[dim].size
+    block = min(scheme.rows[dim].size, -(-FEWEST_ROWS // inner))
+    if dim == scheme.tile_dim:
+        block = -(-block // scheme.tile_rows) * scheme.tile_rows
+    return replace(scheme, block_dim=dim, block=block)
+
+
+def _cut_further(scheme: Scheme) -> Scheme | None:
+    """Cut the contracted indices once more: features first, then the outermost taps."""
+    if scheme.feature_block > 1:
+        is_last = min([x.step for x in scheme.axes() if x.kind == FEATURE]) == 1
+        unit = scheme.lanes if is_last or scheme.is_inward else 1
+        size = -(-scheme.problem.features // _more(scheme.feature_blocks))
+        size = -(-size // unit) * unit
+        if size < scheme.feature_block:
+            return replace(scheme, feature_block=size)
+    for i, size in enumerate(scheme.tap_blocks):
+        if size > 1:
+            parts = _more(scheme.tap_parts[i])
+            smaller = min(size - 1, -(-scheme.problem.spatial[i].taps // parts))
+            blocks = (*scheme.tap_blocks[:i], smaller, *scheme.tap_blocks[i + 1 :])
+            return replace(scheme, tap_blocks=blocks)
+    return None
+
+
+def _more(parts: int) -> int:
+    """More parts, in steps that grow, so that many parts take few steps."""
+    return parts + 1 + parts // 8
+
+
+def _with_rows(scheme: Scheme) -> Scheme:
+    """Choose the block of rows: as many as scratch allows, up to a limit."""
+    best = replace(scheme, block_dim=scheme.tile_dim, block=scheme.tile_rows)
+    for dim in range(scheme.tile_dim, -1, -1):
+        size = scheme.rows[dim].size
+        unit = scheme.tile_rows if dim == scheme.tile_dim else 1
+        low, high = 1, -(-size // unit)
+        while low <= high:
+            middle = (low + high) // 2
+            found = replace(scheme, block_dim=dim, block=_even(size, middle * unit, unit))
+            if _rows_fit(found):
+                best, low = found, middle + 1
+            else:
+                high = middle - 1
+        if best.block_dim != dim or best.block < size:
+            break
+    return _fewer_columns(best)
+
+
+def _even(size: int, most: int, unit: int) -> int:
+    """Blocks of nearly equal sizes, each a multiple of `unit` and at most `most`."""
+    parts = -(-size // most)
+    each = -(-size // parts)
+    return -(-each // unit) * unit
+
+
+def _rows_fit(scheme: Scheme) -> bool:
+    count = scheme.block_tiles * scheme.tile_height
+    if count > MOST_ROWS or scheme.slab_bytes > SLAB_BYTES:
+        return False
+    sums = scheme.block_tiles * scheme.tile_sums * scheme.how.unit_bytes
+    return not scheme.keeps_sums or sums <= SUMS_BYTES
+
+
+def _fewer_columns(scheme: Scheme) -> Scheme:
+    """Cut the columns where their sums do not fit the scratch."""
+    if not scheme.keeps_sums or scheme.block_sums_bytes <= SUMS_BYTES:
+        return scheme
+    one = replace(scheme, column_block=1).block_sums_bytes
+    parts = -(-scheme.panels // max(1, SUMS_BYTES // one))
+    return replace(scheme, column_block=-(-scheme.panels // parts))
+
+
+# -- pieces of work --------------------------------------------------------------------------------
+
+
+def _shared_out(scheme: Scheme, wanted: int) -> Scheme:
+    """Cut a scheme into `wanted` pieces, about, so that several threads get equal shares."""
+    if scheme.row_units >= wanted:
+        return scheme
+    enough = min(wanted, ENOUGH_UNITS)
+    if _takes_lines(scheme):
+        wanted = enough
+    if _takes_lines(scheme) and scheme.inner_blocks * scheme.block_steps > 4 * scheme.problem.rows:
+        scheme = _with_shares(scheme, enough)
+        if scheme.row_units * scheme.shares >= enough:
+            return scheme
+    scheme = _with_fewer_columns(scheme, wanted)
+    scheme = _with_smaller_blocks(scheme, wanted, FEWEST_ROWS)
+    scheme = scheme if scheme.is_shared else _with_shares(scheme, enough)
+    return _with_smaller_blocks(scheme, enough, 1)
+
+
+def _with_shares(scheme: Scheme, wanted: int) -> Scheme:
+    found: Scheme | None = scheme
+    while found is not None and found.row_units * found.inner_blocks < wanted:
+        scheme, found = found, _cut_further(found)
+        if found is not None and found.block_steps < SHARED_STEPS:
+            break
+    parts = min(scheme.inner_blocks, -(-wanted // scheme.row_units))
+    each = scheme.row_units * scheme.block_sums_bytes
+    parts = min(parts, SHARED_BYTES // each)
+    return replace(scheme, shares=parts) if parts > 1 else scheme
+
+
+def _with_smaller_blocks(scheme: Scheme, wanted: int, fewest: int) -> Scheme:
+    """Halve blocks of rows while they have enough rows."""
+    while scheme.row_units * scheme.shares < wanted:
+        found = _halved(scheme)
+        if found is None or found.block_tiles * found.tile_height < fewest:
+            return scheme
+        scheme = found
+    return scheme
+
+
+def _halved(scheme: Scheme) -> Scheme | None:
+    dim, block = scheme.block_dim, scheme.block
+    unit = scheme.tile_rows if dim == scheme.tile_dim else 1
+    if block > unit:
+        return replace(scheme, block=-(-(block // 2) // unit) * unit)
+    if dim == scheme.tile_dim:
+        return None
+    size = scheme.rows[dim + 1].size
+    unit = scheme.tile_rows if dim + 1 == scheme.tile_dim else 1
+    return replace(scheme, block_dim=dim + 1, block=-(-size // unit) * unit)
+
+
+def _with_fewer_columns(scheme: Scheme, wanted: int) -> Scheme:
+    """Cut the columns into no more blocks than are wanted."""
+    for parts in range(scheme.column_blocks, scheme.panels + 1):
+        scheme = replace(scheme, column_block=-(-scheme.panels // parts))
+        if scheme.row_units * scheme.shares >= wanted:
+            break
+    return scheme

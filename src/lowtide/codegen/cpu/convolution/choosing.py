@@ -1,0 +1,156 @@
+"""Which tile and which blocks suit a convolution, by its shape alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+from typing import Final
+
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.cpu.contraction.tiles import LATENCY, PORTS
+from lowtide.codegen.cpu.convolution.blocks import blocked
+from lowtide.codegen.cpu.convolution.problem import Problem
+from lowtide.codegen.cpu.convolution.scheme import BATCH, Row, Scheme, axes_of
+from lowtide.codegen.elements.reading import strides
+from lowtide.llvm.target import Target
+
+MOST_INWARD: Final = 8
+"""Columns that are vectors of their own: so many leave registers for several rows."""
+
+_PER_TILE: Final = 24
+"""Cycles around a tile: the call, and filling and emptying the pipeline."""
+
+_STREAM: Final = 20
+"""Bytes of a panel that come from the second cache in a cycle, beside all else."""
+
+
+def choices(
+    problem: Problem,
+    how: Arithmetic,
+    target: Target,
+    *,
+    is_ready: bool,
+    has_finish: bool,
+) -> Iterator[Scheme]:
+    """Yield schemes of a convolution, the one that seems fastest first.
+
+    The others hold another tile, or copy an input that could be read in place. With `is_ready` the
+    input is an array of what is multiplied. With `has_finish` something is done with the sums
+    before they are stored.
+    """
+    whole = _uncut(problem, how, target, is_ready=is_ready, has_finish=has_finish)
+    for tiled in _tilings(whole, target)[:2]:
+        yield blocked(tiled, is_ready=is_ready)
+    if whole.in_place:
+        copying = replace(whole, in_place=False)
+        yield blocked(_tilings(copying, target)[0], is_ready=is_ready)
+
+
+def _uncut(
+    problem: Problem, how: Arithmetic, target: Target, *, is_ready: bool, has_finish: bool
+) -> Scheme:
+    """The scheme without tiles and blocks."""
+    lanes = how.lanes(target)
+    is_inward = _is_inward(problem, how, lanes)
+    is_lanewise = not is_inward and problem.groups > 1 and problem.outputs * 2 <= lanes
+    rows = _rows(problem)
+    in_place = is_ready and not is_lanewise and all(x.stays_inside for x in problem.spatial)
+    in_place = in_place and not (is_inward and problem.features % lanes)
+    taps = tuple([max(1, x.taps) for x in problem.spatial])
+    found = Scheme(
+        problem, how, lanes, is_lanewise, is_inward, in_place, axes_of(problem),
+        has_finish or is_inward, rows,
+        len(rows) - 1, 1, 1, len(rows) - 1, 1, problem.features, taps, 1,
+    )  # fmt: skip
+    if is_inward:
+        found = replace(found, feature_block=-(-problem.features // lanes) * lanes)
+    return found
+
+
+def _is_inward(problem: Problem, how: Arithmetic, lanes: int) -> bool:
+    """Whether so few columns take fewer steps if the lanes are features, which lie together."""
+    if how.planes != 1 or strides(problem.input)[problem.numbers.input_feature] != 1:
+        return False
+    outward = problem.features * -(-problem.outputs // lanes)
+    inward = problem.outputs * -(-problem.features // lanes)
+    return problem.outputs <= MOST_INWARD and 4 * inward <= 3 * outward
+
+
+def _rows(problem: Problem) -> tuple[Row, ...]:
+    """The dimensions of rows in the order in which the result has them in memory."""
+    numbers, steps = problem.numbers, strides(problem.output)
+    found = [Row(BATCH, problem.batch, problem.batch, steps[numbers.output_batch])]
+    for i, (x, d) in enumerate(zip(problem.spatial, numbers.output_spatial, strict=True)):
+        found.append(Row(i, x.count, x.least, steps[d] * x.output_step))
+    dims = [numbers.output_batch, *numbers.output_spatial]
+    order = sorted(range(len(found)), key=lambda i: (-steps[dims[i]], found[i].size == 1))
+    return tuple([found[i] for i in order])
+
+
+# -- tiles -----------------------------------------------------------------------------------------
+
+
+def _tilings(scheme: Scheme, target: Target) -> list[Scheme]:
+    """The best tile of each number of vectors, those first that take fewer cycles in all."""
+    best: dict[int, tuple[float, int, Scheme]] = {}
+    planes = scheme.how.planes
+    most = _most_rows(scheme)
+    vectors_at_most = -(-scheme.all_columns // scheme.lanes)
+    widths = range(1, vectors_at_most + 1)
+    if scheme.is_inward:
+        widths = range(scheme.columns, scheme.columns + 1)
+    for dim in range(len(scheme.rows) - 1, -1, -1):
+        inner = prod([x.size for x in scheme.rows[dim + 1 :]])
+        if inner > most or any(x.size != x.least for x in scheme.rows[dim + 1 :]):
+            break
+        for rows in range(1, min(scheme.rows[dim].least, most // inner) + 1):
+            for vectors in widths:
+                height = rows * inner
+                if planes * (height * vectors + vectors + 1) + planes - 1 > target.registers:
+                    break
+                found = replace(scheme, tile_dim=dim, tile_rows=rows, vectors=vectors)
+                key = (_cycles(found), height)
+                if vectors not in best or key < best[vectors][:2]:
+                    best[vectors] = (*key, found)
+    return [found for *_, found in sorted(best.values(), key=lambda x: x[:2])]
+
+
+def _most_rows(scheme: Scheme) -> int:
+    """At most 14 rows; 8 where they fall into the same sets of the first cache."""
+    if not scheme.in_place:
+        return 14
+    at = {x.kind: x.step for x in scheme.axes()}
+    last = scheme.rows[-1]
+    step = at[last.axis] * scheme.how.unit_bytes
+    if last.axis != BATCH:
+        step *= scheme.problem.spatial[last.axis].stride
+    return 8 if step % 2048 == 0 else 14
+
+
+def _cycles(scheme: Scheme) -> float:
+    """Cycles of a step over all tiles, with what is spent around them."""
+    rows = scheme.rows
+    along = -(-rows[scheme.tile_dim].size // scheme.tile_rows)
+    tiles = along * prod([x.size for x in rows[: scheme.tile_dim]])
+    last = -(-scheme.last_columns // scheme.lanes)
+    widths = [(scheme.vectors, scheme.panels - 1), (last, 1)]
+    if scheme.is_inward:
+        widths = [(scheme.vectors, 1)]
+    around = _PER_TILE / min(512, max(8, scheme.block_steps))
+    height, planes = scheme.tile_height, scheme.how.planes
+    return tiles * sum(
+        [
+            count * (max(_step(scheme, height, width), LATENCY * planes) + around)
+            for width, count in widths
+        ]
+    )
+
+
+def _step(scheme: Scheme, rows: int, vectors: int) -> float:
+    planes = scheme.how.planes
+    multiplications = rows * vectors * planes * planes / PORTS
+    own = rows * vectors if scheme.is_lanewise else rows
+    loads = (own + vectors) * planes / PORTS
+    streamed = vectors * scheme.lanes * scheme.how.unit_bytes / _STREAM
+    return max(multiplications, loads, streamed)

@@ -1,0 +1,123 @@
+"""What becomes of the sums of a tile: conversion, the operations behind them, the results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowtide.codegen.cpu.contraction.finishing import Finish, store_results, total_of
+from lowtide.codegen.cpu.contraction.packing import tail_mask
+from lowtide.codegen.cpu.convolution.scheme import BATCH, Scheme
+from lowtide.codegen.elements.elements import Element, Elements, Index, Mask
+from lowtide.codegen.elements.operands import Bound, bind
+from lowtide.codegen.indexing import ZERO, Affine
+from lowtide.codegen.value import Value
+from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
+
+
+def parameters(scheme: Scheme) -> str:
+    """Return the parameters: sums, the first column, the place of the first row in the result.
+
+    The first `%skip` indices along the dimension of tiles belong to another tile.
+    """
+    rows = "".join([f", i64 %row{d}" for d in range(len(scheme.rows))])
+    return f"ptr %buffers, ptr %sums, i64 %skip, i64 %column{rows}"
+
+
+def finish_function(
+    name: str,
+    scheme: Scheme,
+    target: Target,
+    finish: Finish,
+    columns: int,
+    constants: dict[str, str],
+) -> Function:
+    """Write what finishes `columns` columns of a tile, the sums of all shares added up.
+
+    Constant arrays that it needs are added to `constants`.
+    """
+    fn = Function(name, parameters(scheme), linkage="internal")
+    elements = Elements(fn, target, scheme.lanes)
+    writer = _Writer(elements, scheme, finish, bind(fn, finish.kernel))
+    elements.provide(finish.dot, writer.product)
+    writer.write(columns)
+    constants.update(elements.globals)
+    return fn
+
+
+@dataclass(eq=False, slots=True)
+class _Writer:
+    elements: Elements
+    scheme: Scheme
+    finish: Finish
+    bound: Bound
+    current: Value | None = None
+
+    def product(self, index: Index, mask: Mask | None) -> Element:
+        """The product at the place that is being written."""
+        assert self.current is not None
+        return Element((self.current,), self.elements.level)
+
+    def write(self, columns: int) -> None:
+        """Write the loops over the rows of the tile."""
+        scheme = self.scheme
+        at = [self.elements.variable(f"%row{d}", self._size(d)) for d in range(len(scheme.rows))]
+        self._rows(scheme.tile_dim, at, 0, columns)
+
+    def _size(self, dim: int) -> int:
+        """The size of a dimension in the result."""
+        axis, problem = self.scheme.rows[dim].axis, self.scheme.problem
+        return problem.batch if axis == BATCH else problem.spatial[axis].output
+
+    def _rows(self, dim: int, at: list[Affine], number: Integer, columns: int) -> None:
+        elements, scheme = self.elements, self.scheme
+        fn = elements.function
+        if dim == len(scheme.rows):
+            self._columns(at, fn.mul(number, scheme.columns), columns)
+            return
+        row = scheme.rows[dim]
+        count = scheme.tile_rows if dim == scheme.tile_dim else row.size
+        first: Integer = "%skip" if dim == scheme.tile_dim and count > 1 else 0
+        step = scheme.problem.spatial[row.axis].output_step if row.axis >= 0 else 1
+        with elements.loop(first, count) as loop:
+            x = at[dim] + elements.variable(loop.index, count) * step
+            here = [*at[:dim], x.within(0, self._size(dim) - 1), *at[dim + 1 :]]
+            self._rows(dim + 1, here, fn.add(fn.mul(number, count), loop.index), columns)
+
+    def _columns(self, at: list[Affine], number: Integer, columns: int) -> None:
+        elements, fn = self.elements, self.elements.function
+        problem, lanes = self.scheme.problem, self.scheme.lanes
+        start = elements.variable("%column", problem.outputs * problem.groups)
+        whole = columns // lanes * lanes
+        with elements.loop(0, whole, lanes) as across:
+            column = start + elements.variable(across.index, columns)
+            self._store(at, column, fn.add(number, across.index), lanes)
+        if whole < columns:
+            self._store(at, start + whole, fn.add(number, whole), columns - whole)
+
+    def _store(self, at: list[Affine], column: Affine, number: Integer, count: int) -> None:
+        """Store some columns, at most a vector, of all results.
+
+        A single one is no vector: LLVM 22 writes too much where it narrows and stores one lane.
+        """
+        elements = self.elements
+        lanes = elements.lanes if count > 1 else 0
+        mask = tail_mask(lanes, count) if lanes else None
+        scheme, fn = self.scheme, elements.function
+        there = fn.gep("%sums", fn.mul(number, scheme.how.unit_bytes))
+        step = scheme.row_units * scheme.block_sums_bytes
+        self.current = total_of(
+            elements, self.finish, scheme.how, there, lanes, mask, scheme.shares, step
+        )
+        lane = elements.variable(0, lanes, is_lane=True) if lanes else ZERO
+        index = self._index(at, column + lane)
+        store_results(elements, self.finish, self.bound, index, mask)
+
+    def _index(self, at: list[Affine], column: Affine) -> Index:
+        numbers, rows = self.scheme.problem.numbers, self.scheme.rows
+        found = [ZERO] * self.scheme.problem.output.rank
+        found[numbers.output_feature] = column
+        for row, x in zip(rows, at, strict=True):
+            d = numbers.output_batch if row.axis == BATCH else numbers.output_spatial[row.axis]
+            found[d] = x
+        return tuple(found)

@@ -1,0 +1,248 @@
+"""Packing: a panel of columns of the kernel, for one block of contracted indices.
+
+A panel has a row for each contracted index, by taps and then by features; the columns of a row are
+those of a full tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lowtide.codegen import elementwise
+from lowtide.codegen.cpu.contraction.packing import or_zero, tail_mask
+from lowtide.codegen.cpu.contraction.transposing import transposed
+from lowtide.codegen.cpu.convolution.scheme import Scheme
+from lowtide.codegen.elements.elements import Elements, Mask
+from lowtide.codegen.elements.operands import Bound, bind
+from lowtide.codegen.elements.reading import strides
+from lowtide.codegen.elements.rules import within
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.indexing import ZERO, Affine
+from lowtide.codegen.value import Value
+from lowtide.ir import Instruction, Opcode
+from lowtide.ir.attributes import NO_ATTRIBUTES
+from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
+
+
+def parameters(scheme: Scheme) -> str:
+    """Return the parameters: the first column and feature, and of each dimension the taps.
+
+    `%column` counts the columns of all groups; `%tap0` is the place in the kernel of the first tap.
+    """
+    taps = [f", i64 %tap{i}, i64 %taps{i}" for i in range(len(scheme.problem.spatial))]
+    return f"ptr %buffers, ptr %to, i64 %column, i64 %feature{''.join(taps)}"
+
+
+def panel_function(
+    name: str,
+    scheme: Scheme,
+    target: Target,
+    kernel: Instruction,
+    weights: Instruction,
+    columns: int,
+    constants: dict[str, str],
+) -> Function:
+    """Write the packing of `columns` columns; `weights` is what computes them in the kernel.
+
+    Constant arrays that it needs are added to `constants`.
+    """
+    fn = Function(name, parameters(scheme), linkage="internal")
+    elements = Elements(fn, target, scheme.lanes)
+    writer = _PanelWriter(elements, scheme, weights, bind(fn, kernel), columns)
+    writer.write()
+    constants.update(elements.globals)
+    return fn
+
+
+@dataclass(eq=False, slots=True)
+class _PanelWriter:
+    elements: Elements
+    scheme: Scheme
+    weights: Instruction
+    bound: Bound
+    columns: int
+
+    def write(self) -> None:
+        """Write the loops over taps, and in each of them the features."""
+        rows = self._squares if self._lies_along_features() else self._rows
+        if self.scheme.is_inward:
+            rows = self._vectors
+        self._taps(0, [], "%to", rows)
+
+    def _lies_along_features(self) -> bool:
+        """Whether neighbouring features, and not columns, are neighbours in memory."""
+        problem = self.scheme.problem
+        steps = strides(problem.kernel)
+        feature, output = (
+            problem.numbers.kernel_input_feature,
+            problem.numbers.kernel_output_feature,
+        )
+        is_alone = (
+            steps[feature] == 1 and problem.features > 1 and problem.kernel.dimensions[output] > 1
+        )
+        return is_alone and self.scheme.how.planes == 1
+
+    def _taps(
+        self,
+        axis: int,
+        taps: list[Affine],
+        to: str,
+        rows: Callable[[list[Affine], str], None],
+    ) -> None:
+        scheme, elements = self.scheme, self.elements
+        fn = elements.function
+        if axis == len(scheme.problem.spatial):
+            rows(taps, to)
+            return
+        spatial = scheme.problem.spatial[axis]
+        nbytes = scheme.panel_step(axis) * scheme.columns * scheme.how.unit_bytes
+        with elements.loop(0, f"%taps{axis}") as loop:
+            place = fn.add(f"%tap{axis}", fn.mul(loop.index, spatial.tap_step))
+            tap = elements.variable(place, spatial.window)
+            self._taps(axis + 1, [*taps, tap], fn.gep(to, fn.mul(loop.index, nbytes)), rows)
+
+    def _value(
+        self, taps: list[Affine], feature: Affine, column: Affine, mask: Mask | None
+    ) -> Value:
+        """Units of the kernel, converted, 0 where the mask does not hold."""
+        numbers, elements = self.scheme.problem.numbers, self.elements
+        index = [ZERO] * self.scheme.problem.kernel.rank
+        for d, tap in zip(numbers.kernel_spatial, taps, strict=True):
+            index[d] = tap
+        index[numbers.kernel_input_feature] = feature
+        index[numbers.kernel_output_feature] = column
+        value = elements.at(self.weights, tuple(index), self.bound.frame, mask)
+        type_ = self.scheme.how.element
+        if value.type is not type_:
+            value = elementwise.emit_op(
+                elements.function, elements.target, Opcode.CONVERT, NO_ATTRIBUTES, type_, [value]
+            )
+        if not value.lanes:
+            value = elements.splat(value, elements.level)
+        return value if mask is None else or_zero(elements, value, mask)
+
+    def _first_column(self) -> Affine:
+        problem = self.scheme.problem
+        return self.elements.variable("%column", problem.outputs * problem.groups)
+
+    # -- columns that are neighbours ---------------------------------------------------------------
+
+    def _rows(self, taps: list[Affine], to: str) -> None:
+        """Write one row after the other; behind the last feature there are zeros."""
+        elements, scheme = self.elements, self.scheme
+        fn, features = elements.function, scheme.problem.features
+        row_bytes = scheme.columns * scheme.how.unit_bytes
+        inside = self._inside()
+        with elements.loop(0, inside) as loop:
+            feature = elements.variable(fn.add("%feature", loop.index), features)
+            there = fn.gep(to, fn.mul(loop.index, row_bytes))
+            for first in range(0, self.columns, scheme.lanes):
+                mask = tail_mask(scheme.lanes, self.columns - first)
+                lane = elements.variable(0, scheme.lanes, is_lane=True)
+                column = self._first_column() + first + lane
+                value = self._value(taps, feature, column, mask)
+                place = fn.gep(there, first * scheme.how.unit_bytes)
+                memory.store(fn, elements.target, value, place)
+        self._zeros(inside, to)
+
+    def _inside(self) -> Integer:
+        """The features of the block that there are."""
+        scheme, fn = self.scheme, self.elements.function
+        features = scheme.problem.features
+        if scheme.feature_blocks == 1:
+            return features
+        if features % scheme.feature_block == 0:
+            return scheme.feature_block
+        return fn.min(fn.sub(features, "%feature"), scheme.feature_block)
+
+    def _whole(self, count: Integer) -> Integer:
+        """`count` rounded up to whole vectors, if it is known only when the kernel runs."""
+        if isinstance(count, int):
+            return count
+        fn, lanes = self.elements.function, self.scheme.lanes
+        return fn.op(f"and i64 {fn.add(count, lanes - 1)}, {-lanes}")
+
+    def _zeros(self, first: Integer, to: str) -> None:
+        """Write zeros for features that there are not, which a copy of the input has as well."""
+        if isinstance(first, int):
+            return
+        scheme, fn = self.scheme, self.elements.function
+        row_bytes = scheme.columns * scheme.how.unit_bytes
+        with fn.loop(first, scheme.feature_block) as loop:
+            there = fn.gep(to, fn.mul(loop.index, row_bytes))
+            fn.store(f"<{row_bytes} x i8>", "zeroinitializer", there, 1)
+
+    def _feature_lanes(self, start: Integer) -> tuple[Affine, Mask | None]:
+        """A vector of features from number `start` of the block on, and which of them there are."""
+        elements, scheme, lanes = self.elements, self.scheme, self.scheme.lanes
+        features = scheme.problem.features
+        place = elements.function.add("%feature", start)
+        first = elements.variable(place, features + lanes)
+        lane = elements.variable(0, lanes, is_lane=True)
+        if features % lanes == 0 and scheme.feature_block % lanes == 0:
+            return first.within(0, features - lanes) + lane, None
+        feature = first + lane
+        mask = within(elements, feature, 0, features)
+        assert not isinstance(mask, bool)
+        return feature.within(0, features - 1), mask
+
+    # -- vectors of features ---------------------------------------------------------------------
+
+    def _vectors(self, taps: list[Affine], to: str) -> None:
+        """Write for each vector of features that of each column."""
+        elements, scheme, lanes = self.elements, self.scheme, self.scheme.lanes
+        fn = elements.function
+        present = self._inside()
+        with elements.loop(0, present, lanes) as down:
+            feature, mask = self._feature_lanes(down.index)
+            with elements.loop(0, self.columns) as across:
+                column = self._first_column() + elements.variable(across.index, self.columns)
+                value = self._value(taps, feature, column, mask)
+                at = fn.add(fn.mul(down.index, self.columns), fn.mul(across.index, lanes))
+                there = fn.gep(to, fn.mul(at, scheme.how.unit_bytes))
+                memory.store(fn, elements.target, value, there)
+        self._zeros(self._whole(present), to)
+
+    # -- features that are neighbours --------------------------------------------------------------
+
+    def _squares(self, taps: list[Affine], to: str) -> None:
+        """Read squares of units along features, and store them transposed.
+
+        The last square may go beyond the features of the block: what it writes there is written
+        again for the next tap, or lies behind the panel. Columns beyond the last one repeat it.
+        """
+        elements, scheme, lanes = self.elements, self.scheme, self.scheme.lanes
+        fn, nbytes = elements.function, scheme.how.unit_bytes
+        square = self._square()
+        present = self._inside()
+        with elements.loop(0, present, lanes) as down:
+            feature, mask = self._feature_lanes(down.index)
+            with elements.loop(0, self.columns, lanes) as across:
+                with elements.loop(0, lanes) as inside:
+                    number = fn.min(fn.add(across.index, inside.index), self.columns - 1)
+                    column = self._first_column() + elements.variable(number, self.columns)
+                    value = self._value(taps, feature, column, mask)
+                    row = fn.gep(square, fn.mul(inside.index, lanes * nbytes))
+                    memory.store(fn, elements.target, value, row)
+                at = fn.add(fn.mul(down.index, scheme.columns), across.index)
+                there = fn.gep(to, fn.mul(at, nbytes))
+                self._store_square(square, there)
+        self._zeros(self._whole(present), to)
+
+    def _store_square(self, square: str, to: str) -> None:
+        """Store a square of units transposed, by strips of 16 bytes of each of its rows."""
+        fn, scheme, lanes = self.elements.function, self.scheme, self.scheme.lanes
+        nbytes = scheme.how.unit_bytes
+        side, unit = 16 // nbytes, f"i{8 * nbytes}"
+        for first in range(0, lanes, side):
+            places = [fn.gep(square, (i * lanes + first) * nbytes) for i in range(lanes)]
+            pieces = [fn.load(f"<{side} x {unit}>", x, nbytes) for x in places]
+            for i, row in enumerate(transposed(fn, unit, nbytes, pieces), first):
+                there = fn.gep(to, i * scheme.columns * nbytes)
+                fn.store(f"<{lanes} x {unit}>", row, there, nbytes)
+
+    def _square(self) -> str:
+        fn, size = self.elements.function, self.scheme.lanes**2 * self.scheme.how.unit_bytes
+        return fn.stack("i8", size)

@@ -1,0 +1,366 @@
+"""How the products of a convolution are blocked: tiles, blocks of rows and taps, pieces of work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.cpu.convolution.problem import Problem
+from lowtide.codegen.elements.reading import strides
+from lowtide.codegen.kernel import rounded
+
+BATCH: Final = -1
+"""The axis of the batch; axes along which the window slides are numbered from 0."""
+
+FEATURE: Final = -2
+"""The axis of the features that are contracted."""
+
+LANE: Final = -3
+"""The axis of the output features, where each of them has input features of its own."""
+
+RATE: Final = 2.5e9
+"""Cycles in a second, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A dimension of the rows: the batch, or an axis that the window slides along.
+
+    `size` is that of the longest phase, `least` of the shortest; neighbours lie `out_step` elements
+    apart in the result.
+    """
+
+    axis: int
+    size: int
+    least: int
+    out_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension of the part of the input that a piece of work reads: `extent` at most."""
+
+    kind: int
+    extent: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A loop over contracted indices: the dimensions merged in it, outermost first.
+
+    `size` is None where it is known only when the kernel runs. Steps are in units.
+    """
+
+    kinds: tuple[int, ...]
+    size: int | None
+    a_step: int
+    b_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """How to compute a convolution.
+
+    Rows are the dimensions of the result but that of the features, outermost first. A tile has
+    `tile_rows` indices along row dimension `tile_dim` and all along those behind it; a block of
+    rows has `block` along `block_dim` and all behind it. A block of contracted indices has
+    `feature_block` features, and of the window `tap_blocks`; blocks are shared out over `shares`
+    pieces of work, the sums of which are added up later. `column_block` counts panels.
+
+    With `is_lanewise` each lane has its own input features, else a unit is multiplied with all
+    lanes. With `is_inward` lanes are neighbouring features of a few columns, each of which is a
+    vector; its lanes are added up in the end. `in_place` says that the input is read where it lies,
+    and `input_axes` how that is, outermost first.
+    """
+
+    problem: Problem
+    how: Arithmetic
+    lanes: int
+    is_lanewise: bool
+    is_inward: bool
+    in_place: bool
+    input_axes: tuple[Axis, ...]
+    has_finish: bool
+    rows: tuple[Row, ...]
+    tile_dim: int
+    tile_rows: int
+    vectors: int
+    block_dim: int
+    block: int
+    feature_block: int
+    tap_blocks: tuple[int, ...]
+    column_block: int
+    shares: int = 1
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    @property
+    def inner(self) -> int:
+        """The rows behind the dimension along which tiles are cut."""
+        return prod([x.size for x in self.rows[self.tile_dim + 1 :]])
+
+    @property
+    def tile_height(self) -> int:
+        """The rows of a tile."""
+        return self.tile_rows * self.inner
+
+    @property
+    def blocks(self) -> int:
+        """The blocks along the dimension that is cut into blocks."""
+        return -(-self.rows[self.block_dim].size // self.block)
+
+    @property
+    def tiles_between(self) -> int:
+        """The tiles of a block, but for those along the dimension of tiles."""
+        return prod([self.extent_of(d) for d in range(self.block_dim, self.tile_dim)])
+
+    @property
+    def tiles_along(self) -> int:
+        """The tiles of a block along the dimension of tiles."""
+        return -(-self.extent_of(self.tile_dim) // self.tile_rows)
+
+    @property
+    def block_tiles(self) -> int:
+        """The tiles of a block."""
+        return self.tiles_between * self.tiles_along
+
+    def extent_of(self, dim: int) -> int:
+        """Return the most indices of a block along a row dimension."""
+        if dim < self.block_dim:
+            return 1
+        return (
+            min(self.block, self.rows[dim].size) if dim == self.block_dim else self.rows[dim].size
+        )
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether some rows are computed by two tiles, since sizes do not divide."""
+        size = self.rows[self.tile_dim].size
+        is_odd = any(x.size != x.least for x in self.rows)
+        return is_odd or size % self.tile_rows != 0
+
+    # -- columns ---------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> int:
+        """The columns of a full tile."""
+        return self.problem.outputs if self.is_inward else self.vectors * self.lanes
+
+    @property
+    def all_columns(self) -> int:
+        """The columns of a product."""
+        groups = self.problem.groups if self.is_lanewise else 1
+        return self.problem.outputs * groups
+
+    @property
+    def panels(self) -> int:
+        """The panels of columns."""
+        return -(-self.all_columns // self.columns)
+
+    @property
+    def last_columns(self) -> int:
+        """The columns of the last panel."""
+        return self.all_columns - (self.panels - 1) * self.columns
+
+    @property
+    def column_blocks(self) -> int:
+        """The blocks of panels."""
+        return -(-self.panels // self.column_block)
+
+    # -- contracted indices ----------------------------------------------------------------------
+
+    @property
+    def feature_blocks(self) -> int:
+        """The blocks of features."""
+        return -(-self.problem.features // self.feature_block)
+
+    @property
+    def tap_parts(self) -> tuple[int, ...]:
+        """The blocks of each dimension of the window."""
+        taps = [x.taps for x in self.problem.spatial]
+        return tuple([max(1, -(-t // b)) for t, b in zip(taps, self.tap_blocks, strict=True)])
+
+    @property
+    def inner_blocks(self) -> int:
+        """The blocks of contracted indices."""
+        return self.feature_blocks * prod(self.tap_parts)
+
+    @property
+    def block_steps(self) -> int:
+        """The most contracted indices of a block."""
+        return self.feature_block * prod(self.tap_blocks)
+
+    def panel_step(self, kind: int) -> int:
+        """Return by how many rows of a panel neighbours along a contracted dimension lie apart."""
+        if kind == FEATURE:
+            return 1
+        return self.feature_block * prod(self.tap_blocks[kind + 1 :])
+
+    def steps(self) -> tuple[Steps, ...]:
+        """Return the loops of a tile, the longest one innermost."""
+        at = {x.kind: x.step for x in self.axes()}
+        spatial = self.problem.spatial
+        width = self.feature_step
+        features = self._features
+        features = None if features is None else features // width
+        found = [Steps((FEATURE,), features, at[FEATURE] * width, self.columns * width)]
+        for i, axis in enumerate(spatial):
+            size = self.tap_blocks[i]
+            is_known = len(axis.phases) == 1 and axis.taps % size == 0
+            b_step = self.panel_step(i) * self.columns
+            step = Steps((i,), size if is_known else None, axis.dilation * at[i], b_step)
+            if size > 1:
+                found.append(step)
+            elif not is_known:
+                found.insert(0, step)
+        found.sort(key=lambda x: -x.a_step)
+        merged: list[Steps] = []
+        for x in found:
+            last = merged[-1] if merged else None
+            if last is not None and _follows(last, x):
+                whole = None if last.size is None or x.size is None else last.size * x.size
+                merged[-1] = Steps((*last.kinds, *x.kinds), whole, x.a_step, x.b_step)
+            else:
+                merged.append(x)
+        merged = [x for x in merged if x.size != 1] or merged[-1:]
+        longest = max(merged, key=self._most)
+        merged.remove(longest)
+        return (*merged, longest)
+
+    def _most(self, steps: Steps) -> int:
+        features = self.feature_block // self.feature_step
+        return prod([features if x == FEATURE else self.tap_blocks[x] for x in steps.kinds])
+
+    @property
+    def feature_step(self) -> int:
+        """The features that one step takes."""
+        return self.lanes if self.is_inward else 1
+
+    @property
+    def _features(self) -> int | None:
+        """The features of each block, if known: a copy of the input has zeros behind the last."""
+        is_even = self.problem.features % self.feature_block == 0
+        return self.feature_block if is_even or not self.in_place else None
+
+    # -- the input -------------------------------------------------------------------------------
+
+    def axes(self) -> tuple[Axis, ...]:
+        """Return how the input lies that a piece of work reads, outermost first."""
+        if self.in_place:
+            return self.input_axes
+        found = [(x.kind, self._extent(x.kind)) for x in self.input_axes]
+        if self.is_lanewise:
+            found.append((LANE, self.column_block * self.columns))
+        last = found[-1][1]
+        step = last + (self.lanes if last * self.how.unit_bytes % 4096 == 0 else 0)
+        axes = [Axis(found[-1][0], last, 1)]
+        for kind, extent in reversed(found[:-1]):
+            axes.append(Axis(kind, extent, step))
+            step *= extent
+        return tuple(reversed(axes))
+
+    def _extent(self, kind: int) -> int:
+        if kind == FEATURE:
+            return self.feature_block
+        dim = next(d for d, x in enumerate(self.rows) if x.axis == kind)
+        if kind == BATCH:
+            return self.extent_of(dim)
+        spatial = self.problem.spatial[kind]
+        reach = (self.tap_blocks[kind] - 1) * spatial.dilation
+        return (self.extent_of(dim) - 1) * spatial.stride + reach + 1
+
+    # -- scratch ---------------------------------------------------------------------------------
+
+    @property
+    def slab_bytes(self) -> int:
+        """Bytes of the copy of the input; vectors that are stored whole may go beyond its end."""
+        if self.in_place:
+            return 0
+        first = self.axes()[0]
+        return rounded(first.extent * first.step * self.how.unit_bytes + 64)
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes of a packed panel of the kernel, and of a square of units behind it."""
+        return rounded((self.block_steps + self.lanes) * self.columns * self.how.unit_bytes)
+
+    @property
+    def tile_sums(self) -> int:
+        """The sums of a tile, in whole vectors."""
+        return -(-self.tile_height * self.columns // self.lanes) * self.lanes
+
+    @property
+    def block_sums_bytes(self) -> int:
+        """Bytes of the sums of all tiles of a piece."""
+        count = self.block_tiles * self.column_block * self.tile_sums
+        return rounded(count * self.how.unit_bytes)
+
+    @property
+    def keeps_sums(self) -> bool:
+        """Whether sums wait in the thread's scratch for the next block of contracted indices."""
+        if self.inner_blocks == 1 or self.is_shared:
+            return False
+        return self.has_finish or self.overlaps
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several pieces add up parts of the same sums, which are put together later."""
+        return self.shares > 1
+
+    @property
+    def thread_bytes(self) -> int:
+        """Scratch of a thread."""
+        kept = self.block_sums_bytes if self.keeps_sums else 0
+        return self.slab_bytes + self.panel_bytes + kept
+
+    @property
+    def shared_bytes(self) -> int:
+        """Scratch for the sums of all shares."""
+        return self.shares * self.row_units * self.block_sums_bytes if self.is_shared else 0
+
+    # -- pieces of work --------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> int:
+        """The products, one after the other."""
+        return 1 if self.is_lanewise else self.problem.groups
+
+    @property
+    def row_units(self) -> int:
+        """The pieces of work of one share."""
+        before = prod([x.size for x in self.rows[: self.block_dim]])
+        phases = prod([len(x.phases) for x in self.problem.spatial])
+        return self.groups * phases * before * self.blocks * self.column_blocks
+
+    @property
+    def unit_seconds(self) -> float:
+        """About how long a piece of work takes."""
+        return seconds_of(self.problem, self.how, self.lanes) / (self.row_units * self.shares)
+
+
+def axes_of(problem: Problem) -> tuple[Axis, ...]:
+    """Return how the input of a convolution lies in memory, outermost first."""
+    numbers, shape = problem.numbers, problem.input
+    kinds = {numbers.input_batch: BATCH, numbers.input_feature: FEATURE}
+    kinds |= {d: i for i, d in enumerate(numbers.input_spatial)}
+    steps = strides(shape)
+    order = sorted(range(shape.rank), key=lambda d: -steps[d])
+    return tuple([Axis(kinds[d], shape.dimensions[d], steps[d]) for d in order])
+
+
+def _follows(outer: Steps, inner: Steps) -> bool:
+    """Whether a loop goes on where the one in it ends."""
+    size = inner.size
+    if size is None:
+        return False
+    return outer.a_step == inner.a_step * size and outer.b_step == inner.b_step * size
+
+
+def seconds_of(problem: Problem, how: Arithmetic, lanes: int) -> float:
+    """Return about how long a convolution takes on one thread."""
+    arithmetic = problem.products * how.planes**2 / (1.6 * lanes * RATE)
+    moved = problem.input.nbytes + problem.output.nbytes + problem.kernel.nbytes
+    return arithmetic + moved / 12e9 + 1e-7

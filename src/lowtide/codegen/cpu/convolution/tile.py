@@ -1,0 +1,229 @@
+"""The innermost loops: a tile of sums in registers, to which all products of a block are added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Final, TypeAlias
+
+from lowtide.codegen.cpu.contraction.micro import Vectors, broadcast, zeros
+from lowtide.codegen.cpu.contraction.packing import tail_mask
+from lowtide.codegen.cpu.contraction.transposing import totals
+from lowtide.codegen.cpu.convolution.scheme import FEATURE, Row, Scheme, Steps
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.value import Value, vector_type
+from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
+
+Tile: TypeAlias = "list[list[Vectors]]"
+"""Sums by row and vector of columns."""
+
+UNROLLED: Final = 8
+"""Steps that are written one by one where neighbouring rows share what they load."""
+
+
+def parameters(scheme: Scheme) -> str:
+    """Return the parameters of a tile: input, panel, sums, and how many taps there are.
+
+    With `%more` products are added to the sums that are there.
+    """
+    taps = "".join([f", i64 %taps{i}" for i in range(len(scheme.problem.spatial))])
+    return f"ptr %a, ptr %b, ptr %sums, i1 %more, i64 %features{taps}"
+
+
+def row_step(scheme: Scheme, row: Row) -> int:
+    """Return by how many units neighbours along a dimension of rows lie apart in the input."""
+    at = {x.kind: x.step for x in scheme.axes()}
+    return at[row.axis] * (scheme.problem.spatial[row.axis].stride if row.axis >= 0 else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a row of a tile has its units, and its sums, behind those of the first one."""
+
+    units: int
+    sums: int
+
+
+def places(scheme: Scheme, *, is_direct: bool) -> list[Place]:
+    """Return the rows of a tile; sums lie as in the result, or one row behind the other."""
+    rows = scheme.rows[scheme.tile_dim :]
+    sizes = [scheme.tile_rows, *[x.size for x in rows[1:]]]
+    steps = [row_step(scheme, x) for x in rows]
+    found = []
+    for number, index in enumerate(product(*[range(x) for x in sizes])):
+        units = sum([i * step for i, step in zip(index, steps, strict=True)])
+        there = sum([i * x.out_step for i, x in zip(index, rows, strict=True)])
+        found.append(Place(units, there if is_direct else number * scheme.columns))
+    return found
+
+
+def tile_function(
+    name: str, scheme: Scheme, target: Target, columns: int, *, is_direct: bool
+) -> Function:
+    """Write a tile of `columns` columns, whose sums are those of the result if it `is_direct`."""
+    fn = Function(name, parameters(scheme), linkage="internal")
+    return _TileWriter(fn, scheme, target, columns, places(scheme, is_direct=is_direct)).write()
+
+
+@dataclass(eq=False, slots=True)
+class _TileWriter:
+    fn: Function
+    scheme: Scheme
+    target: Target
+    columns: int
+    rows: list[Place]
+
+    @property
+    def vectors(self) -> int:
+        return self.columns if self.scheme.is_inward else -(-self.columns // self.scheme.lanes)
+
+    def write(self) -> Function:
+        scheme, how, lanes = self.scheme, self.scheme.how, self.scheme.lanes
+        start = zeros(how, len(self.rows), self.vectors, lanes)
+        sums = self._loops(scheme.steps(), "%a", "%b", start)
+        if scheme.is_inward:
+            self._add_lanes(sums)
+            return self.fn
+        if scheme.inner_blocks > 1:
+            sums = self._with_those_before(sums)
+        for i, j in product(range(len(self.rows)), range(self.vectors)):
+            value = Value(sums[i][j], how.total, lanes)
+            memory.store(self.fn, self.target, value, self._place(i, j), self._mask(j))
+        return self.fn
+
+    # -- sums ------------------------------------------------------------------------------------
+
+    def _mask(self, vector: int) -> str | None:
+        lanes = self.scheme.lanes
+        mask = tail_mask(lanes, self.columns - vector * lanes)
+        return None if mask is None else mask.name
+
+    def _place(self, row: int, vector: int) -> str:
+        at = self.rows[row].sums + vector * self.scheme.lanes
+        return self.fn.gep("%sums", at * self.scheme.how.unit_bytes)
+
+    def _add_lanes(self, sums: Tile) -> None:
+        """Add up the lanes of each vector; store the sums by rows, with those that are there."""
+        fn, how, lanes = self.fn, self.scheme.how, self.scheme.lanes
+        type_ = vector_type(how.sum_type, lanes)
+        flat = [x for row in sums for (x,) in row]
+        flat += ["zeroinitializer"] * (-len(flat) % lanes)
+        add = "add" if how.total.is_integer else "fadd"
+        for first in range(0, len(flat), lanes):
+            total = totals(fn, type_, how.unit_bytes, add, flat[first : first + lanes])
+            there = fn.gep("%sums", first * how.unit_bytes)
+            if self.scheme.inner_blocks > 1:
+                before = memory.load(fn, self.target, how.total, there, lanes).name
+                before = fn.select("%more", type_, before, "zeroinitializer")
+                total = fn.op(f"{add} {type_} {total}, {before}")
+            memory.store(fn, self.target, Value((total,), how.total, lanes), there)
+
+    def _with_those_before(self, sums: Tile) -> Tile:
+        """Add the sums that are there, if there are any.
+
+        Adding up blocks apart from each other rounds less than one long sum does (Higham, "The
+        accuracy of floating point summation", 1993).
+        """
+        fn, how, lanes = self.fn, self.scheme.how, self.scheme.lanes
+        type_ = vector_type(how.sum_type, lanes)
+        add = "add" if how.total.is_integer else "fadd"
+
+        def added() -> list[str]:
+            found: list[str] = []
+            for i, j in product(range(len(self.rows)), range(self.vectors)):
+                there, mask = self._place(i, j), self._mask(j)
+                before = memory.load(fn, self.target, how.total, there, lanes, mask).names
+                pairs = zip(before, sums[i][j], strict=True)
+                found += [fn.op(f"{add} {type_} {x}, {y}") for x, y in pairs]
+            return found
+
+        alone = [x for row in sums for vector in row for x in vector]
+        names = fn.choose("%more", [type_] * len(alone), added, lambda: alone)
+        return self._shaped(names)
+
+    def _shaped(self, names: list[str]) -> Tile:
+        rest = iter(names)
+        planes = range(self.scheme.how.planes)
+        return [
+            [tuple([next(rest) for _ in planes]) for _ in range(self.vectors)] for _ in self.rows
+        ]
+
+    # -- products --------------------------------------------------------------------------------
+
+    def _count(self, steps: Steps) -> Integer:
+        if steps.size is not None:
+            return steps.size
+        total: Integer = 1
+        for kind in steps.kinds:
+            total = self.fn.mul(total, self._size(kind))
+        return total
+
+    def _size(self, kind: int) -> Integer:
+        if kind != FEATURE:
+            return f"%taps{kind}"
+        scheme = self.scheme
+        is_known = not scheme.in_place or scheme.feature_blocks == 1
+        features: Integer = scheme.feature_block if is_known else "%features"
+        return self.fn.div(features, scheme.feature_step)
+
+    def _loops(self, steps: tuple[Steps, ...], a: str, b: str, sums: Tile) -> Tile:
+        """Write the loops, outermost first; return the sums behind them."""
+        fn, scheme = self.fn, self.scheme
+        if not steps:
+            return self._step(a, b, sums)
+        this, inner = steps[0], steps[1:]
+        nbytes = scheme.how.unit_bytes
+        count = self._count(this)
+        if scheme.is_lanewise and isinstance(count, int) and count <= UNROLLED and not inner:
+            known: dict[int, Vectors] = {}
+            for i in range(count):
+                there = fn.gep(b, i * this.b_step * nbytes)
+                sums = self._step(a, there, sums, i * this.a_step * nbytes, known)
+            return sums
+        type_ = vector_type(scheme.how.sum_type, scheme.lanes)
+        carry = [(type_, x) for row in sums for vector in row for x in vector]
+        with fn.loop(0, count, 1, carry) as loop:
+            x = fn.gep(a, fn.mul(loop.index, this.a_step * nbytes))
+            y = fn.gep(b, fn.mul(loop.index, this.b_step * nbytes))
+            found = self._loops(inner, x, y, self._shaped(loop.values))
+            loop.next = [x for row in found for vector in row for x in vector]
+        return self._shaped(loop.results)
+
+    def _step(
+        self, a: str, b: str, sums: Tile, at: int = 0, known: dict[int, Vectors] | None = None
+    ) -> Tile:
+        """One step: the units of each row, `at` bytes behind `a`, times those of the columns.
+
+        `known` are units that earlier steps have loaded, by their distance from `a`.
+        """
+        fn, scheme, lanes = self.fn, self.scheme, self.scheme.lanes
+        how, nbytes = scheme.how, scheme.how.unit_bytes
+        width = lanes * nbytes
+        columns = [self._vector(fn.gep(b, j * width)) for j in range(self.vectors)]
+        known = {} if known is None else known
+        found: Tile = []
+        for row, before in zip(self.rows, sums, strict=True):
+            after = []
+            for j in range(self.vectors):
+                place = at + row.units * nbytes + (j * width if scheme.is_lanewise else 0)
+                if place not in known:
+                    known[place] = self._units(a, place)
+                after.append(
+                    how.multiply_add(fn, self.target, lanes, before[j], known[place], columns[j])
+                )
+            found.append(after)
+        return found
+
+    def _units(self, a: str, place: int) -> Vectors:
+        """Units of a row: one in all lanes, or those of each lane."""
+        scheme = self.scheme
+        if scheme.is_lanewise or scheme.is_inward:
+            return self._vector(self.fn.gep(a, place))
+        how = scheme.how
+        align = how.unit_bytes // how.planes
+        return broadcast(self.fn, how, a, place, scheme.lanes, align)
+
+    def _vector(self, pointer: str) -> Vectors:
+        scheme = self.scheme
+        return memory.load(self.fn, self.target, scheme.how.total, pointer, scheme.lanes).names

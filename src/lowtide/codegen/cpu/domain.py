@@ -1,0 +1,210 @@
+"""The elements of an array as boxes, and their dimensions in factors: loops without conditions.
+
+Where an array is made of several (concatenate, pad) it is cut at their borders, so that within a
+box it is known where an element comes from. Where elements are numbered anew (reshape) a dimension
+is split in two, so that what would be a quotient is a loop of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import Final
+
+from lowtide.codegen import indexing
+from lowtide.codegen.elements.elements import Elements, Index
+from lowtide.codegen.indexing import Affine, Variable
+from lowtide.llvm.function import Function
+from lowtide.llvm.target import Target
+
+MOST_BOXES: Final = 8
+"""Boxes that an array is cut into, at most: each has code of its own."""
+
+_MOST_LINES: Final = 4000
+"""Lines of code of all boxes, about."""
+
+SHORTEST: Final = 32
+"""Elements of a piece along the innermost loop that is worth a box."""
+
+_ROUNDS: Final = 12
+"""How often loops are split, at most."""
+
+Visit = Callable[[Elements, Index], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A loop of `size` steps from `low` on; each adds `step` to the index along `dimension`."""
+
+    dimension: int
+    step: int
+    low: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A box of an array of `dimensions`, by its loops, outermost first."""
+
+    dimensions: tuple[int, ...]
+    axes: tuple[Axis, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of steps of each loop."""
+        return tuple([x.size for x in self.axes])
+
+    def index(self, positions: Sequence[Affine]) -> Index:
+        """Return the index in the array at a position along each loop."""
+        found = [indexing.ZERO] * len(self.dimensions)
+        for axis, position in zip(self.axes, positions, strict=True):
+            moved = position + axis.low
+            found[axis.dimension] = found[axis.dimension] + moved * axis.step
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is done at an index of a domain, of which nothing is kept but notes.
+
+    `variables` are the positions along the loops, None where a loop has one step. The level of the
+    first one is 1.
+    """
+
+    elements: Elements
+    variables: tuple[Variable | None, ...]
+
+    @property
+    def lines(self) -> int:
+        """The lines of code that a point takes, without vectors."""
+        return len(self.elements.function.lines)
+
+
+def whole(dimensions: tuple[int, ...], order: Sequence[int]) -> Domain:
+    """Return all of an array, with loops over its dimensions in an order."""
+    return Domain(dimensions, tuple([Axis(d, 1, 0, dimensions[d]) for d in order]))
+
+
+def trial_of(domain: Domain, target: Target, visit: Visit) -> Trial:
+    """Return notes of what `visit` does at an index of a domain."""
+    elements = Elements(Function("trial", ""), target, 0)
+    positions = []
+    with ExitStack() as loops:
+        for size in domain.sizes:
+            loop = loops.enter_context(elements.loop(0, "%size"))
+            positions.append(elements.variable(loop.index, size))
+        visit(elements, domain.index(positions))
+    return Trial(elements, tuple([x.terms[0][0] if x.terms else None for x in positions]))
+
+
+def domains_of(
+    dimensions: tuple[int, ...], order: Sequence[int], target: Target, visit: Visit
+) -> list[tuple[Domain, Trial]]:
+    """Return boxes that are the whole of an array, each with a trial.
+
+    `order` has the dimensions for the loops, outermost first. There are no boxes where there are no
+    elements.
+    """
+    if 0 in dimensions:
+        return []
+    waiting = [whole(dimensions, order)]
+    found: list[tuple[Domain, Trial]] = []
+    while waiting:
+        domain, trial = _refined(waiting.pop(0), target, visit)
+        cuts = _cuts(domain, trial)
+        room = min(MOST_BOXES, _MOST_LINES // max(trial.lines, 1)) - len(waiting) - len(found)
+        cut = next((x for x in cuts if len(x[1]) < room), None)
+        if cut is None:
+            found.append((domain, trial))
+        else:
+            waiting = [*_pieces(domain, *cut), *waiting]
+    return found
+
+
+# -- factors -----------------------------------------------------------------------------------
+
+
+def _refined(domain: Domain, target: Target, visit: Visit) -> tuple[Domain, Trial]:
+    trial = trial_of(domain, target, visit)
+    for _ in range(_ROUNDS):
+        split = _split(trial)
+        if split is None:
+            break
+        number, factor = split
+        axis = domain.axes[number]
+        outer = Axis(axis.dimension, axis.step * factor, 0, axis.size // factor)
+        inner = replace(axis, size=factor)
+        axes = (*domain.axes[:number], outer, inner, *domain.axes[number + 1 :])
+        domain = replace(domain, axes=axes)
+        trial = trial_of(domain, target, visit)
+    return domain, trial
+
+
+def _split(trial: Trial) -> tuple[int, int] | None:
+    """A loop, and the size of the inner one of two that make a quotient affine."""
+    for index, divisor in trial.elements.quotients:
+        for variable, factor in index.terms:
+            if variable not in trial.variables or factor % divisor == 0:
+                continue
+            size = divisor // gcd(abs(factor), divisor)
+            if variable.extent % size or variable.extent == size:
+                continue
+            if _is_affine_then(index, divisor, variable, size):
+                return trial.variables.index(variable), size
+    return None
+
+
+def _is_affine_then(index: Affine, divisor: int, split: Variable, size: int) -> bool:
+    """Whether a loop split by `size` leaves remainders that are below the divisor for certain."""
+    highest = index.constant % divisor
+    for variable, factor in index.terms:
+        if factor % divisor == 0:
+            continue
+        steps = (size if variable is split else variable.extent) - 1
+        if factor < 0:
+            return False
+        highest += factor * steps
+    return highest < divisor
+
+
+# -- boxes -------------------------------------------------------------------------------------
+
+
+def _cuts(domain: Domain, trial: Trial) -> list[tuple[int, list[int]]]:
+    """Loops that are worth cutting, with the positions where pieces begin, but the first."""
+    found: dict[int, set[int]] = {}
+    for index, low, high in trial.elements.tests:
+        for number, variable in enumerate(trial.variables):
+            if variable is None or [x for x, _ in index.terms] != [variable]:
+                continue
+            factor = index.terms[0][1]
+            places = _border(index, factor, low), _border(index, factor, high)
+            inner = [x for x in places if 0 < x < variable.extent]
+            found.setdefault(number, set()).update(inner)
+    last = len(domain.axes) - 1
+    cuts = []
+    for number, borders_of in sorted(found.items()):
+        borders = [0, *sorted(borders_of), domain.axes[number].size]
+        pieces = [b - a for a, b in itertools.pairwise(borders)]
+        if len(pieces) > 1 and (number < last or min(pieces) >= SHORTEST):
+            cuts.append((number, borders[1:-1]))
+    return cuts
+
+
+def _border(index: Affine, factor: int, value: int) -> int:
+    """The first position from which the index is on the other side of a value."""
+    distance = value - index.constant
+    return -(-distance // factor) if factor > 0 else -distance // -factor + 1
+
+
+def _pieces(domain: Domain, number: int, borders: Sequence[int]) -> list[Domain]:
+    axis = domain.axes[number]
+    ends = [0, *borders, axis.size]
+    pieces = [replace(axis, low=axis.low + a, size=b - a) for a, b in itertools.pairwise(ends)]
+    return [
+        replace(domain, axes=(*domain.axes[:number], piece, *domain.axes[number + 1 :]))
+        for piece in pieces
+    ]

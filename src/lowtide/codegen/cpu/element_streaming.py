@@ -1,0 +1,115 @@
+"""Arrays that caches have no room for: results stored past them, operands fetched ahead of use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lowtide.codegen.cpu.cost import vector_cycles
+from lowtide.codegen.cpu.fetching import fetching_for
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.operands import leaves, members
+from lowtide.codegen.elements.reading import Array, address
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.ir import Instruction, Shape
+from lowtide.llvm.function import Function
+from lowtide.llvm.target import Target
+
+STREAMED_BYTES: Final = 8 << 20
+"""Bytes of results from which on they are stored past the caches, which have no room for them."""
+
+FETCHED_BYTES: Final = 2 << 20
+"""Bytes of an operand from which on it is fetched ahead: the processor does so itself, but too late
+where it reads one array only."""
+
+_RUNS: Final = 4
+"""How many times as long as what is fetched ahead a stretch of memory is at least."""
+
+
+def stored_bytes(shape: Shape) -> int:
+    """Return the bytes of an array."""
+    return shape.element_count * shape.element_type.nbytes
+
+
+def is_large(target: Target, nbytes: int) -> bool:
+    """Whether results of so many bytes in all are stored past the caches."""
+    return nbytes >= STREAMED_BYTES and target.triple.startswith("x86_64")
+
+
+def either(
+    instruction: Instruction,
+    arrays: Sequence[int],
+    name: str,
+    cached: Function,
+    streaming: Function,
+) -> Function:
+    """Return a function that runs one of two: results past the caches if they begin at 64 bytes.
+
+    `arrays` are the numbers of the results that are stored. What is updated in place is in the
+    caches anyway.
+    """
+    fn = Function(name, ARGUMENTS)
+    count = sum([len(leaves(x.shape)) for x in instruction.operands])
+    pointers = [
+        fn.load("ptr", fn.gep("%buffers", i, "ptr"), 8)
+        for i in range(count + len(leaves(instruction.shape)))
+    ]
+    fits = "true"
+    for array in arrays:
+        result = pointers[count + array]
+        low = fn.op(f"and i64 {fn.op(f'ptrtoint ptr {result} to i64')}, 63")
+        tests = [fn.compare("eq", low, 0)]
+        tests += [fn.op(f"icmp ne ptr {result}, {x}") for x in pointers[:count]]
+        for test in tests:
+            fits = fn.op(f"and i1 {fits}, {test}")
+    given = "ptr %buffers, ptr %scratch, i64 %begin, i64 %end, i64 %thread"
+
+    def call(function: Function) -> list[str]:
+        fn.do(f"call void @{function.name}({given})")
+        return []
+
+    fn.choose(fits, [], lambda: call(streaming), lambda: call(cached))
+    return fn
+
+
+def fence(fn: Function) -> None:
+    """Have what was stored past the caches be seen before anything that is stored later."""
+    fn.call("void", "llvm.x86.sse.sfence", [], [])
+
+
+def cache_for(target: Target, instruction: Instruction, points: int) -> int:
+    """Return the number of the cache to fetch into, by what a kernel computes at each point."""
+    busy = [x for x in members(instruction) if x.shape.is_array and x.shape.element_count == points]
+    return 1 if vector_cycles(busy) >= fetching_for(target).busy else 2
+
+
+def fetch_ahead(
+    elements: Elements, reads: Sequence[tuple[Array, Affine]], ahead: int, cache: int
+) -> None:
+    """Fetch what lies some bytes behind vectors that were read, of large arrays read end to end.
+
+    It may lie behind the end of the array: a prefetch touches no memory that is not there.
+    """
+    fn = elements.function
+    written = {array.pointer for array, _ in elements.writes}
+    for array, place in dict.fromkeys(reads):
+        if array.pointer in written or not _is_long(array, place, ahead):
+            continue
+        if elements.placed(place.level) != elements.level:
+            continue
+        here = address(elements, array, place)
+        behind = fn.op(f"getelementptr i8, ptr {here}, i64 {ahead}")
+        fn.prefetch(behind, cache)
+
+
+def _is_long(array: Array, place: Affine, ahead: int) -> bool:
+    """Whether an array is large, and what is read one after the other is much more than `ahead`."""
+    nbytes = array.shape.element_type.nbytes
+    if place.lane_step != 1 or stored_bytes(array.shape) < FETCHED_BYTES:
+        return False
+    reach = 1
+    for variable, step in sorted(place.terms, key=lambda x: x[1]):
+        if 0 < step <= reach:
+            reach += step * (variable.extent - 1)
+    return reach * nbytes >= _RUNS * ahead

@@ -1,0 +1,77 @@
+"""Fourier transforms of up to three dimensions, of any length."""
+
+from __future__ import annotations
+
+from math import log2
+from typing import Final
+
+from lowtide.codegen.cpu.cost import seconds
+from lowtide.codegen.cpu.library.copies import Copy, copies_code
+from lowtide.codegen.cpu.library.fft_form import Pass, Place, passes_of
+from lowtide.codegen.cpu.library.fft_pass import PassFunction, Setting, grid_of
+from lowtide.codegen.elements.reading import strides
+from lowtide.codegen.kernel import Code, Plan, rounded
+from lowtide.ir import ElementType, Instruction, Shape, array_shape
+from lowtide.ir.attributes import Fft
+from lowtide.ir.places import unsupported
+from lowtide.ir.thunk import Phase
+from lowtide.llvm.target import Target
+
+_COMPLEX: Final = {
+    ElementType.F32: ElementType.C64,
+    ElementType.F64: ElementType.C128,
+    ElementType.C64: ElementType.C64,
+    ElementType.C128: ElementType.C128,
+}
+
+
+def plan_fft(instruction: Instruction, target: Target) -> Plan | None:
+    """Return the plan of an fft whose operand is an array in row-major order."""
+    operand, shape = instruction.operands[0].shape, instruction.shape
+    if not all(_is_row_major(x) for x in (operand, shape)):
+        raise unsupported(instruction, "native code takes arrays in row-major order here")
+    if not operand.element_count or 0 in instruction.attributes_as(Fft).length:
+        return Plan(lambda: copies_code([Copy(None, None, 1, shape)]))
+    type_ = _COMPLEX[operand.element_type]
+    lanes = target.vector_bytes // (8 if type_ is ElementType.C128 else 4)
+    passes = passes_of(instruction, lanes)
+    starts, shared = _arrays(passes, type_, operand)
+    thread = max([2 * grid_of(type_, x, lanes).nbytes for x in passes])
+    setting = Setting(
+        type_, operand.element_type, shape.element_type, lanes, target, starts, shared, thread
+    )
+    return Plan(lambda: _code(passes, setting), shared, thread)
+
+
+def _is_row_major(shape: Shape) -> bool:
+    return strides(shape) == strides(array_shape(shape.element_type, shape.dimensions))
+
+
+def _arrays(
+    passes: tuple[Pass, ...], type_: ElementType, operand: Shape
+) -> tuple[dict[Place, int], int]:
+    """Where arrays between passes lie in scratch, and how many bytes they take."""
+    starts: dict[Place, int] = {}
+    size = 0
+    for place in dict.fromkeys([x.target.place for x in passes]):
+        if place not in (Place.INPUT, Place.HALF_WAY):
+            continue
+        starts[place] = size
+        counts = [x.groups * x.count * x.kept for x in passes if x.target.place is place]
+        if place is Place.INPUT:
+            counts.append(operand.element_count)
+        size += rounded(max(counts) * type_.nbytes)
+    return starts, size
+
+
+def _code(passes: tuple[Pass, ...], setting: Setting) -> Code:
+    functions, phases = [], []
+    texts: dict[str, str] = {}
+    for number, one in enumerate(passes):
+        writer = PassFunction(one, setting, f"pass{number}")
+        writer.write()
+        functions.append(writer.fn)
+        texts |= writer.elements.globals
+        steps = one.n * (4 + 3 * log2(max(one.n, 2)))
+        phases.append(Phase(writer.fn.name, writer.units, seconds(0, 2 * steps + 20 * one.n)))
+    return Code(tuple(functions), tuple(phases), "\n".join(texts.values()))

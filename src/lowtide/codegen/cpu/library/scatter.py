@@ -1,0 +1,303 @@
+"""Scatter: windows of updates combined into an array in place, in the order of their indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from lowtide.codegen import indexing
+from lowtide.codegen.cpu.cost import element_bytes, seconds, vector_cycles, widest
+from lowtide.codegen.cpu.library.scatter_form import ScatterForm
+from lowtide.codegen.elements.elements import Element, Elements, Mask
+from lowtide.codegen.elements.operands import Bound, bind, members
+from lowtide.codegen.elements.reading import Array, address, offset
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
+from lowtide.codegen.value import Value
+from lowtide.ir import Computation, Instruction
+from lowtide.ir.thunk import Phase
+from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
+
+LINE_BYTES: Final = 256
+"""The least part of a window's line that a piece of work takes: less would split cache lines."""
+
+MOST_PIECES: Final = 16
+"""Pieces of one scatter; each looks at all indices."""
+
+SMALL: Final = 4096
+"""Elements of updates that are not worth a second thread."""
+
+WIDE: Final = 32
+"""Elements of a window that take as long as a wrong guess whether it starts in a piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How the work is divided: by parts of `size` elements of a dimension of the input.
+
+    With `along_line` a piece takes its part of each window, else the windows that start in it. So
+    no element is written by two pieces, and each is written in the order of the indices.
+    """
+
+    dimension: int
+    size: int
+    units: int
+    along_line: bool
+
+
+def split_of(form: ScatterForm) -> Split | None:
+    """Return how a scatter is divided, None where it is one piece; by shapes alone."""
+    if prod(form.update_sizes) <= SMALL:
+        return None
+    if form.line is not None:
+        extent = form.window_size(form.line)
+        each = max(64, LINE_BYTES // element_bytes(form.inputs[0].shape.element_type))
+        size = -(-max(each, -(-extent // MOST_PIECES)) // 64) * 64
+        if extent >= 2 * size:
+            return Split(form.line, size, -(-extent // size), along_line=True)
+    if form.row is None or prod([form.update_sizes[u] for _, u in form.window]) < WIDE:
+        return None
+    extent = form.sizes[form.row]
+    size = max(1, -(-extent // MOST_PIECES))
+    return Split(form.row, size, -(-extent // size), along_line=False)
+
+
+def plan_scatter(instruction: Instruction, target: Target) -> Plan | None:
+    """Return the plan of a scatter whose operands are arrays in memory."""
+    arrays = range(len(instruction.operands) // 2)
+    return Plan(lambda: scatter_code(instruction, instruction, arrays, target, "scatter"))
+
+
+def scatter_code(
+    kernel: Instruction, scatter: Instruction, results: Sequence[int], target: Target, name: str
+) -> Code:
+    """Return the code of a scatter in a kernel; `results` number the kernel's arrays it updates."""
+    form = ScatterForm(scatter)
+    if not prod(form.update_sizes) or not prod(form.sizes):
+        return Code((), ())
+    return ScatterKernel(kernel, form, results, target, name).write()
+
+
+class ScatterKernel:
+    """Writes the function of a scatter."""
+
+    def __init__(
+        self,
+        kernel: Instruction,
+        form: ScatterForm,
+        results: Sequence[int],
+        target: Target,
+        name: str,
+    ) -> None:
+        self.kernel = kernel
+        self.form = form
+        self.target = target
+        self.split = split_of(form)
+        self.function = Function(name, ARGUMENTS)
+        self.lanes = self._lanes()
+        self.elements = Elements(self.function, target, self.lanes)
+        self.bound: Bound = bind(self.function, kernel)
+        self.arrays = [
+            Array(self.bound.results[x].pointer, operand.shape)
+            for x, operand in zip(results, form.inputs, strict=True)
+        ]
+
+    def _lanes(self) -> int:
+        form = self.form
+        if form.line is None:
+            return 0
+        known = [*members(self.kernel), *form.scatter.called_computations[0].instructions.values()]
+        most = max(self.target.vector_bytes // widest(known), 2)
+        lanes = 1
+        while lanes < min(most, form.window_size(form.line)):
+            lanes *= 2
+        return lanes
+
+    def write(self) -> Code:
+        """Write the function, and say how it runs."""
+        self._windows([], list(self.form.batch))
+        units = 1 if self.split is None else self.split.units
+        text = "\n".join(self.elements.globals.values())
+        phase = Phase(self.function.name, units, self._seconds() / units)
+        return Code((self.function,), (phase,), text)
+
+    def _seconds(self) -> float:
+        form = self.form
+        count = prod(form.update_sizes)
+        nbytes = sum([3 * element_bytes(x.shape.element_type) for x in form.inputs])
+        cycles = (2 + vector_cycles(members(self.kernel))) / max(1, self.lanes)
+        windows = prod([form.update_sizes[d] for d in form.batch])
+        return count * seconds(nbytes, cycles) + windows * seconds(0, 6)
+
+    # -- windows -------------------------------------------------------------------------------
+
+    def _windows(self, at: list[Affine], left: list[int]) -> None:
+        """Loops over all windows in row-major order."""
+        if not left:
+            self._window(tuple(at))
+            return
+        size = self.form.update_sizes[left[0]]
+        with self.elements.loop(0, size) as loop:
+            here = self.elements.variable(loop.index, size)
+            self._windows([*at, here], left[1:])
+
+    def _window(self, batch: tuple[Affine, ...]) -> None:
+        """One window, if it lies inside and is of this piece."""
+        elements, fn, form = self.elements, self.function, self.form
+        origin = dict.fromkeys(range(len(form.sizes)), indexing.ZERO)
+        for d, position in form.batching:
+            origin[d] = batch[position]
+        test = ""
+        for d, number in form.starts:
+            place = form.vector_place(batch, indexing.constant(number))
+            given = elements.all_at(form.indices, place, self.bound.frame)  # type: ignore[arg-type]
+            start = _as_index(fn, given.values[0])
+            free = form.sizes[d] - form.window_size(d) + 1
+            inside = self._inside(d, start, free)
+            test = fn.op(f"and i1 {test}, {inside}") if test else inside
+            origin[d] = elements.variable(start, max(free, 1))
+        if not test:
+            self._lines(batch, origin)
+            return
+        with elements.when(test):
+            self._lines(batch, origin)
+
+    def _inside(self, dimension: int, start: Integer, free: int) -> str:
+        """Whether a window starts where it lies inside, within the part of the pieces."""
+        fn, split = self.function, self.split
+        if split is None or split.along_line or split.dimension != dimension:
+            return fn.compare("ult", start, max(free, 0))
+        first = fn.mul("%begin", split.size)
+        last = fn.min(fn.mul("%end", split.size), free)
+        return fn.compare("ult", fn.op(f"sub i64 {start}, {first}"), fn.sub(last, first))
+
+    def _lines(self, batch: tuple[Affine, ...], origin: dict[int, Affine]) -> None:
+        """Loops over the dimensions of the window, the line innermost."""
+        form = self.form
+        left = [(d, u) for d, u in form.window if d != form.line]
+        if form.line is not None:
+            left.append((form.line, dict(form.window)[form.line]))
+        self._along(batch, origin, {}, left)
+
+    def _along(
+        self,
+        batch: tuple[Affine, ...],
+        origin: dict[int, Affine],
+        steps: dict[int, Affine],
+        left: list[tuple[int, int]],
+    ) -> None:
+        if not left:
+            self._point(batch, origin, steps, None)
+            return
+        (d, u), *rest = left
+        elements, size = self.elements, self.form.update_sizes[u]
+        if d == self.form.line:
+            self._line(batch, origin, steps, size)
+            return
+        with elements.loop(0, size) as loop:
+            here = elements.variable(loop.index, size)
+            self._along(batch, origin, {**steps, d: here}, rest)
+
+    def _line(
+        self,
+        batch: tuple[Affine, ...],
+        origin: dict[int, Affine],
+        steps: dict[int, Affine],
+        size: int,
+    ) -> None:
+        """The consecutive elements of a window, the last ones under a mask."""
+        elements, fn, lanes, split = self.elements, self.function, self.lanes, self.split
+        assert self.form.line is not None
+        start: Integer = 0
+        stop: Integer = size
+        if split is not None and split.along_line:
+            start = fn.mul("%begin", split.size)
+            stop = fn.min(fn.mul("%end", split.size), size)
+        rest = size % lanes
+        full = fn.min(stop, size - rest) if rest else stop
+        with elements.loop(start, full, lanes) as loop:
+            here = elements.variable(loop.index, size, is_lane=True)
+            self._point(batch, origin, {**steps, self.form.line: here}, None)
+        if not rest:
+            return
+        bits = ", ".join([f"i1 {str(i < rest).lower()}" for i in range(lanes)])
+        with elements.when(fn.compare("eq", stop, size)):
+            here = elements.variable(size - rest, size, is_lane=True)
+            mask = Mask(f"<{bits}>", lanes, 0)
+            self._point(batch, origin, {**steps, self.form.line: here}, mask)
+
+    # -- elements ------------------------------------------------------------------------------
+
+    def _point(
+        self,
+        batch: tuple[Affine, ...],
+        origin: dict[int, Affine],
+        steps: dict[int, Affine],
+        mask: Mask | None,
+    ) -> None:
+        """Combine an element, or a vector of them, of each update with what is there."""
+        form, elements = self.form, self.elements
+        place = tuple([origin[d] + steps.get(d, indexing.ZERO) for d in range(len(form.sizes))])
+        source = self._update_index(batch, steps)
+        combine = form.scatter.called_computations[0]
+        used = combine_reads(combine)
+        new = [elements.at(x, source, self.bound.frame, mask) for x in form.updates]
+        spots = [self._spot(array, place) for array in self.arrays]
+        given = []
+        for number, (array, spot) in enumerate(zip(self.arrays, spots, strict=True)):
+            known = self._old(array, spot, mask) if number in used else new[number]
+            given.append(known)
+        found = self._combined(combine, given, new, mask)
+        for spot, value in zip(spots, found, strict=True):
+            name = None if mask is None else elements.mask_lanes(mask, self.lanes)
+            memory.store(self.function, self.target, value, spot, name)
+
+    def _update_index(
+        self, batch: tuple[Affine, ...], steps: dict[int, Affine]
+    ) -> tuple[Affine, ...]:
+        known = dict(zip(self.form.batch, batch, strict=True))
+        known |= {u: steps[d] for d, u in self.form.window if d in steps}
+        return tuple([known[d] for d in range(len(self.form.update_sizes))])
+
+    def _spot(self, array: Array, place: tuple[Affine, ...]) -> str:
+        return address(self.elements, array, offset(array.shape, place))
+
+    def _old(self, array: Array, spot: str, mask: Mask | None) -> Value:
+        name = None if mask is None else self.elements.mask_lanes(mask, self.lanes)
+        type_ = array.shape.element_type
+        return memory.load(self.function, self.target, type_, spot, self.lanes, name)
+
+    def _combined(
+        self,
+        combine: Computation,
+        old: Sequence[Value],
+        new: Sequence[Value],
+        mask: Mask | None,
+    ) -> list[Value]:
+        elements = self.elements
+        level = elements.level
+        given = [Element((x,), level) for x in (*old, *new)]
+        found = elements.apply(combine, given, mask).values
+        return [x if x.lanes == self.lanes else elements.splat(x, level) for x in found]
+
+
+def combine_reads(combine: Computation) -> frozenset[int]:
+    """Return which of the old values, by number, a computation uses."""
+    half = len(combine.parameters) // 2
+    olds = enumerate(combine.parameters[:half])
+    return frozenset([i for i, x in olds if x.users or x is combine.root])
+
+
+def _as_index(fn: Function, value: Value) -> Integer:
+    """An integer as an i64: a negative one becomes larger than any size."""
+    if not value.name.startswith("%"):
+        return int(value.name)
+    bits = max(8, value.type.bits)
+    if bits == 64:
+        return value.name
+    how = "sext" if value.type.is_signed else "zext"
+    return fn.op(f"{how} i{bits} {value.name} to i64")

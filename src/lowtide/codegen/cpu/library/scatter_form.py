@@ -1,0 +1,110 @@
+"""What a scatter does, in numbers: where windows start, and over what its loops run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from lowtide.codegen.elements.reading import strides
+from lowtide.ir import Instruction
+from lowtide.ir.attributes import Scatter
+
+
+@dataclass(frozen=True, eq=False)
+class ScatterForm:
+    """A scatter of any dimension numbers, of one array or of several alike.
+
+    Updates have batch dimensions, which number the windows in row-major order, and window
+    dimensions. `starts` pairs each dimension of the input that index vectors address with the
+    place of its number within a vector; `batching` pairs others with the batch dimension that
+    they follow. `window` pairs dimensions of the input with those of the updates that run along.
+    """
+
+    scatter: Instruction
+
+    @cached_property
+    def count(self) -> int:
+        """The number of arrays."""
+        return len(self.scatter.operands) // 2
+
+    @property
+    def inputs(self) -> tuple[Instruction, ...]:
+        """The arrays before."""
+        return tuple(self.scatter.operands[: self.count])
+
+    @property
+    def indices(self) -> Instruction:
+        """The index vectors."""
+        return self.scatter.operands[self.count]
+
+    @property
+    def updates(self) -> tuple[Instruction, ...]:
+        """What is combined into each array."""
+        return tuple(self.scatter.operands[self.count + 1 :])
+
+    @property
+    def numbers(self) -> Scatter:
+        """The dimension numbers."""
+        return self.scatter.attributes_as(Scatter)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The dimensions of the input."""
+        return self.inputs[0].shape.dimensions
+
+    @cached_property
+    def update_sizes(self) -> tuple[int, ...]:
+        """The dimensions of the updates."""
+        return self.updates[0].shape.dimensions
+
+    @cached_property
+    def batch(self) -> tuple[int, ...]:
+        """The dimensions of the updates which number the windows."""
+        windows = self.numbers.update_window_dims
+        return tuple([d for d in range(len(self.update_sizes)) if d not in windows])
+
+    @cached_property
+    def starts(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of an input dimension and the number within an index vector."""
+        return tuple([(d, i) for i, d in enumerate(self.numbers.scatter_dims_to_operand_dims)])
+
+    @cached_property
+    def batching(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of an input dimension and the position in `batch` that is the index there."""
+        numbers = self.numbers
+        pairs = zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
+        vector = numbers.index_vector_dim
+        return tuple([(d, source - (source > vector)) for d, source in pairs])
+
+    @cached_property
+    def window(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of an input dimension and the dimension of the updates along it."""
+        hidden = {*self.numbers.inserted_window_dims, *self.numbers.input_batching_dims}
+        shown = [d for d in range(len(self.sizes)) if d not in hidden]
+        return tuple(zip(shown, self.numbers.update_window_dims, strict=True))
+
+    def window_size(self, dimension: int) -> int:
+        """Return the extent of windows along a dimension of the input."""
+        return {d: self.update_sizes[u] for d, u in self.window}.get(dimension, 1)
+
+    @cached_property
+    def line(self) -> int | None:
+        """The dimension of the input along which a window lies in consecutive elements."""
+        steps = strides(self.inputs[0].shape)
+        for d, u in self.window:
+            if steps[d] == 1 and self.update_sizes[u] > 1:
+                return d
+        return None
+
+    @cached_property
+    def row(self) -> int | None:
+        """The longest dimension of the input of which each window takes one element by index."""
+        found = [d for d, _ in self.starts if self.window_size(d) == 1]
+        return max(found, key=lambda d: self.sizes[d], default=None)
+
+    def vector_place(self, batch: tuple[object, ...], number: object) -> tuple[object, ...]:
+        """Return where a number of the index vector of a window lies, given as any objects."""
+        vector = self.numbers.index_vector_dim
+        if vector == self.indices.shape.rank:
+            return batch
+        return (*batch[:vector], number, *batch[vector:])

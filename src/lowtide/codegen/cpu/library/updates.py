@@ -1,0 +1,98 @@
+"""Fusions around scatters: what they write is computed where it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowtide.codegen.cpu.library.scatter import scatter_code
+from lowtide.codegen.cpu.loop import Output, concatenated, loop_parts
+from lowtide.codegen.elements.operands import members, roots_of
+from lowtide.codegen.elements.rules import has_rule
+from lowtide.codegen.kernel import Code, Plan
+from lowtide.ir import Instruction, Opcode
+from lowtide.ir.attributes import GetTupleElement
+from lowtide.llvm.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class _Results:
+    """What makes the results of a fusion: scatters, with the results of each, and plain values."""
+
+    scatters: dict[Instruction, dict[int, int]]
+    plain: dict[int, Instruction]
+
+
+def plan_update(fusion: Instruction, target: Target) -> Plan | None:
+    """Return the plan of a fusion that scatters in place, None where it is no such fusion.
+
+    Each scatter is a phase; then values that the fusion also returns are stored. None of them
+    reads what a scatter overwrites.
+    """
+    inner = members(fusion)
+    if not any(x.opcode is Opcode.SCATTER for x in inner):
+        return None
+    results = _results_of(fusion)
+    if results is None or not all(x in results.scatters or has_rule(x) for x in inner):
+        return None
+    return Plan(lambda: _code(fusion, results, target))
+
+
+def _results_of(fusion: Instruction) -> _Results | None:
+    scatters: dict[Instruction, dict[int, int]] = {}
+    plain: dict[int, Instruction] = {}
+    number = 0
+    for root in roots_of(fusion.called_computations[0].root):
+        source, part = root, 0
+        while source.opcode in (Opcode.BITCAST, Opcode.GET_TUPLE_ELEMENT):
+            if source.opcode is Opcode.GET_TUPLE_ELEMENT:
+                part = source.attributes_as(GetTupleElement).index
+            source = source.operands[0]
+        if source.opcode is not Opcode.SCATTER:
+            plain[number] = root
+            number += 1
+            continue
+        parts = range(len(source.operands) // 2) if root.shape.is_tuple else [part]
+        for each in parts:
+            if each in scatters.setdefault(source, {}):
+                return None
+            scatters[source][each] = number
+            number += 1
+    complete = all(len(x.operands) // 2 == len(found) for x, found in scatters.items())
+    return _Results(scatters, plain) if complete else None
+
+
+def _code(fusion: Instruction, results: _Results, target: Target) -> Code:
+    codes: list[Code] = []
+    for number, (scatter, found) in enumerate(results.scatters.items()):
+        arrays = [found[x] for x in range(len(found))]
+        start = [
+            Output(x, array, x.shape.dimensions)
+            for x, array in zip(scatter.operands, arrays, strict=False)
+            if not _is_given(x)
+        ]
+        codes += _loops(fusion, start, target, f"start{number}_")
+        codes.append(scatter_code(fusion, scatter, arrays, target, f"scatter{number}"))
+    plain = [Output(x, number, x.shape.dimensions) for number, x in results.plain.items()]
+    codes += _loops(fusion, plain, target, "plain")
+    text = "\n".join(dict.fromkeys([x.globals for x in codes if x.globals]))
+    functions = [x for code in codes for x in code.functions]
+    return Code(tuple(functions), tuple([x for code in codes for x in code.phases]), text)
+
+
+def _is_given(instruction: Instruction) -> bool:
+    """Whether an array that is overwritten lies in memory, where the result is."""
+    while instruction.opcode is Opcode.BITCAST:
+        instruction = instruction.operands[0]
+    return instruction.opcode is Opcode.PARAMETER
+
+
+def _loops(fusion: Instruction, outputs: list[Output], target: Target, name: str) -> list[Code]:
+    """Store plain values; those of equal dimensions together."""
+    groups: dict[tuple[int, ...], list[Output]] = {}
+    for output in outputs:
+        groups.setdefault(output.dimensions, []).append(output)
+    found = [
+        loop_parts(fusion, target, group, f"{name}{number}")
+        for number, group in enumerate(groups.values())
+    ]
+    return [concatenated(parts) for parts in found if parts]

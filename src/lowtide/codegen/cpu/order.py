@@ -1,0 +1,204 @@
+"""The order of a kernel's loops: along which one the lanes of vectors run, and what that costs.
+
+Elements that lie apart along the lanes are costly, except where they lie side by side along another
+loop: a short one is unrolled within the vectors, a longer one is run through in tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from lowtide.codegen.cpu.domain import Trial
+from lowtide.codegen.cpu.strided import FARTHEST
+from lowtide.codegen.cpu.tiles import LINE, side_of
+from lowtide.codegen.elements.reading import Array
+
+LONGEST_UNROLLED: Final = 8
+"""Steps of a loop that is unrolled, at most."""
+
+_MOST_UNROLLED: Final = 1000
+"""Lines of code that unrolling may make of a point's."""
+
+_GATHERED: Final = 16.0
+_SCATTERED: Final = 24.0
+_TRANSPOSED: Final = 2.5
+_SHUFFLED: Final = 0.75
+_UNIFORM: Final = 0.1
+"""Costs of a vector, in those of one that is loaded or stored as it lies in memory."""
+
+_LOOP: Final = 0.5
+"""The same of what a loop takes for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The loop of the lanes, and the one that is unrolled or tiled, if any.
+
+    Tiles have `rows` steps; `in_registers` says that their loop is unrolled. `cost` is that of an
+    element, in moves of vectors; `nbytes` are those that all elements read and write.
+    """
+
+    lane: int
+    lanes: int
+    unrolled: int | None = None
+    tiled: int | None = None
+    rows: int = 0
+    in_registers: bool = False
+    cost: float = 0.0
+    nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """A place that is read or written: the elements between steps of each loop.
+
+    Loops before number `depth` do not matter otherwise; those after may not.
+    """
+
+    array: Array
+    steps: tuple[int, ...]
+    depth: int
+    is_store: bool
+
+
+def order_of(
+    trial: Trial, groups: Sequence[tuple[int, int]], sizes: Sequence[int], most: int
+) -> Order:
+    """Return the order of least cost.
+
+    `groups` are those of `space.groups_of`, with their `sizes`; `most` is the length of a vector.
+    """
+    accesses = _accesses(trial, groups)
+    last = len(groups) - 1
+    best: Order | None = None
+    for lane in range(last, -1, -1):
+        lanes = lanes_for(sizes[lane], most)
+        for order in _candidates(lane, lanes, sizes, accesses, trial.lines):
+            cost = _cost(order, accesses, sizes)
+            if best is None or cost < 0.95 * best.cost:
+                best = replace(order, cost=cost)
+    assert best is not None
+    best = replace(best, nbytes=sum([_touched(x, sizes) for x in accesses]))
+    if best.tiled is None:
+        return best
+    return _tiled(best, best.tiled, accesses, sizes, trial.lines)
+
+
+def _tiled(
+    order: Order, tiled: int, accesses: Sequence[_Access], sizes: Sequence[int], lines: int
+) -> Order:
+    """The order with tiles of a size. Those of wider elements have twice the lanes of a vector."""
+    across = [x for x in accesses if _is_transposed(order, x, sizes)]
+    types = [x.array.shape.element_type for x in across]
+    narrowest = min([x.nbytes for x in types])
+    if narrowest > 1 and sizes[order.lane] >= 4 * order.lanes:
+        order = replace(order, lanes=2 * order.lanes)
+    rows = max([side_of(x, order.lanes, sizes[tiled]) for x in types])
+    if sizes[tiled] % rows == 0 and rows * lines <= _MOST_UNROLLED:
+        return replace(order, rows=rows, in_registers=True)
+    return replace(order, rows=LINE // narrowest)
+
+
+def lanes_for(size: int, most: int) -> int:
+    """Return the length of vectors for a loop: a power of 2, 0 for single elements."""
+    lanes = 1
+    while lanes < min(most, size):
+        lanes *= 2
+    return lanes if lanes > 1 else 0
+
+
+def _candidates(
+    lane: int, lanes: int, sizes: Sequence[int], accesses: Sequence[_Access], lines: int
+) -> list[Order]:
+    """The orders with a loop of lanes: others help with what lies side by side along them."""
+    found = [Order(lane, lanes)]
+    apart = [x.steps for x in accesses if x.steps[lane] not in (0, 1)]
+    for other in range(len(sizes) - 1, -1, -1):
+        if not lanes or other == lane or not any(x[other] == 1 for x in apart):
+            continue
+        if 1 < sizes[other] <= LONGEST_UNROLLED and sizes[other] * lines <= _MOST_UNROLLED:
+            found.append(Order(lane, lanes, unrolled=other))
+        if sizes[other] > 2:
+            found.append(Order(lane, lanes, tiled=other))
+    return found
+
+
+def _accesses(trial: Trial, groups: Sequence[tuple[int, int]]) -> list[_Access]:
+    elements = trial.elements
+    stores = dict.fromkeys(elements.writes)
+    known = dict.fromkeys(trial.variables)
+    inner = [
+        next((x for x in reversed(trial.variables[a:b]) if x is not None), None) for a, b in groups
+    ]
+    found = []
+    for array, place in dict.fromkeys(elements.reads):
+        factors = dict(place.terms)
+        steps = tuple([0 if x is None else factors.get(x, 0) for x in inner])
+        axes = max([x.level for x in factors if x not in known], default=0)
+        depth = sum([first < axes for first, _ in groups])
+        found.append(_Access(array, steps, depth, (array, place) in stores))
+    return found
+
+
+def _cost(order: Order, accesses: Sequence[_Access], sizes: Sequence[int]) -> float:
+    """The cost of a vector of elements, for each element."""
+    size = sizes[order.lane]
+    lanes = max(order.lanes, 1)
+    repeated = 1 if order.unrolled is None else sizes[order.unrolled]
+    total = _LOOP / repeated
+    for access in accesses:
+        cost = _access_cost(order, access, sizes) + _converting(access)
+        is_shared = order.unrolled is not None and not access.steps[order.unrolled]
+        total += cost / repeated if is_shared else cost
+    return total * -(-size // lanes) / size
+
+
+def _converting(access: _Access) -> float:
+    """What it takes to widen or to round elements."""
+    type_ = access.array.shape.element_type
+    if not type_.is_floating or type_.bits >= 32:
+        return 0.0
+    return 6.0 if access.is_store else 2.0
+
+
+def _access_cost(order: Order, access: _Access, sizes: Sequence[int]) -> float:
+    step = access.steps[order.lane]
+    apart = _SCATTERED if access.is_store else _GATHERED
+    if access.depth > order.lane:
+        return apart
+    if step in (0, 1):
+        return float(step) or _UNIFORM
+    if order.unrolled is not None and access.steps[order.unrolled] == 1:
+        if not access.is_store and 0 < step <= FARTHEST:
+            return _SHUFFLED * step
+        if step == sizes[order.unrolled]:
+            return _SHUFFLED * step.bit_length()
+    if access.is_store:
+        return apart
+    if _is_transposed(order, access, sizes):
+        return _TRANSPOSED
+    return 1.5 * abs(step) if abs(step) <= FARTHEST else apart
+
+
+def _touched(access: _Access, sizes: Sequence[int]) -> int:
+    """The bytes of a place at all positions, about."""
+    shape = access.array.shape
+    moved = [
+        x
+        for x, step in zip(sizes[access.depth :], access.steps[access.depth :], strict=True)
+        if step
+    ]
+    count = prod([*sizes[: access.depth], *moved])
+    return min(count, shape.element_count) * shape.element_type.nbytes
+
+
+def _is_transposed(order: Order, access: _Access, sizes: Sequence[int]) -> bool:
+    """Whether a place is read by tiles."""
+    if order.tiled is None or access.is_store or access.depth > order.lane:
+        return False
+    if access.steps[order.tiled] != 1 or access.steps[order.lane] in (0, 1):
+        return False
+    return side_of(access.array.shape.element_type, order.lanes, sizes[order.tiled]) > 1

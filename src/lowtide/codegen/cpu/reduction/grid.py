@@ -1,0 +1,171 @@
+"""The loops of a kernel of reductions: which dimensions are one, and which has the vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Final
+
+from lowtide.codegen.cpu.cost import widest
+from lowtide.codegen.cpu.domain import trial_of, whole
+from lowtide.codegen.cpu.reduction.form import Form, visit
+from lowtide.codegen.cpu.space import Space, groups_of
+from lowtide.codegen.elements.elements import Elements, Index
+from lowtide.codegen.elements.operands import members
+from lowtide.codegen.elements.reading import Array
+from lowtide.codegen.elements.reducers import monoid_of
+from lowtide.codegen.indexing import Affine
+from lowtide.llvm.target import Target
+
+_GATHER: Final = 10.0
+"""Cost of a vector that is gathered, in those of a vector that is loaded."""
+
+_FOLD: Final = 8.0
+"""The same of combining the lanes of a vector."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Grid:
+    """Loops over the points of a form.
+
+    `space` has the groups of dimensions, those of rows first; `rows` and `inner` are their numbers
+    in the order of the loops, the one along which vectors run (`lane`) at the end of either.
+    """
+
+    form: Form
+    space: Space
+    rows: tuple[int, ...]
+    inner: tuple[int, ...]
+    lane: int
+    lanes: int
+
+    @property
+    def row_sizes(self) -> tuple[int, ...]:
+        """The number of rows along each loop over rows."""
+        return tuple([self.space.sizes[x] for x in self.rows])
+
+    @property
+    def inner_sizes(self) -> tuple[int, ...]:
+        """The number of points along each loop along a row."""
+        return tuple([self.space.sizes[x] for x in self.inner])
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows."""
+        return prod(self.row_sizes)
+
+    @property
+    def row_length(self) -> int:
+        """The number of points of a row."""
+        return prod(self.inner_sizes)
+
+    @property
+    def is_across(self) -> bool:
+        """Whether the lanes of a vector belong to different rows."""
+        return self.lane in self.rows
+
+    def index(
+        self, elements: Elements, rows: Sequence[Affine], inner: Sequence[Affine]
+    ) -> tuple[Index, Index]:
+        """Return the position of a row, and that along it, from those in the loops."""
+        numbers = dict(zip((*self.rows, *self.inner), (*rows, *inner), strict=True))
+        found = self.space.index(elements, [numbers[x] for x in sorted(numbers)])
+        count = len(self.form.rows)
+        return found[:count], found[count:]
+
+    def row_index(self, elements: Elements, rows: Sequence[Affine]) -> Index:
+        """Return the position of a row from those in the loops."""
+        count = len(self.rows)
+        part = Space(self.form.rows, self.space.groups[:count])
+        if not count:
+            return ()
+        numbers = dict(zip(self.rows, rows, strict=True))
+        return part.index(elements, [numbers[x] for x in sorted(numbers)])
+
+
+def grid_of(form: Form, target: Target) -> Grid | None:
+    """Return the loops for a form; None where a reduction is read at other rows than its own."""
+    dimensions = (*form.rows, *form.inner)
+    trials: list[tuple[Elements, Index]] = []
+    regular: list[bool] = []
+
+    def noted(elements: Elements, index: Index) -> None:
+        trials.append((elements, index))
+        regular.append(visit(form, elements, index))
+
+    trial = trial_of(whole(dimensions, range(len(dimensions))), target, noted)
+    if not all(regular):
+        return None
+    border = len(form.rows)
+    groups: list[tuple[int, int]] = []
+    for first, end in groups_of(trial, dimensions):
+        cuts = [first, border, end] if first < border < end else [first, end]
+        groups += pairwise(cuts)
+    space = Space(dimensions, tuple(groups))
+    rows = tuple([i for i, (first, _) in enumerate(groups) if first < border])
+    inner = tuple(range(len(rows), len(groups)))
+    lane = _best_lane(form, space, rows, trials[0], target)
+    lanes = _lanes(form, space.sizes[lane], target, across=lane in rows)
+    return Grid(form, space, _last(rows, lane), _last(inner, lane), lane, lanes)
+
+
+def _last(groups: tuple[int, ...], lane: int) -> tuple[int, ...]:
+    return tuple(sorted(groups, key=lambda x: x == lane))
+
+
+def _most_lanes(form: Form, target: Target) -> int:
+    return max(target.vector_bytes // widest(members(form.instruction)), 2)
+
+
+def _lanes(form: Form, size: int, target: Target, *, across: bool) -> int:
+    """The length of vectors; no longer than a row where lanes have to begin with elements of it."""
+    most = _most_lanes(form, target)
+    lanes = 1
+    while lanes < min(most, size):
+        lanes *= 2
+    if not across and lanes > size and not all_monoids(form):
+        lanes //= 2
+    return lanes
+
+
+def all_monoids(form: Form) -> bool:
+    """Whether each reduction has a neutral element."""
+    return all(monoid_of(x.called_computations[0]) is not None for x in form.heroes)
+
+
+def _best_lane(
+    form: Form,
+    space: Space,
+    rows: Sequence[int],
+    trial: tuple[Elements, Index],
+    target: Target,
+) -> int:
+    """The group along which vectors cost least, the last of those that cost the same."""
+    elements, index = trial
+    most = _most_lanes(form, target)
+    costs = []
+    for number, (_, end) in enumerate(space.groups):
+        moves = _moves(list(dict.fromkeys(elements.reads)), index, end - 1)
+        size = space.sizes[number]
+        cost = -(-size // most) * moves
+        if number not in rows:
+            cost += _FOLD * len(form.heroes)
+        costs.append((cost / size, -number))
+    return -min(costs)[1]
+
+
+def _moves(reads: Sequence[tuple[Array, Affine]], index: Index, dimension: int) -> float:
+    """The cost of all reads and writes of a point, as vectors along a dimension."""
+    (variable, _) = index[dimension].terms[0]
+    everywhere = {x.terms[0][0] for x in index}
+    total = 1.0
+    for _, place in reads:
+        factors = dict(place.terms)
+        step = factors.get(variable, 0)
+        weight = 1.0 if everywhere <= factors.keys() else 0.1
+        if any(x.vector for x in factors):
+            step = 2
+        total += weight * (1.0 if step in (0, 1) else _GATHER)
+    return total

@@ -1,0 +1,1 @@
+"""The elements of fused instructions at index tuples, for any target."""

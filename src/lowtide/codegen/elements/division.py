@@ -1,0 +1,88 @@
+"""Division of vectors by a value that stays the same along a loop: by its reciprocal, as exactly.
+
+With r = 1 / b rounded and r + t = 1 / b to twice the bits, q = a r + a t rounded once is less than
+an ulp off, so that a - q b is exact, and q + (a - q b) r is a / b rounded to nearest. Source:
+P. W. Markstein (1990), Computation of elementary functions on the IBM RISC System/6000 processor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from lowtide.codegen.elements.elements import Element, Elements
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.elementwise.number import Number, any_lane, fma
+from lowtide.codegen.elementwise.processor import has_wide
+from lowtide.codegen.value import Value
+from lowtide.ir import ElementType, Instruction, Opcode
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Nothing underflows if quotients are 2**-quotient or more, divisors 2**-divisor to 2**divisor.
+
+    The units of the last place of the two, multiplied, are then a number of the type.
+    """
+
+    quotient: int
+    divisor: int
+
+
+_RANGES: Final = {ElementType.F32: _Range(60, 30), ElementType.F64: _Range(500, 300)}
+
+
+def divided(elements: Elements, instruction: Instruction, found: Sequence[Element]) -> Value | None:
+    """Return the quotient of two elements, None where the usual way is as good."""
+    range_ = _RANGES.get(instruction.shape.element_type)
+    if range_ is None or instruction.opcode is not Opcode.DIVIDE:
+        return None
+    (whole,), (by,) = [x.values for x in found]
+    dividend, divisor = [elements.placed(x.level) for x in found]
+    if divisor >= dividend:
+        return None
+    (a,) = memory.numbers(elements.function, elements.target, whole)
+    if not has_wide(a) or a.lanes * a.width < _WIDE:
+        return None
+    vector = by if by.lanes else elements.splat(by, found[1].level)
+    (b,) = memory.numbers(elements.function, elements.target, vector)
+    key = ("divisor", b.name)
+    known: _Divisor = elements.once(key, found[1].level, partial(_divisor, b, range_))
+    return Value((_chosen(a, known).name,), whole.type, a.lanes)
+
+
+_WIDE: Final = 512
+"""Bits of a vector, of which a division takes many cycles."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Divisor:
+    """b, r, t, and the least magnitude of a quotient that is right; NaN where none is."""
+
+    b: Number
+    inverse: Number
+    rest: Number
+    least: Number
+
+
+def _divisor(b: Number, range_: _Range) -> _Divisor:
+    inverse = 1.0 / b
+    rest = fma(-b, inverse, 1.0) * inverse
+    size = b.abs()
+    is_near = (size >= 2.0**-range_.divisor) & (size <= 2.0**range_.divisor)
+    least = b.constant(math.nan).where(is_near, 2.0**-range_.quotient)
+    return _Divisor(b, inverse, rest, least)
+
+
+def _chosen(a: Number, divisor: _Divisor) -> Number:
+    """The quotient; where it is not known to be right, of an infinite dividend too, by division."""
+    near = fma(a, divisor.inverse, a * divisor.rest)
+    found = fma(fma(-near, divisor.b, a), divisor.inverse, near)
+    is_wrong = found.abs().compare("ult", divisor.least)
+    (name,) = a.fn.choose(
+        any_lane(is_wrong), [a.type], lambda: [(a / divisor.b).name], lambda: [found.name]
+    )
+    return a.named(a.element, name)

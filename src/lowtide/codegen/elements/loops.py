@@ -1,0 +1,232 @@
+"""Elements that take a loop: reductions, windows, products, as plainly as they are defined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from lowtide.codegen import elementwise, indexing
+from lowtide.codegen.elements.elements import Element, Mask, Request
+from lowtide.codegen.elements.literals import scalar
+from lowtide.codegen.elements.nest import nest
+from lowtide.codegen.elements.reducers import Reducer
+from lowtide.codegen.elements.rules import all_of, ask, chosen, converted, floor_split, within
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.value import Value
+from lowtide.ir import ElementType, Opcode
+from lowtide.ir.attributes import (
+    NO_ATTRIBUTES,
+    Convolution,
+    Dimensions,
+    Dot,
+    ReduceWindow,
+    WindowDimension,
+)
+
+if TYPE_CHECKING:
+    from lowtide.codegen.elements.elements import Elements, Rule
+
+
+def level_of(request: Request) -> int:
+    """Return the depth of loops at which an index and its mask are known."""
+    known = max([x.level for x in request.at], default=0)
+    return known if request.mask is None else max(known, request.mask.level)
+
+
+def _reduce(elements: Elements, request: Request) -> Rule:
+    instruction = request.instruction
+    count = len(instruction.operands) // 2
+    reduced = instruction.attributes_as(Dimensions).dimensions
+    sizes = instruction.operands[0].shape.dimensions
+    reducer = Reducer.of(instruction.called_computations[0])
+    place = elements.placed(level_of(request))
+    with elements.at_level(place):
+        initial = [ask(request, number, ()) for number in range(count, 2 * count)]
+        start = yield from all_of(initial)
+        totals = wide(elements, request, reducer.taken(elements, start))
+        with nest(elements, [sizes[d] for d in reduced], totals) as loops:
+            kept, inner = iter(request.at), dict(zip(reduced, loops.index, strict=True))
+            index = tuple([inner[d] if d in inner else next(kept) for d in range(len(sizes))])
+            found = yield from all_of([ask(request, x, index) for x in range(count)])
+            values = [x.values[0] for x in reducer.taken(elements, found)]
+            loops.next = reducer.combined(elements, loops.totals, values)
+        results = reducer.finished(elements, loops.results)
+    return Element(tuple(results), place)
+
+
+def wide(elements: Elements, request: Request, start: Sequence[Element]) -> list[Value]:
+    """Return the accumulators to begin with: vectors where the index differs by lane."""
+    values = [x.values[0] for x in start]
+    if not any(x.varies for x in request.at):
+        return values
+    return [x if x.lanes else elements.splat(x, elements.level) for x in values]
+
+
+# -- windows ---------------------------------------------------------------------------------------
+
+
+def _meeting(
+    elements: Elements, at: Affine, step: Affine, size: int, window: WindowDimension
+) -> tuple[Affine, Mask | bool | None]:
+    """The input element that position `step` of a window at `at` meets, and where there is one."""
+    spread = at * window.stride + step * window.window_dilation + -window.padding_low
+    place, rest = floor_split(elements, spread, window.base_dilation)
+    inside = within(elements, place, 0, size)
+    exact = within(elements, rest, 0, 1)
+    if inside is False or exact is False:
+        return indexing.ZERO, False
+    assert not isinstance(inside, bool) and not isinstance(exact, bool)
+    bounded = Affine(place.terms, place.constant, max(place.low, 0), min(place.high, size - 1))
+    return bounded, elements.both(inside, exact)
+
+
+def _reduce_window(elements: Elements, request: Request) -> Rule:
+    instruction = request.instruction
+    count = len(instruction.operands) // 2
+    sizes = instruction.operands[0].shape.dimensions
+    window = instruction.attributes_as(ReduceWindow).window.dimensions
+    reducer = Reducer.of(instruction.called_computations[0])
+    place = elements.placed(level_of(request))
+    with elements.at_level(place):
+        initial = [ask(request, number, ()) for number in range(count, 2 * count)]
+        start = yield from all_of(initial)
+        totals = wide(elements, request, reducer.taken(elements, start))
+        with nest(elements, [x.size for x in window], totals) as loops:
+            index, inside, nowhere = [], None, False
+            for at, step, size, x in zip(request.at, loops.index, sizes, window, strict=True):
+                met, test = _meeting(elements, at, step, size, x)
+                nowhere = nowhere or test is False
+                index.append(met)
+                inside = elements.both(inside, None if isinstance(test, bool) else test)
+            if not nowhere:
+                wanted = elements.both(inside, request.mask)
+                met_at = tuple(index)
+                asked = [ask(request, number, met_at, wanted) for number in range(count)]
+                found = yield from all_of(asked)
+                values = [x.values[0] for x in reducer.taken(elements, found)]
+                after = reducer.combined(elements, loops.totals, values)
+                loops.next = kept(elements, inside, after, loops.totals)
+        results = reducer.finished(elements, loops.results)
+    return Element(tuple(results), place)
+
+
+def kept(
+    elements: Elements, inside: Mask | None, after: list[Value], before: list[Value]
+) -> list[Value]:
+    """Return the totals after a value that counts only where there is one."""
+    if inside is None:
+        return after
+    level = elements.level
+    yes, no = Element(tuple(after), level), Element(tuple(before), level)
+    return list(chosen(elements, inside, yes, no).values)
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+def product_type(type_: ElementType) -> ElementType:
+    """Return the type in which products are added up."""
+    narrow = type_.is_floating and type_.bits < 32
+    return ElementType.F32 if narrow else type_
+
+
+def multiplied(elements: Elements, total: Value, a: Element, b: Element) -> list[Value]:
+    """Return the total after a product of two elements of any types."""
+    type_ = total.type
+    x = converted(elements, a, type_).values[0]
+    y = converted(elements, b, type_).values[0]
+    x, y, total = elements.same_lanes([x, y, total], elements.level)
+    is_predicate = type_ is ElementType.PRED
+    times, plus = (Opcode.AND, Opcode.OR) if is_predicate else (Opcode.MULTIPLY, Opcode.ADD)
+    fn, target = elements.function, elements.target
+    product = elementwise.emit_op(fn, target, times, NO_ATTRIBUTES, type_, [x, y])
+    return [elementwise.emit_op(fn, target, plus, NO_ATTRIBUTES, type_, [total, product])]
+
+
+def _dot(elements: Elements, request: Request) -> Rule:
+    instruction = request.instruction
+    numbers = instruction.attributes_as(Dot).dimensions
+    left, right = (x.shape for x in instruction.operands)
+    type_ = product_type(instruction.shape.element_type)
+    place = elements.placed(level_of(request))
+    with elements.at_level(place):
+        totals = wide(elements, request, [Element((scalar(0, type_),), 0)])
+        sizes = [left.dimensions[d] for d in numbers.lhs_contracting]
+        with nest(elements, sizes, totals) as loops:
+            free = iter(request.at)
+            batch = [next(free) for _ in numbers.lhs_batch]
+            sides = (
+                (left.rank, numbers.lhs_batch, numbers.lhs_contracting),
+                (right.rank, numbers.rhs_batch, numbers.rhs_contracting),
+            )
+            found = []
+            for number, (rank, batched, contracted) in enumerate(sides):
+                known = dict(zip((*batched, *contracted), (*batch, *loops.index), strict=True))
+                index = tuple([known[d] if d in known else next(free) for d in range(rank)])
+                found.append((yield ask(request, number, index)))
+            loops.next = multiplied(elements, loops.totals[0], *found)
+    total = Element((loops.results[0],), place)
+    return converted(elements, total, instruction.shape.element_type)
+
+
+def _convolution(elements: Elements, request: Request) -> Rule:
+    instruction = request.instruction
+    attributes = instruction.attributes_as(Convolution)
+    numbers, window = attributes.dimensions, attributes.window.dimensions
+    data, kernel = (x.shape for x in instruction.operands)
+    type_ = product_type(instruction.shape.element_type)
+    place = elements.placed(level_of(request))
+    with elements.at_level(place):
+        totals = wide(elements, request, [Element((scalar(0, type_),), 0)])
+        features = kernel.dimensions[numbers.kernel_input_feature]
+        with nest(elements, [*[x.size for x in window], features], totals) as loops:
+            *steps, feature = loops.index
+            batch, plane = _groups(elements, request, attributes)
+            left: dict[int, Affine] = {
+                numbers.input_batch: batch,
+                numbers.input_feature: plane * features + feature,
+            }
+            right = {
+                numbers.kernel_input_feature: feature,
+                numbers.kernel_output_feature: request.at[numbers.output_feature],
+            }
+            inside, nowhere = request.mask, False
+            for i, (step, x) in enumerate(zip(steps, window, strict=True)):
+                at = request.at[numbers.output_spatial[i]]
+                size = data.dimensions[numbers.input_spatial[i]]
+                met, test = _meeting(elements, at, step, size, x)
+                nowhere = nowhere or test is False
+                inside = elements.both(inside, None if isinstance(test, bool) else test)
+                left[numbers.input_spatial[i]] = met
+                flipped = step * -1 + (x.size - 1) if x.reversal else step
+                right[numbers.kernel_spatial[i]] = flipped
+            if not nowhere:
+                a = yield ask(request, 0, tuple([left[d] for d in range(data.rank)]), inside)
+                b = yield ask(request, 1, tuple([right[d] for d in range(kernel.rank)]))
+                after = multiplied(elements, loops.totals[0], a, b)
+                loops.next = kept(elements, inside, after, loops.totals)
+    total = Element((loops.results[0],), place)
+    return converted(elements, total, instruction.shape.element_type)
+
+
+def _groups(elements: Elements, request: Request, attributes: Convolution) -> tuple[Affine, Affine]:
+    """The index of the input's batch, and the number of the group of input features."""
+    numbers = attributes.dimensions
+    shape = request.instruction.shape
+    batch = request.at[numbers.output_batch]
+    feature = request.at[numbers.output_feature]
+    outputs = shape.dimensions[numbers.output_feature]
+    if attributes.batch_group_count > 1:
+        group, _ = elements.split(feature, max(1, outputs // attributes.batch_group_count))
+        return group * shape.dimensions[numbers.output_batch] + batch, indexing.ZERO
+    group, _ = elements.split(feature, max(1, outputs // attributes.feature_group_count))
+    return batch, group
+
+
+LOOP_RULES: Final[dict[Opcode, Callable[[Elements, Request], Rule]]] = {
+    Opcode.REDUCE: _reduce,
+    Opcode.REDUCE_WINDOW: _reduce_window,
+    Opcode.DOT: _dot,
+    Opcode.CONVOLUTION: _convolution,
+}
+"""Rules that compute an element by loops over others."""

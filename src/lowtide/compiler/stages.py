@@ -1,0 +1,115 @@
+"""Which passes take a module from one stage to the next."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.analysis.memory_profile import peak_bytes
+from lowtide.fusion.peak_lowering import Allowance
+from lowtide.ir import LowtideError
+from lowtide.ir.suggestions import nearest
+from lowtide.passes import Fixpoint, Step
+from lowtide.passes.registry import parse_passes
+from lowtide.scheduling.exact import lower_order
+from lowtide.scheduling.module_scheduler import Int64Array, best_of
+from lowtide.scheduling.plain_bound import plain_bound
+from lowtide.scheduling.search import search_order
+from lowtide.search.effort import Effort
+
+STAGES: Final = ("input", "simplified", "layout", "fused", "scheduled")
+"""How far a module can be taken; each stage includes those before it."""
+
+_CLEANUP: Final = "algsimp,constant-folding,cse,dce"
+
+_CONTROL_FLOW: Final = (
+    "conditional-simplifier,conditional-operands,conditional-results,conditional-to-select,"
+    "while-tuple-flattening,while-invariant-carries,while-relayout-sinking,"
+    "while-duplicate-carries,while-dead-carries,while-simplifier"
+)
+
+_PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
+    "simplified": (
+        "expand-custom-calls,row-major,sharding-remover,async-to-sync,zero-sized,legalize,inline,"
+        "computation-deduplication",
+        ("simplification", f"{_CONTROL_FLOW},{_CLEANUP}"),
+        "while-unroller,inline,while-code-motion,while-induction-range,conditional-code-motion,"
+        "conditional-code-sinking,legalize,needless-barriers,barrier-operands",
+        ("simplification after unrolling", f"{_CONTROL_FLOW},{_CLEANUP}"),
+        "loop-residual-recompute,while-trip-count",
+    ),
+    "layout": (
+        "dot-dimension-splitter,algsimp,layout-assignment,copy-sinking,reshape-decomposer,"
+        "layout-normalization",
+        ("cleanup after layouts", _CLEANUP),
+    ),
+    "fused": (
+        "attention-fusion,priority-fusion,cse,dce,multi-output-fusion,horizontal-fusion,cse,dce,"
+        "computation-deduplication",
+    ),
+}
+"""By stage the passes in turn; a pair is a name and passes that are repeated until they settle."""
+
+_MERGING: Final = "needless-barriers{all=true},cse,dce"
+"""What has nothing computed twice because a barrier asked for it; before the stage "fused"."""
+
+
+def check_stage(stage: str) -> None:
+    """Raise LowtideError for a stage that there is not."""
+    if stage not in STAGES:
+        raise LowtideError(
+            f"no stage {stage!r}; there are: {', '.join(STAGES)}{nearest(stage, STAGES)}"
+        )
+
+
+def is_fused(stage: str) -> bool:
+    """Whether modules have gone through fusion at a stage."""
+    return STAGES.index(stage) >= STAGES.index("fused")
+
+
+def merging() -> tuple[Step, ...]:
+    """Return the steps that merge what barriers keep apart: for modules at the stage "layout"."""
+    return tuple(parse_passes(_MERGING))
+
+
+def pipeline(
+    stage: str, *, after: str = "", allowance: Allowance | None = None
+) -> tuple[Step, ...]:
+    """Return the steps from a module as it was written to a stage; raises LowtideError.
+
+    With `after` only those from that stage on. Fusion may spend time on memory within an
+    `allowance`, by default none.
+    """
+    check_stage(stage)
+    first = STAGES.index(after) + 1 if after else 0
+    # Fusion knows no schedulers: it gets one to see where the peak is.
+    given = {"scheduler": order_of_kernels, "allowance": allowance}
+    steps: list[Step] = []
+    for name in STAGES[first : STAGES.index(stage) + 1]:
+        for entry in _PASSES.get(name, ()):
+            if isinstance(entry, tuple):
+                steps.append(Fixpoint(entry[0], parse_passes(entry[1])))
+            else:
+                steps += [x.told(given) for x in parse_passes(entry)]
+    return tuple(steps)
+
+
+def order_of_kernels(graph: MemoryGraph) -> Int64Array:
+    """Return the order in which fusion expects kernels to run: nearly the one that they will have.
+
+    What has to run early or late keeps its place only by the simple schedulers. These are asked
+    first for a small graph, where it often takes little to see that no order is lower.
+    """
+    if graph.urgency.any():
+        return best_of(graph)
+    if graph.node_count <= _SMALL:
+        order = best_of(graph)
+        found = lower_order(graph, peak_bytes(graph, order), plain_bound(graph), _LITTLE_WORK)
+        if found is not None:
+            return order if found.order is None else found.order
+    return search_order(graph, Effort.FAST).order
+
+
+_SMALL: Final = 256
+_LITTLE_WORK: Final = 120_000
+"""Nodes looked at to find a least order without compiled code, which takes a while to load."""

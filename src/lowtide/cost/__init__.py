@@ -1,0 +1,1 @@
+"""How long kernels and modules take, by the figures of a machine."""

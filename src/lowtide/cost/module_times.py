@@ -1,0 +1,199 @@
+"""How long the instructions of a module run, by a model of one core of an x86-64 server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.analysis.call_graph import CallRole, call_sites
+from lowtide.analysis.dataflow import ComputationDataflow, Dataflow
+from lowtide.analysis.loop_trip_count import trip_count
+from lowtide.cost.kernels import (
+    LAUNCH,
+    PER_ELEMENT,
+    PER_FLOP,
+    compute_seconds,
+    move_seconds,
+)
+from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.ops.backend_config import read_config
+from lowtide.ops.cost import cost
+
+Float64Array = npt.NDArray[np.float64]
+
+_CONTRACTIONS: Final = frozenset(
+    {
+        Opcode.CHOLESKY,
+        Opcode.CONVOLUTION,
+        Opcode.DOT,
+        Opcode.FFT,
+        Opcode.RAGGED_DOT,
+        Opcode.SCALED_DOT,
+        Opcode.TRIANGULAR_SOLVE,
+    }
+)
+_FREE: Final = frozenset(
+    {
+        Opcode.BITCAST,
+        Opcode.CONSTANT,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.PARAMETER,
+        Opcode.TUPLE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Node `node` runs a computation `count` times; of a conditional's, only the longest counts.
+
+    `is_certain` says that it runs at least so often.
+    """
+
+    node: int
+    callee: Computation
+    count: int
+    is_certain: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Times:
+    """Seconds of each node of a computation without those of what it runs, and what it runs."""
+
+    own: Float64Array
+    runs: tuple[Run, ...]
+
+    def with_callees(self, totals: Mapping[Computation, float]) -> Float64Array:
+        """Return the seconds of each node, given those of one run of each callee."""
+        seconds = self.with_branches(totals)
+        for run in self.runs:
+            if run.is_certain:
+                seconds[run.node] += run.count * totals[run.callee]
+        return seconds
+
+    def with_branches(self, totals: Mapping[Computation, float]) -> Float64Array:
+        """Return the seconds of each node with those of callees only where it may run another."""
+        branches: dict[int, float] = {}
+        for run in self.runs:
+            if not run.is_certain:
+                branches[run.node] = max(branches.get(run.node, 0.0), totals[run.callee])
+        seconds = self.own.copy()
+        for node, longest in branches.items():
+            seconds[node] += longest
+        return seconds
+
+
+def module_times(flows: Dataflow) -> dict[Computation, Times]:
+    """Return the times of all computations of a module, callees first.
+
+    A kernel takes the time to start it, to move what it reads and writes, and to compute. A loop
+    whose trip count is not known counts as one iteration.
+    """
+    memo: dict[Computation, float] = {}
+    found = {}
+    for computation, flow in flows.items():
+        own = [0.0 if not flow.makes[i] else _own(x, memo) for i, x in enumerate(flow.nodes)]
+        found[computation] = Times(np.array(own, np.float64), _runs(flow))
+    return found
+
+
+def run_counts(flows: Dataflow, times: Mapping[Computation, Times]) -> dict[Computation, int]:
+    """Return how often each computation runs at least, by trip counts; the entry runs once.
+
+    Branches of a conditional may not run at all: 0.
+    """
+    computations = list(flows)
+    counts = dict.fromkeys(computations, 0)
+    counts[computations[-1]] = 1
+    for computation in reversed(computations):
+        for run in times[computation].runs:
+            if run.is_certain:
+                counts[run.callee] += counts[computation] * run.count
+    return counts
+
+
+def total_seconds(
+    sequences: Mapping[Computation, Sequence[int]], times: Mapping[Computation, Times]
+) -> dict[Computation, float]:
+    """Return the seconds of one run of each computation, callees first, by what it runs in turn."""
+    totals: dict[Computation, float] = {}
+    for computation, sequence in sequences.items():
+        seconds = times[computation].with_callees(totals)
+        totals[computation] = float(seconds[list(sequence)].sum())
+    return totals
+
+
+# -- one instruction -----------------------------------------------------------------------------
+
+
+def _own(instruction: Instruction, memo: dict[Computation, float]) -> float:
+    """The time of an instruction by itself; what control flow runs does not count here."""
+    opcode = instruction.opcode
+    if opcode in _FREE or opcode in _CONTROL:
+        return 0.0
+    if opcode is Opcode.FUSION:
+        computing = _body_seconds(instruction.called_computations[0], memo)
+    else:
+        computing = _computing(instruction)
+    return LAUNCH + move_seconds(int(_moved(instruction))) + computing
+
+
+_CONTROL: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE, Opcode.ASYNC_START})
+
+
+def _moved(instruction: Instruction) -> float:
+    if instruction.opcode is not Opcode.CUSTOM_CALL:
+        return cost(instruction).bytes_accessed
+    shapes = [instruction.shape, *[x.shape for x in instruction.operands]]
+    return sum([leaf.nbytes for shape in shapes for _, leaf in shape.leaves()])
+
+
+def _computing(instruction: Instruction) -> float:
+    flops = cost(instruction).flops
+    if instruction.opcode in _CONTRACTIONS:
+        return flops * PER_FLOP
+    return max(compute_seconds(instruction), flops * PER_ELEMENT)
+
+
+def _body_seconds(body: Computation, memo: dict[Computation, float]) -> float:
+    """The time to compute what a fused computation has; fusions within it count, too."""
+    if body in memo:
+        return memo[body]
+    total = 0.0
+    stack = [body]
+    while stack:
+        for x in stack.pop().instructions.values():
+            if x.opcode is Opcode.FUSION:
+                stack.append(x.called_computations[0])
+            else:
+                total += _computing(x)
+    memo[body] = total
+    return total
+
+
+# -- what a node runs ----------------------------------------------------------------------------
+
+
+def _runs(flow: ComputationDataflow) -> tuple[Run, ...]:
+    runs = []
+    for instruction, role, callee in call_sites(flow.computation):
+        certain = role is not CallRole.BRANCH
+        runs.append(Run(flow.number[instruction], callee, _count(instruction, role), certain))
+    return tuple(runs)
+
+
+def _count(instruction: Instruction, role: CallRole) -> int:
+    """How often an instruction runs a callee; the condition of a loop once more than the body."""
+    if instruction.opcode is not Opcode.WHILE:
+        return 1
+    known = (read_config(instruction) or {}).get("known_trip_count")
+    if isinstance(known, dict) and "n" in known:
+        count = int(known["n"])
+    else:
+        found = trip_count(instruction)
+        count = 1 if found is None else found.count
+    return count + 1 if role is CallRole.CONDITION else count

@@ -1,0 +1,169 @@
+"""Symbolic execution: each node's kernel runs once, in topological order, and builds operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+
+from lowtide.builder import Builder, BuildError, Op, SubComputation
+from lowtide.frontend.graphs.context import OpKernelContext
+from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.expression import ConstantValues, Expression
+from lowtide.frontend.graphs.graph import Graph, GraphNode, execution_order
+from lowtide.frontend.graphs.registry import kernel_for
+from lowtide.ir import Module, Shape, tuple_shape
+from lowtide.ir.literal import Array
+from lowtide.transforms.dead_code import remove_dead_code
+
+_DEEPEST: Final = 64
+"""How deep graphs may stand in nodes of graphs, and functions call functions."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GraphProgram:
+    """The module of a graph: its root is the tuple of `results`, in this order.
+
+    `arguments` are the names of the values that its parameters stand for.
+    """
+
+    module: Module
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+@final
+class GraphCompiler:
+    """Runs the kernels of one domain on one builder.
+
+    `functions` are the graphs that nodes may name.
+    """
+
+    def __init__(
+        self,
+        domain: str,
+        builder: Builder,
+        functions: Mapping[str, Graph] | None = None,
+        values: ConstantValues | None = None,
+        depth: int = 0,
+    ) -> None:
+        self.domain = domain
+        self.builder = builder
+        self.functions = functions or {}
+        self._values = values or ConstantValues()
+        self._depth = depth
+
+    def value_of(self, expression: Expression) -> Array | None:
+        """Return the value of an expression, None where it depends on an argument."""
+        if expression.array is not None:
+            return expression.array
+        return self._values.of(expression.op(self.builder))
+
+    def run(self, graph: Graph, known: Mapping[str, Expression]) -> list[Expression]:
+        """Return the outputs of a graph, given the values by name that it starts from.
+
+        Raises GraphError and UnsupportedOpError, which name the node.
+        """
+        if self._depth > _DEEPEST:
+            raise GraphError(f"{graph.name!r} is called more than {_DEEPEST} levels deep")
+        values = dict(known)
+        order = execution_order(graph, values)
+        kernels = [kernel_for(node, self.domain) for node in order]
+        for node, kernel in zip(order, kernels, strict=True):
+            context = OpKernelContext(node, self._inputs(node, values), self, values)
+            try:
+                with self.builder.metadata(op_type=node.op, op_name=node.name):
+                    kernel.compute(context)
+            except BuildError as error:
+                raise context.error(_without_place(error)) from error
+            self._store(context, values)
+        return [values[name] for name in graph.outputs]
+
+    def _inputs(self, node: GraphNode, values: Mapping[str, Expression]) -> list[Expression | None]:
+        return [values[name] if name else None for name in node.inputs]
+
+    def _store(self, context: OpKernelContext, values: dict[str, Expression]) -> None:
+        names = context.node.outputs
+        if len(names) > len(context.outputs):
+            raise context.error(
+                f"it has {len(context.outputs)} outputs; there is none for {names[-1]!r}"
+            )
+        pairs = zip(names, context.outputs, strict=False)
+        values.update({name: output for name, output in pairs if name})
+
+    def body(
+        self,
+        graph: Graph,
+        shapes: Sequence[Shape],
+        known: Mapping[str, Expression],
+        names: Sequence[str] = (),
+        *,
+        as_tuple: bool = True,
+    ) -> SubComputation:
+        """Return a graph as a computation of one parameter, the tuple of values of `shapes`.
+
+        The values are its inputs, or those called `names`; `known` are constants besides. The
+        result is the tuple of its outputs, or the only one.
+        """
+        child = self.builder.sub_builder(graph.name)
+        bundle = child.parameter(0, tuple_shape(list(shapes)), "arguments")
+        given = {
+            name: Expression(child.get_tuple_element(bundle, number))
+            for number, name in enumerate(names or graph.inputs)
+        }
+        values = {**known, **given}
+        inner = GraphCompiler(self.domain, child, self.functions, self._values, self._depth + 1)
+        results = [x.op(child) for x in inner.run(graph, values)]
+        if not as_tuple and len(results) != 1:
+            raise GraphError(f"{graph.name!r} has to give one value, not {len(results)}")
+        return child.build_computation(child.tuple(results) if as_tuple else results[0])
+
+    def inline(self, graph: Graph, arguments: Sequence[Expression]) -> list[Expression]:
+        """Return the outputs of a graph that is called here."""
+        inner = GraphCompiler(
+            self.domain, self.builder, self.functions, self._values, self._depth + 1
+        )
+        return inner.run(graph, dict(zip(graph.inputs, arguments, strict=True)))
+
+
+def compile_graph(
+    domain: str,
+    graph: Graph,
+    arguments: Mapping[str, Shape | Array],
+    functions: Mapping[str, Graph] | None = None,
+) -> GraphProgram:
+    """Return the module that computes the outputs of a graph.
+
+    `arguments` are values by name: those given by shape become the parameters, in this order, and
+    arrays are constants. Raises GraphError and UnsupportedOpError, which name the node.
+    """
+    builder = Builder(graph.name)
+    names = [name for name, value in arguments.items() if isinstance(value, Shape)]
+    values: dict[str, Expression] = {}
+    for name, value in arguments.items():
+        if isinstance(value, Shape):
+            values[name] = Expression(builder.parameter(names.index(name), value, name))
+        else:
+            values[name] = Expression(np.asarray(value))
+    results = GraphCompiler(domain, builder, functions).run(graph, values)
+    module = builder.build(builder.tuple([x.op(builder) for x in results]))
+    remove_dead_code(module)
+    return GraphProgram(module, tuple(names), graph.outputs)
+
+
+def constants_in(scope: Mapping[str, Expression], names: Sequence[str]) -> dict[str, Expression]:
+    """Return those of the named values that are constant arrays."""
+    return {x: scope[x] for x in names if x in scope and scope[x].array is not None}
+
+
+def operand_tuple(builder: Builder, operands: Sequence[Expression]) -> Op:
+    """Return the tuple of values."""
+    return builder.tuple([x.op(builder) for x in operands])
+
+
+def _without_place(error: BuildError) -> str:
+    """The text of an error without the line of Python, which says nothing about the graph."""
+    message = str(error)
+    return message.removeprefix(f"{error.file}:{error.line}: ") if error.line else message

@@ -1,0 +1,25 @@
+"""TensorFlow's graphs: nodes as in a GraphDef, and the kernels of their ops."""
+
+from lowtide.frontend.tensorflow import (
+    arrays,
+    control,
+    elementwise,
+    indexing,
+    networks,
+    reductions,
+    sources,
+)
+from lowtide.frontend.tensorflow.graph_def import FunctionDef, NodeDef, compile_graph_def
+
+__all__ = [
+    "FunctionDef",
+    "NodeDef",
+    "arrays",
+    "compile_graph_def",
+    "control",
+    "elementwise",
+    "indexing",
+    "networks",
+    "reductions",
+    "sources",
+]

@@ -1,0 +1,128 @@
+"""The front door for TensorFlow: lists of nodes, as in a GraphDef and its library of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lowtide.frontend.graphs.compiler import GraphProgram, compile_graph
+from lowtide.frontend.graphs.dtypes import element_type_of
+from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import Graph, GraphNode
+from lowtide.ir import Shape, array_shape
+from lowtide.ir.literal import Array
+
+DOMAIN: Final = "tf"
+
+OUTPUT_NAMES: Final = {
+    "TopKV2": ("values", "indices"),
+    "FusedBatchNorm": ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2"),
+    "FusedBatchNormV2": ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2"),
+    "FusedBatchNormV3": (
+        "y",
+        "batch_mean",
+        "batch_variance",
+        "reserve_space_1",
+        "reserve_space_2",
+        "reserve_space_3",
+    ),
+    "SoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
+}
+"""The outputs of ops that have several of them by name: in functions, inputs name these."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class NodeDef:
+    """One node; inputs are "node", "node:1" for another output than 0, or "^node" to come after it.
+
+    In functions "node:name:0" is output 0 of those of a name. Attributes are numbers, text, lists,
+    dtypes under any name, shapes as sequences, arrays, or names of functions.
+    """
+
+    name: str
+    op: str
+    inputs: Sequence[str] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FunctionDef:
+    """A function: names of its arguments, its nodes, and the values that it returns."""
+
+    name: str
+    arguments: Sequence[str]
+    nodes: Sequence[NodeDef]
+    results: Sequence[str]
+
+
+def compile_graph_def(
+    nodes: Sequence[NodeDef],
+    fetches: Sequence[str],
+    arguments: Mapping[str, Shape | Array] | None = None,
+    functions: Sequence[FunctionDef] = (),
+    name: str = "graph",
+) -> GraphProgram:
+    """Return the module that computes the fetched values, e.g. "logits" or "split:1".
+
+    `arguments` feed values by name: those given by shape become the parameters, in this order, and
+    arrays are constants. Other placeholders that are needed and have a dtype and a full shape
+    follow in the order of the nodes. Raises GraphError and UnsupportedOpError, which name the node.
+    """
+    fed = {_value_name(x, {}): value for x, value in (arguments or {}).items()}
+    graph = _graph(name, (), nodes, fetches)
+    for node in nodes:
+        if node.op == "Placeholder" and f"{node.name}:0" not in fed:
+            shape = _placeholder_shape(node)
+            if shape is not None:
+                fed[f"{node.name}:0"] = shape
+    library = {f.name: _graph(f.name, f.arguments, f.nodes, f.results) for f in functions}
+    return compile_graph(DOMAIN, graph, fed, library)
+
+
+def _placeholder_shape(node: NodeDef) -> Shape | None:
+    sizes = node.attributes.get("shape")
+    if sizes is None or any(x is None or x < 0 for x in sizes) or "dtype" not in node.attributes:
+        return None
+    try:
+        return array_shape(element_type_of(node.attributes["dtype"]), tuple(sizes))
+    except ValueError as error:
+        raise GraphError(f"attribute 'dtype': {error}", node=node.name, op=node.op) from error
+
+
+def _graph(
+    name: str, arguments: Sequence[str], nodes: Sequence[NodeDef], results: Sequence[str]
+) -> Graph:
+    ops = {node.name: node.op for node in nodes}
+    wanted = [_value_name(x, ops) for x in results]
+    read = [[_value_name(x, ops) for x in node.inputs if x[:1] != "^"] for node in nodes]
+    counts: dict[str, int] = {}
+    for value in [*wanted, *[x for inputs in read for x in inputs]]:
+        source, _, number = value.rpartition(":")
+        counts[source] = max(counts.get(source, 1), int(number) + 1)
+    converted = [
+        GraphNode(
+            node.name,
+            node.op,
+            tuple(inputs),
+            tuple([f"{node.name}:{i}" for i in range(counts.get(node.name, 1))])
+            if node.op != "NoOp"
+            else (),
+            node.attributes,
+            tuple([x[1:] for x in node.inputs if x[:1] == "^"]),
+        )
+        for node, inputs in zip(nodes, read, strict=True)
+    ]
+    return Graph(name, tuple([f"{x}:0" for x in arguments]), tuple(converted), tuple(wanted))
+
+
+def _value_name(reference: str, ops: Mapping[str, str]) -> str:
+    """Return "node:number" for any way to write an input."""
+    parts = reference.split(":")
+    if len(parts) > 3 or not all(parts) or (len(parts) > 1 and not parts[-1].isdigit()):
+        raise GraphError(f"{reference!r} is no input: expected 'node', 'node:1' or 'node:name:0'")
+    number = int(parts[-1]) if len(parts) > 1 else 0
+    if len(parts) == 3:
+        names = OUTPUT_NAMES.get(ops.get(parts[0], ""), ())
+        number = names.index(parts[1]) if parts[1] in names else number
+    return f"{parts[0]}:{number}"

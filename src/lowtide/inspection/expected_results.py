@@ -1,0 +1,204 @@
+"""What kernels are to compute: the evaluator's results, and how far one may be from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from lowtide.checking.tolerances import Difference, worst_difference
+from lowtide.client.errors import SanitizerError
+from lowtide.evaluator import TOKEN, Interpreter, Token, Value, evaluate, value_leaves
+from lowtide.evaluator.registry import handlers
+from lowtide.evaluator.values import from_leaves
+from lowtide.ir import Instruction, Module, Opcode, Shape
+from lowtide.ir.attributes import CustomCall
+from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.literal import Array
+
+MOST_FACTOR: Final = 64.0
+"""By how much errors of one kernel may exceed those of one operation, however many it does."""
+
+WHOLE_FACTOR: Final = 256.0
+"""The same for a whole program."""
+
+NOISE_FACTOR: Final = 16.0
+"""An error may be so many times the change of a result when operands move by their last bit."""
+
+_STATEFUL: Final = frozenset({Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE})
+"""Operations whose results differ from run to run."""
+
+_UNDEFINED: Final = "AllocateBuffer"
+"""The target of custom calls whose result may be anything."""
+
+
+class Expected:
+    """Compares kernels of one module; `not_compared` collects what the evaluator does not say."""
+
+    def __init__(self, module: Module) -> None:
+        self._interpreter = Interpreter(module)
+        self.not_compared: set[str] = set()
+
+    def difference(
+        self, instruction: Instruction, operands: Sequence[Array], found: Sequence[Array]
+    ) -> str:
+        """Return how the results of a kernel differ from the evaluator's on its operands, or "".
+
+        Results that hang on the last bits of operands may differ as far as these move them.
+        """
+        if not _is_determined(instruction):
+            self.not_compared.add(instruction.name)
+            return ""
+        try:
+            expected = self._evaluated(instruction, operands)
+        except UnsupportedOpError:
+            self.not_compared.add(instruction.name)
+            return ""
+        wrong = _first_difference(instruction.shape, found, expected, _factor(instruction))
+        if wrong is None:
+            return ""
+        noises = [self._evaluated(instruction, moved) for moved in _moved(operands)]
+        return _beyond_noise(instruction.shape, found, expected, noises, _factor(instruction))
+
+    def _evaluated(self, instruction: Instruction, operands: Sequence[Array]) -> list[Array]:
+        """The arrays of an instruction's result for the arrays of its operands."""
+        arrays = iter(operands)
+        values: list[Value] = []
+        for operand in instruction.operands:
+            leaves = [
+                next(arrays) if leaf.is_array else TOKEN for _, leaf in operand.shape.leaves()
+            ]
+            values.append(from_leaves(operand.shape, leaves))
+        handler = handlers().get(instruction.opcode)
+        if handler is None:
+            raise UnsupportedOpError(instruction.opcode.value)
+        with np.errstate(all="ignore"):
+            return _arrays(handler(self._interpreter, instruction, values))
+
+    def check_whole(
+        self, module: Module, arguments: Sequence[Array], found: Sequence[Array]
+    ) -> None:
+        """Raise SanitizerError where results of the program are not those of its module."""
+        if self.not_compared:
+            return
+        shape = module.entry.root.shape
+        expected = _arrays(evaluate(module, arguments))
+        if _first_difference(shape, found, expected, WHOLE_FACTOR) is None:
+            return
+        noises = [_arrays(evaluate(module, moved)) for moved in _moved(arguments)]
+        wrong = _beyond_noise(shape, found, expected, noises, WHOLE_FACTOR)
+        if wrong:
+            raise SanitizerError(
+                f"{module.name}: each thunk is right, but the results are not the evaluator's: "
+                f"{wrong}; thunks read or write other slices than they should"
+            )
+
+
+def _is_determined(instruction: Instruction) -> bool:
+    stack = [instruction]
+    while stack:
+        x = stack.pop()
+        if x.opcode in _STATEFUL:
+            return False
+        attributes = x.attributes
+        if isinstance(attributes, CustomCall) and attributes.target == _UNDEFINED:
+            return False
+        for computation in x.called_computations:
+            stack.extend(computation.instructions.values())
+    return True
+
+
+def _factor(instruction: Instruction) -> float:
+    """By how much a kernel may exceed the error of one operation: it may do many in turn."""
+    count = sum([len(x.instructions) for x in instruction.called_computations])
+    return min(max(float(count), 1.0), MOST_FACTOR)
+
+
+def _arrays(value: Value) -> list[Array]:
+    return [np.asarray(x) for x in value_leaves(value) if not isinstance(x, Token)]
+
+
+def _leaves(shape: Shape) -> list[Shape]:
+    return [leaf for _, leaf in shape.leaves() if leaf.is_array]
+
+
+def _first_difference(
+    shape: Shape, found: Sequence[Array], expected: Sequence[Array], factor: float
+) -> tuple[int, Difference] | None:
+    for number, leaf in enumerate(_leaves(shape)):
+        got = found[number]
+        if got.dtype == np.bool_ and got.size and int(np.max(got.view(np.uint8))) > 1:
+            byte = str(int(np.max(got.view(np.uint8))))
+            return number, Difference((), byte, "0 or 1", 1.0, 0.0, 1)
+        wrong = worst_difference(got, expected[number], leaf.element_type, factor=factor)
+        if wrong is not None:
+            return number, wrong
+    return None
+
+
+def _moved(operands: Sequence[Array]) -> Iterator[list[Array]]:
+    """Yield operands whose numbers are a little larger, a little smaller, and either at random."""
+    yield [_moved_array(x, np.ones(x.size, np.int8)) for x in operands]
+    yield [_moved_array(x, -np.ones(x.size, np.int8)) for x in operands]
+    for seed in range(2):
+        random = np.random.default_rng(seed)
+        yield [_moved_array(x, random.choice(np.array([-1, 1], np.int8), x.size)) for x in operands]
+
+
+def _moved_array(array: Array, steps: Array) -> Array:
+    """Return an array whose numbers are further from 0 by so many units of their last place."""
+    dtype = array.dtype
+    if dtype.kind == "c":
+        parts = np.ascontiguousarray(array).reshape(-1).view(array.real.dtype)
+        moved = _moved_array(parts, np.repeat(steps, 2))
+        return moved.view(dtype).reshape(array.shape)
+    if dtype.kind in "biu" or "int" in dtype.name:
+        return array
+    flat = np.ascontiguousarray(array).reshape(-1)
+    bits = flat.view(f"i{dtype.itemsize}")
+    further = (bits + steps.astype(bits.dtype)).view(dtype)
+    wide = flat.astype(np.float64)
+    kept = ~np.isfinite(further.astype(np.float64)) | ~np.isfinite(wide) | (wide == 0)
+    return np.where(kept, flat, further).reshape(array.shape)
+
+
+def _beyond_noise(
+    shape: Shape,
+    found: Sequence[Array],
+    expected: Sequence[Array],
+    noises: Sequence[Sequence[Array]],
+    factor: float,
+) -> str:
+    """Return which result differs by more than its noise, and where most, or ""."""
+    for number, leaf in enumerate(_leaves(shape)):
+        pair = [found[number].copy(), expected[number]]
+        for noise in noises:
+            pair[0] = _within(pair[0], expected[number], noise[number])
+        one = _first_difference(leaf, pair[:1], pair[1:], factor)
+        if one is not None:
+            wide = _first_difference(leaf, found[number : number + 1], pair[1:], factor)
+            assert wide is not None
+            return f"result {number}, {leaf.text(layout=False)}: {wide[1]}"
+    return ""
+
+
+def _plain(array: Array) -> Array:
+    """Integers that NumPy can compare: those of fewer bits than a byte as bytes."""
+    return array if array.dtype.kind in "biu" else array.astype(np.int8)
+
+
+def _within(found: Array, expected: Array, noise: Array) -> Array:
+    """What is found, replaced by what is expected where the difference is no more than noise."""
+    if found.dtype.kind in "biu" or "int" in found.dtype.name:
+        x, y, z = (_plain(v) for v in (found, expected, noise))
+        between = (np.minimum(y, z) <= x) & (x <= np.maximum(y, z))
+        return np.where(between, expected, found)
+    wide = np.complex128 if found.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        a, b, c = (x.astype(wide) for x in (found, expected, noise))
+        change = np.abs(c - b)
+        most = np.max(change[np.isfinite(change)], initial=0.0)
+        close = np.abs(a - b) <= NOISE_FACTOR * most
+        odd = np.isfinite(b) != np.isfinite(c)
+    return np.where(close | odd, expected, found)

@@ -1,0 +1,175 @@
+"""A module in native code beside XLA:CPU: compiled, compared, and timed in turns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from statistics import median
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+from lowtide.checking.tolerances import worst_difference
+from lowtide.client.executable import compile_module
+from lowtide.evaluator import value_leaves
+from lowtide.inspection.xla_program import XlaProgram
+from lowtide.ir import ElementType, Module
+from lowtide.ir.clone import clone_module
+from lowtide.ir.literal import Array
+from lowtide.options import Options
+
+SLICE_SECONDS: Final = 0.02
+"""How long one side runs before it is the other one's turn, at least one call."""
+
+LEAST_ROUNDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side: seconds to compile and per call (of each turn), bytes beyond the arguments."""
+
+    compile_seconds: float
+    needed_bytes: int
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median of a call's seconds."""
+        return median(self.seconds)
+
+    @property
+    def least(self) -> float:
+        """The least of a call's seconds."""
+        return min(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Both sides, the other one None for the reason `missing`.
+
+    `difference` is the largest one of all results, relative to the greatest magnitude of the array;
+    `wrong` says which result is further off than rounding explains, "" for none.
+    """
+
+    threads: int
+    ours: Side
+    theirs: Side | None
+    missing: str = ""
+    difference: float = 0.0
+    wrong: str = ""
+
+
+def compare(
+    module: Module, arguments: Sequence[Any], options: Options, seconds: float
+) -> Comparison:
+    """Return how native code and XLA:CPU do on a module, timed for about so many seconds.
+
+    Both get the module without aliases, so that each call takes the same arguments. Call it before
+    JAX is used: XLA takes as many threads as the process has cores at that time, which `options`
+    limit here. Raises what `compile_module` raises.
+    """
+    module = without_aliases(module)
+    threads = options.thread_count
+    with _on_cores(threads):
+        ours = compile_module(module, replace(options, cache=False))
+        theirs, missing = _theirs(module, arguments)
+        given = [np.array(x) for x in arguments]
+        calls: list[Callable[[], Any]] = [lambda: ours(*given)]
+        difference, wrong = 0.0, ""
+        if theirs is not None:
+            calls.append(theirs)
+            found = [np.asarray(x) for x in value_leaves(ours(*given)) if x is not None]
+            difference, wrong = differences(module, found, theirs.results())
+        times = in_turns(calls, seconds)
+    first = Side(sum(ours.making.seconds.values()), ours.arena_bytes, times[0])
+    if theirs is None:
+        return Comparison(threads, first, None, missing)
+    second = Side(theirs.compile_seconds, theirs.needed_bytes, times[1])
+    return Comparison(threads, first, second, "", difference, wrong)
+
+
+def without_aliases(module: Module) -> Module:
+    """Return a copy in which no argument is overwritten."""
+    copy = clone_module(module)
+    copy.input_output_aliases = ()
+    copy.buffer_donors = ()
+    return copy
+
+
+def _theirs(module: Module, arguments: Sequence[Any]) -> tuple[XlaProgram | None, str]:
+    try:
+        program = XlaProgram(module)
+        program.take(arguments)
+        program()
+    except ImportError:
+        return None, "jaxlib is not installed"
+    except Exception as error:  # XLA and JAX raise what they like; the user sees it.
+        return None, f"XLA: {type(error).__name__}: {error}".partition("\n")[0]
+    return program, ""
+
+
+@contextmanager
+def _on_cores(count: int) -> Iterator[None]:
+    """Let the threads that are started here have `count` cores only."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:count])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def in_turns(calls: Sequence[Callable[[], Any]], seconds: float) -> list[tuple[float, ...]]:
+    """Return, for each call, its seconds in each of its turns, which take `seconds` in all."""
+    counts = []
+    for call in calls:
+        call()
+        start = perf_counter()
+        call()
+        counts.append(max(1, int(SLICE_SECONDS / max(perf_counter() - start, 1e-7))))
+    times: list[list[float]] = [[] for _ in calls]
+    end = perf_counter() + seconds
+    while len(times[0]) < LEAST_ROUNDS or perf_counter() < end:
+        for call, count, found in zip(calls, counts, times, strict=True):
+            start = perf_counter()
+            for _ in range(count):
+                call()
+            found.append((perf_counter() - start) / count)
+    return [tuple(x) for x in times]
+
+
+FACTOR: Final = 256.0
+"""By how much errors of whole programs may exceed those of one operation."""
+
+
+def differences(
+    module: Module, ours: Sequence[Array], theirs: Sequence[Array]
+) -> tuple[float, str]:
+    """Return the largest relative difference, and the result that is further off than it may be."""
+    largest, wrong = 0.0, ""
+    leaves = [leaf for _, leaf in module.entry.root.shape.leaves() if leaf.is_array]
+    for number, (a, b, leaf) in enumerate(zip(ours, theirs, leaves, strict=True)):
+        other = np.asarray(b).astype(a.dtype)
+        largest = max(largest, _relative(a, other, leaf.element_type))
+        found = worst_difference(a, other, leaf.element_type, factor=FACTOR)
+        if found is not None and not wrong:
+            wrong = f"result {number}, {leaf.text(layout=False)}: {found}"
+    return largest, wrong
+
+
+def _relative(a: Array, b: Array, element_type: ElementType) -> float:
+    wide = np.complex128 if element_type.is_complex else np.float64
+    x, y = a.astype(wide), b.astype(wide)
+    with np.errstate(all="ignore"):
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        apart = np.where(same, 0.0, np.nan_to_num(np.abs(x - y), nan=np.inf, posinf=np.inf))
+        magnitude = np.abs(y)
+    scale = float(np.max(magnitude[np.isfinite(magnitude)], initial=0.0))
+    worst = float(np.max(apart, initial=0.0))
+    return worst / scale if scale else worst

@@ -1,0 +1,1 @@
+"""Packing problems by themselves: named strategies, simplifying, checking, comparing, drawing."""

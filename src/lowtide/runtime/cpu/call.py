@@ -1,0 +1,200 @@
+"""Programs that can be called: arguments in, one native run, results out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from weakref import finalize
+
+import numpy as np
+
+from lowtide.runtime.cpu import layout
+from lowtide.runtime.cpu.arena import Arena
+from lowtide.runtime.cpu.arguments import is_row_major
+from lowtide.runtime.cpu.binding import Binding
+from lowtide.runtime.cpu.entry import Fill
+from lowtide.runtime.cpu.frame import Frame
+from lowtide.runtime.cpu.general import opened, prepared, run
+from lowtide.runtime.cpu.handover import Recycled, taken_over
+from lowtide.runtime.cpu.profile import Span, new_record, spans
+from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
+from lowtide.runtime.cpu.results import Made, reshaped
+
+_empty = np.empty
+_REFUSED: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """How calls use memory.
+
+    `huge_pages` says whether the system may use them for arenas. At most `idle_arenas` arenas, of
+    `idle_bytes` bytes together but at least one, are kept between calls, and as many times the
+    pages of results.
+    """
+
+    huge_pages: bool = True
+    idle_arenas: int = 4
+    idle_bytes: int = 1 << 30
+
+
+class Executable:
+    """A program that is linked and can be called, by several threads at once."""
+
+    def __init__(
+        self,
+        program: NativeProgram,
+        compile_object: Callable[[str], bytes] | None = None,
+        options: CallOptions | None = None,
+    ) -> None:
+        self._options = options or CallOptions()
+        self._binding = binding = Binding(program, compile_object)
+        self._pool = binding.pool
+        self._entry = binding.native.entry
+        arena = max(binding.arena.nbytes, 1)
+        self._most_idle = max(1, min(self._options.idle_arenas, self._options.idle_bytes // arena))
+        self._idle: list[Frame] = []
+        self._recycled = Recycled(self._most_idle)
+        self._structure = binding.interface.structure
+        arguments = binding.interface.arguments
+        self._direct = layout.is_known() and all(is_row_major(x.shape) for x in arguments)
+        self._plain = _Kind(binding.made, self._structure, consume=False)
+        self._consuming = _Kind(binding.consuming, self._structure, consume=True)
+        finalize(self, self._recycled.close)
+
+    def __call__(self, *arguments: Any, consume: bool = False) -> Any:
+        """Return the results for arguments, which are the leaves of the parameters, depth first.
+
+        Results are new arrays, nested as the module's root is. Arguments are not written to; with
+        `consume` those that the module aliases to results are overwritten and become these.
+
+        Raises InputError where an argument does not fit its parameter or cannot be consumed, and
+        OutOfMemoryError where the system has not the memory for the call. What the handler of a
+        signal raises, such as KeyboardInterrupt, ends the run between two of its steps; consumed
+        arguments then hold anything.
+        """
+        pool = self._pool
+        if pool is not None and not pool.alive:
+            pool.start()
+        kind = self._consuming if consume else self._plain
+        found = self._quick(arguments, kind) if self._direct else _REFUSED
+        if found is not _REFUSED:
+            return found
+        arrays = opened(self._binding, arguments)
+        if self._direct:
+            found = self._quick(arrays, kind)
+            if found is not _REFUSED:
+                return found
+        arrays = prepared(self._binding, arrays, kind.made)
+        frame = self._frame()
+        return self._finished(frame, kind, arrays, run(self._binding, frame, arrays, kind.made))
+
+    def profile(self, *arguments: Any) -> tuple[Any, tuple[Span, ...]]:
+        """Return the results of a call, and when each thunk ran, in order of their ends.
+
+        Each thunk then runs by itself, also where it could run beside others. Of more than a
+        million events the last ones are returned.
+        """
+        table = self._binding.linked.stamped
+        record = new_record()
+        arrays = prepared(self._binding, opened(self._binding, arguments), self._binding.made)
+        frame = self._new_frame(table.workspace)
+        frame.replace_table(table.words.ctypes.data)
+        frame.control[2] = record.ctypes.data
+        results = run(self._binding, frame, arrays, self._binding.made)
+        found = self._finished(frame, self._plain, arrays, results, keep=False)
+        return found, spans(record, table.names)
+
+    def empty(self) -> None:
+        """Give the memory that is kept for later calls back to the system."""
+        while self._idle:
+            self._idle.pop().arena.close()
+        self._recycled.empty()
+
+    @property
+    def idle_bytes(self) -> int:
+        """The bytes that are kept for later calls."""
+        return len(self._idle) * self._binding.arena.nbytes + self._recycled.nbytes
+
+    # -- parts of a call -----------------------------------------------------------------------
+
+    def _quick(self, arguments: tuple[Any, ...], kind: _Kind) -> Any:
+        """Return the results where native code takes the arguments as they are, else _REFUSED."""
+        frame = self._frame()
+        results = tuple([_empty(sizes, dtype) for sizes, dtype in kind.new])
+        if self._entry(arguments, results, frame.consuming if kind.consume else frame.address):
+            self._release(frame)
+            return _REFUSED
+        if kind.single or kind.flat:
+            self._release(frame)
+            return results[0] if kind.single else results
+        return self._finished(frame, kind, arguments, results)
+
+    def _frame(self) -> Frame:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._new_frame(0)
+
+    def _new_frame(self, workspace: int) -> Frame:
+        arena = Arena(self._binding.arena.nbytes, huge=self._options.huge_pages)
+        return Frame(self._binding.frames, arena, workspace)
+
+    def _release(self, frame: Frame) -> None:
+        if len(self._idle) < self._most_idle:
+            self._idle.append(frame)
+
+    def _finished(
+        self,
+        frame: Frame,
+        kind: _Kind,
+        arguments: Sequence[Any],
+        results: Sequence[Any],
+        keep: bool = True,
+    ) -> Any:
+        """Take results that are not arrays of their own yet, and release the frame."""
+        found = []
+        for x, result in zip(kind.made, results, strict=True):
+            array = result
+            if x.consumed >= 0:
+                array = reshaped(arguments[x.consumed], x)
+            elif x.moved:
+                begin = int(frame.bases[x.allocation]) + x.offset
+                array = taken_over(begin, x, self._recycled)
+            found.append(x.finished(array))
+        if keep:
+            self._release(frame)
+        return nested(self._structure, found)
+
+
+class _Kind:
+    """How calls that do or do not consume make their results.
+
+    `new` are sizes and dtypes of the arrays made before the run. Those are all that is to be
+    returned where the one result is `single`, or the results are `flat`.
+    """
+
+    __slots__ = ("consume", "flat", "made", "new", "single")
+
+    def __init__(self, made: tuple[Made, ...], structure: Structure, *, consume: bool) -> None:
+        self.consume = consume
+        simple = all(x.turned is None and x.fill is not Fill.NONE for x in made)
+        self.made = made
+        self.new = [((0,) if x.fill is Fill.NONE else x.sizes, x.dtype) for x in made]
+        self.single = simple and structure == 0
+        self.flat = simple and structure == tuple(range(len(made)))
+
+
+def load(
+    program: NativeProgram,
+    compile_object: Callable[[str], bytes] | None = None,
+    options: CallOptions | None = None,
+) -> Executable:
+    """Return a program as an executable of this process.
+
+    `compile_object` makes an object file of a module's text, for the runtime itself; by default
+    LLVM does. Raises LowtideError where the processor is not one for which the program was made.
+    """
+    program.check_host()
+    return Executable(program, compile_object, options)

@@ -1,0 +1,70 @@
+"""Calls of all kinds, step by step: any arguments, consumed arguments, any layout, profiles."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lowtide.ir.literal import Array
+from lowtide.runtime.cpu.arguments import (
+    as_array,
+    check_count,
+    check_disjoint,
+    consumable,
+    in_memory_order,
+)
+from lowtide.runtime.cpu.binding import Binding
+from lowtide.runtime.cpu.entry import Fill
+from lowtide.runtime.cpu.frame import Frame
+from lowtide.runtime.cpu.results import Made
+
+
+def opened(binding: Binding, arguments: Sequence[Any]) -> tuple[Array, ...]:
+    """Return arguments as arrays of the wanted types and sizes; raises InputError."""
+    wanted = binding.interface.arguments
+    check_count(wanted, len(arguments))
+    return tuple([as_array(x, given) for x, given in zip(wanted, arguments, strict=True)])
+
+
+def prepared(binding: Binding, opened: Sequence[Array], made: Sequence[Made]) -> tuple[Array, ...]:
+    """Return arguments as kernels read them; raises InputError where one cannot be consumed."""
+    wanted = binding.interface.arguments
+    consumed = {x.consumed for x in made if x.consumed >= 0}
+    arrays = []
+    for number, (argument, array) in enumerate(zip(wanted, opened, strict=True)):
+        order = consumable if number in consumed else in_memory_order
+        arrays.append(order(argument, array))
+    if consumed:
+        check_disjoint(wanted, arrays, sorted(consumed))
+    return tuple(arrays)
+
+
+def run(binding: Binding, frame: Frame, arrays: Sequence[Array], made: Sequence[Made]) -> list[Any]:
+    """Run on prepared arguments; return results, None where they are pages or arguments.
+
+    Raises what the handler of a signal raises.
+    """
+    for argument, array in zip(binding.interface.arguments, arrays, strict=True):
+        if argument.allocation >= 0:
+            frame.bases[argument.allocation] = array.ctypes.data
+    results = [_begun(x, frame) for x in made]
+    binding.native.run_alone(*frame.run_words())
+    for x, result in zip(made, results, strict=True):
+        if x.fill is Fill.COPY:
+            source = int(frame.bases[x.allocation]) + x.offset
+            ctypes.memmove(result.ctypes.data, source, x.nbytes)
+    return results
+
+
+def _begun(made: Made, frame: Frame) -> Any:
+    if made.fill is Fill.NONE:
+        return None
+    result: Array = np.empty(made.sizes, made.dtype)
+    if made.fill is Fill.RENEW:
+        ctypes.memmove(result.ctypes.data, int(frame.bases[made.allocation]), made.nbytes)
+    if made.fill in (Fill.RENEW, Fill.PLACE):
+        frame.bases[made.allocation] = result.ctypes.data
+    return result

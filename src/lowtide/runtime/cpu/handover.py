@@ -1,0 +1,160 @@
+"""Large results leave the arena by their pages: these move to an array, and others come for them.
+
+A moved page is neither copied nor filled again. When the array dies its pages wait for the next
+result of the same place, and move into the hole that this one leaves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowtide.ir.literal import Array
+from lowtide.runtime.cpu import pages
+from lowtide.runtime.cpu.pages import HUGE_PAGE, PAGE
+from lowtide.runtime.cpu.results import Made, reshaped
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How `nbytes` bytes lie in pages: the first `data` bytes into them.
+
+    The `pages` bytes of all pages begin at `remainder` modulo a huge page. The whole pages between
+    the first and the last byte are `inner_bytes` bytes, from `inner` on.
+    """
+
+    nbytes: int
+    data: int
+    pages: int
+    remainder: int
+    inner: int
+    inner_bytes: int
+
+
+def form_at(begin: int, nbytes: int) -> Form:
+    """Return how bytes at an address lie in pages."""
+    data = begin % PAGE
+    inner = pages.whole_pages(data)
+    inner_bytes = (data + nbytes) // PAGE * PAGE - inner
+    remainder = (begin - data) % HUGE_PAGE if nbytes >= HUGE_PAGE else 0
+    return Form(nbytes, data, pages.whole_pages(data + nbytes), remainder, inner, inner_bytes)
+
+
+class Recycled:
+    """Stretches of memory that results had, by form; at most so many of each.
+
+    `full` ones have all their pages. The inner pages of `hollow` ones have moved into arenas.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._full: dict[Form, list[int]] = {}
+        self._hollow: dict[Form, list[int]] = {}
+        self._closed = False
+
+    def full(self, form: Form) -> int | None:
+        """Take memory with all its pages; None where there is none."""
+        return _popped(self._full, form)
+
+    def hollow(self, form: Form) -> int:
+        """Take memory without inner pages, or new memory; raises OutOfMemoryError."""
+        found = _popped(self._hollow, form)
+        if found is not None:
+            return found
+        return pages.reserve(form.pages, form.remainder)
+
+    def keep_full(self, address: int, form: Form) -> None:
+        """Take back memory that has its pages."""
+        self._keep(self._full, address, form)
+
+    def keep_hollow(self, address: int, form: Form) -> None:
+        """Take back memory whose inner pages moved away."""
+        self._keep(self._hollow, address, form)
+
+    def _keep(self, kept: dict[Form, list[int]], address: int, form: Form) -> None:
+        found = kept.setdefault(form, [])
+        if len(found) < self._most and not self._closed:
+            found.append(address)
+        else:
+            pages.give(address, form.pages)
+
+    def empty(self) -> None:
+        """Give all memory back to the system."""
+        for kept in (self._full, self._hollow):
+            for form, found in list(kept.items()):
+                while found:
+                    pages.give(found.pop(), form.pages)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that wait, in pages."""
+        full = [form.pages * len(found) for form, found in list(self._full.items())]
+        hollow = [
+            (form.pages - form.inner_bytes) * len(found)
+            for form, found in list(self._hollow.items())
+        ]
+        return sum(full) + sum(hollow)
+
+    def close(self) -> None:
+        """Give all memory back, and from now on what comes later."""
+        self._closed = True
+        self.empty()
+
+
+def _popped(kept: dict[Form, list[int]], form: Form) -> int | None:
+    try:
+        return kept[form].pop()
+    except (KeyError, IndexError):
+        return None
+
+
+class Owner:
+    """The memory of a result, which waits for another one when the result is gone."""
+
+    __slots__ = ("__array_interface__", "_address", "_form", "_home")
+
+    def __init__(self, address: int, form: Form, home: Recycled) -> None:
+        self._address = address
+        self._form = form
+        self._home = home
+        self.__array_interface__ = {
+            "shape": (form.nbytes,),
+            "typestr": "|u1",
+            "data": (address + form.data, False),
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        self._home.keep_full(self._address, self._form)
+
+
+def taken_over(begin: int, made: Made, recycled: Recycled) -> Array:
+    """Return the result that lies at an address of an arena as an array with its own memory.
+
+    It is copied where the system does not move pages. Raises OutOfMemoryError.
+    """
+    if not pages.can_move():
+        return _copied(begin, made)
+    form = form_at(begin, made.nbytes)
+    start = begin - form.data
+    hole, size = start + form.inner, form.inner_bytes
+    home = recycled.hollow(form)
+    if not pages.move(hole, size, home + form.inner, keep=True):
+        pages.give(home, form.pages)
+        return _copied(begin, made)
+    waiting = recycled.full(form)
+    if waiting is not None:
+        pages.move(waiting + form.inner, size, hole, keep=True)
+        recycled.keep_hollow(waiting, form)
+    end = form.inner + size
+    ctypes.memmove(home + form.data, begin, form.inner - form.data)
+    ctypes.memmove(home + end, start + end, form.data + form.nbytes - end)
+    return reshaped(np.asarray(Owner(home, form, recycled)), made)
+
+
+def _copied(begin: int, made: Made) -> Array:
+    array: Array = np.empty(made.sizes, made.dtype)
+    ctypes.memmove(array.ctypes.data, begin, made.nbytes)
+    return array

@@ -1,0 +1,50 @@
+"""A program's machine code in the process, and the tables by which it runs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from lowtide.llvm.machine import Library
+from lowtide.runtime.cpu.native import Native
+from lowtide.runtime.cpu.program import NativeProgram
+from lowtide.runtime.cpu.table import Table, build_table
+
+
+class Linked:
+    """The linked objects of a program, its thunks and kernels."""
+
+    def __init__(self, program: NativeProgram, native: Native) -> None:
+        self.native = native
+        self.threads = program.threads
+        self._thunks, self._kernels = program.thunks, program.kernels
+        self._allocations = len(program.interface.memories)
+        names = dict.fromkeys([p.function for kernel in program.kernels for p in kernel.phases])
+        self._library: Library | None = None
+        if names:
+            self._library = Library(list(program.objects), list(names), program.target)
+
+    def address(self, name: str) -> int:
+        """Return the address of a phase's function."""
+        assert self._library is not None
+        return self._library[name]
+
+    def _table(self, *, stamped: bool) -> Table:
+        return build_table(
+            self._thunks,
+            self._kernels,
+            self.address,
+            self.native.copy,
+            threads=self.threads,
+            allocations=self._allocations,
+            stamped=stamped,
+        )
+
+    @cached_property
+    def table(self) -> Table:
+        """The table of ordinary runs."""
+        return self._table(stamped=False)
+
+    @cached_property
+    def stamped(self) -> Table:
+        """The table of runs in which each thunk runs by itself and its times are noted."""
+        return self._table(stamped=True)

@@ -1,0 +1,74 @@
+"""The machine code of the runtime itself: one library for the process."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, Final
+
+from lowtide.llvm.function import Function, module_text
+from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.target import Target, host_target
+from lowtide.runtime.cpu.entry import entry_function, unlocked_function
+from lowtide.runtime.cpu.system import system_of
+from lowtide.runtime.cpu.team import (
+    dismiss_function,
+    piece_function,
+    take_function,
+    work_function,
+    worker_function,
+)
+from lowtide.runtime.cpu.walker import copy_function, run_function
+
+EXPORTS: Final = ("worker", "unlocked", "entry", "copy", "take", "dismiss")
+
+
+def runtime_text(target: Target) -> str:
+    """Return the module of the runtime in LLVM IR."""
+    system = system_of(target)
+    functions: list[Function] = [
+        worker_function(system),
+        work_function(),
+        piece_function(),
+        run_function(system),
+        entry_function(),
+        unlocked_function(),
+        copy_function(),
+        take_function(),
+        dismiss_function(system),
+    ]
+    return module_text(functions)
+
+
+class Native:
+    """The runtime as it is linked: the addresses of its functions, and those that Python calls."""
+
+    def __init__(self, code: bytes, target: Target) -> None:
+        self.library = Library([code], list(EXPORTS), target)
+        self.worker = self.library["worker"]
+        self.copy = self.library["copy"]
+        one = ctypes.c_void_p
+        self.take: Any = ctypes.CFUNCTYPE(ctypes.c_int64, one)(self.library["take"])
+        unlocked = self.library["unlocked"]
+        self.run_alone: Any = ctypes.PYFUNCTYPE(ctypes.c_int64, one, one, one)(unlocked)
+        self.dismiss: Any = ctypes.CFUNCTYPE(None, one)(self.library["dismiss"])
+        three = (ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+        self.entry: Any = ctypes.PYFUNCTYPE(ctypes.c_int64, *three)(self.library["entry"])
+
+
+_lock: Final = Lock()
+_native: list[Native] = []
+
+
+def native(compile_object: Callable[[str], bytes] | None = None) -> Native:
+    """Return the runtime of this process, which the first caller compiles.
+
+    `compile_object` makes an object file of a module's text; by default LLVM does, each time.
+    """
+    with _lock:
+        if not _native:
+            target = host_target()
+            make = compile_object or Machine(target).object_code
+            _native.append(Native(make(runtime_text(target)), target))
+        return _native[0]

@@ -1,0 +1,152 @@
+"""A compiled program: machine code, thunks, memory; frozen, and able to be stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.ir.buffer import AllocationKind, BufferAssignment, Slice
+from lowtide.ir.errors import InputError, UnsupportedOpError
+from lowtide.ir.module import Module
+from lowtide.ir.shape import Shape, ShapeIndex
+from lowtide.ir.thunk import KernelEntry, Thunk
+from lowtide.llvm.target import Target, host_target
+from lowtide.runtime.cpu.arguments import Argument, major_to_minor
+
+Structure: TypeAlias = "int | tuple[Structure, ...] | None"
+"""How results are nested: the number of an array, a tuple, None for a token."""
+
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An allocation as a call provides it.
+
+    `argument` is the number of the argument that it holds, -1 for none, and `result` that of the
+    result that overwrites it.
+    """
+
+    kind: AllocationKind
+    nbytes: int
+    argument: int = -1
+    result: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An array that a program returns, and where it lies after the run."""
+
+    shape: Shape
+    place: Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What goes into a program, what comes out, and the memory between."""
+
+    memories: tuple[Memory, ...]
+    arguments: tuple[Argument, ...]
+    results: tuple[Result, ...]
+    structure: Structure
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NativeProgram:
+    """A program for one target and number of threads.
+
+    `objects` are object files that define the functions of `kernels`. `constants` has, per
+    allocation that is a constant, its index and its bytes.
+    """
+
+    name: str
+    target: Target
+    threads: int
+    thunks: tuple[Thunk, ...]
+    kernels: tuple[KernelEntry, ...]
+    objects: tuple[bytes, ...]
+    interface: Interface
+    constants: tuple[tuple[int, Bytes], ...] = ()
+
+    def check_host(self) -> None:
+        """Raise InputError unless this processor runs the program's code."""
+        host = host_target()
+        missing = [x for x in self.target.features if x not in host.features]
+        if self.target.triple.split("-")[0] != host.triple.split("-")[0]:
+            raise InputError(f"the program is for {self.target.triple}, this is {host.triple}")
+        if missing:
+            raise InputError(
+                f"the program needs a processor with {', '.join(missing)}, which {host.cpu} has "
+                "not; compile it here"
+            )
+
+
+def interface_of(module: Module, assignment: BufferAssignment) -> Interface:
+    """Return what goes in and out of a module, and the memory that its plan gives it.
+
+    Raises UnsupportedOpError where an array has dynamic sizes or a layout that is not plain.
+    """
+    numbers: dict[tuple[int, ShapeIndex], int] = {}
+    found: list[tuple[str, Shape]] = []
+    for number, parameter in enumerate(module.entry.parameters):
+        for index, shape in parameter.shape.leaves():
+            if not shape.is_token:
+                numbers[number, index] = len(found)
+                found.append((_label(number, parameter.name, index), shape))
+    leaves = list(module.entry.root.shape.leaves())
+    results = [
+        (index, Result(shape, place))
+        for (index, shape), place in zip(leaves, assignment.outputs, strict=True)
+        if not shape.is_token
+    ]
+    order = {index: number for number, (index, _) in enumerate(results)}
+    memories, holders = [], {}
+    for x in assignment.allocations:
+        argument = -1 if x.parameter is None else numbers[x.parameter]
+        result = -1 if x.output is None else order[x.output]
+        memories.append(Memory(x.kind, x.nbytes, argument, result))
+        holders[argument] = x.index
+    _check_plain([*[shape for _, shape in found], *[x.shape for _, x in results]])
+    arguments = [
+        Argument(label, shape, holders.get(number, -1))
+        for number, (label, shape) in enumerate(found)
+    ]
+    return Interface(
+        tuple(memories),
+        tuple(arguments),
+        tuple([result for _, result in results]),
+        _structure(module.entry.root.shape, iter(range(len(results)))),
+    )
+
+
+def _check_plain(shapes: Sequence[Shape]) -> None:
+    for shape in shapes:
+        if shape.is_array:
+            major_to_minor(shape)
+        if shape.dynamic or not shape.is_array:
+            raise UnsupportedOpError(
+                f"native code takes and returns arrays of fixed sizes, not {shape}; "
+                "the evaluator (--reference) takes any"
+            )
+
+
+def _label(number: int, name: str, index: ShapeIndex) -> str:
+    at = f" at index {{{','.join(map(str, index))}}}" if index else ""
+    return f"parameter {number} (%{name}){at}"
+
+
+def _structure(shape: Shape, numbers: Iterator[int]) -> Structure:
+    if shape.is_tuple:
+        return tuple([_structure(x, numbers) for x in shape.tuple_shapes])
+    return None if shape.is_token else next(numbers)
+
+
+def nested(structure: Structure, arrays: Sequence[object]) -> object:
+    """Return arrays nested as a structure says."""
+    if isinstance(structure, tuple):
+        return tuple([nested(x, arrays) for x in structure])
+    return None if structure is None else arrays[structure]

@@ -1,0 +1,209 @@
+"""Programs as bytes: a mark, a version, a checksum, a header in JSON, then code and constants.
+
+The checksum finds damage, not malice: a program is machine code, to be taken from whom one trusts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+import numpy as np
+
+from lowtide.ir.buffer import AllocationKind, Slice
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import InputError
+from lowtide.ir.shape import Layout, Shape, array_shape
+from lowtide.ir.thunk import (
+    ConditionalThunk,
+    CopyThunk,
+    KernelEntry,
+    KernelThunk,
+    Phase,
+    Thunk,
+    WhileThunk,
+)
+from lowtide.llvm.target import Target
+from lowtide.runtime.cpu.arguments import Argument, major_to_minor
+from lowtide.runtime.cpu.program import (
+    Interface,
+    Memory,
+    NativeProgram,
+    Result,
+    Structure,
+)
+
+MARK: Final = b"lowtide program\n"
+VERSION: Final = 1
+"""Raised with each change of what is written here, of thunks, or of what kernels are given."""
+
+ALIGNMENT: Final = 64
+"""Code and constants begin at multiples of this, counted from the start."""
+
+_VERSION_BYTES: Final = 4
+_LENGTH_BYTES: Final = 8
+_SUM_BYTES: Final = 32
+_START: Final = len(MARK) + _VERSION_BYTES + _SUM_BYTES
+"""Where what the checksum covers begins: the length of the header, the header, the blobs."""
+
+
+def serialize(program: NativeProgram) -> bytes:
+    """Return a program as bytes; equal programs give equal bytes."""
+    blobs = [*program.objects, *[values.tobytes() for _, values in program.constants]]
+    header = json.dumps(
+        {
+            "name": program.name,
+            "target": _target(program.target),
+            "threads": program.threads,
+            "thunks": [_thunk(x) for x in program.thunks],
+            "kernels": [_kernel(x) for x in program.kernels],
+            "interface": _interface(program.interface),
+            "objects": len(program.objects),
+            "constants": [index for index, _ in program.constants],
+            "sizes": [len(x) for x in blobs],
+        },
+        separators=(",", ":"),
+    ).encode()
+    parts = [len(header).to_bytes(_LENGTH_BYTES, "little"), header]
+    end = _START + _LENGTH_BYTES + len(header)
+    for blob in blobs:
+        gap = -end % ALIGNMENT
+        parts += [bytes(gap), blob]
+        end += gap + len(blob)
+    rest = b"".join(parts)
+    return b"".join([MARK, VERSION.to_bytes(_VERSION_BYTES, "little"), sha256(rest).digest(), rest])
+
+
+def deserialize(data: bytes | memoryview) -> NativeProgram:
+    """Return the program that bytes stand for; its constants are views of them.
+
+    Raises InputError for bytes that are no program, are of another version, or were damaged.
+    """
+    view = memoryview(data).cast("B")
+    if bytes(view[: len(MARK)]) != MARK:
+        raise InputError("these bytes are no program of lowtide: they do not begin as one")
+    version = int.from_bytes(view[len(MARK) : len(MARK) + _VERSION_BYTES], "little")
+    if version != VERSION:
+        raise InputError(
+            f"the program is of version {version}, this lowtide reads version {VERSION}; "
+            "compile the module again"
+        )
+    rest = view[_START:]
+    if sha256(rest).digest() != bytes(view[_START - _SUM_BYTES : _START]):
+        raise InputError(f"the program is damaged: the checksum of its {len(view)} bytes is wrong")
+    length = int.from_bytes(rest[:_LENGTH_BYTES], "little")
+    header = json.loads(bytes(rest[_LENGTH_BYTES : _LENGTH_BYTES + length]))
+    return _program(header, view, _START + _LENGTH_BYTES + length)
+
+
+def _program(header: Any, view: memoryview, end: int) -> NativeProgram:
+    blobs = []
+    for size in header["sizes"]:
+        begin = end + -end % ALIGNMENT
+        end = begin + size
+        blobs.append(view[begin:end])
+    count = header["objects"]
+    values = [np.frombuffer(x, np.uint8) for x in blobs[count:]]
+    triple, cpu, features, vector_bytes = header["target"]
+    return NativeProgram(
+        header["name"],
+        Target(triple, cpu, tuple(features), vector_bytes),
+        header["threads"],
+        _thunks_of(header["thunks"]),
+        tuple([_kernel_of(x) for x in header["kernels"]]),
+        tuple([bytes(x) for x in blobs[:count]]),
+        _interface_of(header["interface"]),
+        tuple(zip(header["constants"], values, strict=True)),
+    )
+
+
+# -- thunks and kernels ------------------------------------------------------------------------
+
+
+def _slice(place: Slice | None) -> list[int] | None:
+    return None if place is None else [place.allocation, place.offset, place.nbytes]
+
+
+def _thunk(thunk: Thunk) -> list[Any]:
+    match thunk:
+        case KernelThunk(name, kernel, buffers, results, scratch):
+            return ["kernel", name, kernel, [_slice(x) for x in buffers], results, _slice(scratch)]
+        case CopyThunk(name, source, target):
+            return ["copy", name, _slice(source), _slice(target)]
+        case WhileThunk(name, condition, predicate, body):
+            parts = [[_thunk(x) for x in part] for part in (condition, body)]
+            return ["while", name, parts[0], _slice(predicate), parts[1]]
+        case ConditionalThunk(name, selector, is_predicate, branches):
+            parts = [[_thunk(x) for x in branch] for branch in branches]
+            return ["conditional", name, _slice(selector), is_predicate, parts]
+
+
+def _thunks_of(rows: Sequence[Any]) -> tuple[Thunk, ...]:
+    return tuple([_thunk_of(*row) for row in rows])
+
+
+def _thunk_of(kind: str, name: str, *rest: Any) -> Thunk:
+    if kind == "kernel":
+        kernel, buffers, results, scratch = rest
+        own = None if scratch is None else Slice(*scratch)
+        return KernelThunk(name, kernel, tuple([Slice(*x) for x in buffers]), results, own)
+    if kind == "copy":
+        return CopyThunk(name, Slice(*rest[0]), Slice(*rest[1]))
+    if kind == "while":
+        condition, predicate, body = rest
+        return WhileThunk(name, _thunks_of(condition), Slice(*predicate), _thunks_of(body))
+    selector, is_predicate, branches = rest
+    parts = tuple([_thunks_of(branch) for branch in branches])
+    return ConditionalThunk(name, Slice(*selector), is_predicate, parts)
+
+
+def _kernel(kernel: KernelEntry) -> list[Any]:
+    phases = [[x.function, x.units, x.unit_seconds] for x in kernel.phases]
+    return [phases, kernel.shared_bytes, kernel.thread_bytes]
+
+
+def _kernel_of(row: Any) -> KernelEntry:
+    phases, shared_bytes, thread_bytes = row
+    return KernelEntry(tuple([Phase(*x) for x in phases]), shared_bytes, thread_bytes)
+
+
+def _target(target: Target) -> list[Any]:
+    return [target.triple, target.cpu, list(target.features), target.vector_bytes]
+
+
+# -- the interface -----------------------------------------------------------------------------
+
+
+def _shape(shape: Shape) -> list[Any]:
+    order = list(reversed(major_to_minor(shape)))
+    return [shape.element_type.value, list(shape.dimensions), order]
+
+
+def _shape_of(row: Any) -> Shape:
+    element_type, dimensions, order = row
+    return array_shape(ElementType(element_type), tuple(dimensions), Layout(tuple(order)))
+
+
+def _structure_of(found: Any) -> Structure:
+    return tuple([_structure_of(x) for x in found]) if isinstance(found, list) else found
+
+
+def _interface(interface: Interface) -> list[Any]:
+    return [
+        [[x.kind.value, x.nbytes, x.argument, x.result] for x in interface.memories],
+        [[x.label, _shape(x.shape), x.allocation] for x in interface.arguments],
+        [[_shape(x.shape), _slice(x.place)] for x in interface.results],
+        interface.structure,
+    ]
+
+
+def _interface_of(row: Any) -> Interface:
+    memories, arguments, results, structure = row
+    return Interface(
+        tuple([Memory(AllocationKind(kind), *rest) for kind, *rest in memories]),
+        tuple([Argument(label, _shape_of(shape), at) for label, shape, at in arguments]),
+        tuple([Result(_shape_of(shape), Slice(*place)) for shape, place in results]),
+        _structure_of(structure),
+    )

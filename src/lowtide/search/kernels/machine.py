@@ -1,0 +1,73 @@
+"""From kernels to machine code: one LLVM module for a kernel and all that it calls."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache, partial
+from threading import Lock
+from typing import Any, Final
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from lowtide.search.kernels.kernel import Kernel
+from lowtide.search.kernels.lowering import lower
+from lowtide.search.kernels.objects import kept_object
+
+_LOCK: Final = Lock()
+_ENGINES: Final[list[Any]] = []
+"""Engines own the code that they made, and live as long as the process."""
+
+_PASSES: Final = ("sroa", "simplify_cfg", "instruction_combine")
+"""LLVM's passes that run on kernels. Those of its level 2 take five times as long, for a tenth."""
+
+
+def compiled(kernel: Kernel[..., Any]) -> int:
+    """Return the address of the native code of a kernel."""
+    with _LOCK:
+        text = str(lower(kernel))
+        machine = _target_machine()
+        made = kept_object(_key(text), partial(_compiled_object, text, machine))
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(made))
+        engine.finalize_object()
+        _ENGINES.append(engine)
+        address: int = engine.get_function_address(kernel.name)
+    return address
+
+
+def _key(text: str) -> str:
+    parts = (text, llvm.get_host_cpu_name(), _features(), llvmlite.__version__)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _compiled_object(text: str, machine: Any) -> bytes:
+    module = llvm.parse_assembly(text)
+    module.verify()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
+    passes = llvm.create_new_module_pass_manager()
+    for name in _PASSES:
+        getattr(passes, f"add_{name}_pass")()
+    passes.run(module, builder)
+    made: bytes = machine.emit_object(module)
+    return made
+
+
+@cache
+def _features() -> str:
+    found: str = llvm.get_host_cpu_features().flatten()
+    return found
+
+
+def _target_machine() -> Any:
+    _initialize()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=_features(), opt=2, jit=True
+    )
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()

@@ -1,0 +1,1 @@
+"""Saved values held in fewer bits."""

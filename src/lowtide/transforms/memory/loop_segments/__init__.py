@@ -1,0 +1,1 @@
+"""A loop that is run again, segment by segment, for a later one."""

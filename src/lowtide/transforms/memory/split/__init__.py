@@ -1,0 +1,1 @@
+"""Instructions split into loops over sections."""

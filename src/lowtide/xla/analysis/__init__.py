@@ -1,0 +1,1 @@
+"""XLA's analyses: aliases, dataflow, orderings, live ranges."""

@@ -1,0 +1,1 @@
+"""XLA's schedules of streams and thunks."""

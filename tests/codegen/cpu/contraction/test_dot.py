@@ -1,0 +1,273 @@
+"""Dots by themselves: dimension numbers, sizes, types and targets, against the evaluator."""
+
+import itertools
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.codegen.cpu.contraction.products import check, inputs_of, plan_of
+from tests.codegen.running import Kernel
+
+from lowtide import parse_hlo
+from lowtide.codegen.cpu.contraction.dot import plan_dot
+from lowtide.llvm.function import module_text
+from lowtide.llvm.machine import Machine
+from lowtide.llvm.target import AARCH64, Target, host_target, restricted
+
+AVX2 = restricted(host_target(), "avx2")
+
+
+def without_tiles(target: Target) -> Target:
+    """The same processor without registers of squares."""
+    features = tuple([x for x in target.features if not x.startswith("amx")])
+    return replace(target, features=features)
+
+
+TARGETS = {"native": host_target(), "vectors": without_tiles(host_target()), "avx2": AVX2}
+
+TYPES = [
+    *[(x, x, x) for x in ("f32", "f64", "bf16", "f16", "s8", "u8", "s16", "u16", "s32", "u32")],
+    *[(x, x, x) for x in ("s64", "u64", "c64", "c128", "pred")],
+    ("bf16", "bf16", "f32"),
+    ("f16", "f16", "f32"),
+    ("f32", "bf16", "f32"),
+    ("f32", "f64", "f64"),
+    ("f8e4m3fn", "f8e4m3fn", "f32"),
+    ("f8e5m2", "bf16", "bf16"),
+    ("s8", "s8", "s32"),
+    ("u8", "s8", "s32"),
+    ("s8", "u8", "s32"),
+    ("s4", "s4", "s32"),
+    ("s16", "s16", "s32"),
+    ("u16", "u16", "s32"),
+    ("s8", "s8", "f32"),
+    ("c64", "f32", "c64"),
+]
+
+
+def text_of(
+    types: tuple[str, str, str],
+    order: tuple[str, str],
+    sizes: dict[str, int],
+) -> str:
+    """A dot of operands whose dimensions are letters: b batch, m rows, n columns, k contracted."""
+    lhs, rhs = order
+    roles = {"batch": "bB", "contracting": "kK"}
+    numbers = []
+    for role, letters in roles.items():
+        shared = [x for x in letters if x in lhs]
+        for side, name in ((lhs, "lhs"), (rhs, "rhs")):
+            places = ",".join([str(side.index(x)) for x in shared])
+            if shared:
+                numbers.append(f"{name}_{role}_dims={{{places}}}")
+    result = [x for x in "bB" if x in lhs]
+    result += [x for x in lhs if x in "mM"] + [x for x in rhs if x in "nN"]
+
+    def shape(type_: str, letters: object) -> str:
+        return f"{type_}[{','.join([str(sizes[x]) for x in letters])}]"  # type: ignore[attr-defined]
+
+    a, b, c = types
+    tail = "".join([f", {x}" for x in numbers])
+    return f"""HloModule dots
+ENTRY main {{
+  a = {shape(a, lhs)} parameter(0)
+  b = {shape(b, rhs)} parameter(1)
+  ROOT d = {shape(c, result)} dot(a, b){tail}
+}}"""
+
+
+def square(types: tuple[str, str, str], m: int, n: int, k: int, order: str = "mk,kn") -> str:
+    lhs, rhs = order.split(",")
+    return text_of(types, (lhs, rhs), {"m": m, "n": n, "k": k, "b": 3})
+
+
+F32 = ("f32", "f32", "f32")
+
+
+@pytest.mark.parametrize("lhs", ["".join(x) for x in itertools.permutations("bmk")])
+def test_every_order_of_dimensions(lhs: str) -> None:
+    for rhs in itertools.permutations("bkn"):
+        check(text_of(F32, (lhs, "".join(rhs)), {"b": 2, "m": 5, "n": 19, "k": 21}))
+
+
+def _typed() -> list[tuple[tuple[str, str, str], str]]:
+    """Types with targets; without squares only those change that squares are for."""
+    short = ("bf16", "s8", "u8")
+    found = [(x, name) for x in TYPES for name in ("native", "avx2")]
+    return found + [(x, "vectors") for x in TYPES if x[0] in short and x[1] in short]
+
+
+@pytest.mark.parametrize(("types", "target"), _typed())
+def test_every_type_in_every_form(types: tuple[str, str, str], target: str) -> None:
+    """Few and many rows, packed along either dimension, vectors along k, a vector as a result."""
+    for m, n, k, order in (
+        (3, 37, 19, "mk,kn"),
+        (3, 21, 37, "mk,nk"),
+        (33, 19, 20, "mk,kn"),
+        (33, 18, 37, "mk,nk"),
+        (47, 35, 33, "km,kn"),
+        (40, 1, 50, "mk,kn"),
+    ):
+        check(square(types, m, n, k, order), target=TARGETS[target], factor=2)
+
+
+def test_random_shapes() -> None:
+    """Several dimensions of each role, some of size 1, in any order."""
+    draw = random.Random(7)
+    for _ in range(25):
+        letters = [x for x in "bBmMnNkK" if draw.random() < 0.65]
+        sizes = {x: draw.choice([1, 2, 3, 5, 8, 16, 17, 24]) for x in letters}
+        lhs = [x for x in letters if x in "bBmMkK"]
+        rhs = [x for x in letters if x in "bBnNkK"]
+        draw.shuffle(lhs)
+        draw.shuffle(rhs)
+        types = draw.choice(TYPES[:5])
+        target = draw.choice(list(TARGETS.values()))
+        check(text_of(types, ("".join(lhs), "".join(rhs)), sizes), target=target, factor=2)
+
+
+@pytest.mark.parametrize("empty", ["m", "n", "k", "b"])
+def test_empty_dimensions(empty: str) -> None:
+    sizes = {"b": 2, "m": 3, "n": 4, "k": 5} | {empty: 0}
+    for order in (("bmk", "bkn"), ("bmk", "bnk")):
+        kernel = check(text_of(F32, order, sizes))
+        assert bool(kernel.phases) == (empty == "k")
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "order", "types"),
+    [
+        (70, 130, 1500, "mk,kn", F32),
+        (130, 70, 1500, "km,nk", F32),
+        (800, 40, 450, "km,kn", F32),
+        (800, 40, 450, "km,kn", ("c64", "c64", "c64")),
+        (60, 70, 3001, "mk,kn", ("bf16", "bf16", "bf16")),
+        (130, 150, 2100, "km,kn", ("bf16", "bf16", "f32")),
+        (100, 90, 900, "mk,nk", ("s8", "s8", "s32")),
+    ],
+)
+def test_several_blocks_of_k(
+    m: int, n: int, k: int, order: str, types: tuple[str, str, str]
+) -> None:
+    for target in TARGETS.values():
+        check(square(types, m, n, k, order), target=target)
+
+
+@pytest.mark.parametrize("types", [F32, ("bf16", "bf16", "bf16"), ("s32", "s32", "s32")])
+@pytest.mark.parametrize("order", ["mk,kn", "mk,nk", "km,kn"])
+def test_sums_are_shared_out_where_results_are_few(order: str, types: tuple[str, str, str]) -> None:
+    kernel = check(square(types, 4, 10, 40_001, order), factor=3)
+    assert len(kernel.phases) == 2 and kernel.plan.shared_bytes
+    one = check(square(F32, 1, 1, 300_000, "mk,nk"), factor=3)
+    assert one.phases[0].units > 4
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "types"),
+    [
+        (1, 1003, 301, F32),
+        (2, 5003, 177, ("f32", "bf16", "f32")),
+        (3, 530, 2500, ("s8", "s8", "s32")),
+        (4, 9000, 61, ("bf16", "bf16", "bf16")),
+        (1, 30_000, 19, F32),
+    ],
+)
+def test_large_columns_are_read_in_strips(
+    m: int, n: int, k: int, types: tuple[str, str, str], target: str
+) -> None:
+    """Strips and shares of k that do not come out even; sums begin at 0, whatever scratch has."""
+    for order in ("mk,kn", "km,kn"):
+        kernel = check(square(types, m, n, k, order), target=TARGETS[target], factor=3)
+        assert any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)
+
+
+def test_strips_of_several_matrices() -> None:
+    kernel = check(text_of(F32, ("bmk", "bkn"), {"b": 3, "m": 2, "n": 600, "k": 500}))
+    assert any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)
+
+
+def test_panels_that_are_asked_for_lie_inside_the_last_block() -> None:
+    """Columns read as they lie in several blocks of k, with tiles that end early on all sides."""
+    for n, k in ((900, 1500), (1003, 1301)):
+        kernel = check(square(F32, 30, n, k))
+        assert host_target().registers == 16 or "llvm.prefetch" in kernel.text
+
+
+def test_pieces_and_scratch_do_not_depend_on_how_pieces_are_shared_out() -> None:
+    """Each piece alone, by one thread, gives the same bits as runs of pieces by two."""
+    module = parse_hlo(square(F32, 150, 200, 3000))
+    plan = plan_of(module, host_target())
+    assert plan is not None
+    kernel = Kernel(plan, host_target())
+    inputs = inputs_of(module)
+    results = [np.zeros((150, 200), np.float32) for _ in range(2)]
+    kernel([*inputs, results[0]])
+    kernel([*inputs, results[1]], step=1)
+    assert (results[0] == results[1]).all()
+    assert plan.shared_bytes % 64 == 0 and plan.thread_bytes % 64 == 0
+
+
+def test_nothing_is_multiplied_that_is_not_there() -> None:
+    """Vectors that end early are filled with zeros, or not kept, never with what lies behind."""
+
+    def spread(inputs: list[np.ndarray]) -> None:
+        inputs[0][:, 3] = np.inf
+        inputs[1][5, :] = np.nan
+
+    for types in (F32, ("bf16", "bf16", "f32"), ("f16", "f16", "f16")):
+        for m, order in ((40, "mk,kn"), (2, "mk,kn")):
+            check(square(types, m, 21, 37, order), change=spread)
+
+
+def test_operands_in_other_layouts() -> None:
+    text = """HloModule layouts
+ENTRY main {
+  a = f32[40,3,30]{0,2,1} parameter(0)
+  b = f32[30,50]{0,1} parameter(1)
+  ROOT d = f32[40,3,50]{2,1,0} dot(a, b), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+}"""
+    module = parse_hlo(text)
+    plan = plan_of(module, host_target())
+    assert plan is not None
+    a, b = inputs_of(module)
+    result = np.zeros((40, 3, 50), np.float32)
+    lain = [np.ascontiguousarray(a.transpose(1, 2, 0)), np.ascontiguousarray(b.T)]
+    Kernel(plan, host_target())([*lain, result])
+    np.testing.assert_allclose(result, np.tensordot(a, b, (2, 0)), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "types", [F32, ("bf16", "bf16", "f32"), ("s8", "s8", "s32"), ("c64", "c64", "c64")]
+)
+def test_code_for_other_processors(types: tuple[str, str, str]) -> None:
+    for order in ("mk,kn", "mk,nk", "km,kn"):
+        for m in (3, 50):
+            module = parse_hlo(square(types, m, 40, 30, order))
+            plan = plan_dot(module.entry.root, AARCH64)
+            assert plan is not None
+            code = plan.emit()
+            assert Machine(AARCH64).object_code(module_text(code.functions, code.globals))
+
+
+def test_equal_dots_have_equal_text() -> None:
+    def written(target: Target) -> str:
+        plan = plan_dot(parse_hlo(square(F32, 50, 60, 70)).entry.root, target)
+        assert plan is not None
+        code = plan.emit()
+        return module_text(code.functions, code.globals)
+
+    assert written(AVX2) == written(AVX2)
+    assert written(AVX2) != written(AARCH64)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    ["bf16_bf16_f32", "bf16_bf16_f32_x6", "tf32_tf32_f32", "f16_f16_f32", "f32_f32_f32"],
+)
+def test_algorithms_round_operands(algorithm: str) -> None:
+    for m in (3, 40):
+        text = square(F32, m, 30, 50)
+        end = "rhs_contracting_dims={0}"
+        check(text.replace(end, f"{end}, algorithm=dot_{algorithm}"))

@@ -1,0 +1,260 @@
+"""Dots with what is fused into them, against the evaluator."""
+
+import re
+
+import numpy as np
+import pytest
+from tests.codegen.cpu.contraction.products import check, inputs_of, plan_of
+from tests.codegen.running import Kernel
+
+from lowtide import parse_hlo
+from lowtide.codegen.cpu.contraction.dot import plan_fused_dot
+from lowtide.evaluator import evaluate
+from lowtide.ir import Opcode
+from lowtide.llvm.target import host_target, restricted
+
+TARGETS = {"native": host_target(), "avx2": restricted(host_target(), "avx2")}
+
+
+def fused(body: str, config: str = "") -> str:
+    """A module whose root is a fusion with this body; a comma at an end of line joins lines."""
+    text = re.sub(r",\n\s*", ", ", body.strip())
+    lines = [x.strip() for x in text.splitlines()]
+    parameters = [x for x in lines if " parameter(" in x]
+    root = next(x for x in lines if x.startswith("ROOT"))
+    end = "tuple(" if "tuple(" in root else " = "
+    shape = root.split(" = ", 1)[1]
+    shape = shape[: shape.index(") tuple") + 1] if end == "tuple(" else shape.split(" ")[0]
+    names = ", ".join([x.split(" = ")[0] for x in parameters])
+    more = f", backend_config={config}" if config else ""
+    inside, outside = "\n  ".join(lines), "\n  ".join(parameters)
+    return f"""HloModule fused
+
+body {{
+  {inside}
+}}
+
+ENTRY main {{
+  {outside}
+  ROOT fusion = {shape} fusion({names}), kind=kOutput, calls=body{more}
+}}"""
+
+
+CASES = {
+    "bias_gelu": """
+        a = f32[70,40] parameter(0)
+        b = f32[40,50] parameter(1)
+        c = f32[50] parameter(2)
+        d = f32[70,50] dot(a,b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        e = f32[70,50] broadcast(c), dimensions={1}
+        g = f32[70,50] add(d,e)
+        ROOT h = f32[70,50] tanh(g)
+    """,
+    "prologues": """
+        a = bf16[70,40] parameter(0)
+        b = s8[50,40] parameter(1)
+        c = f32[50] parameter(2)
+        a1 = f32[70,40] convert(a)
+        a2 = f32[70,40] exponential(a1)
+        b1 = f32[50,40] convert(b)
+        e = f32[50,40] broadcast(c), dimensions={0}
+        b2 = f32[50,40] multiply(b1,e)
+        b3 = f32[40,50] transpose(b2), dimensions={1,0}
+        ROOT d = f32[70,50] dot(a2,b3), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    """,
+    "decode": """
+        a = bf16[3,80] parameter(0)
+        b = s8[80,150] parameter(1)
+        c = bf16[150] parameter(2)
+        b1 = bf16[80,150] convert(b)
+        e = bf16[80,150] broadcast(c), dimensions={1}
+        b2 = bf16[80,150] multiply(b1,e)
+        ROOT d = bf16[3,150] dot(a,b2), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    """,
+    "heads": """
+        q = f32[2,24,4,16] parameter(0)
+        k = f32[2,24,4,16] parameter(1)
+        s = f32[] constant(0.25)
+        q1 = f32[2,4,24,16] transpose(q), dimensions={0,2,1,3}
+        k1 = f32[2,4,24,16] transpose(k), dimensions={0,2,1,3}
+        d = f32[2,4,24,24] dot(q1,k1), lhs_batch_dims={0,1}, rhs_batch_dims={0,1},
+          lhs_contracting_dims={3}, rhs_contracting_dims={3}
+        sb = f32[2,4,24,24] broadcast(s), dimensions={}
+        m = f32[2,4,24,24] multiply(d,sb)
+        ROOT t = f32[4,2,24,24] transpose(m), dimensions={1,0,2,3}
+    """,
+    "context": """
+        q = f32[2,4,24,24] parameter(0)
+        k = f32[2,24,4,16] parameter(1)
+        k1 = f32[2,4,24,16] transpose(k), dimensions={0,2,1,3}
+        d = f32[2,4,24,16] dot(q,k1), lhs_batch_dims={0,1}, rhs_batch_dims={0,1},
+          lhs_contracting_dims={3}, rhs_contracting_dims={2}
+        ROOT t = f32[2,24,4,16] transpose(d), dimensions={0,2,1,3}
+    """,
+    "transposed_result": """
+        a = f32[70,40] parameter(0)
+        b = f32[40,50] parameter(1)
+        c = f32[50,70] parameter(2)
+        d = f32[70,50] dot(a,b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        t = f32[50,70] transpose(d), dimensions={1,0}
+        ROOT h = f32[50,70] add(t,c)
+    """,
+    "several": """
+        a = f32[33,40] parameter(0)
+        b = f32[40,50] parameter(1)
+        c = f32[33,50] parameter(2)
+        d = f32[33,50] dot(a,b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        s = f32[33,50] add(d,c)
+        n = bf16[33,50] convert(s)
+        g = pred[33,50] compare(d,c), direction=GT
+        q = f32[33,50] multiply(c,c)
+        ROOT h = (f32[33,50], bf16[33,50], pred[33,50], f32[33,50]) tuple(s,n,g,q)
+    """,
+    "gathered": """
+        a = f32[90,40] parameter(0)
+        i = s32[33,1] parameter(1)
+        b = f32[40,50] parameter(2)
+        g = f32[33,40] gather(a,i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+          index_vector_dim=1, slice_sizes={1,40}
+        ROOT d = f32[33,50] dot(g,b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    """,
+    "merged_heads": """
+        a = f32[3,4,21,16] parameter(0)
+        b = f32[64,50] parameter(1)
+        c = f32[50] parameter(2)
+        t = f32[3,21,4,16] transpose(a), dimensions={0,2,1,3}
+        r = f32[63,64] reshape(t)
+        d = f32[63,50] dot(r,b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        e = f32[63,50] broadcast(c), dimensions={1}
+        s = f32[63,50] add(d,e)
+        ROOT o = f32[3,21,50] reshape(s)
+    """,
+    "split_heads": """
+        x = f32[42,24] parameter(0)
+        w = f32[24,96] parameter(1)
+        c = f32[96] parameter(2)
+        d = f32[42,96] dot(x,w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        e = f32[42,96] broadcast(c), dimensions={1}
+        s = f32[42,96] add(d,e)
+        r = f32[2,21,6,16] reshape(s)
+        ROOT t = f32[2,6,21,16] transpose(r), dimensions={0,2,1,3}
+    """,
+    "sliced": """
+        a = f32[50,90] parameter(0)
+        b = f32[40,60] parameter(1)
+        z = f32[] constant(0)
+        a1 = f32[33,40] slice(a), slice={[3:36],[10:90:2]}
+        b1 = f32[40,50] slice(b), slice={[0:40],[5:55]}
+        d = f32[33,50] dot(a1,b1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        zb = f32[33,50] broadcast(z), dimensions={}
+        ROOT m = f32[33,50] maximum(d,zb)
+    """,
+    "bigk": """
+        a = f32[20,3000] parameter(0)
+        b = f32[3000,70] parameter(1)
+        d = f32[20,70] dot(a,b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        ROOT m = bf16[20,70] convert(d)
+    """,
+    "nan_padding": """
+        a = f32[20,37] parameter(0)
+        b = f32[37,19] parameter(1)
+        a1 = f32[20,37] log(a)
+        b1 = f32[37,19] log(b)
+        ROOT d = f32[20,19] dot(a1,b1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    """,
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", CASES)
+def test_fusions(name: str, target: str) -> None:
+    config = '{"kernel":"epilogue"}' if "tuple(" in CASES[name] else ""
+
+    def made_positive(inputs: list[np.ndarray]) -> None:
+        for x in inputs:
+            np.abs(x, out=x)
+
+    change = made_positive if "log(" in CASES[name] else None
+    check(fused(CASES[name], config), target=TARGETS[target], factor=2, change=change)
+
+
+VIEWS = ("heads", "context", "sliced", "split_heads")
+"""Fusions whose operands are read where they lie."""
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_what_only_moves_elements_is_not_packed(name: str) -> None:
+    module = parse_hlo(fused(CASES[name]))
+    plan = plan_of(module, host_target())
+    assert plan is not None
+    names = [x.name for x in plan.emit().functions]
+    assert "pack_rows" not in names
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "ROOT s = f32[50,70] add(c, d)",
+        "u = f32[50,70] add(c, d)\n        ROOT s = f32[50,70] add(u, e)",
+    ],
+)
+def test_the_first_result_may_be_what_is_added_to(last: str) -> None:
+    """The buffers of an addend and of the first result are one, as `ops.in_place` allows."""
+    body = f"""
+        a = f32[50,700] parameter(0)
+        b = f32[700,70] parameter(1)
+        c = f32[50,70] parameter(2)
+        one = f32[] constant(1)
+        e = f32[50,70] broadcast(one), dimensions={{}}
+        d = f32[50,70] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+        {last}
+    """
+    module = parse_hlo(fused(body))
+    plan = plan_of(module, host_target())
+    assert plan is not None
+    a, b, c = inputs_of(module)
+    expected = evaluate(module, [a, b, c])
+    shared = c.copy()
+    Kernel(plan, host_target())([a, b, shared, shared])
+    np.testing.assert_allclose(shared, np.asarray(expected), rtol=1e-4, atol=1e-4)
+
+
+def test_other_results_may_take_the_place_of_what_only_an_epilogue_reads() -> None:
+    body = """
+        a = f32[50,40] parameter(0)
+        b = f32[40,70] parameter(1)
+        c = f32[50,70] parameter(2)
+        d = f32[50,70] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        s = f32[50,70] add(d, c)
+        t = f32[50,70] multiply(d, c)
+        ROOT r = (f32[50,70], f32[50,70]) tuple(s, t)
+    """
+    module = parse_hlo(fused(body, '{"kernel":"epilogue"}'))
+    plan = plan_of(module, host_target())
+    assert plan is not None
+    a, b, c = inputs_of(module)
+    first, second = evaluate(module, [a, b, c])
+    result, shared = np.zeros_like(c), c.copy()
+    Kernel(plan, host_target())([a, b, shared, result, shared])
+    np.testing.assert_allclose(result, np.asarray(first), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(shared, np.asarray(second), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "ROOT s = f32[9,10,8] broadcast(d), dimensions={0,2}",
+        "ROOT s = f32[4,8] slice(d), slice={[0:4],[0:8]}",
+        "ROOT s = f32[8,8] dot(d, d), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    ],
+)
+def test_what_is_no_epilogue_is_left_to_others(last: str) -> None:
+    body = f"""
+        a = f32[9,7] parameter(0)
+        b = f32[7,8] parameter(1)
+        d = f32[9,8] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+        {last}
+    """
+    fusion = parse_hlo(fused(body)).entry.root
+    assert fusion.opcode is Opcode.FUSION
+    assert plan_fused_dot(fusion, host_target()) is None
