@@ -59,7 +59,8 @@ def timed(make: Callable[[], Any]) -> tuple[Any, float]:
 
 def measure(program: Any, threads: int, seconds: float) -> Row:
     """Compile a program both ways and time it."""
-    from lowtide.backends import cpu as native
+    from lowtide.backends.build import build
+    from lowtide.backends.cpu import CpuBackend
     from lowtide.llvm.cache import ObjectCache
     from lowtide.llvm.target import host_target
     from lowtide.runtime.cpu.call import Executable
@@ -67,9 +68,9 @@ def measure(program: Any, threads: int, seconds: float) -> Row:
 
     none = ObjectCache(None)
     tuner = Tuner(host_target(), threads, none, none)
-    compile_ = partial(native.compile_module, program.module(), threads=threads)
-    plain, plain_compile = timed(compile_)
-    tuned, tuned_compile = timed(partial(compile_, tuner=tuner))
+    module = program.module()
+    plain, plain_compile = timed(lambda: build(module, CpuBackend(threads)))
+    tuned, tuned_compile = timed(lambda: build(module, CpuBackend(threads, tuner=tuner)))
     arenas = [x.plan.report.ladder.arena_bytes for x in (plain, tuned)]
     known = {x for y in plain.program.kernels for x in y.phases}
     kernels = tuned.program.kernels

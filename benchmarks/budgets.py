@@ -82,23 +82,24 @@ def distinct(fits: Sequence[Any]) -> list[Any]:
 
 def sanitized(points: Sequence[Any], kernels: Any, arguments: Sequence[Any]) -> int:
     """Run each plan under watch, which raises where something differs; return how many."""
-    from lowtide.backends.cpu import program_of
     from lowtide.inspection.sanitizer import check_program
 
     for point in points:
-        check_program(program_of(point.plan, kernels), point.plan.module, arguments)
+        check_program(kernels.program(point.plan), point.plan.module, arguments)
     return len(points)
 
 
 def planned(given: argparse.Namespace, name: str) -> tuple[bool, list[int]]:
     """Plan one program for all budgets and print what it came to; return the arenas of plans."""
-    from lowtide.backends.cpu import budget_planner
+    from lowtide.backends.build import budget_planner
+    from lowtide.backends.cpu import CpuBackend
+    from lowtide.compiler import PlanOptions
     from lowtide.search.effort import Effort, SearchOptions
 
     program = program_named(given.programs, given.scale, name)
     start = process_time()
-    search = SearchOptions(Effort(given.effort))
-    planner, kernels = budget_planner(program.module(), threads=2, search=search)
+    options = PlanOptions(search=SearchOptions(Effort(given.effort)))
+    planner, kernels = budget_planner(program.module(), CpuBackend(2), options)
     plain = process_time() - start
     fits = fits_of(planner, given.budgets)
     seconds = process_time() - start - plain

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lowtide.backends import cpu as native
+from lowtide.backends.build import build
+from lowtide.backends.cpu import CpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
@@ -188,7 +189,7 @@ def compiled(function: Callable[..., Any], arguments: Sequence[Any], threads: in
     import jax
 
     text = jax.jit(function, keep_unused=True).lower(*arguments).as_text("hlo")
-    return Executable(native.compile_module(parse_hlo(text), threads=threads).program)
+    return Executable(build(parse_hlo(text), CpuBackend(threads)).program)
 
 
 def peak_loop() -> tuple[Callable[[], None], int]:

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lowtide.backends import cpu as native
+from lowtide.backends.build import build
+from lowtide.backends.cpu import CpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
@@ -159,7 +160,7 @@ def measured(product: Product, threads: int, rounds: int) -> tuple[float, float,
     theirs = jax.jit(product.multiplied)
     text = theirs.lower(*operands).as_text("hlo")
     started = time.process_time()
-    program = native.compile_module(parse_hlo(text), threads=threads).program
+    program = build(parse_hlo(text), CpuBackend(threads)).program
     compiling = time.process_time() - started
     ours = Executable(program)
     given = [jax.device_put(x) for x in operands]

@@ -100,7 +100,7 @@ def module_ranges() -> list[Intervals]:
     files.sort(key=lambda file: file.stat().st_size)
     found = []
     for file in files[:: -max(1, len(files) // MODULES)][:MODULES]:
-        ranges = compiler.plan(lowtide.read(file), "input").ranges
+        ranges = compiler.plan(lowtide.read(file), compiler.PlanOptions("input")).ranges
         first = np.full(len(ranges.nbytes), np.iinfo(np.int64).max)
         last = np.full(len(ranges.nbytes), -1)
         np.minimum.at(first, ranges.buffer, ranges.first)

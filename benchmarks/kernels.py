@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowtide.backends import cpu as native
+from lowtide.backends.build import build
+from lowtide.backends.cpu import CpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.runtime.cpu.call import Executable
 
@@ -111,7 +112,7 @@ CASES: dict[str, tuple[Function, Sequence[tuple[int, ...]], str]] = {
 def compiled(function: Function, arguments: Sequence[Any], threads: int) -> Executable:
     """Return the native program of a function."""
     text = jax.jit(function).lower(*arguments).as_text("hlo")
-    return Executable(native.compile_module(parse_hlo(text), threads=threads).program)
+    return Executable(build(parse_hlo(text), CpuBackend(threads)).program)
 
 
 def seconds(call: Callable[[], Any], least: float = 2e-3) -> float:

@@ -64,13 +64,13 @@ def measured(path: Path) -> Iterator[Row]:
     if module.is_scheduled:
         yield from _rows(f"{name}, as given", module, {})
         module.schedule = None
-    compiler.optimize(module, DEFAULT_STAGE)
+    compiler.optimize(module, compiler.PlanOptions(DEFAULT_STAGE))
     yield from _rows(name, module, by_xla(module))
 
 
 def _rows(name: str, module: Module, xla: Mapping[str, int]) -> Iterator[Row]:
     start = process_time()
-    report = compiler.explain(module, "input")
+    report = compiler.explain(module, compiler.PlanOptions("input"))
     seconds = process_time() - start
     entry = module.entry.name
     yield Row(name, "", report.instructions, xla.get(entry), report.ladder, seconds)

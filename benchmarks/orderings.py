@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Final
 
 import lowtide
-from lowtide import compiler
 from lowtide.buffers.copy_insertion import insert_copies
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
+from lowtide.scheduling.module_scheduler import schedule_module
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
 from lowtide.xla.analysis.gpu_ordering import gpu_ordering
@@ -67,7 +67,7 @@ def prepared(path: Path) -> Module:
     flatten_call_graph(module)
     optimize_input_output_alias(module)
     insert_copies(module)
-    module.schedule = compiler.schedule(module)
+    module.schedule = schedule_module(module)
     return module
 
 

@@ -49,7 +49,7 @@ def report(name: str, module: Module, parsing: float, stage: str) -> None:
     module.schedule = None
     timing = Timing()
     start = perf_counter()
-    compiler.optimize(module, stage, [timing])
+    compiler.optimize(module, compiler.PlanOptions(stage), [timing])
     seconds = perf_counter() - start
     ordered = sorted(timing.passes.items(), key=lambda item: -item[1].seconds)
     shares = [

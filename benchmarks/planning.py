@@ -80,7 +80,7 @@ def main() -> None:
         module = parse_hlo(generated(size))
         before = unit()
         start = process_time()
-        plan = compiler.plan(module, "input")
+        plan = compiler.plan(module, compiler.PlanOptions("input"))
         seconds = process_time() - start
         count = module.instruction_count
         units = seconds / count / min(before, unit())

@@ -49,7 +49,7 @@ def measured(path: Path, scale: str, folder: Path | None) -> Iterator[Row]:
         module = program.module()
         theirs = module_traffic(_xla(program, scale, folder))
         start = time.perf_counter()
-        compiler.optimize(module, "fused")
+        compiler.optimize(module, compiler.PlanOptions("fused"))
         seconds = time.perf_counter() - start
         yield Row(program.name, theirs, module_traffic(module), seconds)
 

@@ -56,7 +56,7 @@ def compared(scale: str, program: str, scheduler: str, text: str, xla_temp: int)
     """Plan one scheduled module and set its figures beside XLA's."""
     module = parse_hlo(text)
     start = time.perf_counter()
-    plan = compiler.plan(module, "input")
+    plan = compiler.plan(module, compiler.PlanOptions("input"))
     seconds = time.perf_counter() - start
     report: MemoryReport = plan.report
     return Comparison(

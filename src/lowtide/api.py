@@ -16,7 +16,6 @@ from lowtide.ir.sizes import bytes_of
 from lowtide.ir.suggestions import nearest
 from lowtide.options import Options
 from lowtide.report.memory import MemoryReport
-from lowtide.search.effort import SearchOptions, effort_named
 from lowtide.verifier import verify
 
 if TYPE_CHECKING:
@@ -122,9 +121,7 @@ def explain(
 
 def _explain_module(module: Module, options: Options | None) -> MemoryReport:
     verify(module)
-    chosen = options or Options()
-    search = SearchOptions(effort_named(chosen.effort), chosen.deadline)
-    return compiler.explain(module, chosen.stage, search, chosen.memory_priority)
+    return compiler.explain(module, compiler.PlanOptions.of(options or Options()))
 
 
 def _only_options(

@@ -7,7 +7,7 @@ import pytest
 from lowtide.analysis.call_graph import executed_computations
 from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.donation import aliases
-from lowtide.compiler import explain, plan
+from lowtide.compiler import PlanOptions, explain, plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Schedule
 
@@ -39,11 +39,11 @@ def test_any_order_needs_the_bound_and_has_a_plan_that_holds(seed):
     for _ in range(4):
         computations = executed_computations(module.entry)
         module.schedule = Schedule({x: any_order(x, draw) for x in computations})
-        report = explain(module, "input")
+        report = explain(module, PlanOptions("input"))
         for ladder in (report.ladder, *[x.ladder for x in report.computations]):
             assert ladder.bound_bytes <= ladder.live_bytes <= ladder.arena_bytes
         assert report.ladder.bound_bytes >= least
-        MemoryMachine(plan(module, "input")).run()
+        MemoryMachine(plan(module, PlanOptions("input"))).run()
 
 
 def test_an_argument_returned_as_it_is_takes_nothing_from_the_bound():
@@ -56,7 +56,7 @@ ENTRY main {
   ROOT t = (f32[100], f32[9000]) tuple(n, q)
 }
 """
-    ladder = explain(parse_hlo(text), "input").ladder
+    ladder = explain(parse_hlo(text), PlanOptions("input")).ladder
     assert (ladder.bound_bytes, ladder.live_bytes) == (400, 400)
 
 
@@ -81,7 +81,7 @@ ENTRY main {
   ROOT y = f32[100] get-tuple-element(l), index=0
 }
 """
-    report = explain(parse_hlo(text), "input")
+    report = explain(parse_hlo(text), PlanOptions("input"))
     (body,) = report.computations
     assert (body.ladder.bound_bytes, body.ladder.live_bytes) == (400, 400)
     assert (report.ladder.bound_bytes, report.ladder.live_bytes) == (800, 800)

@@ -7,7 +7,7 @@ from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.donation import aliases
 from lowtide.analysis.live_range import live_ranges
 from lowtide.buffers.copy_insertion import insert_copies
-from lowtide.compiler import plan
+from lowtide.compiler import PlanOptions, plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.scheduling.module_scheduler import schedule_module
 
@@ -36,7 +36,7 @@ def test_the_profile_is_that_of_a_walk_with_sets(seed):
 @pytest.mark.parametrize("seed", range(80))
 def test_no_value_is_overwritten_while_it_is_needed(seed):
     module = parse_hlo(RandomModule(seed, 6 + seed % 20).text())
-    planned = plan(module, "input")
+    planned = plan(module, PlanOptions("input"))
     for trips, branch in ((0, 0), (2, 0), (3, 1)):
         MemoryMachine(planned, trips, branch).run()
 
@@ -52,7 +52,7 @@ REAL = sorted(CORPUS.glob("*.hlo.txt.xz"), key=lambda path: path.stat().st_size)
 )
 def test_plans_of_real_modules_hold(path):
     module = parse_hlo(read_text(path))
-    machine = MemoryMachine(plan(module, "input"))
+    machine = MemoryMachine(plan(module, PlanOptions("input")))
     machine.run()
     assert machine.reads > 100
 

@@ -1,7 +1,7 @@
 """Modules in a wasteful order, for tests of what takes plans apart."""
 
 from lowtide import compiler
-from lowtide.compiler import Plan
+from lowtide.compiler import ModulePlan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.verifier import verify
 
@@ -30,8 +30,8 @@ ENTRY main {
 """Four arrays of 4,096 bytes live at once, one would do."""
 
 
-def planned(text: str) -> Plan:
+def planned(text: str) -> ModulePlan:
     """Return our own plan of a module given as text."""
     module = parse_hlo(text)
     verify(module)
-    return compiler.plan(module, "input")
+    return compiler.plan(module, compiler.PlanOptions("input"))

@@ -9,13 +9,13 @@ from lowtide.autopsy.autopsy import explain_plan
 from lowtide.autopsy.repeatable import repeatable_bytes
 from lowtide.autopsy.report import PlanReport
 from lowtide.autopsy.screen import autopsy_text
-from lowtide.compiler import Plan
+from lowtide.compiler import ModulePlan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.buffer import AllocationKind, BufferAssignment, Slice
 
 
-def examined(plan: Plan, assignment: BufferAssignment | None = None) -> PlanReport:
+def examined(plan: ModulePlan, assignment: BufferAssignment | None = None) -> PlanReport:
     """Return the report on a plan, with what has to hold for every report checked."""
     report = explain_plan(plan.module, assignment or plan.assignment, compile_again=False)
     other = report.autopsy.alternatives

@@ -159,7 +159,7 @@ def test_no_bound_is_above_the_least_of_all_sequences() -> None:
     positive = 0
     for seed in range(60):
         text = RandomModule(seed, 4, control=(), depth=1).text()
-        module = compiler.scheduled(parse_hlo(text), "input")
+        module = compiler.scheduled(parse_hlo(text), compiler.PlanOptions("input"))
         if len(budget_graphs(module).entry.found.flow.nodes) > 10:
             continue
         most = make_plan(module, "input").report.ladder.arena_bytes
@@ -207,7 +207,7 @@ def bulky_loop(trips):
 @pytest.mark.parametrize("trips", [1, 7])
 def test_no_bound_of_a_loop_is_above_the_least_of_all_sequences(trips) -> None:
     """What runs again in the entry, in the body, or in both: the sum is never too high."""
-    module = compiler.scheduled(parse_hlo(bulky_loop(trips)), "input")
+    module = compiler.scheduled(parse_hlo(bulky_loop(trips)), compiler.PlanOptions("input"))
     most = make_plan(module, "input").report.ladder.arena_bytes
     positive, tight = held_against_the_truth(module, 64, range(most - 640, most, 64))
     assert positive >= 5 and tight >= 2

@@ -13,7 +13,7 @@ from lowtide import compiler
 from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
 from lowtide.budgeting.errors import refusal
 from lowtide.budgeting.pareto import pareto
-from lowtide.budgeting.planner import BudgetPlanner, Settings
+from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.budgeting.points import xla_choice
 from lowtide.budgeting.variants import Variant
 from lowtide.checking import check_plan
@@ -27,15 +27,18 @@ from lowtide.testing.check_pass import seeded_arguments
 FAST = SearchOptions(Effort.FAST)
 
 
-def make_plan(module: Module, stage: str) -> compiler.Plan:
-    return compiler.plan(module, stage, search=FAST)
+def make_plan(module: Module, stage: str) -> compiler.ModulePlan:
+    return compiler.plan(module, compiler.PlanOptions(stage, search=FAST))
 
 
 def planner_of(
     module: Module, variants: tuple[Variant, ...] = (), deadline: Deadline | None = None
 ) -> BudgetPlanner:
-    settings = Settings(make_plan, effort=Effort.FAST, variants=variants)
-    return BudgetPlanner(module, make_plan(module, settings.stage), settings, deadline)
+    return BudgetPlanner(module, make_plan(module, "scheduled"), options_until(deadline), variants)
+
+
+def options_until(deadline: Deadline | None) -> compiler.PlanOptions:
+    return compiler.PlanOptions(search=SearchOptions(Effort.FAST, deadline))
 
 
 @cache
@@ -156,21 +159,21 @@ def test_ctrl_c_that_nobody_handles_goes_on(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("plans", range(6))
-def test_ctrl_c_while_plans_are_made_leaves_those_that_were(plans) -> None:
-    made: list[compiler.Plan] = []
+def test_ctrl_c_while_plans_are_made_leaves_those_that_were(plans, monkeypatch) -> None:
+    made: list[compiler.ModulePlan] = []
     variant = Variant("split-large-instructions{parts=4}")
     deadline = Deadline()
 
-    def interrupted(module: Module, stage: str) -> compiler.Plan:
+    def interrupted(module: Module, options: compiler.PlanOptions) -> compiler.ModulePlan:
         if len(made) > plans:
             deadline.interrupt()
-        made.append(make_plan(module, stage))
+        made.append(make_plan(module, options.stage))
         return made[-1]
 
+    monkeypatch.setattr("lowtide.budgeting.planner.plan_module", interrupted)
     module = training_step(rows=4096)
-    plain = interrupted(module, "scheduled")
-    settings = Settings(interrupted, effort=Effort.FAST, variants=(variant,))
-    planner = BudgetPlanner(module, plain, settings, deadline)
+    plain = interrupted(module, compiler.DEFAULT_PLAN)
+    planner = BudgetPlanner(module, plain, options_until(deadline), (variant,))
     fit = planner.within(plain.report.ladder.arena_bytes * 7 // 10)
     found = fit.point or fit.least
     assert found is not None and found.plan in made
@@ -178,17 +181,19 @@ def test_ctrl_c_while_plans_are_made_leaves_those_that_were(plans) -> None:
     assert deadline.was_interrupted or fit.point is not None
 
 
-def test_from_the_deadline_on_one_more_plan_is_made() -> None:
+def test_from_the_deadline_on_one_more_plan_is_made(monkeypatch) -> None:
     made: list[Module] = []
     deadline = Deadline()
     module = training_step(rows=4096)
     plain = make_plan(module, "scheduled")
 
-    def counted(changed: Module, stage: str) -> compiler.Plan:
+    def counted(changed: Module, options: compiler.PlanOptions) -> compiler.ModulePlan:
         made.append(changed)
-        return make_plan(changed, stage)
+        return make_plan(changed, options.stage)
 
-    planner = BudgetPlanner(module, plain, Settings(counted), deadline)
+    monkeypatch.setattr("lowtide.budgeting.planner.plan_module", counted)
+    options = compiler.PlanOptions(search=SearchOptions(deadline=deadline))
+    planner = BudgetPlanner(module, plain, options)
     assert len(planner.own.choices) > 2
     with pytest.raises(KeyboardInterrupt):
         deadline.interrupt()

@@ -77,13 +77,13 @@ def test_random_modules_with_random_sequences(recipe: Recipe) -> None:
     runs, more = 0, 0
     for seed in range(40):
         module = random_module(seed, recipe)
-        scheduled = compiler.scheduled(module, "input")
+        scheduled = compiler.scheduled(module, compiler.PlanOptions("input"))
         graphs = budget_graphs(scheduled)
         random = Random(seed)
         sequences = {x.computation: random_sequence(x, random) for x in graphs.graphs}
         changed = with_sequences(scheduled, graphs.flows, sequences)
         verify(changed)
-        plan = compiler.plan(changed, search=SearchOptions(Effort.FAST))
+        plan = compiler.plan(changed, compiler.PlanOptions(search=SearchOptions(Effort.FAST)))
         live = plan.report.ladder.live_bytes
         assert not check_plan(plan.module, plan.assignment)
         assert same_bits(module, plan.module), seed

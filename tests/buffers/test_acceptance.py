@@ -28,7 +28,7 @@ def assert_holds(module, arguments):
     """Plan a module and assert that the plan is right, by the rules and by doing."""
     before = str(module)
     expected = bits(evaluate(module, arguments))
-    plan = compiler.plan(module, "input")
+    plan = compiler.plan(module, compiler.PlanOptions("input"))
     assert str(module) == before
     verify(plan.module)
     assert [str(violation) for violation in check_plan(plan.module, plan.assignment)] == []

@@ -24,4 +24,4 @@ def test_ctrl_c_while_buffers_are_packed_ends_the_plan(monkeypatch):
 
     monkeypatch.setattr("lowtide.buffers.assignment.portfolio", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        compiler.plan(parse_hlo(TEXT), "input")
+        compiler.plan(parse_hlo(TEXT), compiler.PlanOptions("input"))

@@ -16,7 +16,7 @@ def planned(text):
     """The plan of a module, checked by the rules and by running inside it."""
     module = parse_hlo(text)
     arguments = seeded_arguments(module, 3)
-    plan = compiler.plan(module, "input")
+    plan = compiler.plan(module, compiler.PlanOptions("input"))
     verify(plan.module)
     assert check_plan(plan.module, plan.assignment) == ()
     result = run_in_arena(plan.module, plan.assignment, arguments, sanitize=True)
@@ -191,6 +191,6 @@ ENTRY main {
     source_target_pairs={{0,1}}, slice_sizes={{8,4},{8,4}}
 }
 """)
-    plan = compiler.plan(module, "input")
+    plan = compiler.plan(module, compiler.PlanOptions("input"))
     assert plan.copies.copies == ()
     assert check_plan(plan.module, plan.assignment) == ()

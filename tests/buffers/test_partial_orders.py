@@ -4,13 +4,13 @@ import pytest
 from tests.buffers.test_acceptance import bits, programs, random_cases
 from tests.support import needs_shared
 
-from lowtide import compiler
 from lowtide.buffers.copy_insertion import insert_copies
 from lowtide.evaluator import evaluate
 from lowtide.evaluator.in_arena import run_in_arena
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Schedule
 from lowtide.ir.clone import clone_module
+from lowtide.scheduling.module_scheduler import schedule_module
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
@@ -26,7 +26,7 @@ def assert_holds_however_mixed(module, arguments, seeds=2):
     flatten_call_graph(module)
     optimize_input_output_alias(module)
     insert_copies(module)
-    module.schedule = compiler.schedule(module)
+    module.schedule = schedule_module(module)
     inner = {x: y for x, y in module.schedule.sequences.items() if x is not module.entry}
     for name, order in partial_orders(module).items():
         ordering = PredecessorOrdering(module, order, schedule=Schedule(inner))

@@ -12,7 +12,7 @@ from lowtide.analysis.donation import aliases
 from lowtide.analysis.live_range import live_ranges, needs_no_copies
 from lowtide.certificate import REJECTED
 from lowtide.certificate.modules import differences, module_orders
-from lowtide.compiler import plan
+from lowtide.compiler import PlanOptions, plan
 from lowtide.compiler.certificates import arena_of, certificate_of, certify
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError
@@ -39,7 +39,7 @@ def least_of_some_orders(module, seed, count):
 
 def of_plans(seeds):
     for seed in seeds:
-        made = plan(module_of(seed), "input")
+        made = plan(module_of(seed), PlanOptions("input"))
         document, ladder = certificate_of(made), made.report.ladder
         verdict = answer(document)
         assert verdict.answer != REJECTED, (seed, verdict)
@@ -60,7 +60,7 @@ def test_certificates_of_many_plans() -> None:
 
 def test_a_plan_and_its_text_have_the_same_facts() -> None:
     for seed in range(20):
-        made = plan(module_of(seed), "input")
+        made = plan(module_of(seed), PlanOptions("input"))
         again = plan(parse_hlo(str(made.module)))
         document = certify(again.module)
         assert document["problem"] == certificate_of(made)["problem"]
@@ -75,7 +75,9 @@ def test_a_module_without_a_schedule_has_no_certificate() -> None:
 
 def test_the_order_is_that_of_the_schedule() -> None:
     """Bounds of a plan may have been worked out before a lower order was taken."""
-    made = plan(training_step(layers=5), "simplified", search=SearchOptions(Effort.FAST))
+    made = plan(
+        training_step(layers=5), PlanOptions("simplified", search=SearchOptions(Effort.FAST))
+    )
     document = certificate_of(made)
     assert answer(document).answer != REJECTED
     assert differences(document, module_orders(made.module, {}), arena_of(made).rows) == []
@@ -98,7 +100,7 @@ FREE = {"evidence", "places", "takes", "budget"}
 def test_a_number_that_is_changed_shows() -> None:
     shown = 0
     for seed in (2, 3, 7, 10, 13):
-        made = plan(module_of(seed), "input")
+        made = plan(module_of(seed), PlanOptions("input"))
         document = certificate_of(made)
         computations, arena = module_orders(made.module, {}), arena_of(made).rows
         draw = random.Random(seed)

@@ -6,7 +6,7 @@ import pytest
 from tests.support import EXAMPLES, read_text
 
 from lowtide.checking import check_plan, inspect_plan
-from lowtide.compiler import plan
+from lowtide.compiler import PlanOptions, plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.testing.generation import MEMORY, random_module
 
@@ -19,13 +19,13 @@ CAUSES = {"overlap", "read-only", "alias", "colocation", "misplaced"}
 
 @pytest.mark.parametrize("seed", range(60))
 def test_plans_of_random_modules_are_right(seed):
-    planned = plan(random_module(seed), "input")
+    planned = plan(random_module(seed), PlanOptions("input"))
     assert check_plan(planned.module, planned.assignment) == ()
 
 
 @pytest.mark.parametrize("name", ["mlp", "lstm", "mnist_cnn", "gpt2"])
 def test_plans_of_the_examples_are_right(name):
-    planned = plan(parse_hlo(read_text(EXAMPLES / f"{name}.hlo.xz")), "input")
+    planned = plan(parse_hlo(read_text(EXAMPLES / f"{name}.hlo.xz")), PlanOptions("input"))
     check = inspect_plan(planned.module, planned.assignment)
     assert check.violations == ()
     assert check.values > 20
@@ -35,7 +35,7 @@ def test_plans_of_the_examples_are_right(name):
 def broken_plans(seeds, count):
     """Yield (module, plan) of plans that a run along some path shows to be wrong."""
     for seed in seeds:
-        planned = plan(random_module(seed, MEMORY), "input")
+        planned = plan(random_module(seed, MEMORY), PlanOptions("input"))
         whole = definitions_only(planned.assignment)
         assert check_plan(planned.module, whole) == ()
         assert not is_damaged(planned.module, whole)
@@ -70,7 +70,7 @@ def test_five_hundred_broken_plans_are_caught():
 
 
 def test_the_report_is_the_same_each_time():
-    planned = plan(random_module(20, MEMORY), "input")
+    planned = plan(random_module(20, MEMORY), PlanOptions("input"))
     whole = definitions_only(planned.assignment)
     broken = MUTATIONS[2](whole, random.Random(1))
     first, second = (check_plan(planned.module, broken) for _ in range(2))
@@ -97,7 +97,7 @@ def test_calls_may_nest_deeply():
         f"  ROOT b{i} = f32[16] call(a{i}), to_apply=l{i - 1}\n}}"
         for i in range(1, LAYERS)
     )
-    planned = plan(parse_hlo(CALLS.format(layers=layers, last=LAYERS - 1)), "input")
+    planned = plan(parse_hlo(CALLS.format(layers=layers, last=LAYERS - 1)), PlanOptions("input"))
     check = inspect_plan(planned.module, planned.assignment)
     assert check.violations == ()
     assert check.steps == 2 * LAYERS + 2

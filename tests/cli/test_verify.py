@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowtide.compiler import plan
+from lowtide.compiler import PlanOptions, plan
 from lowtide.frontend.hlo_proto import write_buffer_assignment, write_hlo_proto
 from lowtide.frontend.hlo_text import parse_hlo
 
@@ -64,7 +64,7 @@ def test_a_plan_in_a_hlo_proto(lowtide, module) -> None:
 
 
 def test_a_bare_buffer_assignment_with_its_module(lowtide, tmp_path) -> None:
-    planned = plan(parse_hlo(TEXT), "input")
+    planned = plan(parse_hlo(TEXT), PlanOptions("input"))
     path, other = tmp_path / "plan.ba.pb", tmp_path / "module.pb"
     path.write_bytes(write_buffer_assignment(planned.module, planned.assignment))
     other.write_bytes(write_hlo_proto(planned.module))

@@ -11,9 +11,9 @@ import pytest
 from tests.budgeting.chains import training_step
 
 import lowtide
+from lowtide.backends import cpu
 from lowtide.certificate import REJECTED
 from lowtide.certificate import check as check_certificate
-from lowtide.client import executable as executables
 from lowtide.client.executable import compile_anew, compile_module, executable_of
 from lowtide.ir.printer import to_text
 from lowtide.llvm import cache as llvm_cache
@@ -65,7 +65,7 @@ def check(executable):
 def compiled_kernels(monkeypatch):
     """The numbers of kernels that LLVM compiled, call by call."""
     counts = []
-    usual = executables.native.compile_modules
+    usual = cpu.compile_modules
 
     def counting(texts, target, cached, threads=0, progress=None):
         done = []
@@ -73,7 +73,7 @@ def compiled_kernels(monkeypatch):
         counts.append(len(done))
         return found
 
-    monkeypatch.setattr(executables.native, "compile_modules", counting)
+    monkeypatch.setattr(cpu, "compile_modules", counting)
     return counts
 
 

@@ -11,7 +11,7 @@ from lowtide import Options, compiler
 from lowtide.certificate import REJECTED, check
 from lowtide.checking import check_plan
 from lowtide.client.executable import compile_anew
-from lowtide.compiler import proposals
+from lowtide.compiler import PlanOptions, proposals
 from lowtide.compiler.certificates import certificate_of
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.planning.certificates import certificate_text
@@ -37,7 +37,7 @@ def test_a_plan_that_nothing_is_searched_for(name, effort, monkeypatch) -> None:
     for place in ("module_search.search_order", "module_search.lower_order", "module_search.Cuts"):
         monkeypatch.setattr(f"lowtide.scheduling.{place}", refused)
     monkeypatch.setattr("lowtide.compiler._packed_by", refused)
-    made = compiler.plan(example(name), search=SearchOptions(effort, 0.0))
+    made = compiler.plan(example(name), compiler.PlanOptions(search=SearchOptions(effort, 0.0)))
     assert not check_plan(made.module, made.assignment)
     ladder = made.report.ladder
     assert 0 <= ladder.bound_bytes <= ladder.live_bytes <= ladder.arena_bytes
@@ -46,19 +46,19 @@ def test_a_plan_that_nothing_is_searched_for(name, effort, monkeypatch) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_bound_and_certificate_are_true(name) -> None:
-    early = compiler.plan(example(name), search=SearchOptions(deadline=0.0))
+    early = compiler.plan(example(name), compiler.PlanOptions(search=SearchOptions(deadline=0.0)))
     text = certificate_text(certificate_of(early)).encode()
     assert check(text).answer != REJECTED
     module = lowtide.parse_hlo(str(early.module))
     module.schedule = None
-    searched = compiler.explain(module, "input").ladder
+    searched = compiler.explain(module, compiler.PlanOptions("input")).ladder
     assert early.report.ladder.bound_bytes <= searched.live_bytes
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_deadline_that_is_far_changes_nothing(name) -> None:
     plain = compiler.plan(example(name))
-    far = compiler.plan(example(name), search=SearchOptions(deadline=1e6))
+    far = compiler.plan(example(name), compiler.PlanOptions(search=SearchOptions(deadline=1e6)))
     assert str(plain.module) == str(far.module)
     assert plain.report.ladder == far.report.ladder
     assert plain.report.caveats == far.report.caveats
@@ -73,20 +73,24 @@ def test_an_interrupt_behind_the_passes_leaves_a_plan(monkeypatch) -> None:
         return insert(module)
 
     monkeypatch.setattr(compiler, "insert_copies", interrupted)
-    made = compiler.plan(example(NAMES[0]), search=SearchOptions(deadline=deadline))
+    made = compiler.plan(
+        example(NAMES[0]), compiler.PlanOptions(search=SearchOptions(deadline=deadline))
+    )
     assert not check_plan(made.module, made.assignment)
     assert made.report.caveats[0].startswith("Ctrl-C ended the search")
 
 
 def test_nothing_that_takes_time_is_proposed_from_the_deadline_on(monkeypatch) -> None:
     late, plain = [example("gpt2_remat.hlo.xz") for _ in range(2)]
-    proposals.optimize(plain, "scheduled", memory_priority=0.0)
-    proposals.optimize(late, "scheduled", deadline=Deadline(0))
+    proposals.optimize(plain, PlanOptions("scheduled", memory_priority=0.0))
+    proposals.optimize(late, PlanOptions("scheduled", search=SearchOptions(deadline=Deadline(0))))
     assert str(late) == str(plain)
     counted = []
     fused = proposals._fused
     monkeypatch.setattr(proposals, "_fused", lambda *x: counted.append(1) or fused(*x))
-    proposals.optimize(example(NAMES[0]), "scheduled", deadline=Deadline(0))
+    proposals.optimize(
+        example(NAMES[0]), PlanOptions("scheduled", search=SearchOptions(deadline=Deadline(0)))
+    )
     assert len(counted) == 1
 
 
@@ -102,7 +106,7 @@ def test_one_deadline_is_that_of_all_plans_of_a_budget(monkeypatch) -> None:
     seen = []
     plan = compiler.plan
 
-    def noted(module: lowtide.Module, stage: str, **given: SearchOptions) -> compiler.Plan:
+    def noted(module: lowtide.Module, stage: str, **given: SearchOptions) -> compiler.ModulePlan:
         seen.append(given["search"].deadline)
         return plan(module, stage, **given)
 
@@ -111,14 +115,15 @@ def test_one_deadline_is_that_of_all_plans_of_a_budget(monkeypatch) -> None:
     monkeypatch.setattr(within.compiler, "plan", noted)
     module = parse_hlo(str(training_step()))
     with pytest.raises(lowtide.OverMemoryError):
-        within.plan_within(module, 1, search=SearchOptions(Effort.FAST, 1e6))
+        within.plan_within(module, 1, PlanOptions(search=SearchOptions(Effort.FAST, 1e6)))
     assert len(seen) > 1 and isinstance(seen[0], Deadline) and len(set(map(id, seen))) == 1
 
 
 @pytest.mark.parametrize("is_native", [False, True])
 def test_a_budget_whose_search_a_deadline_ends_says_so(monkeypatch, is_native) -> None:
     """Also where the plan that is taken was made before."""
-    from lowtide.backends import cpu as native
+    from lowtide.backends.build import build
+    from lowtide.backends.cpu import CpuBackend
     from lowtide.budgeting import planner, within
 
     deadline, module = Deadline(), parse_hlo(str(training_step()))
@@ -128,11 +133,12 @@ def test_a_budget_whose_search_a_deadline_ends_says_so(monkeypatch, is_native) -
             deadline.interrupt()
 
     monkeypatch.setattr(planner, "variant_of", late)
-    most, search = compiler.plan(module).report.ladder.arena_bytes, SearchOptions(deadline=deadline)
+    most = compiler.plan(module).report.ladder.arena_bytes
+    options = PlanOptions(search=SearchOptions(deadline=deadline))
     if is_native:
-        plan = native.compile_module(module, threads=1, search=search, memory=most * 3 // 4).plan
+        plan = build(module, CpuBackend(1), options, most * 3 // 4).plan
     else:
-        plan = within.plan_within(module, most * 3 // 4, search=search)
+        plan = within.plan_within(module, most * 3 // 4, options)
     assert deadline.passed
     assert plan.report.caveats[0].startswith("Ctrl-C ended the search")
 
@@ -145,7 +151,7 @@ def test_observers_have_the_deadline_of_the_plan(monkeypatch) -> None:
         seen.append(args[-1])
         return optimize(*args)
 
-    def planned(*args: object, **given: SearchOptions) -> compiler.Plan:
+    def planned(*args: object, **given: SearchOptions) -> compiler.ModulePlan:
         seen.append(given["search"].deadline)
         return plan(*args, **given)
 
@@ -163,7 +169,7 @@ def test_observers_see_what_was_chosen_before_the_deadline(monkeypatch, asked) -
         left = iter([False] * asked)
         monkeypatch.setattr(Deadline, "passed", property(lambda _, left=left: next(left, True)))
         module = parse_hlo(COSTLY)
-        proposals.optimize(module, "scheduled", observers, 0.5)
+        proposals.optimize(module, PlanOptions("scheduled", memory_priority=0.5), observers)
         texts.append(str(module))
     assert texts[0] == texts[1]
 

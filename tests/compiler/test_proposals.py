@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 import lowtide
-from lowtide.compiler import explain, proposals
+from lowtide.compiler import PlanOptions, explain, proposals
 from lowtide.compiler.stages import merging, pipeline
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
@@ -103,7 +103,7 @@ class Watch:
 
 def optimized(priority: float, observers: tuple[Observer, ...] = ()) -> Module:
     module = parse_hlo(COSTLY)
-    assert proposals.optimize(module, "scheduled", observers, priority)
+    assert proposals.optimize(module, PlanOptions("scheduled", memory_priority=priority), observers)
     verify(module)
     return module
 
@@ -134,8 +134,8 @@ def test_observers_see_what_becomes_of_the_module() -> None:
 def test_before_fusion_there_is_nothing_to_propose(stage: str) -> None:
     module = parse_hlo(COSTLY)
     copy = clone_module(module)
-    proposals.optimize(module, stage, (), 0.5)
-    proposals.optimize(copy, stage, (), 0.0)
+    proposals.optimize(module, PlanOptions(stage, memory_priority=0.5))
+    proposals.optimize(copy, PlanOptions(stage, memory_priority=0.0))
     assert str(module) == str(copy)
 
 
@@ -159,7 +159,7 @@ def test_the_option_reaches_the_plan_and_takes_parts_only() -> None:
 
 def with_and_without_barriers(text: str, observers: tuple[Observer, ...] = ()) -> Module:
     module = parse_hlo(text)
-    proposals.optimize(module, "scheduled", observers)
+    proposals.optimize(module, PlanOptions("scheduled"), observers)
     verify(module)
     assert_same_values(parse_hlo(text), module)
     return module

@@ -27,7 +27,7 @@ def check(seed: int) -> None:
     module = random_module(seed, RECIPES[seed % len(RECIPES)])
     module.schedule = None
     original = clone_module(module)
-    compiler.optimize(module, "fused", [Checking(verify)])
+    compiler.optimize(module, compiler.PlanOptions("fused"), [Checking(verify)])
     assert_same_values(original, module, seeds=1)
 
 
@@ -48,7 +48,7 @@ def check_shrunk(path: Path) -> None:
     """All passes together keep what a program computes whose arrays are small."""
     small = shrink(lowtide.read(path))
     optimized = clone_module(small)
-    compiler.optimize(optimized, "fused", [Checking(verify)])
+    compiler.optimize(optimized, compiler.PlanOptions("fused"), [Checking(verify)])
     for seed in SEEDS:
         arguments = likely_arguments(small, seed)
         expected, found = evaluate(small, arguments), evaluate(optimized, arguments)

@@ -7,7 +7,8 @@ import pytest
 
 from lowtide.analysis.dataflow import dataflow
 from lowtide.budgeting.once import runs_once
-from lowtide.cost.kernels import LAUNCH, PER_TRANSCENDENTAL, move_seconds
+from lowtide.cost.kernels import move_seconds
+from lowtide.cost.machine import X86_SERVER
 from lowtide.cost.module_times import PER_FLOP, module_times, run_counts
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
@@ -90,14 +91,18 @@ def test_a_product_takes_its_flops_and_bytes() -> None:
         "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n"
     )
     flops, moved = 2 * 512 * 256 * 1024, 4 * (512 * 256 + 256 * 1024 + 512 * 1024)
-    expected = LAUNCH + move_seconds(moved) + flops * PER_FLOP
+    expected = X86_SERVER.launch_seconds + move_seconds(moved) + flops * PER_FLOP
     assert seconds_of(module)["y"] == pytest.approx(expected)
 
 
 def test_a_loop_takes_the_time_of_its_iterations() -> None:
     module = parse_hlo(LOOP)
     seconds = seconds_of(module)
-    once = LAUNCH + move_seconds(2 * 4096) + 1024 * PER_TRANSCENDENTAL
+    once = (
+        X86_SERVER.launch_seconds
+        + move_seconds(2 * 4096)
+        + 1024 * X86_SERVER.transcendental_seconds
+    )
     assert seconds["loop"] == pytest.approx(7 * once, rel=1.5)
     assert seconds["loop"] >= 7 * once
     assert seconds["start"] == seconds["x"] == seconds["y"] == 0

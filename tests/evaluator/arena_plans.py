@@ -53,7 +53,7 @@ def hand_made(
 
 def only_values(text: str) -> tuple[Module, BufferAssignment]:
     """Return a module and its plan, without the places of what only passes a value on."""
-    planned = compiler.plan(clone_module(parse_hlo(text)), "input")
+    planned = compiler.plan(clone_module(parse_hlo(text)), compiler.PlanOptions("input"))
     assignment = planned.assignment
     rows: list[dict] = [{} for _ in assignment.call_sites]
     for value in assignment.values:

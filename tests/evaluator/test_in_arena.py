@@ -30,7 +30,7 @@ def same_as_the_evaluator(module, assignment, arguments, **options) -> None:
 
 def planned_runs_right(text, arguments=None) -> None:
     module = parse_hlo(text)
-    planned = compiler.plan(module, "input")
+    planned = compiler.plan(module, compiler.PlanOptions("input"))
     arguments = seeded_arguments(module, 1) if arguments is None else arguments
     same_as_the_evaluator(planned.module, planned.assignment, arguments)
 
@@ -87,7 +87,7 @@ def test_loops_calls_and_branches_run_in_their_slices(which: int) -> None:
 def test_random_modules_whose_values_want_each_others_places() -> None:
     for seed in range(24):
         module = random_module(seed, MEMORY)
-        planned = compiler.plan(module, "input")
+        planned = compiler.plan(module, compiler.PlanOptions("input"))
         same_as_the_evaluator(planned.module, planned.assignment, seeded_arguments(module, seed))
 
 
@@ -157,7 +157,7 @@ def test_nan_payloads_survive() -> None:
       ROOT b = f32[2] reverse(a), dimensions={0}
     }"""
     bits = np.array([0x7FC12345, 0xFF812345], np.uint32)
-    planned = compiler.plan(parse_hlo(text), "input")
+    planned = compiler.plan(parse_hlo(text), compiler.PlanOptions("input"))
     found = run_in_arena(planned.module, planned.assignment, [bits.view(np.float32)])
     assert found.view(np.uint32).tolist() == bits[::-1].tolist()
 
@@ -432,7 +432,9 @@ def test_each_break_that_shows_is_caught_and_a_pair_is_named() -> None:
     for seed in range(12):
         module = random_module(seed, MEMORY)
         arguments = seeded_arguments(module, seed)
-        module, assignment = only_values(str(compiler.plan(module, "input").module))
+        module, assignment = only_values(
+            str(compiler.plan(module, compiler.PlanOptions("input")).module)
+        )
         expected = evaluate(module, arguments)
         for buffer, offset in list(breakable(assignment))[:8]:
             wrong = moved(assignment, buffer, offset)
@@ -522,7 +524,7 @@ def test_random_numbers_come_in_sequence() -> None:
       b = f32[16] rng(l, h), distribution=rng_uniform
       ROOT t = (f32[16], f32[16]) tuple(a, b)
     }"""
-    planned = compiler.plan(parse_hlo(text), "input")
+    planned = compiler.plan(parse_hlo(text), compiler.PlanOptions("input"))
     module = planned.module
     assert [x.opcode for x in module.entry.instructions.values()].count(Opcode.RNG) == 2
     for seed in range(8):

@@ -198,7 +198,7 @@ def facts(module: Module, plan: BufferAssignment) -> list[object]:
 
 
 def plan_of(text: str) -> tuple[Module, BufferAssignment]:
-    planned = compiler.plan(parse_hlo(text), "input")
+    planned = compiler.plan(parse_hlo(text), compiler.PlanOptions("input"))
     return planned.module, planned.assignment
 
 
@@ -218,7 +218,7 @@ def test_our_plans_survive_protobuf_and_json():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_plans_of_random_modules_survive_protobuf_and_json(seed):
-    planned = compiler.plan(random_module(seed), "input")
+    planned = compiler.plan(random_module(seed), compiler.PlanOptions("input"))
     module, plan = planned.module, planned.assignment
     assert facts(*read_hlo_proto_plan(write_hlo_proto_plan(module, plan))) == facts(module, plan)
     assert facts(*read_plan_json(as_json(module, plan))) == facts(module, plan)

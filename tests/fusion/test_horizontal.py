@@ -100,7 +100,7 @@ def test_updates_stay_in_place() -> None:
     module = fused(parse_hlo(UPDATES))
     assert kernels(module) == "loops(p, g, q, h): p1* q1*"
     assert arena(module) == 0
-    plan = compiler.plan(module, "input")
+    plan = compiler.plan(module, compiler.PlanOptions("input"))
     assert check_plan(plan.module, plan.assignment) == ()
 
 
@@ -126,7 +126,7 @@ ENTRY main {
   ROOT f = (f32[8], f32[8]) fusion(p, q), kind=kLoop, calls=fused
 }"""
     module = parse_hlo(text)
-    plan = compiler.plan(module, "input")
+    plan = compiler.plan(module, compiler.PlanOptions("input"))
     assert plan.report.ladder.arena_bytes == 32
     assert check_plan(plan.module, plan.assignment) == ()
     for x in plan.module.entry.instructions.values():

@@ -137,7 +137,7 @@ def test_time_is_linear_in_siblings_and_in_chains(operand: str) -> None:
 
 def arena(module: Module) -> int:
     """Return the bytes of the plan of a module, in which it computes what it should."""
-    plan = compiler.plan(module, "input")
+    plan = compiler.plan(module, compiler.PlanOptions("input"))
     assert [str(x) for x in check_plan(plan.module, plan.assignment)] == []
     arguments = seeded_arguments(module, 0)
     found = run_in_arena(plan.module, plan.assignment, arguments, sanitize=True)
@@ -147,7 +147,7 @@ def arena(module: Module) -> int:
 
 def copies(module: Module) -> int:
     """Return how many copies the plan of a module needs."""
-    inside = compiler.plan(module, "input").module.computations.values()
+    inside = compiler.plan(module, compiler.PlanOptions("input")).module.computations.values()
     return sum([x.opcode is Opcode.COPY for y in inside for x in y.instructions.values()])
 
 
@@ -266,7 +266,7 @@ def test_an_epilogue_writes_over_its_operand() -> None:
 @pytest.mark.parametrize("text", [EPILOGUE, LOOP], ids=["epilogue", "one pass"])
 def test_the_checker_refuses_kernels_that_are_not_marked(text: str) -> None:
     module = merged(parse_hlo(text))
-    plan = compiler.plan(module, "input")
+    plan = compiler.plan(module, compiler.PlanOptions("input"))
     for computation in plan.module.computations.values():
         for x in computation.instructions.values():
             if x.opcode is Opcode.FUSION:
@@ -308,7 +308,7 @@ def check(seed: int) -> None:
     run_pipeline(module, [named["cse"], named["dce"]])
     verify(module)
     assert_same_values(original, module, seeds=1)
-    plan = compiler.plan(module, "input")
+    plan = compiler.plan(module, compiler.PlanOptions("input"))
     assert [str(x) for x in check_plan(plan.module, plan.assignment)] == []
     arguments = seeded_arguments(module, seed)
     found = run_in_arena(plan.module, plan.assignment, arguments, sanitize=True)

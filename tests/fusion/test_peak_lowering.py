@@ -53,7 +53,7 @@ def fused(module: Module, *, with_peak: bool) -> int:
     fuse_by_priority(copy, best_of if with_peak else None)
     verify(copy)
     assert_same_values(module, copy, seeds=1)
-    return compiler.plan(copy, "input").report.ladder.live_bytes
+    return compiler.plan(copy, compiler.PlanOptions("input")).report.ladder.live_bytes
 
 
 def test_a_cheap_value_is_computed_once_more():

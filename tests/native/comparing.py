@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.backends import cpu as native
+from lowtide.backends.build import build
+from lowtide.backends.cpu import CpuBackend
 from lowtide.evaluator import Token, evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.module import Module
@@ -27,7 +28,7 @@ def compiled(module: Module | str, threads: int = 2, target: str = "native") -> 
     """Return a module, or its text, as native code that keeps no memory between calls."""
     if isinstance(module, str):
         module = parse_hlo(module)
-    program = native.compile_module(module, threads=threads, target=target_named(target)).program
+    program = build(module, CpuBackend(threads, target_named(target))).program
     return Executable(program, options=CallOptions(huge_pages=False))
 
 

@@ -287,7 +287,8 @@ OUT_OF_MEMORY = """
 import resource, sys
 import numpy as np
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.backends import cpu as native
+from lowtide.backends.build import build
+from lowtide.backends.cpu import CpuBackend
 from lowtide.runtime.cpu.call import CallOptions, Executable
 TEXT = '''HloModule m
 ENTRY e {
@@ -299,7 +300,7 @@ ENTRY e {
 }'''
 TEXT = TEXT.replace('ENTRY', 'less { a = f32[] parameter(0) b = f32[] parameter(1) '
     'ROOT l = pred[] compare(a, b), direction=LT }\\nENTRY')
-executable = Executable(native.compile_module(parse_hlo(TEXT), threads=2).program,
+executable = Executable(build(parse_hlo(TEXT), CpuBackend(2)).program,
                         options=CallOptions(huge_pages=False))
 def used():
     lines = open('/proc/self/status').read().splitlines()

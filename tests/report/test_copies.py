@@ -2,7 +2,7 @@
 
 import pytest
 
-from lowtide.compiler import explain
+from lowtide.compiler import PlanOptions, explain
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.report.text import LINES, explain_text
 
@@ -40,7 +40,7 @@ def loop(lines, a, b, functions="", donate=False):
     text = text.replace("FUNCTIONS", functions)
     if donate:
         text = text.replace("loop\n", "loop, buffer_donor={ (0, {}), (1, {}) }\n", 1)
-    return explain(parse_hlo(text), "input")
+    return explain(parse_hlo(text), PlanOptions("input"))
 
 
 def words(report):
@@ -162,7 +162,7 @@ ENTRY main {
   ROOT r = (f32[64], f32[1024], f32[1024]) tuple(y, x, x)
 }
 """
-    copies = explain(parse_hlo(text), "input").to_json()["copies"]
+    copies = explain(parse_hlo(text), PlanOptions("input")).to_json()["copies"]
     assert [x["bytes"] for x in copies] == [4096, 4096, 256]
     assert [x["instruction"] for x in copies] == ["x", "x", "y"]
     assert copies[2]["source"] == {"file": "a.py", "line": 3, "function": ""}
@@ -176,7 +176,7 @@ def test_the_screen_fits_however_many_reasons_there_are():
     text = text.replace(" w =", f" {name} =").replace(
         "HloModule loop", "HloModule loop, buffer_donor={ (0, {}), (1, {}) }"
     )
-    for found in (report, explain(parse_hlo(text), "input")):
+    for found in (report, explain(parse_hlo(text), PlanOptions("input"))):
         for width in (80, 100):
             lines = explain_text(found, width=width).split("\n")
             assert len(lines) <= LINES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lowtide.compiler import explain
+from lowtide.compiler import PlanOptions, explain
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.module import InputOutputAlias
 
@@ -21,7 +21,7 @@ IN_PLACE, COPIED, NONE = "in place", "copied", "no effect"
 
 
 def outcomes(header, text=MODULE):
-    report = explain(parse_hlo(text.replace("HEADER", header)), "input")
+    report = explain(parse_hlo(text.replace("HEADER", header)), PlanOptions("input"))
     return report, report.to_json()["donations_asked"]
 
 
@@ -111,6 +111,6 @@ def test_of_two_arguments_for_one_output_the_first_is_overwritten():
         InputOutputAlias((0,), 0, (0,)),
         InputOutputAlias((0,), 0, (1,)),
     )
-    found = explain(module, "input").to_json()["donations_asked"]
+    found = explain(module, PlanOptions("input")).to_json()["donations_asked"]
     assert [x["verdict"] for x in found] == [IN_PLACE, NONE]
     assert found[1]["reason"] == "the output overwrites argument p already"

@@ -6,7 +6,7 @@ import pytest
 from tests.analysis.random_modules import RandomModule
 from tests.support import CORPUS, needs_shared, read_text
 
-from lowtide.compiler import explain
+from lowtide.compiler import PlanOptions, explain
 from lowtide.compiler.stages import STAGES
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError
@@ -25,7 +25,7 @@ ENTRY main {
 
 
 def test_a_report_by_hand():
-    report = explain(parse_hlo(STEP), "input")
+    report = explain(parse_hlo(STEP), PlanOptions("input"))
     found = report.to_json()
     assert found["argument_bytes"] == 8000
     assert found["output_bytes"] == 8000
@@ -46,20 +46,20 @@ def test_a_report_by_hand():
 
 
 def test_donations_name_the_arguments():
-    report = explain(parse_hlo(STEP), "input")
+    report = explain(parse_hlo(STEP), PlanOptions("input"))
     assert [(x.parameter, x.name, x.nbytes) for x in report.donations] == [
         (0, "params['w']", 4000),
         (1, "x", 4000),
     ]
     donated = STEP.replace("step\n", "step, input_output_alias={ {0}: (0, {}, may-alias) }\n", 1)
-    report = explain(parse_hlo(donated), "input")
+    report = explain(parse_hlo(donated), PlanOptions("input"))
     assert report.alias_bytes == 4000
     assert [x.parameter for x in report.donations] == [1]
 
 
 def test_a_donor_without_output_takes_one_of_its_size():
     donated = STEP.replace("step\n", "step, buffer_donor={ (1, {}) }\n", 1)
-    report = explain(parse_hlo(donated), "input")
+    report = explain(parse_hlo(donated), PlanOptions("input"))
     assert report.alias_bytes == 4000
     assert [x.parameter for x in report.donations] == [0]
 
@@ -94,9 +94,9 @@ def check(report):
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_every_report_adds_up(seed):
     text = RandomModule(seed, 4 + seed % 12).text()
-    report = explain(parse_hlo(text), "input")
+    report = explain(parse_hlo(text), PlanOptions("input"))
     check(report)
-    again = explain(parse_hlo(text), "input").to_json()
+    again = explain(parse_hlo(text), PlanOptions("input")).to_json()
     assert {**again, "seconds": 0} == {**report.to_json(), "seconds": 0}
 
 
@@ -108,7 +108,7 @@ def test_every_report_adds_up(seed):
 )
 def test_reports_of_real_modules_add_up(path):
     module = parse_hlo(read_text(path))
-    report = explain(module, "input")
+    report = explain(module, PlanOptions("input"))
     check(report)
     assert all(x.source is not None or x.kind == "argument" for x in report.peak.buffers[:3])
 
@@ -118,17 +118,19 @@ def test_reports_of_real_modules_add_up(path):
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*.hlo.txt.xz")), ids=lambda path: path.name)
 def test_every_real_module_has_a_report(path):
     module = parse_hlo(read_text(path))
-    report = explain(module, "input")
+    report = explain(module, PlanOptions("input"))
     check(report)
 
 
 def test_stages_that_are_not_there_are_refused():
     with pytest.raises(LowtideError, match="input, simplified"):
-        explain(parse_hlo(STEP), "fuse")
+        explain(parse_hlo(STEP), PlanOptions("fuse"))
 
 
 def test_what_was_fused_is_not_called_unoptimized():
-    said = {stage: " ".join(explain(parse_hlo(STEP), stage).caveats) for stage in STAGES}
+    said = {
+        stage: " ".join(explain(parse_hlo(STEP), PlanOptions(stage)).caveats) for stage in STAGES
+    }
     assert ["not optimized yet" in said[stage] for stage in STAGES] == [True] * 3 + [False] * 2
 
 
@@ -142,7 +144,7 @@ def test_calls_that_cannot_be_written_out_are_refused():
     lines += ["ENTRY main {", "  P = f32[4] parameter(0)",
               "  ROOT c = f32[4] call(P), to_apply=f.39", "}"]  # fmt: skip
     with pytest.raises(LowtideError, match="written out"):
-        explain(parse_hlo("\n".join(lines)), "input")
+        explain(parse_hlo("\n".join(lines)), PlanOptions("input"))
 
 
 def test_deep_calls_have_figures_as_far_as_time_allows():
@@ -154,7 +156,7 @@ def test_deep_calls_have_figures_as_far_as_time_allows():
                   f"  ROOT n.{i} = f32[4] call(m.{i}), to_apply=f.{i - 1}", "}"]  # fmt: skip
     lines += ["ENTRY main {", "  P = f32[4] parameter(0)",
               "  ROOT c = f32[4] call(P), to_apply=f.14", "}"]  # fmt: skip
-    report = explain(parse_hlo("\n".join(lines)), "input")
+    report = explain(parse_hlo("\n".join(lines)), PlanOptions("input"))
     names = [x.name for x in report.computations]
     assert "f.14" not in names
     assert names[-1] == "f.0"
@@ -173,7 +175,7 @@ ENTRY main {
   ROOT w = pred[] while(p), condition=flip, body=flip
 }
 """
-    (flip,) = explain(parse_hlo(text), "input").computations
+    (flip,) = explain(parse_hlo(text), PlanOptions("input")).computations
     assert (flip.name, flip.role, flip.call_sites) == ("flip", "while body", 1)
 
 
@@ -185,11 +187,11 @@ ENTRY main {
   ROOT r = f32[1048576,1048576,1001] reverse(n), dimensions={1}
 }
 """
-    report = explain(parse_hlo(text), "input")
+    report = explain(parse_hlo(text), PlanOptions("input"))
     check(report)
     assert report.ladder.live_bytes == 2 * 4 * 1001 * 2**40
     with pytest.raises(LowtideError, match="in all; at most"):
-        explain(parse_hlo(text.replace("1001", "1048576")), "input")
+        explain(parse_hlo(text.replace("1001", "1048576")), PlanOptions("input"))
 
 
 CAVEATS = {
@@ -209,7 +211,7 @@ ENTRY main {{
   ROOT y = f32[8] negate(x)
 }}
 """
-    said = " ".join(explain(parse_hlo(text), "input").caveats)
+    said = " ".join(explain(parse_hlo(text), PlanOptions("input")).caveats)
     for each, words in CAVEATS.items():
         assert (words in said) == (each == line)
 
@@ -221,7 +223,7 @@ ENTRY main {
   ROOT y = s4[1001]{0:E(4)} negate(x)
 }
 """
-    report = explain(parse_hlo(text), "input")
+    report = explain(parse_hlo(text), PlanOptions("input"))
     assert report.argument_bytes == 501
     assert not [x for x in report.caveats if "8 bits" in x]
 
@@ -237,7 +239,7 @@ ENTRY main {
   ROOT both = (f32[64,64], f32[64,64]) tuple(s, c)
 }
 """
-    report = explain(parse_hlo(text), "fused")
+    report = explain(parse_hlo(text), PlanOptions("fused"))
     lines = {x.name: x.source.line for x in report.peak.buffers if x.source is not None}
     assert sorted(lines.values()) == [1, 2]
     assert all("fusion" in name for name in lines)

@@ -8,7 +8,7 @@ import pytest
 from tests.analysis.random_modules import RandomModule
 from tests.support import CORPUS, EXAMPLES
 
-from lowtide.compiler import explain
+from lowtide.compiler import PlanOptions, explain
 from lowtide.frontend.files import read
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.report.drawing import bar, elide, elide_qualified, elide_start, to_ascii
@@ -32,7 +32,7 @@ SMALL_MODULES = [path for path in WHOLE_MODULES if path.stat().st_size < 50_000]
 
 
 def step_report():
-    return explain(parse_hlo(STEP), "input")
+    return explain(parse_hlo(STEP), PlanOptions("input"))
 
 
 def check_screen(text: str, width: int) -> None:
@@ -55,7 +55,7 @@ def test_all_real_modules_fit(path: Path):
 
 
 def check_whole(path: Path) -> None:
-    report = explain(read(path), "input")
+    report = explain(read(path), PlanOptions("input"))
     for width in (80, 100):
         text = explain_text(report, width=width)
         check_screen(text, width)
@@ -125,7 +125,10 @@ def test_quality(ladder, least, text):
 
 
 def test_offsets_are_optimal_only_where_none_can_be_better():
-    reports = [explain(parse_hlo(RandomModule(seed, 30).text()), "input") for seed in range(54)]
+    reports = [
+        explain(parse_hlo(RandomModule(seed, 30).text()), PlanOptions("input"))
+        for seed in range(54)
+    ]
     best = [x.ladder.arena_bytes == x.least_arena_bytes for x in reports]
     assert 0 < sum(best) < len(best)
     for report, is_best in zip(reports, best, strict=True):
@@ -137,9 +140,11 @@ def test_outputs_all_overwrite_arguments_only_where_all_do():
     text = STEP.replace("ROOT r = (f32[4000000], f32[4000000]) tuple(n, g)",
                         "ROOT r = (f32[4000000], f32[3]) tuple(n, s)")  # fmt: skip
     text = text.replace("  n =", "  s = f32[3] slice(g), slice={[0:3]}\n  n =")
-    assert "all but 12 B overwrite donated arguments" in str(explain(parse_hlo(text), "input"))
+    assert "all but 12 B overwrite donated arguments" in str(
+        explain(parse_hlo(text), PlanOptions("input"))
+    )
     text = text.replace("(f32[4000000], f32[3]) tuple(n, s)", "(f32[4000000]) tuple(n)")
-    assert "all overwrite donated arguments" in str(explain(parse_hlo(text), "input"))
+    assert "all overwrite donated arguments" in str(explain(parse_hlo(text), PlanOptions("input")))
 
 
 def test_donations_of_one_argument_are_one():
@@ -154,10 +159,15 @@ def test_donations_of_one_argument_are_one():
 
 def test_programs_that_do_nothing():
     text = str(
-        explain(parse_hlo("HloModule id\nENTRY e { ROOT p = f32[2] parameter(0) }"), "input")
+        explain(
+            parse_hlo("HloModule id\nENTRY e { ROOT p = f32[2] parameter(0) }"),
+            PlanOptions("input"),
+        )
     )
     check_screen(text, 100)
-    empty = str(explain(parse_hlo("HloModule none\nENTRY e { ROOT t = () tuple() }"), "input"))
+    empty = str(
+        explain(parse_hlo("HloModule none\nENTRY e { ROOT t = () tuple() }"), PlanOptions("input"))
+    )
     check_screen(empty, 100)
     assert "No step takes memory" in empty
 
@@ -166,7 +176,7 @@ def test_names_of_any_length_fit():
     name = "n" * 300
     text = STEP.replace("HloModule step", f"HloModule {name}").replace(" h", f" {name}h")
     text = text.replace("step.py", f"{name}.py")
-    report = explain(parse_hlo(text), "input")
+    report = explain(parse_hlo(text), PlanOptions("input"))
     for width in (80, 100):
         check_screen(explain_text(report, width=width), width)
 

@@ -11,7 +11,7 @@ from tests.scheduling.small_graphs import small_graph
 from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.donation import aliases
 from lowtide.analysis.live_range import live_ranges, needs_no_copies
-from lowtide.compiler import scheduled
+from lowtide.compiler import PlanOptions, scheduled
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.scheduling import module_search
 from lowtide.scheduling.module_bound import module_bounds
@@ -41,7 +41,7 @@ class Program:
     """A scheduled module: its bound, and what orders need that require no other copies."""
 
     def __init__(self, module):
-        self.module = scheduled(module, "input")
+        self.module = scheduled(module, PlanOptions("input"))
         self.flows = dataflow(self.module.entry)
         self.aliases = aliases(self.module)
         self.bounds = module_bounds(self.module, Searches(), self.flows)
@@ -170,7 +170,7 @@ def test_bounds_of_many_modules_against_all_orders() -> None:
 
 def test_an_order_of_the_model_is_one_of_the_program() -> None:
     for seed in range(40):
-        module = scheduled(random_module(seed, MEMORY), "input")
+        module = scheduled(random_module(seed, MEMORY), PlanOptions("input"))
         draw = random.Random(seed)
         for model in model_graphs(module):
             plain = program_order(model.order, model)

@@ -26,6 +26,6 @@ def test_one_layer_has_the_same_values_with_calls_and_optimized() -> None:
     for a, b in zip(expected, evaluate(called, arguments), strict=True):
         assert np.array_equal(a, b)
     for module in (plain, called):
-        compiler.optimize(module, "fused")
+        compiler.optimize(module, compiler.PlanOptions("fused"))
         for a, b in zip(expected, evaluate(module, arguments), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)

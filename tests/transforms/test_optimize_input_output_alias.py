@@ -4,7 +4,7 @@ import pytest
 
 from lowtide import evaluate, parse_hlo
 from lowtide.analysis.donation import aliases
-from lowtide.compiler import explain
+from lowtide.compiler import PlanOptions, explain
 from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
 
 MODULE = """HloModule m, buffer_donor={ DONORS }
@@ -70,9 +70,9 @@ ENTRY main {
 
 def test_the_figures_are_those_of_the_donors():
     module = parse_hlo(SWAP)
-    before = explain(module, "input")
+    before = explain(module, PlanOptions("input"))
     optimize_input_output_alias(module)
-    assert explain(module, "input").alias_bytes == before.alias_bytes == 2 * 16384
+    assert explain(module, PlanOptions("input")).alias_bytes == before.alias_bytes == 2 * 16384
     arguments = evaluate(
         parse_hlo("""HloModule i
 ENTRY e {

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowtide.backends import cpu as native
+from lowtide.backends.build import Build, build
+from lowtide.backends.cpu import CpuBackend
 from lowtide.client.errors import OverMemoryError
 from lowtide.client.executable import compile_module
 from lowtide.frontend.hlo_text import parse_hlo
@@ -17,6 +18,7 @@ from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
 from lowtide.runtime.cpu.call import Executable
+from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.serial import serialize
 from lowtide.tuning import measuring
 from lowtide.tuning.candidates import Candidate, Work
@@ -93,8 +95,8 @@ def tuner(remembered: ObjectCache, measure: Measure, limits: Limits = ANY) -> Tu
 
 def compiled(
     module: Module, chooser: Tuner | None = None, memory: int | None = None
-) -> native.Compiled:
-    return native.compile_module(module, threads=THREADS, tuner=chooser, memory=memory)
+) -> Build[NativeProgram]:
+    return build(module, CpuBackend(THREADS, tuner=chooser), memory=memory)
 
 
 def arguments(module: Module) -> list[np.ndarray]:

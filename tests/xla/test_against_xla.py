@@ -5,7 +5,7 @@ The slack is for tuple tables, which XLA counts, and for its alignment of each o
 
 import pytest
 
-from lowtide.compiler import explain, plan
+from lowtide.compiler import PlanOptions, explain, plan
 from lowtide.frontend.hlo_text import parse_hlo
 
 from .memory_machine import MemoryMachine
@@ -73,8 +73,8 @@ def test_the_plan_holds_and_is_as_small_as_that_of_xla(name):
     module = parse_hlo(compiled.as_text())
     assert module.is_scheduled
     for branch in range(3):
-        MemoryMachine(plan(module, "input"), 2, branch).run()
-    report, xla = explain(module, "input"), compiled.memory_analysis()
+        MemoryMachine(plan(module, PlanOptions("input")), 2, branch).run()
+    report, xla = explain(module, PlanOptions("input")), compiled.memory_analysis()
     outputs = len(jax.tree.leaves(compiled.out_info))
     assert report.argument_bytes == xla.argument_size_in_bytes
     assert report.alias_bytes == xla.alias_size_in_bytes

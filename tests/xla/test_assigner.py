@@ -4,7 +4,7 @@ import pytest
 from tests.buffers.test_acceptance import bits, random_cases
 from tests.support import EXAMPLES, read_text
 
-from lowtide import compiler, parse_hlo
+from lowtide import parse_hlo
 from lowtide.buffers.copy_insertion import insert_copies
 from lowtide.checking import check_plan
 from lowtide.evaluator import evaluate
@@ -12,6 +12,7 @@ from lowtide.evaluator.in_arena import run_in_arena
 from lowtide.ir import LowtideError, Schedule
 from lowtide.ir.buffer import AllocationKind
 from lowtide.ir.clone import clone_module
+from lowtide.scheduling.module_scheduler import schedule_module
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
@@ -302,7 +303,7 @@ def test_the_less_is_ordered_the_more_memory_is_needed(assigner, example):
     module = parse_hlo(read_text(EXAMPLES / f"{example}.hlo.xz"))
     flatten_call_graph(module)
     insert_copies(module)
-    module.schedule = compiler.schedule(module)
+    module.schedule = schedule_module(module)
     streams = assign_streams(module).streams
     launches = module.schedule.sequence(module.entry)
     needed = [
@@ -325,7 +326,7 @@ def prepared(seed):
     flatten_call_graph(module)
     optimize_input_output_alias(module)
     insert_copies(module)
-    module.schedule = compiler.schedule(module)
+    module.schedule = schedule_module(module)
     return module, seeded_arguments(module, seed)
 
 

@@ -186,7 +186,7 @@ ENTRY main {
 
 
 def planned() -> tuple[Module, BufferAssignment]:
-    plan = compiler.plan(parse_hlo(SMALL), "input")
+    plan = compiler.plan(parse_hlo(SMALL), compiler.PlanOptions("input"))
     return plan.module, plan.assignment
 
 

@@ -20,6 +20,7 @@ from lowtide.ir.clone import clone_module
 from lowtide.ir.schedule import PartialOrder
 from lowtide.options import DEFAULT_STAGE
 from lowtide.report.memory import MemoryReport
+from lowtide.scheduling.module_scheduler import schedule_module
 from lowtide.search.effort import SearchOptions
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
@@ -47,7 +48,7 @@ class AssignedPlan:
     assignment: BufferAssignment
     report: MemoryReport
     own_arena_bytes: int
-    own: compiler.Plan | None = None
+    own: compiler.ModulePlan | None = None
 
 
 def plan_with(
@@ -67,7 +68,7 @@ def plan_with(
     if assigner != ARENA and assigner not in ASSIGNERS:
         names = ", ".join([ARENA, *ASSIGNERS])
         raise LowtideError(f"no assigner {assigner!r}; there are: {names}")
-    planned = compiler.plan(module, stage, packing, search)
+    planned = compiler.plan(module, compiler.PlanOptions(stage, packing=packing, search=search))
     own_bytes = planned.report.ladder.arena_bytes
     if assigner == ARENA:
         module, assignment, report = planned.module, planned.assignment, planned.report
@@ -117,7 +118,7 @@ def plan_for_order(module: Module, order: str) -> OverlappingPlan:
     optimize_input_output_alias(module)
     flatten_call_graph(module)
     insert_copies(module)
-    module.schedule = compiler.schedule(module)
+    module.schedule = schedule_module(module)
     inner = {x: y for x, y in module.schedule.sequences.items() if x is not module.entry}
     chosen = partial_orders(module)[order]
     assignment = assign(module, PredecessorOrdering(module, chosen, schedule=Schedule(inner)))

@@ -51,11 +51,11 @@ def explain_plan(
     sequences = module.schedule.sequences
     flat = live_ranges(module.entry, sequences, flows, pairs, owns_results=True).flat
     profile = plan_profile(flat, assignment)
-    same = compiler.plan(module, "input")
+    same = compiler.plan(module, compiler.PlanOptions("input"))
     unordered = clone_module(module)
     unordered.schedule = None
-    bare = compiler.plan(without_copies(unordered), "input")
-    best = compiler.plan(unordered, "input")
+    bare = compiler.plan(without_copies(unordered), compiler.PlanOptions("input"))
+    best = compiler.plan(unordered, compiler.PlanOptions("input"))
     if best.report.ladder.arena_bytes > same.report.ladder.arena_bytes:
         best = same
     memory = plan_memory(module, assignment, profile, flat, same.report, perf_counter() - start)

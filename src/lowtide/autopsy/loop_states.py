@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from lowtide.analysis.call_graph import while_body
 from lowtide.analysis.dataflow import dataflow
 from lowtide.autopsy.report import LoopState
-from lowtide.compiler import Plan
+from lowtide.compiler import ModulePlan
 from lowtide.ir import Computation, Instruction, Module, Opcode
 
 
-def loop_states(module: Module, bare: Plan) -> tuple[LoopState, ...]:
+def loop_states(module: Module, bare: ModulePlan) -> tuple[LoopState, ...]:
     """Return what each loop that runs copies, in order of the text; scalars do not count.
 
     `bare` is the plan of the module without its own copies, in which only those were put back that

@@ -112,7 +112,10 @@ def _predicted_saving(module: Module, donations: Sequence[Donation]) -> int:
     """How much less our plan takes, in the order of the module, once outputs overwrite them."""
     donated = clone_module(module)
     donated.input_output_aliases += alias_entries(module, donations)
-    before, after = [compiler.plan(x, "input").report.ladder.arena_bytes for x in (module, donated)]
+    before, after = [
+        compiler.plan(x, compiler.PlanOptions("input")).report.ladder.arena_bytes
+        for x in (module, donated)
+    ]
     return max(0, before - after)
 
 

@@ -1,1 +1,1 @@
-"""What takes a module to a program of one target."""
+"""Targets: `interface.py` is what the compiler asks of one, `build.py` what it does with one."""

@@ -27,7 +27,7 @@ from lowtide.certificate.orders import (
     order_sections,
     program_budget_certificate,
 )
-from lowtide.compiler import Plan
+from lowtide.compiler import ModulePlan
 from lowtide.compiler.certificates import arena_of, certificate_of, scheduled_plan
 from lowtide.ir import Computation, Module
 from lowtide.scheduling.proof import CutBound, KeptBytes, Proof
@@ -35,7 +35,7 @@ from lowtide.search.effort import Effort
 
 
 def certificate_within(
-    graphs: BudgetGraphs, bounds: ModuleBounds, budget: int, made: Plan | None
+    graphs: BudgetGraphs, bounds: ModuleBounds, budget: int, made: ModulePlan | None
 ) -> dict[str, Any]:
     """Return the certificate of a plan within a budget of bytes, and of what it costs at least.
 
@@ -76,7 +76,7 @@ def certify_within(base: Module, module: Module, budget: int) -> dict[str, Any]:
 
 
 def differences_within(
-    document: Mapping[str, Any], graphs: BudgetGraphs, made: Plan | None
+    document: Mapping[str, Any], graphs: BudgetGraphs, made: ModulePlan | None
 ) -> list[str]:
     """Return in what a valid certificate is not that of a module and its plan: none if it is.
 
@@ -138,11 +138,11 @@ def _node(computation: Ordered) -> int:
     return proof.node if isinstance(proof, CutBound) else computation.graph.node_count
 
 
-def _program(made: Plan) -> list[Ordered]:
+def _program(made: ModulePlan) -> list[Ordered]:
     return ordered([(x, None) for x in _timed(budget_graphs(made.module))])
 
 
-def _text(made: Plan) -> bytes:
+def _text(made: ModulePlan) -> bytes:
     return str(made.module).encode()
 
 

@@ -8,42 +8,26 @@ neither does the arena, and it is never exceeded.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
-from lowtide.budgeting.graphs import BudgetGraphs, ScratchBytes, budget_graphs
+from lowtide.budgeting.graphs import BudgetGraphs, budget_graphs
 from lowtide.budgeting.points import Choice, Progress, choices, plain_seconds, xla_choice
 from lowtide.budgeting.rewriting import with_sequences
 from lowtide.budgeting.variants import MEMORY_VARIANTS, Variant, variant_of
-from lowtide.compiler import Plan
+from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
+from lowtide.compiler import plan as plan_module
 from lowtide.ir import Module
-from lowtide.options import DEFAULT_STAGE
-from lowtide.search.deadline import Deadline
-from lowtide.search.effort import Effort
-
-PlanMaker = Callable[[Module, str], Plan]
-"""Plans a module, which it takes to a stage first; a scheduled one is taken as it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How modules are planned: by what, to which stage, with which scratch, how long to search."""
-
-    make_plan: PlanMaker
-    stage: str = DEFAULT_STAGE
-    scratch_bytes: ScratchBytes | None = None
-    effort: Effort = Effort.DEFAULT
-    variants: Sequence[Variant] = MEMORY_VARIANTS
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PlannedPoint:
     """A plan, its seconds beyond those of the plain one, and of which variant it is, if any."""
 
-    plan: Plan
+    plan: ModulePlan
     extra_seconds: float
     variant: str = ""
 
@@ -106,18 +90,10 @@ _KEPT_INSTRUCTIONS: Final = 100_000
 class Family:
     """The plans of one scheduled module, with recomputation and without."""
 
-    def __init__(
-        self,
-        plain: Plan,
-        settings: Settings,
-        base_extra: float,
-        variant: str,
-        deadline: Deadline,
-        progress: Progress,
-    ) -> None:
-        self.plain = PlannedPoint(plain, base_extra, variant)
-        self._settings = settings
-        self._deadline = deadline
+    def __init__(self, plain: PlannedPoint, options: PlanOptions, progress: Progress) -> None:
+        self.plain = plain
+        self._options = options
+        self._deadline = options.deadline
         self._progress = progress
         self._planned: OrderedDict[int, PlannedPoint] = OrderedDict()
         self._arenas: dict[int, int] = {}
@@ -125,12 +101,12 @@ class Family:
     @cached_property
     def graphs(self) -> BudgetGraphs:
         """The graphs of the plain plan's module."""
-        return budget_graphs(self.plain.plan.module, self._settings.scratch_bytes)
+        return budget_graphs(self.plain.plan.module, self._options.scratch_bytes)
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
         """What there is to choose from beside the plain plan, cheapest first."""
-        return choices(self.graphs, self._settings.effort, self._deadline, self._progress)
+        return choices(self.graphs, self._options.search.effort, self._deadline, self._progress)
 
     def points(self, budget: int) -> Iterator[PlannedPoint]:
         """Yield the plans that fit a budget, cheapest first.
@@ -172,7 +148,7 @@ class Family:
             choice, graphs = self.choices[number], self.graphs
             self._progress(f"planning for {choice.nbytes:,} bytes")
             module = with_sequences(graphs.module, graphs.flows, choice.sequences)
-            plan = self._settings.make_plan(module, "input")
+            plan = plan_module(module, self._options.at_stage("input"))
             found = PlannedPoint(plan, self.extra_seconds(number), self.plain.variant)
             self._planned[number] = found
             most = max(2, _KEPT_INSTRUCTIONS // max(1, module.instruction_count))
@@ -205,18 +181,19 @@ class BudgetPlanner:
     def __init__(
         self,
         module: Module,
-        plain: Plan,
-        settings: Settings,
-        deadline: Deadline | None = None,
+        plain: ModulePlan,
+        options: PlanOptions = DEFAULT_PLAN,
+        variants: Sequence[Variant] = MEMORY_VARIANTS,
         progress: Progress | None = None,
     ) -> None:
-        """Take a module and the plan that it has without a budget."""
+        """Take a module and the plan that it has without a budget; all plans have its options."""
         self._module = module
-        self._settings = settings
-        self.deadline = deadline or Deadline()
+        self._options = options.begun()
+        self._tried = variants
+        self.deadline = self._options.deadline
         """When its searches have to end."""
         self._progress = progress or (lambda text: None)
-        self.own = Family(plain, settings, 0.0, "", self.deadline, self._progress)
+        self.own = Family(PlannedPoint(plain, 0.0), self._options, self._progress)
         self._variants: dict[int, Family | None] = {}
 
     @cached_property
@@ -227,7 +204,7 @@ class BudgetPlanner:
     @cached_property
     def bounds(self) -> ModuleBounds:
         """The bounds on the extra time of the module as it is."""
-        return ModuleBounds(self.own.graphs, self._settings.effort, self.deadline)
+        return ModuleBounds(self.own.graphs, self._options.search.effort, self.deadline)
 
     def within(self, budget: int) -> Fit:
         """Return the cheapest plan within a budget of bytes beyond the arguments.
@@ -255,7 +232,7 @@ class BudgetPlanner:
         graphs, plain = self.own.graphs, self.own.plain
         sequence, extra = xla_choice(graphs, budget, self.deadline)
         module = with_sequences(graphs.module, graphs.flows, {graphs.entry.computation: sequence})
-        found = PlannedPoint(self._settings.make_plan(module, "input"), extra)
+        found = PlannedPoint(plan_module(module, self._options.at_stage("input")), extra)
         fits = found.arena_bytes <= budget
         least = min(plain, found, key=lambda x: x.arena_bytes)
         return Fit(budget, found if fits else None, least, self.bound(budget))
@@ -263,7 +240,7 @@ class BudgetPlanner:
     @property
     def variants(self) -> Iterator[Family]:
         """The variants that there are, in order; each is made when it is first asked for."""
-        for number, variant in enumerate(self._settings.variants):
+        for number, variant in enumerate(self._tried):
             if number not in self._variants:
                 self._variants[number] = self._made(variant)
             family = self._variants[number]
@@ -276,7 +253,7 @@ class BudgetPlanner:
         found = [self.own.least(), *[family.least() for family in self.variants]]
         return min(found, key=lambda x: (x.arena_bytes, x.extra_seconds))
 
-    def with_remarks(self, plan: Plan) -> Plan:
+    def with_remarks(self, plan: ModulePlan) -> ModulePlan:
         """Return one of the plans, which also says so where the deadline ended a later search."""
         caveats = dict.fromkeys([*self.deadline.remarks(), *plan.report.caveats])
         return replace(plan, report=replace(plan.report, caveats=tuple(caveats)))
@@ -297,14 +274,14 @@ class BudgetPlanner:
         return made
 
     def _variant(self, variant: Variant) -> Family | None:
-        settings = self._settings
+        options = self._options
         if self.deadline.passed:
             return None
         self._progress(f"variant {variant.name}")
-        module = variant_of(self._module, variant, settings.stage)
+        module = variant_of(self._module, variant, options.stage)
         if module is None:
             return None
-        plan = settings.make_plan(module, settings.stage)
-        seconds = plain_seconds(budget_graphs(plan.module, settings.scratch_bytes))
+        plan = plan_module(module, options)
+        seconds = plain_seconds(budget_graphs(plan.module, options.scratch_bytes))
         extra = max(0.0, seconds - self.base_seconds)
-        return Family(plan, settings, extra, variant.name, self.deadline, self._progress)
+        return Family(PlannedPoint(plan, extra, variant.name), options, self._progress)

@@ -61,5 +61,5 @@ def variant_of(module: Module, variant: Variant, stage: str) -> Module | None:
     if module.is_scheduled or STAGES.index(stage) <= STAGES.index(variant.stage):
         return None
     changed = clone_module(module)
-    compiler.optimize(changed, variant.stage)
+    compiler.optimize(changed, compiler.PlanOptions(variant.stage))
     return changed if run_pipeline(changed, with_planner(parse_passes(variant.passes))) else None

@@ -14,7 +14,7 @@ from lowtide.passes.instrumentation import Dumping, dump_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lowtide.compiler import Plan
+    from lowtide.compiler import ModulePlan
 
 _NUMBERS: Final = count(1)
 """The numbers of modules that are dumped: each has its own in a process."""
@@ -50,7 +50,7 @@ class Dumps:
 
         self.note_unmatched()
         try:
-            planned = compiler.plan(module, "input")
+            planned = compiler.plan(module, compiler.PlanOptions("input"))
         except LowtideError as error:
             note(f"{module.name} has no plan to be dumped: {error}")
             return
@@ -61,7 +61,7 @@ class Dumps:
         if self._pattern and not self.observer.matched:
             note(f"--dump-pass-re {self._pattern!r} matches the name of no pass that ran")
 
-    def write_plan(self, plan: Plan) -> None:
+    def write_plan(self, plan: ModulePlan) -> None:
         """Write a plan's module, its buffer assignment and its memory usage report."""
         from lowtide.ir.printer import COMPLETE, to_text
         from lowtide.xla.dumps.buffer_assignment import buffer_assignment_text

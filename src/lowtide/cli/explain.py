@@ -103,7 +103,7 @@ def _explain_module(path: str, request: _Request, *, json: bool, limit: int | No
     found = load(path, reoptimize=request.reoptimize)
     with progress(f"planning {found.module.name}"), ending_at(request.deadline) as ends:
         search = SearchOptions(request.effort, ends)
-        report = compiler.explain(found.module, request.stage, search)
+        report = compiler.explain(found.module, compiler.PlanOptions(request.stage, search=search))
     if json:
         console.write_json(report.to_json())
     else:

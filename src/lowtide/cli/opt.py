@@ -102,7 +102,7 @@ def _ordered(module: Module) -> Module:
     """The module with the copies that it needs and its order."""
     from lowtide import compiler
 
-    return compiler.scheduled(module, "input")
+    return compiler.scheduled(module, compiler.PlanOptions("input"))
 
 
 def _dumps(directory: Path | None, pattern: str) -> Dumps | None:

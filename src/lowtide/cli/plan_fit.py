@@ -14,7 +14,7 @@ from lowtide.cli.plan_packing import PackingRequest
 if TYPE_CHECKING:
     from lowtide.budgeting.pareto import Pareto
     from lowtide.budgeting.planner import BudgetPlanner, Fit, PlannedPoint
-    from lowtide.compiler import Plan
+    from lowtide.compiler import ModulePlan
     from lowtide.ir import Module
     from lowtide.planning import SearchOptions
     from lowtide.report.drawing import Paint
@@ -72,18 +72,14 @@ def _check(wanted: ModuleRequest, budget: BudgetRequest) -> None:
 
 def _planner(
     module: Module, wanted: ModuleRequest, search: SearchOptions, tell: Any
-) -> tuple[Plan, BudgetPlanner]:
+) -> tuple[ModulePlan, BudgetPlanner]:
     from lowtide import compiler
-    from lowtide.budgeting.planner import BudgetPlanner, Settings
+    from lowtide.budgeting.planner import BudgetPlanner
 
     packing = wanted.packing or compiler.DEFAULT_PACKING
-
-    def make_plan(changed: Module, stage: str) -> Plan:
-        return compiler.plan(changed, stage, packing, search)
-
-    plain = make_plan(module, wanted.stage)
-    settings = Settings(make_plan, wanted.stage, None, search.effort)
-    return plain, BudgetPlanner(module, plain, settings, search.begun(), tell)
+    options = compiler.PlanOptions(wanted.stage, packing, search).begun()
+    plain = compiler.plan(module, options)
+    return plain, BudgetPlanner(module, plain, options, progress=tell)
 
 
 def _shown(planner: BudgetPlanner, fit: Fit | None) -> PlannedPoint:

@@ -46,12 +46,11 @@ def target_of(module: Module, plan: Path | None, order: str | None, options: Opt
     from lowtide.autopsy.assigners import plan_for_order
     from lowtide.budgeting.within import plan_within
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.search.effort import SearchOptions
+    from lowtide.compiler import PlanOptions
 
     if order is None:
         if plan is None:
-            search = SearchOptions(deadline=options.deadline)
-            planned = plan_within(module, options.memory, search=search)
+            planned = plan_within(module, options.memory, PlanOptions.of(options))
             module, assignment = planned.module, planned.assignment
         else:
             planned_module, assignment = _plan_in(plan, module)

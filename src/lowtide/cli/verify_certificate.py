@@ -102,9 +102,11 @@ def _compare(
 def _planner(module: Module, request: CompileRequest) -> BudgetPlanner:
     from lowtide.budgeting.within import planner_of
     from lowtide.cli.plan_packing import effort_named
+    from lowtide.compiler import PlanOptions
     from lowtide.planning import SearchOptions
 
-    return planner_of(module, request.stage, SearchOptions(effort_named(request.effort)))
+    search = SearchOptions(effort_named(request.effort))
+    return planner_of(module, PlanOptions(request.stage, search=search))
 
 
 _MADE_ANEW: Final = (

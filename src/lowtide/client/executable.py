@@ -14,7 +14,8 @@ from time import perf_counter
 from typing import Any, Final, final
 
 from lowtide import compiler
-from lowtide.backends import cpu as native
+from lowtide.backends.build import build
+from lowtide.backends.cpu import CpuBackend
 from lowtide.client.errors import OverMemoryError
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module, Opcode
@@ -33,8 +34,6 @@ from lowtide.runtime.cpu.call import Executable as Callee
 from lowtide.runtime.cpu.profile import Span
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.serial import deserialize, serialize
-from lowtide.search.deadline import Deadline
-from lowtide.search.effort import SearchOptions, effort_named
 from lowtide.tuning.tuner import Tuner
 
 MAGIC: Final = b"lowtide executable 3\n"
@@ -270,7 +269,7 @@ class Compiled:
     """
 
     program: NativeProgram
-    plan: compiler.Plan
+    plan: compiler.ModulePlan
     seconds: Mapping[str, float]
     budget: Mapping[str, Any] | None = None
     base: Module | None = None
@@ -289,26 +288,17 @@ def compile_anew(
     """
     options = options or Options()
     start = perf_counter()
-    stage, observed = options.stage, 0.0
-    search = SearchOptions(effort_named(options.effort), Deadline(options.deadline))
+    wanted, observed = compiler.PlanOptions.of(options).begun(), 0.0
     if observers and not module.is_scheduled:
         watched = clone_module(module)
-        compiler.optimize(watched, stage, observers, options.memory_priority, search.begun())
+        compiler.optimize(watched, wanted, observers)
         observed = perf_counter() - start
         if options.memory is None:
-            module, stage = watched, "input"
-    found = native.compile_module(
-        module,
-        stage,
-        threads=options.thread_count,
-        target=_target(options),
-        cached=_cache("objects", options),
-        search=search,
-        progress=progress,
-        tuner=_tuner(options),
-        memory=options.memory,
-        memory_priority=options.memory_priority,
+            module, wanted = watched, wanted.at_stage("input")
+    backend = CpuBackend(
+        options.thread_count, _target(options), _cache("objects", options), _tuner(options)
     )
+    found = build(module, backend, wanted, options.memory, progress)
     seconds = dict(found.plan.report.seconds)
     seconds["passes"] = seconds.get("passes", 0.0) + observed
     if found.budget_seconds:

@@ -3,22 +3,16 @@
 `pipeline.py` runs the stages one by one; `stages.py` says which passes each has.
 """
 
-from lowtide.compiler.pipeline import (
-    DEFAULT_PACKING,
-    Plan,
-    explain,
-    optimize,
-    plan,
-    schedule,
-    scheduled,
-)
+from lowtide.compiler.options import DEFAULT_PACKING, DEFAULT_PLAN, PlanOptions
+from lowtide.compiler.pipeline import ModulePlan, explain, optimize, plan, scheduled
 
 __all__ = [
     "DEFAULT_PACKING",
-    "Plan",
+    "DEFAULT_PLAN",
+    "ModulePlan",
+    "PlanOptions",
     "explain",
     "optimize",
     "plan",
-    "schedule",
     "scheduled",
 ]

@@ -9,7 +9,7 @@ from lowtide.analysis.module_graphs import ComputationGraph
 from lowtide.buffers.assignment import ALIGNMENT, packing_problem
 from lowtide.certificate.modules import ordered
 from lowtide.certificate.orders import ProgramArena, order_certificate
-from lowtide.compiler import Plan, plan
+from lowtide.compiler import ModulePlan, plan
 from lowtide.ir import LowtideError, Module
 from lowtide.planning.certificates import packing_sections
 from lowtide.planning.plans import Packing
@@ -29,7 +29,7 @@ def certify(module: Module) -> dict[str, Any]:
     return certificate_of(scheduled_plan(module))
 
 
-def scheduled_plan(module: Module) -> Plan:
+def scheduled_plan(module: Module) -> ModulePlan:
     """Return the plan of a scheduled module in its own order; raises as `certify` does."""
     if module.schedule is None:
         raise LowtideError(f"{module.name} is not scheduled: certify what compiling it gives")
@@ -39,7 +39,7 @@ def scheduled_plan(module: Module) -> Plan:
     return made
 
 
-def certificate_of(made: Plan) -> dict[str, Any]:
+def certificate_of(made: ModulePlan) -> dict[str, Any]:
     """Return the certificate of a plan, as `certify` does; the plan must be without scratch."""
     needs: list[int] = []
     proofs: list[tuple[ComputationGraph, Proof]] = []
@@ -60,7 +60,7 @@ def _as_scheduled(model: ComputationGraph, module: Module) -> ComputationGraph:
     return replace(model, order=model_order([model.flow.number[x] for x in order], model))
 
 
-def arena_of(made: Plan) -> ProgramArena:
+def arena_of(made: ModulePlan) -> ProgramArena:
     """Return where the buffers of a plan lie; arenas of several memory spaces, one behind another.
 
     Rows and places are per buffer of `made.ranges`.

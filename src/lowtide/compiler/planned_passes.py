@@ -22,7 +22,7 @@ def with_planner(passes: Iterable[Pass]) -> list[Pass]:
 
 
 def _footprint(module: Module) -> int:
-    return compiler.explain(module, search=_FAST).ladder.arena_bytes
+    return compiler.explain(module, compiler.PlanOptions(search=_FAST)).ladder.arena_bytes
 
 
 def _order(graph: MemoryGraph) -> Order:

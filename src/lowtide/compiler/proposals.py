@@ -14,12 +14,12 @@ from typing import Final
 from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.analysis.module_graphs import module_graphs
+from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
 from lowtide.compiler.stages import is_fused, merging, order_of_kernels, pipeline
 from lowtide.cost.module_times import module_times, total_seconds
 from lowtide.fusion.peak_lowering import Allowance
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
-from lowtide.options import DEFAULT_MEMORY_PRIORITY
 from lowtide.passes import Observer, Step, run_pipeline
 from lowtide.search.deadline import Deadline
 
@@ -27,25 +27,21 @@ _BEFORE: Final = "layout"
 
 
 def optimize(
-    module: Module,
-    stage: str,
-    observers: Sequence[Observer] = (),
-    memory_priority: float = DEFAULT_MEMORY_PRIORITY,
-    deadline: Deadline | None = None,
+    module: Module, options: PlanOptions = DEFAULT_PLAN, observers: Sequence[Observer] = ()
 ) -> int:
     """Take a module, which is changed, to a stage; return the number of changes.
 
-    Kernels may take longer by the part `memory_priority` of their estimated time where the peak is
-    lower then, which is sought until the `deadline`. `observers` see the passes that led to what
-    the module becomes. Instructions of fused modules are others than those given. Raises
+    Kernels may take longer by the part `options.memory_priority` of their estimated time where the
+    peak is lower then, which is sought until the deadline. `observers` see the passes that led to
+    what the module becomes. Instructions of fused modules are others than those given. Raises
     LowtideError for an unknown stage.
     """
-    deadline = deadline or Deadline()
+    stage, deadline = options.stage, options.deadline
     if not is_fused(stage):
         return run_pipeline(module, pipeline(stage), observers)
     started = clone_module(module) if observers else module
     changes = run_pipeline(started, pipeline(_BEFORE))
-    chosen = _best(started, stage, memory_priority, deadline)
+    chosen = _best(started, stage, options.memory_priority, deadline)
     if observers:
         was_late = iter(chosen.was_late)
         allowance = Allowance(chosen.allowed, lambda: next(was_late, True))

@@ -12,13 +12,8 @@ import numpy.typing as npt
 from lowtide.analysis.call_graph import CallRole, call_sites
 from lowtide.analysis.dataflow import ComputationDataflow, Dataflow
 from lowtide.analysis.loop_trip_count import trip_count
-from lowtide.cost.kernels import (
-    LAUNCH,
-    PER_ELEMENT,
-    PER_FLOP,
-    compute_seconds,
-    move_seconds,
-)
+from lowtide.cost.kernels import compute_seconds, move_seconds
+from lowtide.cost.machine import X86_SERVER
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ops.backend_config import read_config
 from lowtide.ops.cost import cost
@@ -139,7 +134,7 @@ def _own(instruction: Instruction, memo: dict[Computation, float]) -> float:
         computing = _body_seconds(instruction.called_computations[0], memo)
     else:
         computing = _computing(instruction)
-    return LAUNCH + move_seconds(int(_moved(instruction))) + computing
+    return X86_SERVER.launch_seconds + move_seconds(int(_moved(instruction))) + computing
 
 
 _CONTROL: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE, Opcode.ASYNC_START})
@@ -155,8 +150,8 @@ def _moved(instruction: Instruction) -> float:
 def _computing(instruction: Instruction) -> float:
     flops = cost(instruction).flops
     if instruction.opcode in _CONTRACTIONS:
-        return flops * PER_FLOP
-    return max(compute_seconds(instruction), flops * PER_ELEMENT)
+        return flops * X86_SERVER.flop_seconds
+    return max(compute_seconds(instruction), flops * X86_SERVER.element_seconds)
 
 
 def _body_seconds(body: Computation, memo: dict[Computation, float]) -> float:

@@ -13,13 +13,8 @@ from heapq import heappop, heappush
 from math import prod
 from typing import Final, final
 
-from lowtide.cost.kernels import (
-    CACHE_BYTES,
-    LAUNCH,
-    PER_ELEMENT,
-    compute_seconds,
-    move_seconds,
-)
+from lowtide.cost.kernels import compute_seconds, move_seconds
+from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.attention_rows import (
     Region,
     SecondDot,
@@ -58,7 +53,7 @@ def rows_at_once(row_bytes: int) -> int:
     return max(1, min(MOST_ROWS, MOST_ROW_BYTES // max(1, row_bytes)))
 
 
-def fuse_attention(module: Module, *, least_bytes: int = CACHE_BYTES) -> int:
+def fuse_attention(module: Module, *, least_bytes: int = X86_SERVER.cache_bytes) -> int:
     """Make one kernel of each attention with more than `least_bytes` of scores; return how many."""
     applied = applied_computations(module)
     bodies = Bodies(module)
@@ -111,7 +106,7 @@ class _Finder:
                 continue
             if x.opcode is Opcode.CONSTANT and x.shape.rank:
                 continue
-            if compute_seconds(x) > 2 * PER_ELEMENT * x.shape.element_count:
+            if compute_seconds(x) > 2 * X86_SERVER.element_seconds * x.shape.element_count:
                 continue
             cluster = seed(x, position)
             if cluster is not None and cluster.kind is Kind.LOOP:
@@ -307,7 +302,9 @@ class _Growth:
         if x in self.finder.free:
             return True
         again = max(0.0, self.evaluations[x] / max(1, x.shape.element_count) - 1)
-        if again * compute_seconds(x) > LAUNCH + 2 * move_seconds(x.shape.nbytes):
+        if again * compute_seconds(x) > X86_SERVER.launch_seconds + 2 * move_seconds(
+            x.shape.nbytes
+        ):
             return False
         return self._is_smaller_behind(x)
 

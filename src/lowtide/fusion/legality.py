@@ -12,7 +12,8 @@ from functools import lru_cache
 from math import prod
 from typing import Final, NamedTuple
 
-from lowtide.cost.kernels import CACHE_BYTES, compute_seconds
+from lowtide.cost.kernels import compute_seconds
+from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.access import Access, access_of, composed, identity, inverse
 from lowtide.fusion.cluster import Cluster, Kind, Read
 from lowtide.fusion.code_size import MOST_PIECES, pieces
@@ -30,7 +31,7 @@ MOST_INPUTS: Final = 48
 MOST_JOINED: Final = 8
 """Operands of a concatenate that is computed where it is read: each is a branch."""
 
-MOST_ROW_BYTES: Final = CACHE_BYTES // 2
+MOST_ROW_BYTES: Final = X86_SERVER.cache_bytes // 2
 """Bytes of a row that is read several times and has to stay in the cache."""
 
 INDEXING: Final = frozenset(

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final, final
 
-from lowtide.cost.kernels import LAUNCH, move_seconds
+from lowtide.cost.kernels import move_seconds
+from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.kernel_graph import KernelGraph
 from lowtide.fusion.kernels import Kernel, merged, shared_reads
 from lowtide.fusion.merging import merge_kernels
@@ -102,7 +103,7 @@ class _Merger:
             if kernel not in self.seconds:
                 self.seconds[kernel] = _seconds_moved(kernel)
             total += self.seconds[kernel]
-        saved = LAUNCH + sum([move_seconds(nbytes) for nbytes in moved])
+        saved = X86_SERVER.launch_seconds + sum([move_seconds(nbytes) for nbytes in moved])
         return saved if saved > _LEAST_SHARE * total else 0.0
 
     def _in_order(self, first: int, second: int) -> tuple[int, int] | None:
@@ -146,7 +147,7 @@ class _Merger:
 
 
 def _seconds_moved(kernel: Kernel) -> float:
-    return LAUNCH + sum([move_seconds(nbytes) for nbytes in kernel.moved()])
+    return X86_SERVER.launch_seconds + sum([move_seconds(nbytes) for nbytes in kernel.moved()])
 
 
 PASSES: Final = (

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, final
 
-from lowtide.cost.kernels import LAUNCH, move_seconds
+from lowtide.cost.kernels import move_seconds
+from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.bodies import Bodies
 from lowtide.fusion.cluster import Cluster, Kind
 from lowtide.fusion.cluster_graph import ClusterGraph, evaluations
@@ -168,7 +169,7 @@ class _Queue:
         root = producer.root
         whole = root.shape.nbytes
         moves = {x: move_seconds(read.nbytes) for x, read in producer.inputs.items()}
-        saved = 0.0 if _is_view(producer) else LAUNCH + move_seconds(whole)
+        saved = 0.0 if _is_view(producer) else X86_SERVER.launch_seconds + move_seconds(whole)
         saved += sum(moves.values())
         times = -1.0
         for reader in readers:

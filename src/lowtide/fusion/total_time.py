@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lowtide.cost.kernels import LAUNCH, PER_FLOP, move_seconds
+from lowtide.cost.kernels import move_seconds
+from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.cluster import Cluster
 from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.ir import Instruction, Opcode
@@ -24,8 +25,14 @@ def total_seconds(graph: ClusterGraph) -> float:
 def _seconds(cluster: Cluster) -> float:
     moved = sum([move_seconds(read.nbytes) for read in cluster.inputs.values()])
     hero = 0.0 if cluster.hero is None else _contracting(cluster.hero)
-    return LAUNCH + moved + move_seconds(cluster.root.shape.nbytes) + cluster.seconds + hero
+    return (
+        X86_SERVER.launch_seconds
+        + moved
+        + move_seconds(cluster.root.shape.nbytes)
+        + cluster.seconds
+        + hero
+    )
 
 
 def _contracting(x: Instruction) -> float:
-    return cost(x).flops * PER_FLOP if x.opcode in _CONTRACTIONS else 0.0
+    return cost(x).flops * X86_SERVER.flop_seconds if x.opcode in _CONTRACTIONS else 0.0

@@ -19,7 +19,7 @@ def module_problem(module: Module, stage: str = DEFAULT_STAGE) -> NamedProblem:
     A module that is not scheduled is taken to a stage first. Where there are several memory spaces,
     it is the one with most bytes live. Raises LowtideError as `compiler.plan` does.
     """
-    planned = compiler.plan(module, stage)
+    planned = compiler.plan(module, compiler.PlanOptions(stage))
     assignment = planned.assignment
     first: dict[int, tuple[AssignedValue, str]] = {}
     for value, name in zip(assignment.values, value_names(assignment), strict=True):

@@ -50,6 +50,19 @@ class Ladder:
 
 
 @dataclass(frozen=True, slots=True)
+class FixedSizes:
+    """Bytes that do not depend on time.
+
+    `temp_bytes` is the end of the highest temporary, `least_arena_bytes` the arena that buffers
+    which must share a place make necessary, `constant_bytes` what constants take.
+    """
+
+    temp_bytes: int
+    least_arena_bytes: int
+    constant_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ComputationMemory:
     """The ladder of a loop body or another called computation, by itself.
 
@@ -255,9 +268,7 @@ def memory_report(
     module: Module,
     ranges: LiveRanges,
     ladder: Ladder,
-    temp_bytes: int,
-    least_arena_bytes: int,
-    constant_bytes: int,
+    sizes: FixedSizes,
     computations: Sequence[ComputationMemory],
     donations: Sequence[Donation],
     inserted: Sequence[Inserted],
@@ -276,10 +287,10 @@ def memory_report(
         argument_bytes=sum([values.nbytes[value] for value in ranges.flat.parameters]),
         output_bytes=ranges.output_bytes,
         alias_bytes=ranges.alias_bytes,
-        constant_bytes=constant_bytes,
-        temp_bytes=temp_bytes,
+        constant_bytes=sizes.constant_bytes,
+        temp_bytes=sizes.temp_bytes,
         scratch_bytes=max([int(ranges.nbytes[x]) for x in ranges.scratch.values()], default=0),
-        least_arena_bytes=least_arena_bytes,
+        least_arena_bytes=sizes.least_arena_bytes,
         ladder=ladder,
         peak=_peak(ranges),
         computations=tuple(computations),

@@ -20,6 +20,6 @@ def run_optimized(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
     from lowtide import compiler
 
     module = parse_hlo(hlo_text)
-    compiler.optimize(module, "fused")
+    compiler.optimize(module, compiler.PlanOptions("fused"))
     result = evaluate(module, inputs)
     return [leaf for leaf in value_leaves(result) if not isinstance(leaf, Token)]

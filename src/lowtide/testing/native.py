@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.backends import cpu as native
+from lowtide.backends.build import build
+from lowtide.backends.cpu import CpuBackend
 from lowtide.evaluator import Token, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.literal import Array
@@ -13,6 +14,6 @@ from lowtide.runtime.cpu.call import Executable
 
 def run_native(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
     """Return the arrays of the result, depth first, of the compiled module."""
-    program = native.compile_module(parse_hlo(hlo_text), threads=2).program
+    program = build(parse_hlo(hlo_text), CpuBackend(2)).program
     result = Executable(program)(*inputs)
     return [x for x in value_leaves(result) if x is not None and not isinstance(x, Token)]

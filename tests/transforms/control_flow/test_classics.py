@@ -75,7 +75,7 @@ def test_trip_counts(name: str) -> None:
     *text, count = TRIP_COUNTS[name]
     module = lowtide.parse_hlo(counting_loop(*text))
     original = clone_module(module)
-    compiler.optimize(module, "simplified", [Checking(verify)])
+    compiler.optimize(module, compiler.PlanOptions("simplified"), [Checking(verify)])
     loops = [x for x in module.entry.instructions.values() if x.opcode is Opcode.WHILE]
     assert len(loops) == (count != 0)
     for loop in loops:
@@ -473,7 +473,7 @@ CASES: dict[str, tuple[str, str]] = {
 def test_whole_stage(before: str, after: str) -> None:
     module = lowtide.parse_hlo(before)
     original = clone_module(module)
-    compiler.optimize(module, "simplified", [Checking(verify)])
+    compiler.optimize(module, compiler.PlanOptions("simplified"), [Checking(verify)])
     if after == SAME:
         after = before.replace("body=body", f"body=body{known(20)}")
     expected = lowtide.parse_hlo(after)

@@ -6,13 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lowtide.codegen.value import register_type
+from lowtide.cost.machine import X86_SERVER
 from lowtide.ir import ElementType, Instruction, Opcode
-
-CLOCK: Final = 3e9
-"""Cycles in a second, about."""
-
-BYTES_PER_CYCLE: Final = 8.0
-"""What one core reads or writes beyond its caches."""
 
 _CYCLES: Final[dict[Opcode, float]] = {
     Opcode.EXPONENTIAL: 8,
@@ -81,17 +76,11 @@ def widest(
 
 def seconds(nbytes: float, cycles: float) -> float:
     """Return about how long it takes to move bytes and to compute."""
-    return (nbytes / BYTES_PER_CYCLE + cycles) / CLOCK
-
-
-_BANDWIDTHS: Final = ((1 << 20, 24.0), (4 << 20, 14.0))
-"""Bytes that a cycle moves, by how many there are in all: within a cache of a core, and beyond."""
-
-_MEMORY: Final = 6.0
-"""Bytes that a cycle moves where caches have no room for them."""
+    return (nbytes / X86_SERVER.bytes_per_cycle + cycles) / X86_SERVER.clock_hertz
 
 
 def loop_seconds(nbytes: int, cycles: float) -> float:
     """Return about how long a loop takes that moves bytes in turn, and computes meanwhile."""
-    rate = next((x for most, x in _BANDWIDTHS if nbytes <= most), _MEMORY)
-    return max(nbytes / rate, cycles) / CLOCK
+    fitting = (x.bytes_per_cycle for x in X86_SERVER.cache_rates if nbytes <= x.most_bytes)
+    rate = next(fitting, X86_SERVER.memory_bytes_per_cycle)
+    return max(nbytes / rate, cycles) / X86_SERVER.clock_hertz

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.cost.machine import X86_SERVER
 from lowtide.ir.buffer import Slice
 from lowtide.ir.thunk import (
     ConditionalThunk,
@@ -51,7 +52,7 @@ LOCKED_SECONDS: Final = 10e-6
 """A program below that runs with Python's lock held: releasing and taking it costs as much where
 other threads want it."""
 
-COPY_SECONDS: Final = COPY_BYTES / 8e9
+COPY_SECONDS: Final = COPY_BYTES / X86_SERVER.copy_bytes_per_second
 """The time of one unit of a copy, from memory to memory."""
 
 

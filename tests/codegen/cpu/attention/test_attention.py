@@ -136,7 +136,7 @@ def test_scratch_does_not_grow_with_rows():
     found = []
     for n in (64, 4096):
         optimized = parse_hlo(module(2, n, 512, 64, 64))
-        compiler.optimize(optimized, "fused")
+        compiler.optimize(optimized, compiler.PlanOptions("fused"))
         fused = [x for x in optimized.entry.instructions.values() if x.opcode is Opcode.FUSION]
         plan = plan_attention(fused[0], target_of("native"))
         assert plan is not None

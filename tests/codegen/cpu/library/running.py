@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.backends import cpu as native
+from lowtide.backends.build import build
+from lowtide.backends.cpu import CpuBackend
+from lowtide.compiler import PlanOptions
 from lowtide.evaluator import Token, evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.literal import Array
-from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.runtime.cpu.call import Executable
 
@@ -29,9 +30,7 @@ def run(
     text: str, inputs: Sequence[Array], target: str = "native", stage: str = "input"
 ) -> list[Array]:
     """Return the arrays of the result of native code."""
-    compiled = native.compile_module(
-        parse_hlo(text), stage, threads=2, target=target_of(target), cached=ObjectCache(None)
-    )
+    compiled = build(parse_hlo(text), CpuBackend(2, target_of(target)), PlanOptions(stage))
     result: Any = Executable(compiled.program)(*inputs)
     return [np.asarray(x) for x in value_leaves(result) if not isinstance(x, Token)]
 

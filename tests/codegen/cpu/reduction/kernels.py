@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from tests.codegen.running import GUARD, Kernel
 
-from lowtide.backends import cpu as native
+from lowtide.backends.build import build
+from lowtide.backends.cpu import CpuBackend
 from lowtide.checking.tolerances import assert_close
 from lowtide.codegen.kernel import Plan
 from lowtide.evaluator import Token, evaluate, value_leaves
@@ -75,7 +76,7 @@ def check_program(
 ) -> None:
     """Compare a program with the evaluator's results; it has kernels with such functions."""
     module = parse_hlo(text)
-    program = native.compile_module(module, threads=2, target=target_of(target)).program
+    program = build(module, CpuBackend(2, target_of(target))).program
     names = [phase.function.split(".")[0] for x in program.kernels for phase in x.phases]
     assert set(kernels) <= set(names), names
     result: Any = Executable(program)(*inputs)

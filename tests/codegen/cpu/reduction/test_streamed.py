@@ -5,7 +5,8 @@ import pytest
 from tests.codegen.cpu.reduction.kernels import TARGETS, check_program
 from tests.codegen.cpu.reduction.test_fused import HEADER, LAYER_NORM, LOG_SOFTMAX, SOFTMAX
 
-from lowtide.backends import cpu as native
+from lowtide.backends.build import build
+from lowtide.backends.cpu import CpuBackend
 from lowtide.codegen.cpu import element_streaming
 from lowtide.codegen.cpu.reduction import staggered
 from lowtide.frontend.hlo_text import parse_hlo
@@ -52,6 +53,6 @@ def test_rows_one_after_the_other_give_the_same_bits(monkeypatch):
     )
     for most in (staggered.MOST_BYTES, 0):
         monkeypatch.setattr(staggered, "MOST_BYTES", most)
-        found.append(np.asarray(Executable(native.compile_module(module, threads=2).program)(x)))
+        found.append(np.asarray(Executable(build(module, CpuBackend(2)).program)(x)))
     np.testing.assert_array_equal(*found)
     assert len(written) == 1

@@ -22,7 +22,6 @@ from lowtide.codegen.cpu.contraction.packing import (
     pack_transposed,
     packer,
 )
-from lowtide.codegen.cpu.cost import CLOCK
 from lowtide.codegen.cpu.loop import store
 from lowtide.codegen.cpu.reduction.given import GivenElements
 from lowtide.codegen.cpu.reduction.strip import Step, Strip
@@ -34,6 +33,7 @@ from lowtide.codegen.elements.rules import converted, reshaped
 from lowtide.codegen.indexing import Affine, linear
 from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
 from lowtide.codegen.value import Value
+from lowtide.cost.machine import X86_SERVER
 from lowtide.ir import Instruction, Opcode, array_shape
 from lowtide.ir.attributes import Dimensions
 from lowtide.ir.thunk import Phase
@@ -94,7 +94,7 @@ class _Kernel:
         cycles = form.geometry.k * form.geometry.n / 2
         for x in form.scores:
             cycles += x.length * (x.geometry.k / 2 + _WEIGHT_CYCLES)
-        return cycles / lanes * blocks.rows / CLOCK
+        return cycles / lanes * blocks.rows / X86_SERVER.clock_hertz
 
     def _unit(self, start: Integer, count: Integer) -> None:
         for number in range(len(self.form.scores)):

@@ -10,6 +10,7 @@ from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.geometry import Geometry
 from lowtide.codegen.cpu.contraction.tiles import Cut, Tile, cut
 from lowtide.codegen.kernel import rounded
+from lowtide.cost.machine import X86_SERVER
 
 LONGEST: Final = 1024
 """The most steps of a block of k where only columns are packed: a panel is read from the second
@@ -51,12 +52,6 @@ LEAST_STEPS: Final = 256
 
 SHARED_PART: Final = 8
 """The sums of all shares take at most this part of the bytes of the operands."""
-
-RATE: Final = 2.5e9
-"""Cycles in a second, about."""
-
-BANDWIDTH: Final = 12e9
-"""Bytes in a second that a thread gets from memory, about."""
 
 
 class Rows(Enum):
@@ -216,9 +211,12 @@ class Scheme:
 def seconds_of(shape: Geometry, how: Arithmetic, lanes: int) -> float:
     """Return about how long a product takes on one thread."""
     count = shape.batch * shape.m * shape.n * -(-shape.k // how.group)
-    arithmetic = count * how.planes**2 / (2 * lanes * RATE)
+    arithmetic = count * how.planes**2 / (2 * lanes * X86_SERVER.vector_clock_hertz)
     elements = shape.batch * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
-    return float(max(arithmetic, elements * how.unit_bytes / how.group / BANDWIDTH) + 1e-7)
+    return float(
+        max(arithmetic, elements * how.unit_bytes / how.group / X86_SERVER.stream_bytes_per_second)
+        + 1e-7
+    )
 
 
 def wanted_units(shape: Geometry, how: Arithmetic, lanes: int) -> int:

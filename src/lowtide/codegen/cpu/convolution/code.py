@@ -15,6 +15,7 @@ from lowtide.codegen.cpu.convolution.slab import slab_function
 from lowtide.codegen.cpu.convolution.tile import row_step, tile_function
 from lowtide.codegen.elements.reading import strides
 from lowtide.codegen.kernel import ARGUMENTS, Code
+from lowtide.cost.machine import X86_SERVER
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
@@ -42,7 +43,7 @@ class Convolver:
             last = Function("results", ARGUMENTS)
             _write(_Work(last, self, is_last=True))
             written.append(last)
-            seconds = scheme.block_sums_bytes * scheme.shares / 10e9
+            seconds = scheme.block_sums_bytes * scheme.shares * X86_SERVER.memory_byte_seconds
             phases.append(Phase(last.name, scheme.row_units, seconds))
         text = "\n".join([x for x in (phase_tables(scheme), *self.constants.values()) if x])
         return Code((*self.functions.values(), *written), tuple(phases), text)

@@ -10,6 +10,7 @@ from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.convolution.problem import Problem
 from lowtide.codegen.elements.reading import strides
 from lowtide.codegen.kernel import rounded
+from lowtide.cost.machine import X86_SERVER
 
 BATCH: Final = -1
 """The axis of the batch; axes along which the window slides are numbered from 0."""
@@ -19,9 +20,6 @@ FEATURE: Final = -2
 
 LANE: Final = -3
 """The axis of the output features, where each of them has input features of its own."""
-
-RATE: Final = 2.5e9
-"""Cycles in a second, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +359,6 @@ def _follows(outer: Steps, inner: Steps) -> bool:
 
 def seconds_of(problem: Problem, how: Arithmetic, lanes: int) -> float:
     """Return about how long a convolution takes on one thread."""
-    arithmetic = problem.products * how.planes**2 / (1.6 * lanes * RATE)
+    arithmetic = problem.products * how.planes**2 / (1.6 * lanes * X86_SERVER.vector_clock_hertz)
     moved = problem.input.nbytes + problem.output.nbytes + problem.kernel.nbytes
-    return arithmetic + moved / 12e9 + 1e-7
+    return arithmetic + moved / X86_SERVER.stream_bytes_per_second + 1e-7

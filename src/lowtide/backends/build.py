@@ -1,0 +1,117 @@
+"""From a module to a program of a target: optimized, planned with scratch, within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, Generic
+
+from lowtide.backends.interface import Backend, KernelSet, ProgramT, Progress
+from lowtide.budgeting.errors import OverMemoryError, refusal
+from lowtide.budgeting.planner import BudgetPlanner
+from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions, plan
+from lowtide.fusion.conflicts import overwrites_what_it_reads, write_out_fusions
+from lowtide.ir import Instruction, Module
+from lowtide.ir.clone import clone_module
+from lowtide.transforms.layout.plain_memory import to_plain_memory
+
+
+@dataclass(frozen=True, slots=True)
+class Build(Generic[ProgramT]):
+    """A program, the plan that it runs in, and what keeping to a budget came to, if any.
+
+    `base` is the module that the bound on its extra time is about, where there is such a bound;
+    `budget_seconds` is how long keeping to the budget took, in wall seconds.
+    """
+
+    program: ProgramT
+    plan: ModulePlan
+    budget: Mapping[str, Any] | None = None
+    base: Module | None = None
+    budget_seconds: float = 0.0
+
+
+def build(
+    module: Module,
+    backend: Backend[ProgramT],
+    options: PlanOptions = DEFAULT_PLAN,
+    memory: int | None = None,
+    progress: Progress | None = None,
+) -> Build[ProgramT]:
+    """Return the program of a module, which is not changed.
+
+    The arena takes at most `memory` bytes, for which some instructions run again if need be; None
+    is any number of them. The deadline of the options is one for all plans. Raises
+    UnsupportedOpError for an operation that the target does not have, OverMemoryError where no plan
+    is known to fit the memory, and what `compiler.plan` raises.
+    """
+    kernels = backend.kernels()
+    module = _prepared(module, kernels)
+    options = options.begun()
+    kernels, made = _planned(module, options, kernels, backend, memory)
+    if memory is None:
+        return Build(kernels.program(made, progress), made)
+    start = perf_counter()
+    with_scratch = replace(options, scratch_bytes=kernels.scratch_bytes)
+    made, budget, base = _within(BudgetPlanner(module, made, with_scratch), memory)
+    searched = perf_counter() - start
+    return Build(kernels.program(made, progress), made, budget, base, searched)
+
+
+def budget_planner(
+    module: Module, backend: Backend[ProgramT], options: PlanOptions = DEFAULT_PLAN
+) -> tuple[BudgetPlanner, KernelSet[ProgramT]]:
+    """Return the plans of a module for many budgets, with the scratch of kernels, and these.
+
+    The kernels make a program of any of the plans.
+    """
+    kernels = backend.kernels()
+    module = _prepared(module, kernels)
+    options = replace(options.begun(), scratch_bytes=kernels.scratch_bytes)
+    return BudgetPlanner(module, plan(module, options), options), kernels
+
+
+def _planned(
+    module: Module,
+    options: PlanOptions,
+    kernels: KernelSet[ProgramT],
+    backend: Backend[ProgramT],
+    memory: int | None,
+) -> tuple[KernelSet[ProgramT], ModulePlan]:
+    """The plan with the scratch of kernels, and these: measured ones where they fit the memory."""
+    for tuned in backend.tuned_kernels():
+        made = plan(module, replace(options, scratch_bytes=tuned.scratch_bytes))
+        if memory is None or made.report.ladder.arena_bytes <= memory:
+            return tuned, made
+    return kernels, plan(module, replace(options, scratch_bytes=kernels.scratch_bytes))
+
+
+def _within(
+    planner: BudgetPlanner, memory: int
+) -> tuple[ModulePlan, Mapping[str, Any], Module | None]:
+    """The cheapest plan within a budget, the plain one where it fits; and the report's `budget`.
+
+    Then the module that the bound on the plan's extra time is about, if there is one. Raises
+    OverMemoryError where no plan is known to fit.
+    """
+    fit = planner.within(memory)
+    if fit.point is None:
+        raise OverMemoryError(refusal(planner.own.plain.plan.report, fit))
+    is_bounded = fit.bound is not None and not fit.point.variant
+    base = planner.own.plain.plan.module if is_bounded else None
+    return planner.with_remarks(fit.point.plan), fit.document(), base
+
+
+def _prepared(module: Module, kernels: KernelSet[ProgramT]) -> Module:
+    """A copy of a module that says the same in a form that kernels can run."""
+    module = clone_module(module)
+    to_plain_memory(module)
+
+    def is_no_kernel(fusion: Instruction) -> bool:
+        if any(x.shape.is_tuple for x in fusion.operands) or overwrites_what_it_reads(fusion):
+            return True
+        return not kernels.has_kernel(fusion)
+
+    write_out_fusions(module, is_no_kernel)
+    return module

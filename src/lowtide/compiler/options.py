@@ -1,0 +1,56 @@
+"""What decides about the plan of a module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lowtide.analysis.scratch import ScratchBytes
+from lowtide.buffers.assignment import DEFAULT_SEARCH
+from lowtide.options import DEFAULT_MEMORY_PRIORITY, DEFAULT_STAGE, Options
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import SearchOptions, effort_named
+
+DEFAULT_PACKING: Final = "portfolio"
+"""The strategy that packs buffers where none is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """How a module is taken to its plan.
+
+    `stage` says how far it is optimized, unless it is scheduled. `packing` is the strategy that
+    gives out offsets. `search` limits that, and its effort and its deadline every other search:
+    once the deadline has passed, all that is left to do is what a plan cannot do without. Kernels
+    may take longer by the part `memory_priority` of their time where the peak is lower then. What
+    instructions need while they run is in the plan where `scratch_bytes` tells how much that is.
+    """
+
+    stage: str = DEFAULT_STAGE
+    packing: str = DEFAULT_PACKING
+    search: SearchOptions = DEFAULT_SEARCH
+    memory_priority: float = DEFAULT_MEMORY_PRIORITY
+    scratch_bytes: ScratchBytes | None = None
+
+    @classmethod
+    def of(cls, options: Options) -> PlanOptions:
+        """Return what the options of a caller say; raises ValueError for an unknown effort."""
+        search = SearchOptions(effort_named(options.effort), options.deadline)
+        return cls(options.stage, search=search, memory_priority=options.memory_priority)
+
+    def begun(self) -> PlanOptions:
+        """Return the options with the deadline running."""
+        return replace(self, search=replace(self.search, deadline=self.search.begun()))
+
+    def at_stage(self, stage: str) -> PlanOptions:
+        """Return the same options for another stage."""
+        return replace(self, stage=stage)
+
+    @property
+    def deadline(self) -> Deadline:
+        """The deadline that runs, or one that begins now."""
+        return self.search.begun()
+
+
+DEFAULT_PLAN: Final = PlanOptions()
+"""The options of a plan where none are given."""

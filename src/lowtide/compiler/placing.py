@@ -1,0 +1,87 @@
+"""From an ordered module to places: live ranges, and the offset of each buffer."""
+
+from __future__ import annotations
+
+from lowtide.analysis.live_range import LiveRanges, live_ranges
+from lowtide.analysis.scratch import ScratchBytes
+from lowtide.buffers.assignment import PackedBuffers, pack_buffers
+from lowtide.compiler.options import DEFAULT_PACKING, PlanOptions
+from lowtide.compiler.state import OrderedModule, PlacedModule
+from lowtide.ir import LowtideError
+from lowtide.scheduling.module_bound import module_bounds
+from lowtide.search.effort import Effort, SearchOptions
+
+
+def place(ordered: OrderedModule, options: PlanOptions) -> PlacedModule:
+    """Give each buffer of a scheduled module its offset in the arena.
+
+    Raises LowtideError for a strategy that is not known or does not take what the module has.
+    """
+    clock, bounds, scratch_bytes = ordered.clock, ordered.bounds, options.scratch_bytes
+    ranges, packed = _pack(ordered, scratch_bytes)
+    with clock.stage("packing"):
+        if options.packing != DEFAULT_PACKING:
+            packed = _packed_by(options.packing, ranges, options.search)
+        else:
+            packed = _smaller(packed, ranges, options.search)
+    if scratch_bytes is not None:
+        with clock.stage("bound"):
+            bounds = module_bounds(ordered.module, ordered.searches, ordered.flows, scratch_bytes)
+    return PlacedModule(ordered, ranges, packed, bounds)
+
+
+def _pack(
+    ordered: OrderedModule, scratch_bytes: ScratchBytes | None
+) -> tuple[LiveRanges, PackedBuffers]:
+    """Live ranges and offsets of the smaller arena: with copies that stay where they are, or not.
+
+    Where they do, less is live at once, but what lies in one buffer is harder to pack.
+    """
+    module, clock = ordered.module, ordered.clock
+    assert module.schedule is not None
+    best: tuple[LiveRanges, PackedBuffers] | None = None
+    for share_copies in (True, False):
+        with clock.stage("liveness"):
+            ranges = live_ranges(
+                module.entry,
+                module.schedule.sequences,
+                ordered.flows,
+                ordered.aliases,
+                owns_results=True,
+                share_copies=share_copies,
+                scratch_bytes=scratch_bytes,
+            )
+        with clock.stage("packing"):
+            packed = pack_buffers(ranges, deadline=ordered.deadline)
+        if best is None or packed.arena_bytes < best[1].arena_bytes:
+            best = ranges, packed
+        if is_tight(packed, ranges) or not ranges.flat.shares_copies or ordered.deadline.passed:
+            break
+    assert best is not None
+    return best
+
+
+def _smaller(packed: PackedBuffers, ranges: LiveRanges, search: SearchOptions) -> PackedBuffers:
+    """The smallest packing that an effort allows to look for: more strategies, then a proof."""
+    deadline = search.begun()
+    if search.effort is not Effort.FAST and not (is_tight(packed, ranges) or deadline.passed):
+        found = pack_buffers(ranges, thorough=True, deadline=deadline)
+        packed = min(packed, found, key=lambda x: x.arena_bytes)
+    if search.effort is not Effort.PROOF or deadline.passed:
+        return packed
+    if packed.arena_bytes > ranges.live_bytes:
+        found = _packed_by("exact", ranges, search)
+        packed = min(packed, found, key=lambda x: x.arena_bytes)
+    return packed
+
+
+def is_tight(packed: PackedBuffers, ranges: LiveRanges) -> bool:
+    """Return whether a better packing could save less than a thousandth: not worth a search."""
+    return packed.arena_bytes - ranges.live_bytes <= ranges.live_bytes // 1000
+
+
+def _packed_by(packing: str, ranges: LiveRanges, search: SearchOptions) -> PackedBuffers:
+    try:
+        return pack_buffers(ranges, packing=packing, search=search)
+    except ValueError as error:
+        raise LowtideError(f"packing: {error}") from None

@@ -1,0 +1,53 @@
+"""The report on a module whose values have places."""
+
+from __future__ import annotations
+
+from lowtide.analysis.dataflow import Dataflow, ValueKind
+from lowtide.analysis.donation import possible_donations
+from lowtide.compiler.called_ladders import called_ladders
+from lowtide.compiler.options import PlanOptions
+from lowtide.compiler.stages import is_fused
+from lowtide.compiler.state import PlacedModule
+from lowtide.report.caveats import caveats
+from lowtide.report.memory import FixedSizes, Ladder, MemoryReport, memory_report
+
+
+def report(placed: PlacedModule, options: PlanOptions) -> MemoryReport:
+    """Return the memory report of a module whose values have places."""
+    ordered, ranges, packed = placed.ordered, placed.ranges, placed.packed
+    module, flows, bounds, clock = ordered.module, ordered.flows, placed.bounds, ordered.clock
+    bound = bounds[module.entry].beyond_arguments
+    with clock.stage("computations"):
+        called, left_out = called_ladders(module, flows, bounds, options.search)
+    return memory_report(
+        module,
+        ranges,
+        Ladder(bound, ranges.live_bytes, packed.arena_bytes),
+        FixedSizes(packed.temp_bytes, packed.least_arena_bytes, _constant_bytes(flows)),
+        called,
+        possible_donations(module, ordered.aliases),
+        ordered.copies.copies,
+        clock.seconds,
+        [
+            *ordered.deadline.remarks(),
+            *caveats(
+                module,
+                ranges,
+                left_out,
+                was_scheduled=ordered.optimized.was_scheduled,
+                was_fused=is_fused(options.stage),
+                counts_scratch=options.scratch_bytes is not None,
+            ),
+        ],
+    )
+
+
+def _constant_bytes(flows: Dataflow) -> int:
+    return sum(
+        [
+            nbytes
+            for flow in flows.values()
+            for nbytes, kind in zip(flow.value_bytes, flow.value_kind, strict=True)
+            if kind is ValueKind.CONSTANT
+        ]
+    )

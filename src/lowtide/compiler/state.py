@@ -1,0 +1,85 @@
+"""What the pipeline knows of a module from one stage to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from lowtide.analysis.dataflow import Dataflow
+from lowtide.analysis.donation import Alias
+from lowtide.analysis.live_range import LiveRanges
+from lowtide.buffers.assignment import PackedBuffers
+from lowtide.buffers.copy_insertion import CopyInsertion
+from lowtide.compiler.called_ladders import Bounds
+from lowtide.compiler.options import PlanOptions
+from lowtide.ir import Module
+from lowtide.scheduling.module_search import Searches
+from lowtide.search.deadline import Deadline
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StageClock:
+    """Wall seconds by stage, in the order in which stages began."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count what runs within as time of a stage."""
+        start = perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OptimizedModule:
+    """A copy of a module that was taken to a stage, unless it was scheduled."""
+
+    module: Module
+    options: PlanOptions
+    was_scheduled: bool
+    clock: StageClock
+
+    @property
+    def deadline(self) -> Deadline:
+        """When searches end."""
+        return self.options.deadline
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OrderedModule:
+    """A module with the copies of values that it needs, scheduled; `bounds` count no scratch."""
+
+    optimized: OptimizedModule
+    copies: CopyInsertion
+    flows: Dataflow
+    bounds: Bounds
+    aliases: tuple[Alias, ...]
+    searches: Searches
+
+    @property
+    def module(self) -> Module:
+        """The module."""
+        return self.optimized.module
+
+    @property
+    def clock(self) -> StageClock:
+        """The clock of the whole pipeline."""
+        return self.optimized.clock
+
+    @property
+    def deadline(self) -> Deadline:
+        """When searches end."""
+        return self.optimized.deadline
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PlacedModule:
+    """A scheduled module, where its values lie, and what every order needs with scratch."""
+
+    ordered: OrderedModule
+    ranges: LiveRanges
+    packed: PackedBuffers
+    bounds: Bounds

@@ -1,0 +1,81 @@
+"""Figures of machines, one record per target: the only place for them.
+
+They are read by every estimate of time: which kernels are fused, how products are blocked, into how
+many pieces work is split, what recomputation costs. Equal programs come of equal figures, so that
+they come from this table, not from the host at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRate:
+    """Bytes per cycle that a loop moves whose arrays have at most `most_bytes` together."""
+
+    most_bytes: int
+    bytes_per_cycle: float
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What one core of a machine does in a second.
+
+    `clock_hertz` is the clock where little but loads and stores runs, `vector_clock_hertz` that of
+    a core busy with multiplications of vectors, which is lower. `launch_seconds` start a kernel and
+    wait for its threads.
+
+    Moving data: `cached_byte_seconds` for a byte from or to the second-level cache, of which an
+    array of `cache_bytes` fits beside the other operands, `memory_byte_seconds` for one from or to
+    memory. `stream_bytes_per_second` is what one thread reads with nothing else to do, and
+    `bytes_per_cycle` what a loop moves that also computes. `cache_rates`, the smallest first, and
+    `memory_bytes_per_cycle` beyond the last of them are those of a loop that computes little.
+    `copy_bytes_per_second` is a copy from memory to memory.
+
+    Computing, on one element in vectors of 32-bit floats: `element_seconds` for a simple operation,
+    `division_seconds`, `transcendental_seconds` for exp, log and the like; `flop_seconds` for an
+    addition or multiplication of a contraction.
+    """
+
+    name: str
+    clock_hertz: float
+    vector_clock_hertz: float
+    launch_seconds: float
+    cache_bytes: int
+    cached_byte_seconds: float
+    memory_byte_seconds: float
+    stream_bytes_per_second: float
+    bytes_per_cycle: float
+    cache_rates: tuple[CacheRate, ...]
+    memory_bytes_per_cycle: float
+    copy_bytes_per_second: float
+    element_seconds: float
+    division_seconds: float
+    transcendental_seconds: float
+    flop_seconds: float
+
+
+X86_SERVER: Final = Machine(
+    name="one core of an x86-64 server",
+    clock_hertz=3e9,
+    vector_clock_hertz=2.5e9,
+    launch_seconds=1e-6,
+    cache_bytes=1 << 19,
+    cached_byte_seconds=2e-11,
+    memory_byte_seconds=1e-10,
+    stream_bytes_per_second=12e9,
+    bytes_per_cycle=8.0,
+    cache_rates=(CacheRate(1 << 20, 24.0), CacheRate(4 << 20, 14.0)),
+    memory_bytes_per_cycle=6.0,
+    copy_bytes_per_second=8e9,
+    element_seconds=5e-11,
+    division_seconds=4e-10,
+    transcendental_seconds=1e-9,
+    flop_seconds=8e-12,
+)
+"""Measured with loops over arrays of 32-bit floats that exceed each cache, on servers with AVX-512.
+
+For what is fused only the ratios of the figures matter.
+"""
