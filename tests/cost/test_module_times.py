@@ -9,7 +9,7 @@ from lowtide.analysis.dataflow import dataflow
 from lowtide.budgeting.once import runs_once
 from lowtide.cost.kernels import move_seconds
 from lowtide.cost.machine import X86_SERVER
-from lowtide.cost.module_times import PER_FLOP, module_times, run_counts
+from lowtide.cost.module_times import module_times, run_counts
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
 

@@ -4,11 +4,10 @@ The slack is for tuple tables, which XLA counts, and for its alignment of each o
 """
 
 import pytest
+from tests.analysis.memory_machine import MemoryMachine
 
 from lowtide.compiler import PlanOptions, explain, plan
 from lowtide.frontend.hlo_text import parse_hlo
-
-from .memory_machine import MemoryMachine
 
 jax = pytest.importorskip("jax")
 
