@@ -91,7 +91,7 @@ def test_a_product_takes_its_flops_and_bytes() -> None:
         "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n"
     )
     flops, moved = 2 * 512 * 256 * 1024, 4 * (512 * 256 + 256 * 1024 + 512 * 1024)
-    expected = X86_SERVER.launch_seconds + move_seconds(moved) + flops * PER_FLOP
+    expected = X86_SERVER.launch_seconds + move_seconds(moved) + flops * X86_SERVER.flop_seconds
     assert seconds_of(module)["y"] == pytest.approx(expected)
 
 

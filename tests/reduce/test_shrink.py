@@ -11,11 +11,12 @@ import pytest
 from tests.support import EXAMPLES
 
 import lowtide
+from lowtide.cli.main import main
 from lowtide.evaluator import evaluate
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.passes import Pass
+from lowtide.reduce.failing import failing_test
 from lowtide.reduce.shrink import shrink
-from lowtide.reduce.shrink.__main__ import failing_test, main
 from lowtide.reduce.shrink.arguments import likely_arguments
 from lowtide.reduce.shrink.factors import Sizes
 from lowtide.reduce.shrink.faults import Fault, find_fault
@@ -295,12 +296,12 @@ def test_a_wrong_answer_becomes_a_short_test(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = tmp_path / "sum.hlo", tmp_path / "small.hlo"
     path.write_text(SUM)
-    assert main([str(path), "-o", str(out)]) == 0
+    assert main(["reduce", str(path), "-o", str(out)]) == 0
     assert "f32[7,6]" in out.read_text()
-    assert main([str(path), "--failing", "dce,cse"]) == 1
+    assert main(["reduce", str(path), "--failing", "dce,cse"]) == 1
     assert "compute the same" in capsys.readouterr().err
-    assert main([str(path), "--failing", "dcee"]) == 1
+    assert main(["reduce", str(path), "--failing", "dcee"]) == 1
     assert "did you mean 'dce'" in capsys.readouterr().err
-    assert main([str(tmp_path / "none.hlo")]) == 1
-    assert main([str(path), "-o", str(tmp_path / "none" / "x")]) == 1
+    assert main(["reduce", str(tmp_path / "none.hlo")]) == 1
+    assert main(["reduce", str(path), "-o", str(tmp_path / "none" / "x")]) == 1
     assert "x: no such file or directory" in capsys.readouterr().err

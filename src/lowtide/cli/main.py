@@ -22,6 +22,7 @@ from lowtide.cli.opt import opt
 from lowtide.cli.passes import passes
 from lowtide.cli.plan import plan
 from lowtide.cli.planners import planners
+from lowtide.cli.reduce import reduce
 from lowtide.cli.run import run
 from lowtide.cli.verify import verify
 
@@ -32,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _command in (explain, plan, verify, compile, run, bench, opt, passes, planners, ops):
+for _command in (explain, plan, verify, compile, run, bench, opt, reduce, passes, planners, ops):
     app.command()(_command)
 
 atexit.register(gc.freeze)

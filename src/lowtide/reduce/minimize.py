@@ -65,7 +65,7 @@ def as_test(module: Module, name: str, passes: str = "") -> str:
         return "\n".join([*lines, "    check(module)", ""])
     imports = [
         "import lowtide",
-        "from lowtide.reduce.shrink.__main__ import steps_of",
+        "from lowtide.reduce.failing import steps_of",
         "from lowtide.reduce.shrink.faults import Fault, find_fault",
         "",
     ]
