@@ -1,109 +1,279 @@
 """The rules of ARCHITECTURE.md that a machine can hold: layers, sizes, imports, documents."""
 
-import ast
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from tests.architecture import (
+    PACKAGE,
+    ROOT,
+    Source,
+    classes_defined_twice,
+    cycles,
+    drawn_map,
+    imported_rooms,
+    loaded,
+    parameter_counts,
+    rooms,
+    sources,
+    with_map,
+)
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "src" / "lowtide"
-
-LAYERS: dict[str, set[str]] = {
-    "ir": set(),
-    "planning": set(),
-    "certificate": {"ir", "analysis", "planning", "scheduling"},
-    "options": {"sizes"},
-    "sizes": {"ir"},
-    "kept_solvers": {"llvm", "options", "planning"},
-    "ops": {"ir"},
-    "llvm": set(),
-    "builder": {"ir", "ops"},
-    "verifier": {"ir", "ops"},
-    "frontend": {"ir", "ops", "builder", "analysis"},
-    "evaluator": {"ir", "ops"},
-    "analysis": {"ir", "ops"},
-    "checking": {"ir", "ops"},
-    "passes": {"ir", "ops", "builder"},
-    "transforms": {"ir", "ops", "builder", "evaluator", "analysis", "passes"},
-    "fusion": {"ir", "ops", "builder", "analysis", "passes", "transforms"},
-    "scheduling": {"ir", "ops", "analysis", "planning"},
-    "remat": {"ir", "analysis", "planning"},
-    "buffers": {"ir", "ops", "analysis", "planning"},
-    "report": {"ir", "analysis"},
-    "codegen": {"ir", "ops", "llvm"},
-    "runtime": {"ir", "llvm"},
-    "tuning": {"ir", "llvm", "codegen", "runtime"},
+ROOMS: dict[str, list[str]] = {
+    "ir": [],
+    "llvm": [],
+    "search": [],
+    "ops": ["ir"],
+    "options": ["ir"],
+    "planning": ["search"],
+    "analysis": ["ir", "ops"],
+    "builder": ["ir", "ops"],
+    "evaluator": ["ir", "ops"],
+    "verifier": ["ir", "ops"],
+    "buffers": ["ir", "search", "ops", "planning", "analysis"],
+    "checking": ["ir", "ops", "evaluator"],
+    "cost": ["ir", "ops", "analysis"],
+    "passes": ["ir", "ops", "builder"],
+    "remat": ["search", "analysis"],
+    "report": ["ir", "analysis"],
+    "scheduling": ["ir", "search", "analysis"],
+    "certificate": ["ir", "planning", "analysis", "scheduling"],
+    "codegen": ["ir", "llvm", "ops", "cost"],
+    "runtime": ["ir", "llvm", "cost"],
+    "transforms": ["ir", "ops", "analysis", "builder", "evaluator", "passes"],
+    "xla": ["ir", "ops", "planning", "analysis", "scheduling"],
+    "frontend": ["ir", "ops", "analysis", "builder", "evaluator", "verifier", "transforms"],
+    "fusion": ["ir", "ops", "analysis", "cost", "passes", "transforms"],
+    "tuning": ["ir", "llvm", "codegen", "runtime"],
+    "compiler": [
+        "ir",
+        "llvm",
+        "search",
+        "options",
+        "planning",
+        "analysis",
+        "buffers",
+        "cost",
+        "passes",
+        "report",
+        "scheduling",
+        "certificate",
+        "transforms",
+        "fusion",
+    ],
+    "autopsy": [
+        "ir",
+        "search",
+        "ops",
+        "options",
+        "analysis",
+        "buffers",
+        "checking",
+        "report",
+        "scheduling",
+        "transforms",
+        "xla",
+        "frontend",
+        "compiler",
+    ],
+    "budgeting": [
+        "ir",
+        "search",
+        "ops",
+        "analysis",
+        "cost",
+        "passes",
+        "remat",
+        "report",
+        "scheduling",
+        "certificate",
+        "compiler",
+    ],
+    "packing": [
+        "ir",
+        "options",
+        "planning",
+        "buffers",
+        "checking",
+        "report",
+        "frontend",
+        "compiler",
+    ],
+    "reduce": [
+        "ir",
+        "ops",
+        "analysis",
+        "evaluator",
+        "verifier",
+        "checking",
+        "passes",
+        "transforms",
+        "compiler",
+    ],
+    "backends": [
+        "ir",
+        "llvm",
+        "cost",
+        "codegen",
+        "runtime",
+        "transforms",
+        "fusion",
+        "tuning",
+        "compiler",
+        "budgeting",
+    ],
+    "client": [
+        "ir",
+        "llvm",
+        "options",
+        "builder",
+        "evaluator",
+        "verifier",
+        "passes",
+        "runtime",
+        "frontend",
+        "tuning",
+        "compiler",
+        "budgeting",
+        "backends",
+    ],
+    "testing": [
+        "ir",
+        "ops",
+        "builder",
+        "evaluator",
+        "verifier",
+        "checking",
+        "passes",
+        "runtime",
+        "transforms",
+        "frontend",
+        "compiler",
+        "backends",
+    ],
+    "api": ["ir", "options", "verifier", "report", "frontend", "compiler", "autopsy", "client"],
+    "inspection": [
+        "ir",
+        "llvm",
+        "ops",
+        "options",
+        "evaluator",
+        "checking",
+        "codegen",
+        "runtime",
+        "transforms",
+        "frontend",
+        "compiler",
+        "autopsy",
+        "reduce",
+        "client",
+    ],
+    "__init__": ["ir", "options", "evaluator", "verifier", "report", "frontend", "client", "api"],
+    "cli": [
+        "ir",
+        "search",
+        "ops",
+        "options",
+        "planning",
+        "analysis",
+        "evaluator",
+        "verifier",
+        "checking",
+        "passes",
+        "remat",
+        "report",
+        "scheduling",
+        "certificate",
+        "xla",
+        "frontend",
+        "compiler",
+        "autopsy",
+        "budgeting",
+        "packing",
+        "reduce",
+        "client",
+        "inspection",
+    ],
+    "__main__": ["cli"],
 }
-"""What each layer may import besides itself; layers that are not listed may import all."""
+"""Each room with those that it may import, the ground floor first: no arrow runs upward."""
 
-ABOVE = {
-    "__init__",
-    "__main__",
-    "api",
-    "budgeting",
-    "compiler",
-    "pipelines",
-    "called_ladders",
-    "certifying",
-    "native",
-    "planned_passes",
-    "proposals",
-    "client",
-    "cli",
-    "testing",
-}
-"""What stands above all layers."""
+STAGES = {"transforms", "fusion", "scheduling", "remat", "buffers", "codegen", "runtime", "report"}
+"""Functions from modules, schedules and plans to these: only what stands above knows two of them."""
 
 LONGEST_FILE = 500
 TABLES = {"attributes.py", "syntax.py"}
 """Files that are one table or one list of records, and may be longer."""
 
-
-def imported_layers(path: Path) -> set[str]:
-    """Return the layers that a file imports, wherever the import statement stands."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            names.add(node.module or "")
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-    return {name.split(".")[1] for name in names if name.startswith("lowtide.")}
+MOST_PARAMETERS = 10
+MOST_ROOT_FILES = 5
 
 
-def layer_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def test_every_folder_is_a_room() -> None:
+    assert set(rooms()) == set(ROOMS)
 
 
-def sources() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+@pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
+def test_rooms_import_only_what_they_may(source: Source) -> None:
+    wrong = imported_rooms(source) - set(ROOMS[source.room])
+    assert not wrong, f"{source.room} must not import {sorted(wrong)}"
 
 
-def test_every_folder_is_a_known_layer() -> None:
-    assert {layer_of(path) for path in sources()} <= set(LAYERS) | ABOVE
+def test_no_import_runs_upward() -> None:
+    order = list(ROOMS)
+    for place, (room, below) in enumerate(ROOMS.items()):
+        assert set(below) <= set(order[:place]), f"{room} stands below what it imports"
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_layers_import_only_what_stands_below_them(path: Path) -> None:
-    layer = layer_of(path)
-    if layer in ABOVE:
-        return
-    known = set(LAYERS) | ABOVE
-    wrong = (imported_layers(path) & known) - LAYERS[layer] - {layer}
-    assert not wrong, f"{layer} must not import {sorted(wrong)}"
+def test_no_permission_is_left_over() -> None:
+    for room, found in rooms().items():
+        assert found == set(ROOMS[room])
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_files_hold_one_idea(path: Path) -> None:
-    lines = len(path.read_text().splitlines())
-    assert lines <= LONGEST_FILE or path.name in TABLES, f"{lines} lines: split it by idea"
+def test_stages_are_strangers() -> None:
+    for stage in STAGES:
+        assert not STAGES & set(ROOMS[stage]), stage
+
+
+def test_files_load_in_one_order() -> None:
+    assert cycles({x.module: loaded(x) for x in sources()}) == []
+
+
+def test_a_cycle_is_found() -> None:
+    assert cycles({1: {2}, 2: {3}, 3: {1, 4}, 4: set()}) == [[1, 2, 3]]
+    assert cycles({1: {2, 3}, 2: {4}, 3: {4}, 4: set()}) == []
+
+
+@pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
+def test_files_hold_one_idea(source: Source) -> None:
+    is_table = source.path.name in TABLES
+    assert source.lines <= LONGEST_FILE or is_table, f"{source.lines} lines: split it by idea"
+
+
+@pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
+def test_parameter_lists_are_short(source: Source) -> None:
+    commands = source.path.stem if source.room == "cli" else ""
+    for name, count in parameter_counts(source).items():
+        # The parameters of a command are its options, which the command line wants one by one.
+        assert count <= MOST_PARAMETERS or name == commands, f"{name} takes {count}"
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    assert classes_defined_twice() == {}
+
+
+def test_the_root_has_few_files() -> None:
+    assert len(list(PACKAGE.glob("*.py"))) <= MOST_ROOT_FILES
+
+
+def test_the_map_is_current() -> None:
+    document = (ROOT / "ARCHITECTURE.md").read_text()
+    assert with_map(document, drawn_map(ROOMS)) == document, "python -m tests.architecture --write"
 
 
 def test_environment_is_read_in_options_only() -> None:
-    readers = [path.name for path in sources() if "os.environ" in path.read_text()]
+    readers = [x.path.name for x in sources() if "os.environ" in x.text]
     assert set(readers) <= {"options.py"}
 
 

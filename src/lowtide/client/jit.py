@@ -29,6 +29,7 @@ from lowtide.client.library import Executable, ModuleCompiler, native_compiler
 from lowtide.ir import Module, UnsupportedOpError
 from lowtide.ir.sizes import bytes_of
 from lowtide.options import Options
+from lowtide.verifier import verify
 
 Numbers: TypeAlias = "int | Sequence[int] | None"
 Names: TypeAlias = "str | Iterable[str] | None"
@@ -352,9 +353,10 @@ class Lowered:
 
     def explain(self) -> Any:
         """Return the memory report."""
-        from lowtide.api import explain
+        from lowtide import compiler
 
-        return explain(self._program.module, self._options)
+        verify(self._program.module)
+        return compiler.explain(self._program.module, compiler.PlanOptions.of(self._options))
 
 
 @final
