@@ -200,7 +200,7 @@ ROOMS: dict[str, list[str]] = {
 """Each room with those that it may import, the ground floor first: no arrow runs upward."""
 
 STAGES = {"transforms", "fusion", "scheduling", "remat", "buffers", "codegen", "runtime", "report"}
-"""Functions from modules, schedules and plans to these: only what stands above knows two of them."""
+"""Functions from modules, schedules and plans to these: only what stands above knows two."""
 
 LONGEST_FILE = 500
 TABLES = {"attributes.py", "syntax.py"}
