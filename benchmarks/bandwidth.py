@@ -29,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kernels import compiled, layer_norm, rms_norm, softmax
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import host_target
@@ -99,16 +100,15 @@ CASES: dict[str, Case] = {
 
 def reader(ahead: int) -> Function:
     """Return a function that adds up floats from an address on, a multiple of 64 of them."""
-    fn = Function("read", "ptr %from, i64 %count, ptr %to")
+    fn = Function("read", parameters(source="ptr", count="i64", to="ptr"))
     type_, vectors = "<16 x float>", 4
     zeros = [(type_, "zeroinitializer")] * vectors
     with fn.loop(0, "%count", 16 * vectors, zeros) as loop:
         for number in range(vectors):
-            here = fn.gep("%from", fn.add(loop.index, 16 * number), "float")
+            here = fn.gep("%source", fn.add(loop.index, 16 * number), "float")
             if ahead:
                 there = fn.op(f"getelementptr i8, ptr {here}, i64 {ahead}")
-                types = ["ptr", "i32", "i32", "i32"]
-                fn.call("void", "llvm.prefetch.p0", types, [there, "0", "3", "1"])
+                fn.prefetch(there, 1)
             loaded = fn.load(type_, here, 4)
             total = loop.values[number]
             loop.next[number] = fn.op(f"fadd {type_} {total}, {loaded}")

@@ -21,6 +21,7 @@ from lowtide.ir.buffer import AllocationKind, Slice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.shape import array_shape
 from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Machine
 from lowtide.llvm.target import host_target
@@ -34,7 +35,9 @@ CALLS = 200
 
 def adding_one(count: int, arguments: int, threads: int) -> Executable:
     """Return a program that adds 1 to its first argument, a vector, and ignores the others."""
-    f = Function("plus", "ptr %buffers, ptr %scratch, i64 %begin, i64 %end, i64 %thread")
+    f = Function(
+        "plus", parameters(buffers="ptr", scratch="ptr", begin="i64", end="i64", thread="i64")
+    )
     source, target = f.load("ptr", "%buffers", 8), f.load("ptr", f.gep("%buffers", 8), 8)
     with f.loop(0, count) as each:
         value = f.load("float", f.gep(source, each.index, "float"), 4)

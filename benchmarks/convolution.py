@@ -24,6 +24,7 @@ import numpy as np
 from lowtide.backends.build import build
 from lowtide.backends.cpu import CpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import host_target
@@ -196,7 +197,7 @@ def peak_loop() -> tuple[Callable[[], None], int]:
     """Return a function of one thread that only multiplies and adds, and its products."""
     target = host_target()
     lanes, chains, rounds = target.vector_bytes // 4, 12, 20000
-    fn = Function("peak", "ptr %to")
+    fn = Function("peak", parameters(to="ptr"))
     type_ = f"<{lanes} x float>"
     places = [fn.gep("%to", i * lanes * 4) for i in range(chains)]
     start = [(type_, fn.load(type_, x, 4)) for x in places]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lowtide.codegen.kernel import Plan
+from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir.literal import Array
 from lowtide.llvm.function import module_text
 from lowtide.llvm.machine import Library, Machine
@@ -32,7 +32,7 @@ def guarded(array: Array) -> tuple[Array, Array]:
 class Kernel:
     """A plan as machine code of this process."""
 
-    def __init__(self, plan: Plan, target: Target) -> None:
+    def __init__(self, plan: KernelPlan, target: Target) -> None:
         self.plan = plan
         code = plan.emit()
         self.text = module_text(code.functions, code.globals)

@@ -7,16 +7,16 @@ import pytest
 from tests.codegen.loops import target_of
 
 from lowtide.codegen import indexing
-from lowtide.codegen.cpu.domain import MOST_BOXES, Domain, Visit, domains_of
-from lowtide.codegen.elements.elements import Elements, Index
-from lowtide.codegen.elements.reading import Array, read
-from lowtide.codegen.elements.rules import within
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.arrays import Array
+from lowtide.codegen.cpu.domain import MOST_BOXES, LoopDomain, Visit, domains_of
+from lowtide.codegen.element_parts import within
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.indexing import Affine, Index
 from lowtide.ir import ElementType
 from lowtide.ir.shape import array_shape
 
 
-def elements_of(domain: Domain) -> list[tuple[int, ...]]:
+def elements_of(domain: LoopDomain) -> list[tuple[int, ...]]:
     places = product(*[range(x) for x in domain.sizes])
     found = []
     for at in places:
@@ -39,7 +39,7 @@ def reads_parts(part: Callable[[Elements, Index], Affine]) -> Visit:
     array = Array("%x", array_shape(ElementType.F32, (1 << 20,)))
 
     def visit(elements: Elements, index: Index) -> None:
-        read(elements, array, (part(elements, index),), None)
+        elements.read(array, (part(elements, index),), None)
 
     return visit
 
@@ -62,17 +62,17 @@ def test_boxes(sizes: tuple[int, ...], order: tuple[int, ...], visit: Visit, box
     together = [x for domain, _ in found for x in elements_of(domain)]
     assert sorted(together) == list(product(*[range(x) for x in sizes]))
     if boxes > 1:
-        assert all(not trial.elements.tests for _, trial in found)
+        assert all(not trial.elements.indices.tests for _, trial in found)
 
 
 @pytest.mark.parametrize(
     ("part", "sizes", "left"),
     [
-        (lambda elements, index: elements.split(index[0], 5)[0], (6, 5), 0),
-        (lambda elements, index: elements.split(index[0], 5)[1], (6, 5), 0),
-        (lambda elements, index: elements.split(index[0] * 2, 10)[1], (6, 5), 0),
-        (lambda elements, index: elements.split(index[0], 7)[1], (30,), 1),
-        (lambda elements, index: elements.split(index[0] + 1, 5)[1], (30,), 1),
+        (lambda elements, index: elements.indices.split(index[0], 5)[0], (6, 5), 0),
+        (lambda elements, index: elements.indices.split(index[0], 5)[1], (6, 5), 0),
+        (lambda elements, index: elements.indices.split(index[0] * 2, 10)[1], (6, 5), 0),
+        (lambda elements, index: elements.indices.split(index[0], 7)[1], (30,), 1),
+        (lambda elements, index: elements.indices.split(index[0] + 1, 5)[1], (30,), 1),
     ],
 )
 def test_factors(
@@ -81,14 +81,14 @@ def test_factors(
     ((domain, trial),) = domains_of((30,), (0,), target_of("native"), reads_parts(part))
     assert domain.sizes == sizes
     assert elements_of(domain) == [(x,) for x in range(30)]
-    assert len(trial.elements.quotients) == left
+    assert len(trial.elements.indices.quotients) == left
 
 
 def test_what_cancels_is_not_divided() -> None:
     def part(elements: Elements, index: Index) -> Affine:
-        quotient, remainder = elements.split(index[0], 7)
+        quotient, remainder = elements.indices.split(index[0], 7)
         return quotient * 7 + remainder
 
     ((domain, trial),) = domains_of((30,), (0,), target_of("native"), reads_parts(part))
     assert domain.sizes == (30,)
-    assert not trial.elements.quotients
+    assert not trial.elements.indices.quotients

@@ -5,10 +5,11 @@ from tests.codegen.loops import target_of
 from tests.codegen.test_loop import BODIES, kernel
 
 from lowtide.codegen.cpu.domain import domains_of
-from lowtide.codegen.cpu.loop import outputs_of, stored
+from lowtide.codegen.cpu.loop import outputs_of
 from lowtide.codegen.cpu.order import lanes_for, order_of
-from lowtide.codegen.cpu.space import Space, groups_of
+from lowtide.codegen.cpu.space import LoopSpace, groups_of
 from lowtide.codegen.elements.operands import bind
+from lowtide.codegen.outputs import stored
 from lowtide.frontend.hlo_text import parse_hlo
 
 
@@ -24,7 +25,7 @@ def orders(name: str) -> list[tuple[tuple[int, ...], int, int | None, int | None
     sizes = outputs[0].dimensions
     found = []
     for domain, trial in domains_of(sizes, range(len(sizes)), target_of("avx2"), visit):
-        space = Space(domain.sizes, groups_of(trial, domain.sizes))
+        space = LoopSpace(domain.sizes, groups_of(trial, domain.sizes))
         order = order_of(trial, space.groups, space.sizes, 8)
         found.append((space.sizes, order.lane, order.unrolled, order.tiled))
     return found

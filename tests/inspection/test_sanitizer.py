@@ -13,13 +13,14 @@ from lowtide.evaluator import evaluate
 from lowtide.inspection.reproducer import is_faulty, reproducer, single
 from lowtide.inspection.sanitizer import check_program, sanitize
 from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Machine
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
 from lowtide.reduce.shrink.arguments import likely_arguments
 
-ARGUMENTS = "ptr %buffers, ptr %scratch, i64 %begin, i64 %end, i64 %thread"
+ARGUMENTS = parameters(buffers="ptr", scratch="ptr", begin="i64", end="i64", thread="i64")
 COUNT = 96
 TEXT = f"""HloModule steps
 ENTRY main {{

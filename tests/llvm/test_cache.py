@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lowtide.llvm.cache import SWEEP_EVERY, ObjectCache
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.objects import compile_modules, with_unique_names
 from lowtide.llvm.target import host_target
@@ -87,7 +88,7 @@ def test_processes_share_a_folder_and_never_see_half_a_file(tmp_path: Path) -> N
 
 
 def module(number: int) -> str:
-    fn = Function("f", "ptr %p")
+    fn = Function("f", parameters(p="ptr"))
     fn.store("i64", number, "%p", 8)
     return with_unique_names(module_text([fn]))[0]
 

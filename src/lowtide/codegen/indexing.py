@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -109,6 +109,10 @@ class Affine:
             return None
         quotient = _bounded(dict(multiples), whole, self.low // divisor, self.high // divisor)
         return quotient, remainder + -whole * divisor
+
+
+Index: TypeAlias = "tuple[Affine, ...]"
+"""An index in an array: one along each dimension."""
 
 
 def constant(number: int) -> Affine:

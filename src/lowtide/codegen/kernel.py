@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from lowtide.ir.thunk import Phase
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function
 
-ARGUMENTS = "ptr %buffers, ptr %scratch, i64 %begin, i64 %end, i64 %thread"
+ARGUMENTS = parameters(buffers="ptr", scratch="ptr", begin="i64", end="i64", thread="i64")
 """The parameters of the function of a phase.
 
 `%buffers` points to the addresses of the operands' arrays, depth first, then of the results'.
@@ -18,7 +19,7 @@ ARGUMENTS = "ptr %buffers, ptr %scratch, i64 %begin, i64 %end, i64 %thread"
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class KernelCode:
     """The functions of a kernel, and the phases that run them; `globals` are constants in IR.
 
     Symbols are neutral ("phase0", "tile"): they are made unique by what the text contains.
@@ -30,7 +31,7 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class KernelPlan:
     """How an instruction will run, decided before buffers are assigned and code is written.
 
     `shared_bytes` and `thread_bytes` are the scratch that it needs, multiples of 64; `emit` writes
@@ -38,13 +39,13 @@ class Plan:
     it, those first that the model of costs takes for faster; they have no others in turn.
     """
 
-    emit: Callable[[], Code]
+    emit: Callable[[], KernelCode]
     shared_bytes: int = 0
     thread_bytes: int = 0
-    others: Callable[[], tuple[Plan, ...]] = tuple
+    others: Callable[[], tuple[KernelPlan, ...]] = tuple
 
 
-def first_of(ways: Callable[[], Iterator[Plan]]) -> Plan:
+def first_of(ways: Callable[[], Iterator[KernelPlan]]) -> KernelPlan:
     """Return the first of some ways to run an instruction; the others are made if asked for."""
     return replace(next(ways()), others=lambda: tuple(islice(ways(), 1, None)))
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from lowtide.codegen.cpu.select import kernel_plan
-from lowtide.codegen.kernel import Plan
+from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.thunk import KernelEntry, Phase
@@ -32,11 +32,11 @@ class Kernels:
     def __init__(self, target: Target, threads: int) -> None:
         self.target = target
         self.threads = threads
-        self._plans: dict[Hashable, Plan] = {}
+        self._plans: dict[Hashable, KernelPlan] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._written: list[Plan] = []
+        self._written: list[KernelPlan] = []
 
-    def plan(self, instruction: Instruction) -> Plan:
+    def plan(self, instruction: Instruction) -> KernelPlan:
         """Return how an instruction runs; raises UnsupportedOpError where it cannot."""
         key = likeness(instruction)
         found = self._plans.get(key)
@@ -56,7 +56,7 @@ class Kernels:
         """Return the bytes that an instruction needs while it runs."""
         return scratch_of(self.plan(instruction), self.threads)
 
-    def prefer(self, instruction: Instruction, plan: Plan) -> None:
+    def prefer(self, instruction: Instruction, plan: KernelPlan) -> None:
         """Have an instruction, and all that are alike, run in another way than the first one."""
         self._plans[likeness(instruction)] = plan
 
@@ -80,12 +80,12 @@ class Kernels:
         return WrittenKernels(tuple(entries), tuple(dict.fromkeys(texts)))
 
 
-def scratch_of(plan: Plan, threads: int) -> int:
+def scratch_of(plan: KernelPlan, threads: int) -> int:
     """Return the bytes that a kernel needs while so many threads run it."""
     return plan.shared_bytes + plan.thread_bytes * threads
 
 
-def written(plan: Plan) -> tuple[KernelEntry, str]:
+def written(plan: KernelPlan) -> tuple[KernelEntry, str]:
     """Return a kernel, and the module that defines its functions."""
     code = plan.emit()
     text, ending = with_unique_names(module_text(code.functions, code.globals))

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import Target
@@ -105,7 +106,7 @@ def _best(work: Callable[[int], None], pool: ThreadPoolExecutor, threads: int) -
 
 def _multiply_add(target: Target) -> Function:
     """`multiply_add(ptr factors, ptr sums, i64 count)`: `CHAINS` multiply-adds, `count` times."""
-    f = Function("multiply_add", "ptr %factors, ptr %sums, i64 %count")
+    f = Function("multiply_add", parameters(factors="ptr", sums="ptr", count="i64"))
     lanes = target.vector_bytes // 4
     vector = f"<{lanes} x float>"
     a = f.load(vector, "%factors", 4)
@@ -126,7 +127,7 @@ def _splat(lanes: int, number: int) -> str:
 
 def _copy(target: Target) -> Function:
     """`copy(ptr source, ptr target, i64 count)`: a multiple of four vectors of bytes."""
-    f = Function("copy", "ptr %source, ptr %target, i64 %count")
+    f = Function("copy", parameters(source="ptr", target="ptr", count="i64"))
     vector = f"<{target.vector_bytes} x i8>"
     with f.loop(0, "%count", 4 * target.vector_bytes) as each:
         places = [f.add(each.index, i * target.vector_bytes) for i in range(4)]

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+from lowtide.llvm.callee import (
+    Callee,
+    CallError,
+    FunctionParameter,
+    call_template,
+    external,
+    intrinsic,
+)
 
 Integer: TypeAlias = "str | int"
 """A 64-bit integer: the name of a value, or a number known while compiling."""
@@ -33,8 +42,16 @@ class Loop:
     entry: str = ""
 
 
+_CONSTANTS: Final[dict[Integer, str]] = {"true": "i1", "false": "i1", "null": "ptr"}
+"""The types of constants that have one."""
+
+_PREFETCH: Final = external(
+    "llvm.prefetch.p0", "void", "ptr", "i32 immarg", "i32 immarg", "i32 immarg"
+)
+
+
 class Function:
-    """A function; `parameters` and `returns` are written as in IR ("ptr %a, i64 %n", "void").
+    """A function, which other functions of its module can call; `returns` is a type ("void").
 
     Names that it makes have a dot, so that they never clash with those of parameters.
     """
@@ -42,22 +59,35 @@ class Function:
     def __init__(
         self,
         name: str,
-        parameters: str,
+        parameters: Sequence[FunctionParameter] = (),
         returns: str = "void",
         attributes: str = "nounwind",
         linkage: str = "",
     ) -> None:
         self.name = name
-        self.parameters = parameters
+        self.parameters = tuple(parameters)
+        self.types = tuple([x.type for x in parameters])
         self.returns = returns
         self.attributes = attributes
         self.linkage = linkage
         self.lines: list[str] = []
-        self.declarations: dict[str, None] = {}
+        self.globals: dict[str, None] = {}
+        """Declarations of what is called, and definitions of constants."""
+        self.called: dict[Function, None] = {}
+        """Functions of its module, in the order of calls."""
         self.block = "entry"
         self.allocas: list[str] = []
         self._count = 0
         self._closed = False
+        self._known = _CONSTANTS.copy()
+        """The types of values, so far as calls check them."""
+        for parameter in parameters:
+            self._known[f"%{parameter.name}"] = parameter.type
+
+    @property
+    def template(self) -> str:
+        """How a call of it is written, for `str.format` with the names of its values."""
+        return call_template(self.returns, f"@{self.name}", self.types)
 
     # -- lines ---------------------------------------------------------------------------------
 
@@ -94,28 +124,57 @@ class Function:
     def stack(self, type_: str, count: int = 1, align: int = 64) -> str:
         """Return a pointer to `count` elements on the stack, for as long as the function runs."""
         name = self.fresh("stack")
+        self._known[name] = "ptr"
         self.allocas.append(f"  {name} = alloca {type_}, i64 {count}, align {align}")
         return name
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def declare(self, declaration: str) -> None:
-        """Note a declaration that the module needs."""
-        self.declarations[declaration] = None
+    def define(self, line: str) -> None:
+        """Note a constant that the module has to define, written as in IR."""
+        self.globals[line] = None
 
-    def call(self, returns: str, name: str, types: Sequence[str], values: Sequence[Integer]) -> str:
-        """Call a function that the module declares or defines elsewhere; "" where it is void."""
-        self.declare(f"declare {returns} @{name}({', '.join(types)})")
-        given = ", ".join([f"{t} {v}" for t, v in zip(types, values, strict=True)])
-        if returns == "void":
-            self.do(f"call void @{name}({given})")
-            return ""
-        return self.op(f"call {returns} @{name}({given})")
+    def call(self, callee: Callee | Function, values: Sequence[Integer]) -> str:
+        """Call a function; return the name of its result, "" where it has none.
+
+        Raises CallError where the number of values is wrong, or the type of one, so far as it is
+        known: of ints, parameters, addresses, results of loads and calls.
+        """
+        if int in map(type, values):
+            self._check_ints(callee, values)
+        return self._write_call(callee, values)
 
     def intrinsic(self, name: str, type_: str, *values: str) -> str:
         """Call an intrinsic overloaded on one type, which all operands and the result have."""
-        full = f"llvm.{name}.{suffix(type_)}"
-        return self.call(type_, full, [type_] * len(values), values)
+        return self._write_call(intrinsic(name, type_, len(values)), values)
+
+    def _write_call(self, callee: Callee | Function, values: Sequence[Integer]) -> str:
+        types, known = callee.types, self._known
+        if len(types) != len(values) or tuple(map(known.get, values, types)) != types:
+            raise self._refusal(callee, values)
+        if isinstance(callee, Function):
+            self.called[callee] = None
+        elif callee.declaration:
+            self.globals[callee.declaration] = None
+        text = callee.template.format(*values)
+        if callee.returns == "void":
+            self.lines.append(f"  {text}")
+            return ""
+        name = self.op(text)
+        known[name] = callee.returns
+        return name
+
+    def _check_ints(self, callee: Callee | Function, values: Sequence[Integer]) -> None:
+        """Raise CallError where an int is given for anything but an integer."""
+        for type_, value in zip(callee.types, values, strict=False):
+            if isinstance(value, int) and type_[0] != "i":
+                raise self._refusal(callee, values)
+
+    def _refusal(self, callee: Callee | Function, values: Sequence[Integer]) -> CallError:
+        """The error for values that are not what is called takes."""
+        taken = callee.template.format(*["_"] * len(callee.types))
+        given = ", ".join([f"{self._known.get(x, '')} {x}".strip() for x in values])
+        return CallError(f"{self.name} writes '{taken}' with the values ({given})")
 
     # -- 64-bit integers, folded ---------------------------------------------------------------
 
@@ -181,11 +240,15 @@ class Function:
         """Return the address of an element behind `base`."""
         if index == 0:
             return base
-        return self.op(f"getelementptr inbounds {element}, ptr {base}, i64 {index}")
+        name = self.op(f"getelementptr inbounds {element}, ptr {base}, i64 {index}")
+        self._known[name] = "ptr"
+        return name
 
     def load(self, type_: str, pointer: str, align: int) -> str:
         """Load a value whose address is a multiple of `align` bytes."""
-        return self.op(f"load {type_}, ptr {pointer}, align {align}")
+        name = self.op(f"load {type_}, ptr {pointer}, align {align}")
+        self._known[name] = type_
+        return name
 
     def store(self, type_: str, value: Integer, pointer: str, align: int) -> None:
         """Store a value at an address that is a multiple of `align` bytes."""
@@ -193,9 +256,7 @@ class Function:
 
     def prefetch(self, pointer: str, cache: int, *, write: bool = False) -> None:
         """Ask for the line at an address, to read or `write` it, into the first or second cache."""
-        self.declare("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
-        given = f"ptr {pointer}, i32 {int(write)}, i32 {4 - cache}, i32 1"
-        self.do(f"call void @llvm.prefetch.p0({given})")
+        self.call(_PREFETCH, [pointer, int(write), 4 - cache, 1])
 
     def splat(self, type_: str, value: str, lanes: int) -> str:
         """Return a vector with a scalar of a type in each lane."""
@@ -326,9 +387,9 @@ class Function:
     def text(self) -> str:
         """The definition; a function that returns nothing gets its `ret`."""
         end = [] if self._closed else ["  ret void"]
+        parameters = ", ".join([x.text for x in self.parameters])
         lines = [
-            f"define {self.linkage} {self.returns} @{self.name}({self.parameters}) "
-            f"{self.attributes} {{",
+            f"define {self.linkage} {self.returns} @{self.name}({parameters}) {self.attributes} {{",
             "entry:",
             *self.allocas,
             *self.lines,
@@ -345,32 +406,19 @@ def _trips(start: Integer, stop: Integer, step: Integer) -> int | None:
     return None
 
 
-def module_text(functions: Iterable[Function], globals_: str = "") -> str:
-    """Return a module: global variables, what the functions declare, and the functions."""
+def module_text(functions: Iterable[Function], constants: str = "") -> str:
+    """Return a module: constants, what the functions need of it, and the functions.
+
+    Raises CallError where one calls a function that is not among them.
+    """
     functions = list(functions)
-    defined = {function.name for function in functions}
-    declared = {
-        line: None
-        for function in functions
-        for line in function.declarations
-        if line.split("@", 1)[1].split("(", 1)[0] not in defined
-    }
-    parts = [globals_, "\n".join(sorted(declared)), *[x.text() for x in functions]]
+    defined = {function.name: function for function in functions}
+    needed: dict[str, None] = {}
+    for function in functions:
+        needed |= function.globals
+        for callee in function.called:
+            if defined.get(callee.name) is not callee:
+                text = f"{function.name} calls @{callee.name}"
+                raise CallError(f"{text}, which its module does not define")
+    parts = [constants, "\n".join(sorted(needed)), *[x.text() for x in functions]]
     return "\n".join([x for x in parts if x])
-
-
-_SUFFIXES = {
-    "float": "f32",
-    "double": "f64",
-    "half": "f16",
-    "bfloat": "bf16",
-    "ptr": "p0",
-}
-
-
-def suffix(type_: str) -> str:
-    """Return how intrinsics spell a type: "<16 x float>" is v16f32."""
-    if type_.startswith("<"):
-        count, element = type_[1:-1].split(" x ")
-        return f"v{count}{_SUFFIXES.get(element, element)}"
-    return _SUFFIXES.get(type_, type_)

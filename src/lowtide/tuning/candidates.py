@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from lowtide.codegen.kernel import Plan
+from lowtide.codegen.kernel import KernelPlan
 from lowtide.codegen.kernels import scratch_of, written
 from lowtide.ir import Instruction, Shape
 from lowtide.ir.thunk import KernelEntry
@@ -21,7 +21,7 @@ MOST: Final = 4
 class Candidate:
     """One way: its plan, the kernel, and the module that defines the kernel's functions."""
 
-    plan: Plan
+    plan: KernelPlan
     entry: KernelEntry
     text: str
 
@@ -31,7 +31,7 @@ class Candidate:
         return sum([x.units * x.unit_seconds for x in self.entry.phases])
 
 
-def candidate_of(plan: Plan) -> Candidate:
+def candidate_of(plan: KernelPlan) -> Candidate:
     """Return a way to run something, written out."""
     return Candidate(plan, *written(plan))
 

@@ -13,6 +13,7 @@ from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import Target, host_target, restricted
@@ -32,7 +33,7 @@ class Case:
 
 def kernel(name: str, case: Case, target: Target, lanes: int, unroll: int = 1) -> Function:
     """Return a function (ptr a, ptr b, ptr c, ptr result, i64 n) over n, a multiple of lanes."""
-    fn = Function(name, "ptr %a, ptr %b, ptr %c, ptr %result, i64 %n")
+    fn = Function(name, parameters(a="ptr", b="ptr", c="ptr", result="ptr", n="i64"))
     step = max(1, lanes)
     with fn.loop(0, "%n", step * unroll) as loop:
         for part in range(unroll):

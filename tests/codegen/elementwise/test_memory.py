@@ -11,6 +11,7 @@ from lowtide.codegen.elementwise import memory
 from lowtide.codegen.value import Value
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
 
@@ -45,9 +46,9 @@ def _mask(fn: Function, pointer: str, lanes: int) -> str:
 def test_masked_lanes_are_neither_read_nor_written(type_, form):
     name, lanes = form
     target = TARGETS[name]
-    fn = Function("f", "ptr %from, ptr %mask, ptr %to, ptr %all")
+    fn = Function("f", parameters(source="ptr", mask="ptr", to="ptr", all="ptr"))
     mask = _mask(fn, "%mask", lanes)
-    value = memory.load(fn, target, type_, "%from", lanes, mask)
+    value = memory.load(fn, target, type_, "%source", lanes, mask)
     memory.store(fn, target, value, "%to", mask)
     memory.store(fn, target, value, "%all")
     given = _elements(type_, lanes)
@@ -72,9 +73,9 @@ def test_a_masked_load_stops_before_memory_that_is_not_there():
     start = ctypes.addressof(ctypes.c_char.from_buffer(area))
     assert libc.mprotect(ctypes.c_void_p(start + page), page, 0) == 0
     target = TARGETS["native"]
-    fn = Function("f", "ptr %from, ptr %mask, ptr %to")
+    fn = Function("f", parameters(source="ptr", mask="ptr", to="ptr"))
     mask = _mask(fn, "%mask", 16)
-    value = memory.load(fn, target, ElementType.C64, "%from", 16, mask)
+    value = memory.load(fn, target, ElementType.C64, "%source", 16, mask)
     memory.store(fn, target, value, "%to", mask)
     library = Library([Machine(target).object_code(module_text([fn]))], ["f"], target)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library["f"])
@@ -90,7 +91,7 @@ def test_a_masked_load_stops_before_memory_that_is_not_there():
 def test_gathered_and_scattered_elements(type_, form):
     name, lanes = form
     target, many = TARGETS[name], max(1, lanes)
-    fn = Function("f", "ptr %table, ptr %index, ptr %mask, ptr %to")
+    fn = Function("f", parameters(table="ptr", index="ptr", mask="ptr", to="ptr"))
     index = fn.load(f"<{lanes} x i64>" if lanes else "i64", "%index", 8)
     mask = _mask(fn, "%mask", lanes) if lanes else None
     value = memory.gather(fn, target, type_, "%table", index, lanes, mask)
@@ -111,7 +112,7 @@ def test_constants_are_rounded_to_their_type_and_spread_over_lanes(type_):
     number = 1.7 - 0.3j if type_.is_complex else 1
     if type_.is_floating:
         number = 1.7
-    fn = Function("f", "ptr %one, ptr %all")
+    fn = Function("f", parameters(one="ptr", all="ptr"))
     value = memory.constant(type_, number)
     memory.store(fn, target, value, "%one")
     memory.store(fn, target, memory.splat(fn, value, 4), "%all")
@@ -124,11 +125,11 @@ def test_constants_are_rounded_to_their_type_and_spread_over_lanes(type_):
 
 def test_single_elements_take_no_mask():
     with pytest.raises(ValueError, match="no mask"):
-        memory.load(Function("f", ""), TARGETS["native"], ElementType.F32, "%p", 0, "%m")
+        memory.load(Function("f"), TARGETS["native"], ElementType.F32, "%p", 0, "%m")
 
 
 def test_lane_numbers():
-    fn = Function("f", "ptr %to")
+    fn = Function("f", parameters(to="ptr"))
     target = TARGETS["native"]
     memory.store(fn, target, Value((memory.lane_numbers(4),), ElementType.S64, 4), "%to")
     to = np.zeros(4, np.int64)

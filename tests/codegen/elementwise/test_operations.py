@@ -16,6 +16,7 @@ from lowtide.ir.attributes import NO_ATTRIBUTES
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.opcode import Opcode
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
 from lowtide.ops.table import TABLE
@@ -79,7 +80,7 @@ def test_a_lane_of_a_vector_has_the_bits_of_a_single_element(type_):
 def test_a_product_and_a_sum_are_rounded_each():
     """Else a value that two kernels compute would differ between them."""
     f32 = ElementType.F32
-    fn = Function("f", "float %a, float %b, float %c", "float")
+    fn = Function("f", parameters(a="float", b="float", c="float"), "float")
     target = TARGETS["native"]
     a, b, c = (Value((x,), f32) for x in ("%a", "%b", "%c"))
     product = emit_op(fn, target, Opcode.MULTIPLY, NO_ATTRIBUTES, f32, [a, b])
@@ -96,7 +97,7 @@ def test_an_instruction_brings_its_attributes_and_type():
         "  less = pred[] compare(a, b), direction=LT\n"
         "  ROOT r = bf16[] convert(less)\n}\n"
     )
-    fn = Function("f", "float %a, float %b", "float")
+    fn = Function("f", parameters(a="float", b="float"), "float")
     target = TARGETS["native"]
     root = module.entry.root
     given = [Value((x,), ElementType.F32) for x in ("%a", "%b")]
@@ -118,11 +119,11 @@ def test_constant_divisors_need_no_division(type_, opcode):
     for divisor in (0, 1, 7, -1, -12, top):
         if divisor < 0 and not type_.is_signed:
             continue
-        fn = Function("f", "ptr %from, ptr %to, i64 %n")
+        fn = Function("f", parameters(source="ptr", to="ptr", n="i64"))
         target = TARGETS["native"]
         with fn.loop(0, "%n", 16) as loop:
             at = fn.mul(loop.index, type_.nbytes)
-            a = memory.load(fn, target, type_, fn.gep("%from", at), 16)
+            a = memory.load(fn, target, type_, fn.gep("%source", at), 16)
             b = memory.splat(fn, memory.constant(type_, divisor), 16)
             found = emit_op(fn, target, opcode, NO_ATTRIBUTES, type_, [a, b])
             memory.store(fn, target, found, fn.gep("%to", at))
@@ -159,7 +160,7 @@ def test_every_elementwise_opcode_is_written_for_some_type():
     ],
 )
 def test_what_has_no_meaning_is_refused_by_name(opcode, type_):
-    fn = Function("f", "")
+    fn = Function("f")
     values = [memory.constant(type_, 1)] * 2
     with pytest.raises(UnsupportedOpError, match=f"{opcode.value} of {type_.value}"):
         emit_op(fn, TARGETS["native"], opcode, NO_ATTRIBUTES, type_, values)

@@ -10,13 +10,14 @@ from lowtide.ir.buffer import AllocationKind, Slice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.shape import Shape, array_shape
 from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase, Thunk
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Machine
 from lowtide.llvm.target import host_target
 from lowtide.runtime.cpu.arguments import Argument
 from lowtide.runtime.cpu.program import Interface, Memory, NativeProgram, Result, Structure
 
-ARGUMENTS = "ptr %buffers, ptr %scratch, i64 %begin, i64 %end, i64 %thread"
+ARGUMENTS = parameters(buffers="ptr", scratch="ptr", begin="i64", end="i64", thread="i64")
 UNIT = 256
 """Elements of one unit of a kernel."""
 

@@ -15,8 +15,9 @@ from math import gcd
 from typing import Final
 
 from lowtide.codegen import indexing
-from lowtide.codegen.elements.elements import Elements, Index
-from lowtide.codegen.indexing import Affine, Variable
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.indexing import Affine, Index, Variable
+from lowtide.codegen.scalar_elements import scalar_elements
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
@@ -36,7 +37,7 @@ Visit = Callable[[Elements, Index], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class LoopAxis:
     """A loop of `size` steps from `low` on; each adds `step` to the index along `dimension`."""
 
     dimension: int
@@ -46,11 +47,11 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class LoopDomain:
     """A box of an array of `dimensions`, by its loops, outermost first."""
 
     dimensions: tuple[int, ...]
-    axes: tuple[Axis, ...]
+    axes: tuple[LoopAxis, ...]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -83,26 +84,26 @@ class Trial:
         return len(self.elements.function.lines)
 
 
-def whole(dimensions: tuple[int, ...], order: Sequence[int]) -> Domain:
+def whole(dimensions: tuple[int, ...], order: Sequence[int]) -> LoopDomain:
     """Return all of an array, with loops over its dimensions in an order."""
-    return Domain(dimensions, tuple([Axis(d, 1, 0, dimensions[d]) for d in order]))
+    return LoopDomain(dimensions, tuple([LoopAxis(d, 1, 0, dimensions[d]) for d in order]))
 
 
-def trial_of(domain: Domain, target: Target, visit: Visit) -> Trial:
+def trial_of(domain: LoopDomain, target: Target, visit: Visit) -> Trial:
     """Return notes of what `visit` does at an index of a domain."""
-    elements = Elements(Function("trial", ""), target, 0)
+    elements = scalar_elements(Function("trial"), target)
     positions = []
     with ExitStack() as loops:
         for size in domain.sizes:
-            loop = loops.enter_context(elements.loop(0, "%size"))
-            positions.append(elements.variable(loop.index, size))
+            loop = loops.enter_context(elements.scopes.loop(0, "%size"))
+            positions.append(elements.indices.variable(loop.index, size))
         visit(elements, domain.index(positions))
     return Trial(elements, tuple([x.terms[0][0] if x.terms else None for x in positions]))
 
 
 def domains_of(
     dimensions: tuple[int, ...], order: Sequence[int], target: Target, visit: Visit
-) -> list[tuple[Domain, Trial]]:
+) -> list[tuple[LoopDomain, Trial]]:
     """Return boxes that are the whole of an array, each with a trial.
 
     `order` has the dimensions for the loops, outermost first. There are no boxes where there are no
@@ -111,7 +112,7 @@ def domains_of(
     if 0 in dimensions:
         return []
     waiting = [whole(dimensions, order)]
-    found: list[tuple[Domain, Trial]] = []
+    found: list[tuple[LoopDomain, Trial]] = []
     while waiting:
         domain, trial = _refined(waiting.pop(0), target, visit)
         cuts = _cuts(domain, trial)
@@ -127,7 +128,7 @@ def domains_of(
 # -- factors -----------------------------------------------------------------------------------
 
 
-def _refined(domain: Domain, target: Target, visit: Visit) -> tuple[Domain, Trial]:
+def _refined(domain: LoopDomain, target: Target, visit: Visit) -> tuple[LoopDomain, Trial]:
     trial = trial_of(domain, target, visit)
     for _ in range(_ROUNDS):
         split = _split(trial)
@@ -135,7 +136,7 @@ def _refined(domain: Domain, target: Target, visit: Visit) -> tuple[Domain, Tria
             break
         number, factor = split
         axis = domain.axes[number]
-        outer = Axis(axis.dimension, axis.step * factor, 0, axis.size // factor)
+        outer = LoopAxis(axis.dimension, axis.step * factor, 0, axis.size // factor)
         inner = replace(axis, size=factor)
         axes = (*domain.axes[:number], outer, inner, *domain.axes[number + 1 :])
         domain = replace(domain, axes=axes)
@@ -145,7 +146,7 @@ def _refined(domain: Domain, target: Target, visit: Visit) -> tuple[Domain, Tria
 
 def _split(trial: Trial) -> tuple[int, int] | None:
     """A loop, and the size of the inner one of two that make a quotient affine."""
-    for index, divisor in trial.elements.quotients:
+    for index, divisor in trial.elements.indices.quotients:
         for variable, factor in index.terms:
             if variable not in trial.variables or factor % divisor == 0:
                 continue
@@ -173,10 +174,10 @@ def _is_affine_then(index: Affine, divisor: int, split: Variable, size: int) -> 
 # -- boxes -------------------------------------------------------------------------------------
 
 
-def _cuts(domain: Domain, trial: Trial) -> list[tuple[int, list[int]]]:
+def _cuts(domain: LoopDomain, trial: Trial) -> list[tuple[int, list[int]]]:
     """Loops that are worth cutting, with the positions where pieces begin, but the first."""
     found: dict[int, set[int]] = {}
-    for index, low, high in trial.elements.tests:
+    for index, low, high in trial.elements.indices.tests:
         for number, variable in enumerate(trial.variables):
             if variable is None or [x for x, _ in index.terms] != [variable]:
                 continue
@@ -200,7 +201,7 @@ def _border(index: Affine, factor: int, value: int) -> int:
     return -(-distance // factor) if factor > 0 else -distance // -factor + 1
 
 
-def _pieces(domain: Domain, number: int, borders: Sequence[int]) -> list[Domain]:
+def _pieces(domain: LoopDomain, number: int, borders: Sequence[int]) -> list[LoopDomain]:
     axis = domain.axes[number]
     ends = [0, *borders, axis.size]
     pieces = [replace(axis, low=axis.low + a, size=b - a) for a, b in itertools.pairwise(ends)]

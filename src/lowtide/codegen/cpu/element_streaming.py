@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.cost import vector_cycles
 from lowtide.codegen.cpu.fetching import fetching_for
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import leaves, members
-from lowtide.codegen.elements.reading import Array, address
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.ir import Instruction, Shape
+from lowtide.llvm.callee import external
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
@@ -63,10 +64,9 @@ def either(
         tests += [fn.op(f"icmp ne ptr {result}, {x}") for x in pointers[:count]]
         for test in tests:
             fits = fn.op(f"and i1 {fits}, {test}")
-    given = "ptr %buffers, ptr %scratch, i64 %begin, i64 %end, i64 %thread"
 
     def call(function: Function) -> list[str]:
-        fn.do(f"call void @{function.name}({given})")
+        fn.call(function, ["%buffers", "%scratch", "%begin", "%end", "%thread"])
         return []
 
     fn.choose(fits, [], lambda: call(streaming), lambda: call(cached))
@@ -75,7 +75,7 @@ def either(
 
 def fence(fn: Function) -> None:
     """Have what was stored past the caches be seen before anything that is stored later."""
-    fn.call("void", "llvm.x86.sse.sfence", [], [])
+    fn.call(external("llvm.x86.sse.sfence", "void"), [])
 
 
 def cache_for(target: Target, instruction: Instruction, points: int) -> int:
@@ -96,9 +96,9 @@ def fetch_ahead(
     for array, place in dict.fromkeys(reads):
         if array.pointer in written or not _is_long(array, place, ahead):
             continue
-        if elements.placed(place.level) != elements.level:
+        if elements.scopes.placed(place.level) != elements.scopes.level:
             continue
-        here = address(elements, array, place)
+        here = elements.address(array, place)
         behind = fn.op(f"getelementptr i8, ptr {here}, i64 {ahead}")
         fn.prefetch(behind, cache)
 

@@ -1,112 +1,20 @@
-"""A kernel of loops: the order of the loops, pieces of work, and the function that has them."""
+"""The functions of a kernel of loops."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import Final
 
-from lowtide.codegen.cpu.cost import loop_seconds, vector_cycles, widest
-from lowtide.codegen.cpu.domain import Domain, Trial
+from lowtide.codegen.cpu.cost import loop_seconds, vector_cycles
+from lowtide.codegen.cpu.domain import LoopDomain, Trial
 from lowtide.codegen.cpu.element_streaming import either, is_large
-from lowtide.codegen.cpu.loop import Output, Part
 from lowtide.codegen.cpu.loop_writer import LoopWriter
-from lowtide.codegen.cpu.order import Order, order_of
-from lowtide.codegen.cpu.space import Space, groups_of
-from lowtide.codegen.elements.moves import Raw
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elementwise.memory import STREAMED
-from lowtide.ir import Instruction
-from lowtide.llvm.target import Target
-
-_LEAST_PIECE: Final = 8192
-_LARGEST_PIECE: Final = 65536
-_PIECES: Final = 16
-"""Elements of a piece of work, and how many pieces there are where they are neither."""
-
-_TILED: Final = 256
-"""Steps of a loop, the tiles of which follow each other: rows of tiles are long enough then."""
+from lowtide.codegen.loop_nest import Job, LoopNest, nest_of
+from lowtide.codegen.parts import KernelPart
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Job:
-    """What a kernel computes: outputs of equal dimensions; `raw` are types that it only moves."""
-
-    instruction: Instruction
-    target: Target
-    outputs: tuple[Output, ...]
-    raw: Raw
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """A loop over the positions of a group of axes, `step` at a time."""
-
-    group: int
-    size: int
-    step: int
-
-    @property
-    def trips(self) -> int:
-        """How often it runs."""
-        return -(-self.size // self.step)
-
-
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """Pieces of work: each step of the first `outer` loops, and `block` positions of the next."""
-
-    outer: int
-    block: int
-    units: int
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class LoopNest:
-    """The loops of a kernel, outermost first, without those that are unrolled or within a tile."""
-
-    job: Job
-    domain: Domain
-    space: Space
-    order: Order
-    loops: tuple[Loop, ...]
-    pieces: Pieces
-
-
-def nest_of(job: Job, domain: Domain, trial: Trial) -> LoopNest:
-    """Return the loops over a domain."""
-    inner = members(job.instruction)
-    space = Space(domain.sizes, groups_of(trial, domain.sizes))
-    sizes = space.sizes
-    most = max(job.target.vector_bytes // widest(inner, job.raw), 2)
-    order = order_of(trial, space.groups, sizes, most)
-    taken = (order.lane, order.unrolled, order.tiled)
-    loops = [Loop(group, size, 1) for group, size in enumerate(sizes) if group not in taken]
-    if order.tiled is not None:
-        step = max(_TILED // order.rows, 1) * order.rows
-        loops.append(Loop(order.tiled, sizes[order.tiled], step))
-    loops.append(Loop(order.lane, sizes[order.lane], max(order.lanes, 1)))
-    repeated = 1 if order.unrolled is None else sizes[order.unrolled]
-    return LoopNest(job, domain, space, order, tuple(loops), _pieces(loops, repeated))
-
-
-def _pieces(loops: Sequence[Loop], repeated: int) -> Pieces:
-    """Loops are split as far out as pieces are small enough."""
-    total = prod([x.size for x in loops]) * repeated
-    most = min(max(total // _PIECES, _LEAST_PIECE), _LARGEST_PIECE)
-    inside = [repeated * prod([x.size for x in loops[i + 1 :]]) for i in range(len(loops))]
-    fitting = [i for i, x in enumerate(loops) if x.step * inside[i] <= most]
-    outer = fitting[0] if fitting else len(loops) - 1
-    loop = loops[outer]
-    block = max(most // inside[outer] // loop.step, 1) * loop.step
-    count = -(-loop.size // block)
-    block = -(-loop.size // count // loop.step) * loop.step
-    count = -(-loop.size // block)
-    return Pieces(outer, block, prod([x.trips for x in loops[:outer]]) * count)
-
-
-def loop_part(job: Job, name: str, domain: Domain, trial: Trial) -> Part:
+def loop_part(job: Job, name: str, domain: LoopDomain, trial: Trial) -> KernelPart:
     """Return the function that computes and stores the elements of a domain of outputs."""
     nest = nest_of(job, domain, trial)
     units = nest.pieces.units
@@ -114,14 +22,14 @@ def loop_part(job: Job, name: str, domain: Domain, trial: Trial) -> Part:
     plain = LoopWriter(nest, name)
     plain.write()
     if not _is_streamed(nest):
-        return Part(plain.function, units, each, plain.globals)
+        return KernelPart(plain.function, units, each, plain.globals)
     plain.function.name = f"{name}_cached"
     streaming = LoopWriter(nest, f"{name}_streamed", is_streaming=True)
     streaming.write()
     both = (plain.function, streaming.function)
     arrays = [x.array for x in job.outputs]
     chosen = either(job.instruction, arrays, name, *both)
-    return Part(chosen, units, each, f"{streaming.globals}\n{STREAMED}", both)
+    return KernelPart(chosen, units, each, f"{streaming.globals}\n{STREAMED}", both)
 
 
 def _is_streamed(nest: LoopNest) -> bool:

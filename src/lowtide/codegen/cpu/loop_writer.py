@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import TYPE_CHECKING
 
 from lowtide.codegen import indexing
 from lowtide.codegen.cpu.element_streaming import cache_for, fence, fetch_ahead
 from lowtide.codegen.cpu.fetching import fetching_for
-from lowtide.codegen.cpu.loop import stored
 from lowtide.codegen.cpu.space import lane_variable
 from lowtide.codegen.cpu.strided import first_lanes
-from lowtide.codegen.cpu.tiles import Tile
-from lowtide.codegen.elements.elements import Elements, Index, Mask
+from lowtide.codegen.cpu.tiles import TransposedTile
+from lowtide.codegen.element_values import Mask
 from lowtide.codegen.elements.moves import retyped
 from lowtide.codegen.elements.operands import bind
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.codegen.loop_nest import LoopNest
+from lowtide.codegen.outputs import stored
+from lowtide.codegen.vector_elements import VectorMemory, vector_elements
 from lowtide.llvm.function import Function, Integer
-
-if TYPE_CHECKING:
-    from lowtide.codegen.cpu.loop_kernel import LoopNest
 
 Positions = Mapping[int, Affine]
 """The position along each group of axes, by its number."""
@@ -37,9 +35,10 @@ class LoopWriter:
         self.nest = nest
         self.sizes = nest.space.sizes
         self.function = Function(name, ARGUMENTS)
-        self.elements = Elements(self.function, nest.job.target, nest.order.lanes)
+        self.memory = VectorMemory(is_streaming)
+        target, lanes = nest.job.target, nest.order.lanes
+        self.elements = vector_elements(self.function, target, lanes, self.memory)
         self.elements.raw = nest.job.raw
-        self.elements.is_streaming = is_streaming
         self.bound = retyped(bind(self.function, nest.job.instruction), nest.job.raw)
         self.ahead = fetching_for(nest.job.target).arrays
         self.cache = cache_for(nest.job.target, nest.job.instruction, prod(nest.domain.sizes))
@@ -59,7 +58,7 @@ class LoopWriter:
             size = self.nest.loops[0].size
             stop = fn.min(fn.mul("%end", pieces.block), size)
             self._run(0, {}, fn.mul("%begin", pieces.block), stop)
-        if self.elements.is_streaming:
+        if self.memory.is_streaming:
             fence(fn)
 
     def _pieces(self) -> None:
@@ -67,17 +66,17 @@ class LoopWriter:
         fn, elements = self.function, self.elements
         pieces, loops = self.nest.pieces, self.nest.loops
         loop = loops[pieces.outer]
-        with elements.loop("%begin", "%end") as unit:
+        with elements.scopes.loop("%begin", "%end") as unit:
             count = -(-loop.size // pieces.block)
             start = fn.mul(fn.rem(unit.index, count), pieces.block)
             rest = fn.div(unit.index, count)
             at: dict[int, Affine] = {}
             for outer in reversed(loops[1 : pieces.outer]):
                 place = fn.mul(fn.rem(rest, outer.trips), outer.step)
-                at[outer.group] = elements.variable(place, outer.size)
+                at[outer.group] = elements.indices.variable(place, outer.size)
                 rest = fn.div(rest, outer.trips)
             first = loops[0]
-            at[first.group] = elements.variable(fn.mul(rest, first.step), first.size)
+            at[first.group] = elements.indices.variable(fn.mul(rest, first.step), first.size)
             stop: Integer = loop.size
             if count > 1:
                 stop = fn.min(fn.add(start, pieces.block), loop.size)
@@ -91,8 +90,8 @@ class LoopWriter:
         if number == len(self.nest.loops) - 1:
             self._line(at, start, stop)
             return
-        with self.elements.loop(start, stop, loop.step) as running:
-            here = self.elements.variable(running.index, loop.size)
+        with self.elements.scopes.loop(start, stop, loop.step) as running:
+            here = self.elements.indices.variable(running.index, loop.size)
             self._run(number + 1, {**at, loop.group: here}, 0, self.nest.loops[number + 1].size)
 
     def _line(self, at: Positions, start: Integer, stop: Integer) -> None:
@@ -102,7 +101,7 @@ class LoopWriter:
         step = max(lanes, 1)
         rest = size % step
         whole = size - rest
-        with elements.loop(start, fn.min(stop, whole) if rest else stop, step) as loop:
+        with elements.scopes.loop(start, fn.min(stop, whole) if rest else stop, step) as loop:
             self._vector(at, loop.index, None)
         if not rest:
             return
@@ -110,7 +109,7 @@ class LoopWriter:
         if isinstance(stop, int):
             self._vector(at, whole, mask)
             return
-        with elements.when(fn.compare("eq", stop, size)):
+        with elements.scopes.when(fn.compare("eq", stop, size)):
             self._vector(at, whole, mask)
 
     def _vector(self, at: Positions, start: Integer, mask: Mask | None) -> None:
@@ -126,17 +125,17 @@ class LoopWriter:
         """Some tiles one after the other, and in each a loop over its steps."""
         fn, elements, rows = self.function, self.elements, self.nest.order.rows
         size = self.sizes[group]
-        first = elements.scalar(at[group])
+        first = elements.indices.scalar(at[group])
         end = fn.min(fn.add(first, self.nest.loops[-2].step), size)
-        with elements.loop(first, end, rows) as tiles:
-            start = elements.variable(tiles.index, size)
+        with elements.scopes.loop(first, end, rows) as tiles:
+            start = elements.indices.variable(tiles.index, size)
             if self.nest.order.in_registers:
                 for number in range(rows):
                     self._row(group, start, indexing.row(number, rows), at, mask)
                 return
             count = fn.min(rows, fn.sub(size, tiles.index))
-            with elements.loop(0, count) as steps:
-                self._row(group, start, elements.variable(steps.index, rows), at, mask)
+            with elements.scopes.loop(0, count) as steps:
+                self._row(group, start, elements.indices.variable(steps.index, rows), at, mask)
 
     def _row(
         self, group: int, start: Affine, row: Affine, at: Positions, mask: Mask | None
@@ -144,9 +143,9 @@ class LoopWriter:
         """A step of a tile."""
         size = self.sizes[group]
         ((variable, _),) = row.terms
-        self.elements.tile = Tile(variable, self.nest.order.rows, start, size, self.slots)
+        self.memory.tile = TransposedTile(variable, self.nest.order.rows, start, size, self.slots)
         self._point({**at, group: (start + row).within(0, size - 1)}, mask)
-        self.elements.tile = None
+        self.memory.tile = None
 
     # -- elements ------------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
+from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.domain import Trial
 from lowtide.codegen.cpu.strided import FARTHEST
 from lowtide.codegen.cpu.tiles import LINE, side_of
-from lowtide.codegen.elements.reading import Array
 
 LONGEST_UNROLLED: Final = 8
 """Steps of a loop that is unrolled, at most."""
@@ -34,7 +34,7 @@ _LOOP: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LoopOrder:
     """The loop of the lanes, and the one that is unrolled or tiled, if any.
 
     Tiles have `rows` steps; `in_registers` says that their loop is unrolled. `cost` is that of an
@@ -66,14 +66,14 @@ class _Access:
 
 def order_of(
     trial: Trial, groups: Sequence[tuple[int, int]], sizes: Sequence[int], most: int
-) -> Order:
+) -> LoopOrder:
     """Return the order of least cost.
 
     `groups` are those of `space.groups_of`, with their `sizes`; `most` is the length of a vector.
     """
     accesses = _accesses(trial, groups)
     last = len(groups) - 1
-    best: Order | None = None
+    best: LoopOrder | None = None
     for lane in range(last, -1, -1):
         lanes = lanes_for(sizes[lane], most)
         for order in _candidates(lane, lanes, sizes, accesses, trial.lines):
@@ -88,8 +88,8 @@ def order_of(
 
 
 def _tiled(
-    order: Order, tiled: int, accesses: Sequence[_Access], sizes: Sequence[int], lines: int
-) -> Order:
+    order: LoopOrder, tiled: int, accesses: Sequence[_Access], sizes: Sequence[int], lines: int
+) -> LoopOrder:
     """The order with tiles of a size. Those of wider elements have twice the lanes of a vector."""
     across = [x for x in accesses if _is_transposed(order, x, sizes)]
     types = [x.array.shape.element_type for x in across]
@@ -112,17 +112,17 @@ def lanes_for(size: int, most: int) -> int:
 
 def _candidates(
     lane: int, lanes: int, sizes: Sequence[int], accesses: Sequence[_Access], lines: int
-) -> list[Order]:
+) -> list[LoopOrder]:
     """The orders with a loop of lanes: others help with what lies side by side along them."""
-    found = [Order(lane, lanes)]
+    found = [LoopOrder(lane, lanes)]
     apart = [x.steps for x in accesses if x.steps[lane] not in (0, 1)]
     for other in range(len(sizes) - 1, -1, -1):
         if not lanes or other == lane or not any(x[other] == 1 for x in apart):
             continue
         if 1 < sizes[other] <= LONGEST_UNROLLED and sizes[other] * lines <= _MOST_UNROLLED:
-            found.append(Order(lane, lanes, unrolled=other))
+            found.append(LoopOrder(lane, lanes, unrolled=other))
         if sizes[other] > 2:
-            found.append(Order(lane, lanes, tiled=other))
+            found.append(LoopOrder(lane, lanes, tiled=other))
     return found
 
 
@@ -143,7 +143,7 @@ def _accesses(trial: Trial, groups: Sequence[tuple[int, int]]) -> list[_Access]:
     return found
 
 
-def _cost(order: Order, accesses: Sequence[_Access], sizes: Sequence[int]) -> float:
+def _cost(order: LoopOrder, accesses: Sequence[_Access], sizes: Sequence[int]) -> float:
     """The cost of a vector of elements, for each element."""
     size = sizes[order.lane]
     lanes = max(order.lanes, 1)
@@ -164,7 +164,7 @@ def _converting(access: _Access) -> float:
     return 6.0 if access.is_store else 2.0
 
 
-def _access_cost(order: Order, access: _Access, sizes: Sequence[int]) -> float:
+def _access_cost(order: LoopOrder, access: _Access, sizes: Sequence[int]) -> float:
     step = access.steps[order.lane]
     apart = _SCATTERED if access.is_store else _GATHERED
     if access.depth > order.lane:
@@ -195,7 +195,7 @@ def _touched(access: _Access, sizes: Sequence[int]) -> int:
     return min(count, shape.element_count) * shape.element_type.nbytes
 
 
-def _is_transposed(order: Order, access: _Access, sizes: Sequence[int]) -> bool:
+def _is_transposed(order: LoopOrder, access: _Access, sizes: Sequence[int]) -> bool:
     """Whether a place is read by tiles."""
     if order.tiled is None or access.is_store or access.depth > order.lane:
         return False

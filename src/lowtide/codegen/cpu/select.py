@@ -14,18 +14,19 @@ from lowtide.codegen.cpu.convolution.select_and_scatter import plan_select_and_s
 from lowtide.codegen.cpu.loop import plan_loop
 from lowtide.codegen.cpu.reduction.scan import plan_scan
 from lowtide.codegen.cpu.reduction.template import plan_reduction
+from lowtide.codegen.element_parts import no_rule
+from lowtide.codegen.element_table import has_rule
 from lowtide.codegen.elements.operands import members
-from lowtide.codegen.elements.rules import has_rule, no_rule
-from lowtide.codegen.kernel import Plan
+from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.places import unsupported
 from lowtide.llvm.target import Target
 
-Template = Callable[[Instruction, Target], "Plan | None"]
+Template = Callable[[Instruction, Target], "KernelPlan | None"]
 """Returns how an instruction will run, None where the template is not for it."""
 
 
-def kernel_plan(instruction: Instruction, target: Target) -> Plan:
+def kernel_plan(instruction: Instruction, target: Target) -> KernelPlan:
     """Return how an instruction will run; raises UnsupportedOpError where it cannot."""
     if any(x.shape.is_dynamic for x in (instruction, *instruction.operands)):
         reason = "native code has no dynamic sizes; the evaluator runs it (lowtide run --reference)"
@@ -37,7 +38,7 @@ def kernel_plan(instruction: Instruction, target: Target) -> Plan:
     raise no_rule(instruction)
 
 
-def _general(instruction: Instruction, target: Target) -> Plan | None:
+def _general(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Loops over the elements of the results, each computed as it is defined."""
     for member in members(instruction):
         if not has_rule(member):

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from math import prod
 
 from lowtide.codegen.cpu.domain import Trial
-from lowtide.codegen.elements.elements import Elements, Index
-from lowtide.codegen.indexing import Affine, Variable
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.indexing import Affine, Index, Variable
 from lowtide.llvm.function import Integer
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class LoopSpace:
     """The dimensions of an array, of which neighbours are run through as one.
 
     `groups` are stretches of dimensions, as (first, end), `sizes` their numbers of elements.
@@ -33,7 +33,7 @@ class Space:
         for (first, end), position in zip(self.groups, positions, strict=True):
             rest, places = position, []
             for size in reversed(self.dimensions[first + 1 : end]):
-                rest, place = elements.split(rest, size)
+                rest, place = elements.indices.split(rest, size)
                 places.append(place)
             found += [rest, *reversed(places)]
         return tuple(found)
@@ -69,7 +69,7 @@ def _are_one(
     before = [(i, v) for i in range(*group) if (v := variables[i]) is not None]
     if not before:
         return True
-    if inner in elements.fixed or any(v in elements.fixed for _, v in before):
+    if inner in elements.indices.fixed or any(v in elements.indices.fixed for _, v in before):
         return False
     last, outer = before[-1]
     step = prod(dimensions[last + 1 : d + 1])
@@ -86,15 +86,15 @@ def decomposed(elements: Elements, unit: Integer, sizes: Sequence[int]) -> list[
     found: list[Affine] = []
     rest = unit
     for size in reversed(sizes[1:]):
-        found.append(elements.variable(fn.rem(rest, size), size))
+        found.append(elements.indices.variable(fn.rem(rest, size), size))
         rest = fn.div(rest, size)
     if sizes:
-        found.append(elements.variable(rest, sizes[0]))
+        found.append(elements.indices.variable(rest, sizes[0]))
     return found[::-1]
 
 
 def lane_variable(elements: Elements, start: Integer, extent: int) -> Affine:
     """Return the index whose lanes count from `start`; without lanes that is `start` itself."""
     if not elements.lanes:
-        return elements.variable(start, extent)
-    return elements.variable(start, extent, is_lane=True)
+        return elements.indices.variable(start, extent)
+    return elements.indices.variable(start, extent, is_lane=True)

@@ -7,18 +7,17 @@ where the last vector would, it is loaded from where it ends with the last wante
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lowtide.codegen.arrays import Array, element_address
 from lowtide.codegen.cpu.shuffles import interleaved, picked
+from lowtide.codegen.element_values import Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.value import Value, memory_type
+from lowtide.codegen.value import Value
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
-
-if TYPE_CHECKING:
-    from lowtide.codegen.elements.elements import Elements, Index, Mask
-    from lowtide.codegen.elements.reading import Array
 
 FARTHEST: Final = 8
 """The most elements from one lane to the next for which vectors are loaded whole."""
@@ -42,7 +41,7 @@ def strided(elements: Elements, array: Array, place: Affine, mask: Mask | None) 
     is_inside = place.high - before + size <= array.shape.element_count
     ending = last - before + size if is_inside else last + 1
     base = first + -before
-    vectors: tuple[Value, ...] = elements.once(
+    vectors: tuple[Value, ...] = elements.scopes.once(
         ("block", array, base, ending), base.level, lambda: _block(elements, array, base, ending)
     )
     order = [before + size * lane if lane < count else -1 for lane in range(lanes)]
@@ -54,7 +53,7 @@ def strided(elements: Elements, array: Array, place: Affine, mask: Mask | None) 
 def _block(elements: Elements, array: Array, base: Affine, ending: int) -> tuple[Value, ...]:
     """The vectors of `ending` elements; the last one is whole if there are enough before it."""
     lanes = elements.lanes
-    start = elements.scalar(base)
+    start = elements.indices.scalar(base)
     found = []
     for at in range(0, ending, lanes):
         begin = min(at, max(ending - lanes, 0))
@@ -94,37 +93,45 @@ def _picked(
 # -- stores ------------------------------------------------------------------------------------
 
 
-def stored_in_turn(
+def store_in_turn(
     elements: Elements,
     array: Array,
-    indices: Sequence[Index],
+    places: Sequence[Affine],
     values: Sequence[Value],
     mask: Mask | None,
+    *,
+    streaming: bool,
 ) -> bool:
-    """Store the values at several indices if in memory these follow each other in each lane.
+    """Store the values at several places if in memory these follow each other in each lane.
 
-    Returns whether that is so. The mask has to hold for the first lanes.
+    Returns whether that is so. The mask has to hold for the first lanes. With `streaming` vectors
+    go past the caches where addresses allow it.
     """
-    from lowtide.codegen.elements.reading import offset
-
     count = elements.lanes if mask is None else mask.count
-    places = [offset(array.shape, x) for x in indices]
     first = places[0]
     in_turn = all(x.terms == first.terms for x in places)
     in_turn = in_turn and [x.constant - first.constant for x in places] == [*range(len(places))]
     if not count or not in_turn or len(places) < 2 or first.lane_step != len(places):
         return False
-    vectors = [x if x.lanes else elements.splat(x, elements.level) for x in values]
-    _store_in_turn(elements, array, first, vectors, count)
+    level = elements.scopes.level
+    vectors = [x if x.lanes else elements.vectors.splat(x, level) for x in values]
+    streamed = streaming and count == elements.lanes and is_aligned(vectors[0], first)
+    _store_in_turn(elements, array, first, vectors, count, streamed=streamed)
     return True
 
 
 def _store_in_turn(
-    elements: Elements, array: Array, place: Affine, values: Sequence[Value], count: int
+    elements: Elements,
+    array: Array,
+    place: Affine,
+    values: Sequence[Value],
+    count: int,
+    *,
+    streamed: bool,
 ) -> None:
     """Store the first `count` lanes of vectors: all of lane 0, all of lane 1, and so on."""
     fn, lanes = elements.function, elements.lanes
-    start = elements.scalar(place)
+    start = elements.indices.scalar(place)
     if values[0].type is ElementType.PRED:
         values = [_as_bytes(fn, x) for x in values]
     kind, given = values[0].llvm_type, values[0].type
@@ -133,7 +140,6 @@ def _store_in_turn(
         for plane in zip(*[x.names for x in values], strict=True)
     ]
     total = count * len(values)
-    streamed = elements.is_streaming and count == lanes and is_aligned(values[0], place)
     for number, names in enumerate(zip(*planes, strict=True)):
         left = total - number * lanes
         if left <= 0:
@@ -156,17 +162,6 @@ def is_aligned(vector: Value, place: Affine) -> bool:
 def _as_bytes(fn: Function, value: Value) -> Value:
     name = fn.op(f"zext {value.llvm_type} {value.name} to <{value.lanes} x i8>")
     return Value((name,), ElementType.U8, value.lanes)
-
-
-# -- addresses ---------------------------------------------------------------------------------
-
-
-def element_address(fn: Function, array: Array, place: Integer) -> str:
-    """Return the address of the element at a place in an array."""
-    element = memory_type(array.shape.element_type)
-    if array.shape.element_type.is_complex:
-        element = f"{{ {element}, {element} }}"
-    return fn.gep(array.pointer, place, element)
 
 
 def first_lanes(count: int, lanes: int) -> str:

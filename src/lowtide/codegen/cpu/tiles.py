@@ -8,17 +8,16 @@ transposed in registers and kept on the stack: a vector of lanes for each step.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.shuffles import transposed
+from lowtide.codegen.element_values import Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Variable
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType
-
-if TYPE_CHECKING:
-    from lowtide.codegen.elements.elements import Elements, Mask
-    from lowtide.codegen.elements.reading import Array
 
 LINE: Final = 64
 """Bytes of a row that a tile has, so that it takes whole lines of the cache."""
@@ -37,7 +36,7 @@ def side_of(type_: ElementType, lanes: int, size: int) -> int:
 
 
 @dataclass(eq=False, slots=True)
-class Tile:
+class TransposedTile:
     """The steps `start` + `row` of a loop of `size` steps, while their vectors are made.
 
     `row` is the innermost loop's variable, which counts up to `rows`, or a number: then vectors
@@ -67,7 +66,7 @@ class Tile:
         if self.row.name.isdecimal():
             return self._from_registers(elements, array, base, count)
         key = ("tile", array, base, count)
-        stack: str | None = elements.once(
+        stack: str | None = elements.scopes.once(
             key, base.level, lambda: self._on_stack(elements, array, base, count)
         )
         if stack is None:
@@ -90,7 +89,9 @@ class Tile:
             lines = _Lines(elements, array, first, side, count)
             return lines.columns(elements, lines.first)
 
-        columns: list[str] = elements.once(("columns", array, first, count), first.level, write)
+        columns: list[str] = elements.scopes.once(
+            ("columns", array, first, count), first.level, write
+        )
         name = columns[row % side]
         return memory.loaded(elements.function, elements.target, type_, name, lanes)
 
@@ -112,7 +113,7 @@ class Tile:
         stack = self._slot(elements, (side + self.rows) * lanes * lines.nbytes)
         if stack is None:
             return None
-        start = elements.scalar(self.start)
+        start = elements.indices.scalar(self.start)
         with fn.loop(0, fn.min(self.rows, fn.sub(self.size, start)), side) as loop:
             column = loop.index
             if self.size % side:
@@ -141,7 +142,7 @@ class _Lines:
         self.side = side
         self.step = base.lane_step or 0
         self.count = count
-        self.first = elements.function.gep(array.pointer, elements.scalar(base), self.raw)
+        self.first = elements.function.gep(array.pointer, elements.indices.scalar(base), self.raw)
 
     def columns(self, elements: Elements, corner: str) -> list[str]:
         """Load `side` steps from an address on, and return a vector of lanes for each."""

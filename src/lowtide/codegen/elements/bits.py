@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lowtide.codegen import elementwise, indexing
-from lowtide.codegen.elements.elements import Element, Request
+from lowtide.codegen.element_values import Element, Request, Rule
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES
-
-if TYPE_CHECKING:
-    from lowtide.codegen.elements.elements import Elements, Rule
-    from lowtide.codegen.indexing import Affine
 
 _UNSIGNED: Final = {
     2: ElementType.U2,
@@ -52,7 +50,7 @@ def recast(elements: Elements, element: Element, type_: ElementType) -> Element:
     (value,) = element.values
     if value.type is type_:
         return element
-    result: Value = elements.once(
+    result: Value = elements.scopes.once(
         ("recast", value, type_),
         element.level,
         lambda: elementwise.emit_op(
@@ -64,20 +62,20 @@ def recast(elements: Elements, element: Element, type_: ElementType) -> Element:
             [value],
         ),
     )
-    return Element((result,), elements.placed(element.level))
+    return Element((result,), elements.scopes.placed(element.level))
 
 
 def _part(elements: Elements, element: Element, number: Affine, type_: ElementType) -> Element:
     """Part `number` of the bits of an element, as an unsigned integer."""
     whole = recast(elements, element, _UNSIGNED[element.values[0].type.bits])
     level = max(whole.level, number.level)
-    elements.fix(number)
-    place = elements.placed(level)
-    with elements.at_level(place):
+    elements.indices.fix(number)
+    place = elements.scopes.placed(level)
+    with elements.scopes.at_level(place):
         wide = _UNSIGNED[whole.values[0].type.bits]
-        shift = elements.integer(number * type_.bits, ElementType.S64)
+        shift = elements.indices.integer(number * type_.bits, ElementType.S64)
         count = _resized(elements, shift.values[0], wide)
-        value, count = elements.same_lanes([whole.values[0], count], level)
+        value, count = elements.vectors.same_lanes([whole.values[0], count], level)
         fn = elements.function
         name = fn.op(f"lshr {value.llvm_type} {value.name}, {count.name}")
         part = _resized(elements, Value((name,), wide, value.lanes), _UNSIGNED[type_.bits])
@@ -87,13 +85,13 @@ def _part(elements: Elements, element: Element, number: Affine, type_: ElementTy
 def _joined(elements: Elements, parts: list[Element], type_: ElementType) -> Element:
     """Elements as the bits of one unsigned integer, the first lowest."""
     level = max([x.level for x in parts])
-    place = elements.placed(level)
+    place = elements.scopes.placed(level)
     wide = _UNSIGNED[type_.bits]
-    with elements.at_level(place):
+    with elements.scopes.at_level(place):
         fn = elements.function
         pieces = [recast(elements, x, _UNSIGNED[x.values[0].type.bits]).values[0] for x in parts]
         bits = pieces[0].type.bits
-        values = elements.same_lanes([_resized(elements, x, wide) for x in pieces], level)
+        values = elements.vectors.same_lanes([_resized(elements, x, wide) for x in pieces], level)
         total = values[0]
         for number, value in enumerate(values[1:], 1):
             shift = str(number * bits)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from lowtide.codegen.elements.elements import Element, Frame, Mask, Request
+from lowtide.codegen.element_parts import all_of, ask, chosen
+from lowtide.codegen.element_values import CallFrame, Element, Mask, Request, Rule
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.reducers import carried, renamed
-from lowtide.codegen.elements.rules import all_of, ask, chosen
 from lowtide.codegen.value import Value, vector_type
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Conditional
 from lowtide.ir.places import unsupported
-from lowtide.llvm.function import suffix
-
-if TYPE_CHECKING:
-    from lowtide.codegen.elements.elements import Elements, Rule
+from lowtide.llvm.callee import external, suffix
 
 
 def conditional(elements: Elements, request: Request) -> Rule:
@@ -26,7 +24,7 @@ def conditional(elements: Elements, request: Request) -> Rule:
     selector, *given = yield from all_of([ask(request, number, ()) for number in range(count)])
     found: list[Element] = []
     for branch, operand in zip(instruction.called_computations, given, strict=True):
-        frame = Frame(elements={branch.parameters[0]: operand})
+        frame = CallFrame(elements={branch.parameters[0]: operand})
         found.append((yield Request(branch.root, (), request.mask, frame)))
     if instruction.attributes_as(Conditional).is_predicated:
         return chosen(elements, _mask(selector), found[0], found[1])
@@ -44,12 +42,12 @@ def _mask(element: Element) -> Mask:
 def _equals(elements: Elements, element: Element, number: int) -> Mask:
     (value,) = element.values
     right = f"splat (i32 {number})" if value.lanes else str(number)
-    name: str = elements.once(
+    name: str = elements.scopes.once(
         ("equals", value, number),
         element.level,
         lambda: elements.function.op(f"icmp eq {value.llvm_type} {value.name}, {right}"),
     )
-    return Mask(name, value.lanes, elements.placed(element.level))
+    return Mask(name, value.lanes, elements.scopes.placed(element.level))
 
 
 def while_loop(elements: Elements, request: Request) -> Rule:
@@ -62,10 +60,12 @@ def while_loop(elements: Elements, request: Request) -> Rule:
     start = yield ask(request, 0, ())
     condition, body = instruction.called_computations
     level = start.level if request.mask is None else max(start.level, request.mask.level)
-    place = elements.placed(level)
-    with elements.at_level(place):
+    place = elements.scopes.placed(level)
+    with elements.scopes.at_level(place):
         lanes = elements.lanes  # the body may read what differs from lane to lane
-        state = [x if x.lanes or not lanes else elements.splat(x, place) for x in start.values]
+        state = [
+            x if x.lanes or not lanes else elements.vectors.splat(x, place) for x in start.values
+        ]
         results = _repeated(elements, condition, body, state, request.mask)
     return Element(tuple(results), place)
 
@@ -87,7 +87,7 @@ def _repeated(
     names = [fn.fresh("state") for _ in carried(state)]
     first_line = len(fn.lines)
     values = renamed(state, names)
-    with elements.inside():
+    with elements.scopes.inside():
         test = _tested(elements, condition, values, mask)
         fn.do(f"br i1 {_any(elements, test)}, label %{inside}, label %{done}")
         fn.label(inside)
@@ -109,7 +109,7 @@ def _repeated(
 def _applied(
     elements: Elements, computation: Computation, values: Sequence[Value]
 ) -> tuple[Value, ...]:
-    given = Element(tuple(values), elements.level)
+    given = Element(tuple(values), elements.scopes.level)
     return elements.apply(computation, [given]).values
 
 
@@ -120,10 +120,10 @@ def _tested(
     lanes = values[0].lanes
     (test,) = _applied(elements, condition, values)
     if lanes and not test.lanes:
-        test = elements.splat(test, elements.level)
+        test = elements.vectors.splat(test)
     if mask is None:
         return test
-    wanted = mask.name if not lanes else elements.mask_lanes(mask, lanes)
+    wanted = mask.name if not lanes else elements.vectors.mask_lanes(mask, lanes)
     name = elements.function.op(f"and {test.llvm_type} {test.name}, {wanted}")
     return Value((name,), test.type, lanes)
 
@@ -133,14 +133,14 @@ def _any(elements: Elements, test: Value) -> str:
     if not test.lanes:
         return test.name
     type_ = vector_type("i1", test.lanes)
-    name = f"llvm.vector.reduce.or.{suffix(type_)}"
-    return elements.function.call("i1", name, [type_], [test.name])
+    callee = external(f"llvm.vector.reduce.or.{suffix(type_)}", "i1", type_)
+    return elements.function.call(callee, [test.name])
 
 
 def _kept(elements: Elements, test: Value, after: Value, before: Value, lanes: int) -> Value:
     """The values after an iteration in the lanes that take part."""
     fn = elements.function
-    new = after if after.lanes or not lanes else elements.splat(after, elements.level)
+    new = after if after.lanes or not lanes else elements.vectors.splat(after)
     kind = vector_type("i1", test.lanes)
     names = tuple(
         [

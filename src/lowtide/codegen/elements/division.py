@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from lowtide.codegen.elements.elements import Element, Elements
+from lowtide.codegen import elementwise
+from lowtide.codegen.element_operations import operation
+from lowtide.codegen.element_values import Element, Request, Rule
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number, any_lane, fma
 from lowtide.codegen.elementwise.processor import has_wide
 from lowtide.codegen.value import Value
-from lowtide.ir import ElementType, Instruction, Opcode
+from lowtide.ir import ElementType, Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +38,38 @@ class _Range:
 _RANGES: Final = {ElementType.F32: _Range(60, 30), ElementType.F64: _Range(500, 300)}
 
 
-def divided(elements: Elements, instruction: Instruction, found: Sequence[Element]) -> Value | None:
-    """Return the quotient of two elements, None where the usual way is as good."""
+def division(elements: Elements, request: Request) -> Rule:
+    """Return the quotient of two elements."""
+    return operation(elements, request, _divided)
+
+
+def _divided(
+    elements: Elements, instruction: Instruction, found: Sequence[Element], values: Sequence[Value]
+) -> Value:
+    quotient = _by_reciprocal(elements, instruction, found)
+    if quotient is not None:
+        return quotient
+    return elementwise.emit(elements.function, elements.target, instruction, values)
+
+
+def _by_reciprocal(
+    elements: Elements, instruction: Instruction, found: Sequence[Element]
+) -> Value | None:
+    """The quotient of two elements, None where the usual way is as good."""
     range_ = _RANGES.get(instruction.shape.element_type)
-    if range_ is None or instruction.opcode is not Opcode.DIVIDE:
+    if range_ is None:
         return None
     (whole,), (by,) = [x.values for x in found]
-    dividend, divisor = [elements.placed(x.level) for x in found]
+    dividend, divisor = [elements.scopes.placed(x.level) for x in found]
     if divisor >= dividend:
         return None
     (a,) = memory.numbers(elements.function, elements.target, whole)
     if not has_wide(a) or a.lanes * a.width < _WIDE:
         return None
-    vector = by if by.lanes else elements.splat(by, found[1].level)
+    vector = by if by.lanes else elements.vectors.splat(by, found[1].level)
     (b,) = memory.numbers(elements.function, elements.target, vector)
     key = ("divisor", b.name)
-    known: _Divisor = elements.once(key, found[1].level, partial(_divisor, b, range_))
+    known: _Divisor = elements.scopes.once(key, found[1].level, partial(_divisor, b, range_))
     return Value((_chosen(a, known).name,), whole.type, a.lanes)
 
 

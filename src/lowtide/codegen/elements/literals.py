@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from lowtide.codegen.elements.reading import Array
+from lowtide.codegen.arrays import Array
+from lowtide.codegen.element_values import Element, Request
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import ElementType
 from lowtide.ir.attributes import Constant
 from lowtide.ir.literal import DTYPES
-
-if TYPE_CHECKING:
-    from lowtide.codegen.elements.elements import Element, Elements, Request
-    from lowtide.ir.literal import Array as NumpyArray
+from lowtide.ir.literal import Array as NumpyArray
 
 
 def literal_element(elements: Elements, request: Request) -> Element:
     """Return the element of a constant at an index."""
-    from lowtide.codegen.elements.elements import Element
-
     shape = request.instruction.shape
     array = request.instruction.attributes_as(Constant).literal.array
     raw = elements.raw.get(shape.element_type)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lowtide.codegen import elementwise, indexing
-from lowtide.codegen.elements.elements import Element, Mask, Request
+from lowtide.codegen.element_parts import all_of, ask, chosen, converted, floor_split, within
+from lowtide.codegen.element_values import Element, Mask, Request, Rule
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.elements.nest import nest
 from lowtide.codegen.elements.reducers import Reducer
-from lowtide.codegen.elements.rules import all_of, ask, chosen, converted, floor_split, within
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Opcode
@@ -22,9 +23,6 @@ from lowtide.ir.attributes import (
     ReduceWindow,
     WindowDimension,
 )
-
-if TYPE_CHECKING:
-    from lowtide.codegen.elements.elements import Elements, Rule
 
 
 def level_of(request: Request) -> int:
@@ -39,8 +37,8 @@ def _reduce(elements: Elements, request: Request) -> Rule:
     reduced = instruction.attributes_as(Dimensions).dimensions
     sizes = instruction.operands[0].shape.dimensions
     reducer = Reducer.of(instruction.called_computations[0])
-    place = elements.placed(level_of(request))
-    with elements.at_level(place):
+    place = elements.scopes.placed(level_of(request))
+    with elements.scopes.at_level(place):
         initial = [ask(request, number, ()) for number in range(count, 2 * count)]
         start = yield from all_of(initial)
         totals = wide(elements, request, reducer.taken(elements, start))
@@ -59,7 +57,7 @@ def wide(elements: Elements, request: Request, start: Sequence[Element]) -> list
     values = [x.values[0] for x in start]
     if not any(x.varies for x in request.at):
         return values
-    return [x if x.lanes else elements.splat(x, elements.level) for x in values]
+    return [x if x.lanes else elements.vectors.splat(x) for x in values]
 
 
 # -- windows ---------------------------------------------------------------------------------------
@@ -77,7 +75,7 @@ def _meeting(
         return indexing.ZERO, False
     assert not isinstance(inside, bool) and not isinstance(exact, bool)
     bounded = Affine(place.terms, place.constant, max(place.low, 0), min(place.high, size - 1))
-    return bounded, elements.both(inside, exact)
+    return bounded, elements.vectors.both(inside, exact)
 
 
 def _reduce_window(elements: Elements, request: Request) -> Rule:
@@ -86,8 +84,8 @@ def _reduce_window(elements: Elements, request: Request) -> Rule:
     sizes = instruction.operands[0].shape.dimensions
     window = instruction.attributes_as(ReduceWindow).window.dimensions
     reducer = Reducer.of(instruction.called_computations[0])
-    place = elements.placed(level_of(request))
-    with elements.at_level(place):
+    place = elements.scopes.placed(level_of(request))
+    with elements.scopes.at_level(place):
         initial = [ask(request, number, ()) for number in range(count, 2 * count)]
         start = yield from all_of(initial)
         totals = wide(elements, request, reducer.taken(elements, start))
@@ -97,9 +95,9 @@ def _reduce_window(elements: Elements, request: Request) -> Rule:
                 met, test = _meeting(elements, at, step, size, x)
                 nowhere = nowhere or test is False
                 index.append(met)
-                inside = elements.both(inside, None if isinstance(test, bool) else test)
+                inside = elements.vectors.both(inside, None if isinstance(test, bool) else test)
             if not nowhere:
-                wanted = elements.both(inside, request.mask)
+                wanted = elements.vectors.both(inside, request.mask)
                 met_at = tuple(index)
                 asked = [ask(request, number, met_at, wanted) for number in range(count)]
                 found = yield from all_of(asked)
@@ -116,7 +114,7 @@ def kept(
     """Return the totals after a value that counts only where there is one."""
     if inside is None:
         return after
-    level = elements.level
+    level = elements.scopes.level
     yes, no = Element(tuple(after), level), Element(tuple(before), level)
     return list(chosen(elements, inside, yes, no).values)
 
@@ -135,7 +133,7 @@ def multiplied(elements: Elements, total: Value, a: Element, b: Element) -> list
     type_ = total.type
     x = converted(elements, a, type_).values[0]
     y = converted(elements, b, type_).values[0]
-    x, y, total = elements.same_lanes([x, y, total], elements.level)
+    x, y, total = elements.vectors.same_lanes([x, y, total])
     is_predicate = type_ is ElementType.PRED
     times, plus = (Opcode.AND, Opcode.OR) if is_predicate else (Opcode.MULTIPLY, Opcode.ADD)
     fn, target = elements.function, elements.target
@@ -148,8 +146,8 @@ def _dot(elements: Elements, request: Request) -> Rule:
     numbers = instruction.attributes_as(Dot).dimensions
     left, right = (x.shape for x in instruction.operands)
     type_ = product_type(instruction.shape.element_type)
-    place = elements.placed(level_of(request))
-    with elements.at_level(place):
+    place = elements.scopes.placed(level_of(request))
+    with elements.scopes.at_level(place):
         totals = wide(elements, request, [Element((scalar(0, type_),), 0)])
         sizes = [left.dimensions[d] for d in numbers.lhs_contracting]
         with nest(elements, sizes, totals) as loops:
@@ -175,8 +173,8 @@ def _convolution(elements: Elements, request: Request) -> Rule:
     numbers, window = attributes.dimensions, attributes.window.dimensions
     data, kernel = (x.shape for x in instruction.operands)
     type_ = product_type(instruction.shape.element_type)
-    place = elements.placed(level_of(request))
-    with elements.at_level(place):
+    place = elements.scopes.placed(level_of(request))
+    with elements.scopes.at_level(place):
         totals = wide(elements, request, [Element((scalar(0, type_),), 0)])
         features = kernel.dimensions[numbers.kernel_input_feature]
         with nest(elements, [*[x.size for x in window], features], totals) as loops:
@@ -196,7 +194,7 @@ def _convolution(elements: Elements, request: Request) -> Rule:
                 size = data.dimensions[numbers.input_spatial[i]]
                 met, test = _meeting(elements, at, step, size, x)
                 nowhere = nowhere or test is False
-                inside = elements.both(inside, None if isinstance(test, bool) else test)
+                inside = elements.vectors.both(inside, None if isinstance(test, bool) else test)
                 left[numbers.input_spatial[i]] = met
                 flipped = step * -1 + (x.size - 1) if x.reversal else step
                 right[numbers.kernel_spatial[i]] = flipped
@@ -217,9 +215,9 @@ def _groups(elements: Elements, request: Request, attributes: Convolution) -> tu
     feature = request.at[numbers.output_feature]
     outputs = shape.dimensions[numbers.output_feature]
     if attributes.batch_group_count > 1:
-        group, _ = elements.split(feature, max(1, outputs // attributes.batch_group_count))
+        group, _ = elements.indices.split(feature, max(1, outputs // attributes.batch_group_count))
         return group * shape.dimensions[numbers.output_batch] + batch, indexing.ZERO
-    group, _ = elements.split(feature, max(1, outputs // attributes.feature_group_count))
+    group, _ = elements.indices.split(feature, max(1, outputs // attributes.feature_group_count))
     return batch, group
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from lowtide.codegen.arrays import Array
 from lowtide.codegen.elements.operands import Bound
-from lowtide.codegen.elements.reading import Array
 from lowtide.ir import ElementType, Instruction, Opcode
 
 Raw = Mapping[ElementType, ElementType]

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.reducers import carried, renamed
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value
-
-if TYPE_CHECKING:
-    from lowtide.codegen.elements.elements import Elements
 
 
 @dataclass(eq=False, slots=True)
@@ -37,8 +34,8 @@ def nest(elements: Elements, sizes: Sequence[int], totals: Sequence[Value]) -> I
         yield innermost
         innermost.results = innermost.next
         return
-    with elements.loop(0, sizes[0], 1, carried(totals)) as loop:
-        at = elements.variable(loop.index, sizes[0])
+    with elements.scopes.loop(0, sizes[0], 1, carried(totals)) as loop:
+        at = elements.indices.variable(loop.index, sizes[0])
         with nest(elements, sizes[1:], renamed(totals, loop.values)) as inner:
             found = Nest((at, *inner.index), inner.totals, inner.next)
             yield found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lowtide.codegen.elements.elements import Frame
-from lowtide.codegen.elements.reading import Array
+from lowtide.codegen.arrays import Array
+from lowtide.codegen.element_values import CallFrame
 from lowtide.ir import Computation, Instruction, Opcode, Shape
 from lowtide.llvm.function import Function
 
@@ -18,7 +18,7 @@ class Bound:
     """
 
     root: Instruction
-    frame: Frame
+    frame: CallFrame
     results: tuple[Array, ...]
 
 
@@ -43,7 +43,7 @@ def bind(function: Function, instruction: Instruction) -> Bound:
     if instruction.opcode is not Opcode.FUSION:
         one = {x: arrays[0] for x, arrays in operands.items() if x.shape.is_array}
         parts = {x: tuple(arrays) for x, arrays in operands.items() if x.shape.is_tuple}
-        return Bound(instruction, Frame(one, tuples=parts), results)
+        return Bound(instruction, CallFrame(one, tuples=parts), results)
     callee = instruction.called_computations[0]
     bound = {
         parameter: arrays[0]
@@ -55,7 +55,7 @@ def bind(function: Function, instruction: Instruction) -> Bound:
         for parameter, arrays in zip(callee.parameters, given, strict=True)
         if parameter.shape.is_tuple
     }
-    return Bound(callee.root, Frame(bound, tuples=parts), results)
+    return Bound(callee.root, CallFrame(bound, tuples=parts), results)
 
 
 def roots_of(root: Instruction) -> list[Instruction]:

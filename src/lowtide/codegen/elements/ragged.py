@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
-from lowtide.codegen.elements.elements import Element, Mask, Request
+from lowtide.codegen.element_parts import ask, chosen, converted
+from lowtide.codegen.element_values import Element, Mask, Request, Rule
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.elements.loops import kept, level_of, multiplied, product_type, wide
 from lowtide.codegen.elements.nest import nest
-from lowtide.codegen.elements.rules import ask, chosen, converted
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import Value, vector_type
 from lowtide.ir import ElementType, Opcode
 from lowtide.ir.attributes import RaggedDot
 from lowtide.ir.places import unsupported
-
-if TYPE_CHECKING:
-    from lowtide.codegen.elements.elements import Elements, Index, Rule
 
 T = TypeVar("T")
 
@@ -33,11 +31,11 @@ def ragged_dot(elements: Elements, request: Request) -> Rule:
     numbers = attributes.dimensions
     if instruction.operands[2].shape.rank != 1:
         raise unsupported(instruction, "sizes of groups that differ over the batch are not run")
-    place = elements.placed(level_of(request))
-    with elements.at_level(place):
+    place = elements.scopes.placed(level_of(request))
+    with elements.scopes.at_level(place):
         if ragged in numbers.lhs_contracting:
             position = numbers.lhs_contracting.index(ragged)
-            number = elements.integer(request.at[0], ElementType.S64)
+            number = elements.indices.integer(request.at[0], ElementType.S64)
             start, end = yield from _bounds(elements, request, number)
             limits = (position, start, end)
             total = yield from _summed(elements, request, request.at[1:], None, limits)
@@ -56,14 +54,14 @@ def _of_group(elements: Elements, request: Request, ragged: int) -> Steps[Value]
     paired = (*numbers.lhs_batch, *numbers.lhs_contracting)
     free = [d for d in range(rank) if d not in paired]
     row = request.at[len(numbers.lhs_batch) + free.index(ragged)]
-    number = elements.integer(row, ElementType.S64)
+    number = elements.indices.integer(row, ElementType.S64)
     group = yield from _group(elements, request, number)
     count = request.instruction.operands[2].shape.dimensions[0]
     inside = _compared(elements, "slt", group, count)
-    place = elements.looked_up(Element((group,), elements.level), count)
+    place = elements.indices.looked_up(Element((group,), elements.scopes.level), count)
     total = yield from _summed(elements, request, request.at, place, None)
     zero = Element((scalar(0, total.type),), 0)
-    return chosen(elements, inside, Element((total,), elements.level), zero).values[0]
+    return chosen(elements, inside, Element((total,), elements.scopes.level), zero).values[0]
 
 
 def _group(elements: Elements, request: Request, row: Element) -> Steps[Value]:
@@ -75,7 +73,7 @@ def _group(elements: Elements, request: Request, row: Element) -> Steps[Value]:
     count = request.instruction.operands[2].shape.dimensions[0]
     with nest(elements, [count], start) as loop:
         end = yield from _added(elements, request, loop.totals[0], loop.index[0])
-        wide, mine = elements.same_lanes([end, value], elements.level)
+        wide, mine = elements.vectors.same_lanes([end, value])
         test = fn.op(f"icmp sle {kind} {wide.name}, {mine.name}")
         one = fn.op(f"zext {vector_type('i1', value.lanes)} {test} to {kind}")
         total = fn.op(f"add {kind} {loop.totals[1].name}, {one}")
@@ -91,8 +89,8 @@ def _bounds(elements: Elements, request: Request, group: Element) -> Steps[list[
     count = request.instruction.operands[2].shape.dimensions[0]
     with nest(elements, [count], [zero, zero]) as loop:
         before = yield from _added(elements, request, Value(("0",), ElementType.S64), loop.index[0])
-        number = elements.integer(loop.index[0], ElementType.S64).values[0]
-        size, at, mine = elements.same_lanes([before, number, value], elements.level)
+        number = elements.indices.integer(loop.index[0], ElementType.S64).values[0]
+        size, at, mine = elements.vectors.same_lanes([before, number, value])
         following = []
         for total, predicate in zip(loop.totals, ("slt", "sle"), strict=True):
             test = fn.op(f"icmp {predicate} {kind} {at.name}, {mine.name}")
@@ -115,7 +113,7 @@ def _added(elements: Elements, request: Request, total: Value, group: Affine) ->
 def _compared(elements: Elements, predicate: str, value: Value, bound: int) -> Mask:
     right = f"splat (i64 {bound})" if value.lanes else str(bound)
     text = f"icmp {predicate} {vector_type('i64', value.lanes)} {value.name}, {right}"
-    return Mask(elements.function.op(text), value.lanes, elements.level)
+    return Mask(elements.function.op(text), value.lanes, elements.scopes.level)
 
 
 def _summed(
@@ -139,7 +137,7 @@ def _summed(
         loops.next = multiplied(elements, loops.totals[0], *found)
         if limits is not None:
             position, low, high = limits
-            place = elements.integer(loops.index[position], ElementType.S64).values[0]
+            place = elements.indices.integer(loops.index[position], ElementType.S64).values[0]
             inside = _between(elements, place, low, high)
             loops.next = kept(elements, inside, loops.next, loops.totals)
     return loops.results[0]
@@ -164,11 +162,11 @@ def _places(request: Request, at: Index, group: Affine | None, inner: Index) -> 
 
 def _between(elements: Elements, place: Value, low: Value, high: Value) -> Mask:
     fn = elements.function
-    place, low, high = elements.same_lanes([place, low, high], elements.level)
+    place, low, high = elements.vectors.same_lanes([place, low, high])
     kind, tests = vector_type("i64", place.lanes), vector_type("i1", place.lanes)
     first = fn.op(f"icmp sge {kind} {place.name}, {low.name}")
     last = fn.op(f"icmp slt {kind} {place.name}, {high.name}")
-    return Mask(fn.op(f"and {tests} {first}, {last}"), place.lanes, elements.level)
+    return Mask(fn.op(f"and {tests} {first}, {last}"), place.lanes, elements.scopes.level)
 
 
 RAGGED_RULES: Final[dict[Opcode, Callable[[Elements, Request], Rule]]] = {

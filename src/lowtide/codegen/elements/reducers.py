@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lowtide.codegen import elementwise
+from lowtide.codegen.element_parts import converted
+from lowtide.codegen.element_values import Element
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.value import Value
 from lowtide.ir import Computation, ElementType, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES
-
-if TYPE_CHECKING:
-    from lowtide.codegen.elements.elements import Element, Elements
 
 _MONOIDS: Final = (
     Opcode.ADD,
@@ -87,18 +87,16 @@ class Reducer:
 
     def taken(self, elements: Elements, values: Sequence[Element]) -> list[Element]:
         """Return elements in the types of the accumulators."""
-        from lowtide.codegen.elements.rules import converted
-
         return [converted(elements, x, t) for x, t in zip(values, self.types, strict=True)]
 
     def combined(
         self, elements: Elements, totals: Sequence[Value], values: Sequence[Value]
     ) -> list[Value]:
         """Return the accumulators after values, all of the types of the accumulators."""
-        from lowtide.codegen.elements.elements import Element
-
-        level = elements.level
-        pairs = [elements.same_lanes([a, b], level) for a, b in zip(totals, values, strict=True)]
+        level = elements.scopes.level
+        pairs = [
+            elements.vectors.same_lanes([a, b], level) for a, b in zip(totals, values, strict=True)
+        ]
         if self.opcode is not None:
             ((a, b),) = pairs
             fn, target = elements.function, elements.target

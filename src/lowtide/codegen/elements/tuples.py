@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lowtide.codegen.elements.elements import Element, Frame, Request
+from lowtide.codegen.element_values import CallFrame, Element, Request, Rule
+from lowtide.codegen.elements.elements import Elements
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import GetTupleElement, Parameter
-
-if TYPE_CHECKING:
-    from lowtide.codegen.elements.elements import Elements, Rule
 
 
 def get_tuple_element(elements: Elements, request: Request) -> Rule:
@@ -31,8 +27,8 @@ def get_tuple_element(elements: Elements, request: Request) -> Rule:
 
 
 def _source(
-    instruction: Instruction, path: tuple[int, ...], frame: Frame
-) -> tuple[Instruction, tuple[int, ...], Frame]:
+    instruction: Instruction, path: tuple[int, ...], frame: CallFrame
+) -> tuple[Instruction, tuple[int, ...], CallFrame]:
     """What makes the part of a value at a path, as far as it shows, and the rest of the path."""
     while path:
         if instruction.opcode is Opcode.GET_TUPLE_ELEMENT:

@@ -26,7 +26,7 @@ from lowtide.ir.opcode import Opcode
 
 
 @dataclass(frozen=True, slots=True)
-class Precision:
+class FloatPrecision:
     """What differs between float and double.
 
     `rounder` added to a number leaves its nearest integer in the last bits. `log2` is log(2) in two
@@ -42,10 +42,10 @@ class Precision:
 
 
 _PRECISION: Final = {
-    "float": Precision(
+    "float": FloatPrecision(
         12582912.0, (0.693147182464599609375, -1.904654299957768e-09), -104.0, 90.0, -18.0, 10.0
     ),
-    "double": Precision(
+    "double": FloatPrecision(
         6755399441055744.0,
         (0.6931471805599453, 2.3190468138462996e-17),
         -746.0,
@@ -57,7 +57,7 @@ _PRECISION: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reduced:
+class ReducedArgument:
     """x = n * log(2) + r; `whole` is n as an integer."""
 
     n: Number
@@ -65,7 +65,7 @@ class Reduced:
     r: Number
 
 
-def reduced(x: Number, *, roughly: bool = False) -> Reduced:
+def reduced(x: Number, *, roughly: bool = False) -> ReducedArgument:
     """Return n and r for a number that is finite and of no large magnitude.
 
     `roughly` is enough where a large n makes the exponential count for little.
@@ -77,7 +77,7 @@ def reduced(x: Number, *, roughly: bool = False) -> Reduced:
     r = fma(n, -high, x)
     r = r if roughly else fma(n, -low, r)
     whole = shifted.bits() - shifted.constant(precision.rounder).bits()
-    return Reduced(n, whole, r)
+    return ReducedArgument(n, whole, r)
 
 
 def bounded(x: Number) -> Number:
@@ -130,7 +130,7 @@ def small_exp(x: Number) -> Number:
     return grown * power_of_two(parts.whole)
 
 
-def _grown(parts: Reduced) -> Number:
+def _grown(parts: ReducedArgument) -> Number:
     """exp(r) - 1, to the last bits of itself."""
     r = parts.r
     return fma(horner(r, EXP[r.element]), r * r, r)

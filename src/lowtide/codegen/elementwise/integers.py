@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from lowtide.codegen.elementwise.number import Number
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
+from lowtide.llvm.callee import external
 
 IntegerFunction: TypeAlias = Callable[..., Number]
 """Of the element type and the operands."""
@@ -134,7 +135,8 @@ def count_leading_zeros(type_: ElementType, x: Number) -> Number:
     """Return how many bits stand clear above the first that is set; all of them for 0."""
     raw = raw_bits(type_, x)
     name = f"llvm.ctlz.{_suffix(raw)}"
-    found = x.named(x.element, x.fn.call(x.type, name, [x.type, "i1"], [raw.name, "false"]))
+    callee = external(name, x.type, x.type, "i1")
+    found = x.named(x.element, x.fn.call(callee, [raw.name, "false"]))
     return found - (x.width - type_.bits) if x.width > type_.bits else found
 
 

@@ -18,7 +18,7 @@ from lowtide.ir.opcode import Opcode
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FloatLayout:
     """Of float or double: its mantissa's bits, the bits of sqrt(1/2), log(2) in two parts.
 
     The first part of log(2) has so few bits that its products with exponents are exact.
@@ -43,8 +43,8 @@ class Layout:
 
 
 _LAYOUT: Final = {
-    "float": Layout(23, 0x3F3504F3, (0.693145751953125, 1.428606765330187e-06)),
-    "double": Layout(52, 0x3FE6A09E667F3BCD, (0.6931471805598903, 5.497923018708371e-14)),
+    "float": FloatLayout(23, 0x3F3504F3, (0.693145751953125, 1.428606765330187e-06)),
+    "double": FloatLayout(52, 0x3FE6A09E667F3BCD, (0.6931471805598903, 5.497923018708371e-14)),
 }
 
 

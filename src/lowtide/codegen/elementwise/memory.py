@@ -16,11 +16,15 @@ from lowtide.codegen.elementwise.number import Number, constant_text
 from lowtide.codegen.value import Value, memory_type, register_type, vector_type
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
-from lowtide.llvm.function import Function, suffix
+from lowtide.llvm.callee import external, suffix
+from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
 STREAMED: Final = "!0 = !{i32 1}"
 """What a module defines that has streamed stores."""
+
+_ALIGNMENT: Final = "i32 immarg"
+"""The type of the alignment of an access under a mask."""
 
 _BYTES: Final = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
 
@@ -77,11 +81,9 @@ def _load(fn: Function, whole: str, pointer: str, mask: str | None, type_: Eleme
     align = element_bytes(type_)
     if mask is None:
         return fn.load(whole, pointer, align)
-    types = ["ptr", "i32", _mask_type(whole), whole]
     name = f"llvm.masked.load.{suffix(whole)}.p0"
-    _declare_masked(fn, whole, name, ["ptr", "i32 immarg", _mask_type(whole), whole])
-    given = [pointer, str(align), mask, "zeroinitializer"]
-    return fn.op(f"call {whole} @{name}({_arguments(types, given)})")
+    callee = external(name, whole, "ptr", _ALIGNMENT, _mask_type(whole), whole)
+    return fn.call(callee, [pointer, align, mask, "zeroinitializer"])
 
 
 def store(
@@ -140,10 +142,9 @@ def _store(
         one = fn.op(f"extractelement {whole} {name}, i64 {lane}")
         fn.store(element, one, fn.gep(pointer, lane, element), align)
         return
-    types = [whole, "ptr", "i32", _mask_type(whole)]
     function = f"llvm.masked.store.{suffix(whole)}.p0"
-    _declare_masked(fn, "void", function, [whole, "ptr", "i32 immarg", _mask_type(whole)])
-    fn.do(f"call void @{function}({_arguments(types, [name, pointer, str(align), mask])})")
+    callee = external(function, "void", whole, "ptr", _ALIGNMENT, _mask_type(whole))
+    fn.call(callee, [name, pointer, align, mask])
 
 
 def _only_lane(mask: str) -> int | None:
@@ -185,12 +186,10 @@ def gather(
 
 def _gather(fn: Function, whole: str, pointers: str, mask: str | None, type_: ElementType) -> str:
     lanes = whole[1:].split(" ")[0]
-    types = [f"<{lanes} x ptr>", "i32", _mask_type(whole), whole]
     name = f"llvm.masked.gather.{suffix(whole)}.v{lanes}p0"
-    _declare_masked(fn, whole, name, [types[0], "i32 immarg", *types[2:]])
+    callee = external(name, whole, f"<{lanes} x ptr>", _ALIGNMENT, _mask_type(whole), whole)
     every = mask if mask is not None else constant_text("i1", 1, int(lanes))
-    given = [pointers, str(element_bytes(type_)), every, "zeroinitializer"]
-    return fn.op(f"call {whole} @{name}({_arguments(types, given)})")
+    return fn.call(callee, [pointers, element_bytes(type_), every, "zeroinitializer"])
 
 
 def scatter_store(
@@ -211,12 +210,11 @@ def scatter_store(
         if not lanes:
             _store(fn, whole, name, pointer, None, value)
             continue
-        types = [whole, f"<{lanes} x ptr>", "i32", _mask_type(whole)]
         function = f"llvm.masked.scatter.{suffix(whole)}.v{lanes}p0"
-        _declare_masked(fn, "void", function, [*types[:2], "i32 immarg", types[3]])
+        types = (whole, f"<{lanes} x ptr>", _ALIGNMENT, _mask_type(whole))
         every = mask if mask is not None else constant_text("i1", 1, lanes)
-        given = [name, pointer, str(element_bytes(value.type)), every]
-        fn.do(f"call void @{function}({_arguments(types, given)})")
+        callee = external(function, "void", *types)
+        fn.call(callee, [name, pointer, element_bytes(value.type), every])
 
 
 def _addresses(
@@ -320,11 +318,3 @@ def _mask_type(whole: str) -> str:
 
 def _doubled(fn: Function, mask: str, lanes: int) -> str:
     return fn.shuffle(f"<{lanes} x i1>", mask, "poison", [i // 2 for i in range(2 * lanes)])
-
-
-def _arguments(types: list[str], values: list[str]) -> str:
-    return ", ".join([f"{t} {v}" for t, v in zip(types, values, strict=True)])
-
-
-def _declare_masked(fn: Function, returns: str, name: str, types: list[str]) -> None:
-    fn.declare(f"declare {returns} @{name}({', '.join(types)})")

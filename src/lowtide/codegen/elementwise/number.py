@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from lowtide.codegen.value import vector_type
-from lowtide.llvm.function import Function, suffix
+from lowtide.llvm.callee import external, suffix
+from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
 Operand: TypeAlias = "Number | float"
@@ -238,7 +239,7 @@ class Number:
         """Return a floating point number truncated and clamped to an integer type; 0 for NaN."""
         to = vector_type(element, self.lanes)
         name = f"llvm.fpto{'si' if signed else 'ui'}.sat.{suffix(to)}.{suffix(self.type)}"
-        return self.named(element, self.fn.call(to, name, [self.type], [self.name]))
+        return self.named(element, self.fn.call(external(name, to, self.type), [self.name]))
 
 
 def fma(a: Number, b: Operand, c: Operand) -> Number:
@@ -266,7 +267,7 @@ def any_lane(condition: Number) -> str:
     if not condition.lanes:
         return condition.name
     name = f"llvm.vector.reduce.or.{suffix(condition.type)}"
-    return condition.fn.call("i1", name, [condition.type], [condition.name])
+    return condition.fn.call(external(name, "i1", condition.type), [condition.name])
 
 
 def by_registers(lanes: int, function: Callable[..., Number], *operands: Number) -> Number:

@@ -11,7 +11,7 @@ from lowtide.codegen.elementwise.logarithm import log_in_parts, short_log
 from lowtide.codegen.elementwise.number import Number, fma
 from lowtide.codegen.elementwise.processor import power_of_two
 from lowtide.ir.opcode import Opcode
-from lowtide.llvm.function import suffix
+from lowtide.llvm.callee import external, suffix
 
 
 def power(x: Number, y: Number) -> Number:
@@ -95,7 +95,8 @@ def _greatest(x: Number) -> str:
     """The greatest lane, an i64."""
     if not x.lanes:
         return x.name
-    return x.fn.call("i64", f"llvm.vector.reduce.smax.{suffix(x.type)}", [x.type], [x.name])
+    greatest = external(f"llvm.vector.reduce.smax.{suffix(x.type)}", "i64", x.type)
+    return x.fn.call(greatest, [x.name])
 
 
 FUNCTIONS: Final[Mapping[Opcode, Callable[..., Number]]] = {

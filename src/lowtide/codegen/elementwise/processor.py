@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lowtide.codegen.elementwise.number import Number, by_registers, constant_text, fma
+from lowtide.llvm.callee import external
 
 _SUFFIX: Final = {"float": "ps", "double": "pd"}
 _LANES: Final = {"float": 16, "double": 8}
@@ -48,7 +49,7 @@ def scaled_where(kept: Number | None, x: Number, exponent: Number) -> Number:
         if where is not None:
             chosen = where.fn.op(f"bitcast {where.type} {where.name} to {mask}")
         values = [a.name, b.name, "zeroinitializer", chosen, "4"]
-        return a.named(a.element, a.fn.call(a.type, name, types, values))
+        return a.named(a.element, a.fn.call(external(name, a.type, *types), values))
 
     given = (x, exponent) if kept is None else (x, exponent, kept)
     return by_registers(_LANES[x.element], scale, *given)
@@ -68,7 +69,7 @@ def looked_up(index: Number, table: Sequence[float]) -> Number:
     def pick(at: Number) -> Number:
         type_ = at.named("float", "").type
         types = [type_, at.type, type_]
-        return at.named("float", at.fn.call(type_, name, types, [low, at.name, high]))
+        return at.named("float", at.fn.call(external(name, type_, *types), [low, at.name, high]))
 
     return by_registers(16, pick, index)
 
@@ -98,7 +99,7 @@ def extremum(which: str, a: Number, b: Number) -> Number:
     def of_registers(x: Number, y: Number) -> Number:
         types = [x.type, x.type, "i32", x.type, _MASK[x.element], "i32"]
         values = [x.name, y.name, str(choice), "zeroinitializer", "-1", "4"]
-        return x.named(x.element, x.fn.call(x.type, name, types, values))
+        return x.named(x.element, x.fn.call(external(name, x.type, *types), values))
 
     return by_registers(lanes, of_registers, a, b).where(a.compare("uno", b), a + b)
 
@@ -118,13 +119,13 @@ def exponent_and_mantissa(x: Number) -> tuple[Number, Number]:
         name = f"llvm.x86.avx512.mask.getexp.{kind}.512"
         values = [a.name, "zeroinitializer", "-1", "4"]
         types = [a.type, a.type, mask, "i32"]
-        return a.named(a.element, a.fn.call(a.type, name, types, values))
+        return a.named(a.element, a.fn.call(external(name, a.type, *types), values))
 
     def mantissa(a: Number) -> Number:
         name = f"llvm.x86.avx512.mask.getmant.{kind}.512"
         values = [a.name, str(_NAN_IF_NEGATIVE), "zeroinitializer", "-1", "4"]
         types = [a.type, "i32", a.type, mask, "i32"]
-        return a.named(a.element, a.fn.call(a.type, name, types, values))
+        return a.named(a.element, a.fn.call(external(name, a.type, *types), values))
 
     lanes = _LANES[x.element]
     return by_registers(lanes, exponent, x), by_registers(lanes, mantissa, x)
@@ -141,6 +142,7 @@ def _estimate(name: str, x: Number) -> Number:
     def estimate(piece: Number) -> Number:
         types = [piece.type, piece.type, mask]
         values = [piece.name, "zeroinitializer", "-1"]
-        return piece.named(piece.element, piece.fn.call(piece.type, full, types, values))
+        found = piece.fn.call(external(full, piece.type, *types), values)
+        return piece.named(piece.element, found)
 
     return by_registers(_LANES[x.element], estimate, x)

@@ -15,6 +15,7 @@ from typing import Final
 
 from lowtide.codegen.elementwise.number import INTEGER_OF, Number, any_lane, exact_sum, fma
 from lowtide.codegen.elementwise.processor import power_of_two
+from lowtide.llvm.callee import external
 
 _PARTS: Final = {
     "float": (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
@@ -149,7 +150,7 @@ def _window(skipped: Number) -> tuple[Number, Number, Number]:
     fn = skipped.fn
     words = ", ".join([f"i64 {skipped.constant(word).name}" for word in _WORDS])
     count = len(_WORDS)
-    fn.declare(f"@{_TABLE} = private unnamed_addr constant [{count} x i64] [{words}], align 8")
+    fn.define(f"@{_TABLE} = private unnamed_addr constant [{count} x i64] [{words}], align 8")
     shift = skipped & 63
     base = fn.gep(f"@{_TABLE}", (skipped >> 6).name, "i64")
     words_read = [skipped.named("i64", fn.load("i64", fn.gep(base, i, "i64"), 8)) for i in range(4)]
@@ -163,8 +164,8 @@ def _radians(quarters: Number) -> tuple[Number, Number]:
     """A signed i128 that counts 2**-126 of a quarter turn, in radians, as a sum of two doubles."""
     negative = quarters < 0
     size = quarters.where(negative, -quarters)
-    name = "llvm.ctlz.i128"
-    zeros = size.named("i128", size.fn.call("i128", name, ["i128", "i1"], [size.name, "false"]))
+    clear = external("llvm.ctlz.i128", "i128", "i128", "i1")
+    zeros = size.named("i128", size.fn.call(clear, [size.name, "false"]))
     aligned = size << zeros
     top = (aligned >> 75).cast("trunc", "i64").cast("sitofp", "double")
     behind = (aligned >> 22).cast("trunc", "i64") & ((1 << 53) - 1)

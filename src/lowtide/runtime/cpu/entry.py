@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final, TypeAlias
 
+from lowtide.llvm.callee import COPY, parameters, pointed
 from lowtide.llvm.function import Function, Integer
 from lowtide.runtime.cpu.walker import RELEASE, STATE, TAKE
 
@@ -53,14 +54,14 @@ WRITEABLE: Final = 0x400
 """Flags of arrays. An argument that must be writeable is overwritten."""
 
 
-def entry_function() -> Function:
+def entry_function(run: Function) -> Function:
     """Write `i64 entry(ptr arguments, ptr results, ptr context)`, given two tuples of arrays.
 
     It returns 0, or where the run did not come to its end what `run` returns; or -1, and runs
     nothing, where the arguments are not plain arrays of the wanted types and shapes, contiguous and
     aligned, or where one that is overwritten meets another.
     """
-    f = Function("entry", "ptr %arguments, ptr %results, ptr %context", "i64")
+    f = Function("entry", parameters(arguments="ptr", results="ptr", context="ptr"), "i64")
     words = [f.load("ptr", f.gep("%context", 8 * i), 8) for i in range(CONTEXT_WORDS)]
     table, bases, control, arguments, results, array_type = words
     _check(f, arguments, array_type, bases)
@@ -68,7 +69,7 @@ def entry_function() -> Function:
     _each_result(f, results, bases, Fill.PLACE, _place)
     with _without_lock(f, control):
         _each_result(f, results, bases, Fill.RENEW, _renew)
-        status = _run(f, table, bases, control)
+        status = f.call(run, [table, bases, control])
         with f.when(f.compare("eq", status, 0)):
             _each_result(f, results, bases, Fill.COPY, _copy)
     f.ret("i64", status)
@@ -77,20 +78,16 @@ def entry_function() -> Function:
     return f
 
 
-def unlocked_function() -> Function:
+def unlocked_function(run: Function) -> Function:
     """Write `i64 unlocked(ptr table, ptr bases, ptr control)`: `run` without Python's lock.
 
     The caller holds the lock, before and after.
     """
-    f = Function("unlocked", "ptr %table, ptr %bases, ptr %control", "i64")
+    f = Function("unlocked", run.parameters, "i64")
     with _without_lock(f, "%control"):
-        status = _run(f, "%table", "%bases", "%control")
+        status = f.call(run, ["%table", "%bases", "%control"])
     f.ret("i64", status)
     return f
-
-
-def _run(f: Function, table: str, bases: str, control: str) -> str:
-    return f.call("i64", "run", ["ptr", "ptr", "ptr"], [table, bases, control])
 
 
 @contextmanager
@@ -100,10 +97,10 @@ def _without_lock(f: Function, control: str) -> Iterator[None]:
     frees = f.op(f"icmp ne ptr {release}, null")
     state = f.gep(control, 8 * STATE)
     with f.when(frees):
-        f.store("ptr", f.op(f"call ptr {release}()"), state, 8)
+        f.store("ptr", f.call(pointed(release, "ptr"), []), state, 8)
     yield
     with f.when(frees):
-        f.do(f"call void {take}(ptr {f.load('ptr', state, 8)})")
+        f.call(pointed(take, "void", "ptr"), [f.load("ptr", state, 8)])
         f.store("ptr", "null", state, 8)
 
 
@@ -204,5 +201,4 @@ def _copy(f: Function, spec: str, base: str, data: str) -> None:
 
 
 def _bytes(f: Function, target: str, source: str, count: str) -> None:
-    types = ["ptr", "ptr", "i64", "i1"]
-    f.call("void", "llvm.memcpy.p0.p0.i64", types, [target, source, count, "false"])
+    f.call(COPY, [target, source, count, "false"])

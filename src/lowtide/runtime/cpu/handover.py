@@ -18,7 +18,7 @@ from lowtide.runtime.cpu.results import Made, reshaped
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class PageForm:
     """How `nbytes` bytes lie in pages: the first `data` bytes into them.
 
     The `pages` bytes of all pages begin at `remainder` modulo a huge page. The whole pages between
@@ -33,13 +33,13 @@ class Form:
     inner_bytes: int
 
 
-def form_at(begin: int, nbytes: int) -> Form:
+def form_at(begin: int, nbytes: int) -> PageForm:
     """Return how bytes at an address lie in pages."""
     data = begin % PAGE
     inner = pages.whole_pages(data)
     inner_bytes = (data + nbytes) // PAGE * PAGE - inner
     remainder = (begin - data) % HUGE_PAGE if nbytes >= HUGE_PAGE else 0
-    return Form(nbytes, data, pages.whole_pages(data + nbytes), remainder, inner, inner_bytes)
+    return PageForm(nbytes, data, pages.whole_pages(data + nbytes), remainder, inner, inner_bytes)
 
 
 class Recycled:
@@ -50,30 +50,30 @@ class Recycled:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._full: dict[Form, list[int]] = {}
-        self._hollow: dict[Form, list[int]] = {}
+        self._full: dict[PageForm, list[int]] = {}
+        self._hollow: dict[PageForm, list[int]] = {}
         self._closed = False
 
-    def full(self, form: Form) -> int | None:
+    def full(self, form: PageForm) -> int | None:
         """Take memory with all its pages; None where there is none."""
         return _popped(self._full, form)
 
-    def hollow(self, form: Form) -> int:
+    def hollow(self, form: PageForm) -> int:
         """Take memory without inner pages, or new memory; raises OutOfMemoryError."""
         found = _popped(self._hollow, form)
         if found is not None:
             return found
         return pages.reserve(form.pages, form.remainder)
 
-    def keep_full(self, address: int, form: Form) -> None:
+    def keep_full(self, address: int, form: PageForm) -> None:
         """Take back memory that has its pages."""
         self._keep(self._full, address, form)
 
-    def keep_hollow(self, address: int, form: Form) -> None:
+    def keep_hollow(self, address: int, form: PageForm) -> None:
         """Take back memory whose inner pages moved away."""
         self._keep(self._hollow, address, form)
 
-    def _keep(self, kept: dict[Form, list[int]], address: int, form: Form) -> None:
+    def _keep(self, kept: dict[PageForm, list[int]], address: int, form: PageForm) -> None:
         found = kept.setdefault(form, [])
         if len(found) < self._most and not self._closed:
             found.append(address)
@@ -103,7 +103,7 @@ class Recycled:
         self.empty()
 
 
-def _popped(kept: dict[Form, list[int]], form: Form) -> int | None:
+def _popped(kept: dict[PageForm, list[int]], form: PageForm) -> int | None:
     try:
         return kept[form].pop()
     except (KeyError, IndexError):
@@ -115,7 +115,7 @@ class Owner:
 
     __slots__ = ("__array_interface__", "_address", "_form", "_home")
 
-    def __init__(self, address: int, form: Form, home: Recycled) -> None:
+    def __init__(self, address: int, form: PageForm, home: Recycled) -> None:
         self._address = address
         self._form = form
         self._home = home

@@ -27,13 +27,16 @@ EXPORTS: Final = ("worker", "unlocked", "entry", "copy", "take", "dismiss")
 def runtime_text(target: Target) -> str:
     """Return the module of the runtime in LLVM IR."""
     system = system_of(target)
+    piece = piece_function()
+    work = work_function(piece)
+    run = run_function(system, work)
     functions: list[Function] = [
-        worker_function(system),
-        work_function(),
-        piece_function(),
-        run_function(system),
-        entry_function(),
-        unlocked_function(),
+        worker_function(system, work),
+        work,
+        piece,
+        run,
+        entry_function(run),
+        unlocked_function(run),
         copy_function(),
         take_function(),
         dismiss_function(system),

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.llvm.function import Function
+from lowtide.llvm.callee import Callee, external, variadic
+from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
 FUTEX_WAIT: Final = 128
@@ -29,55 +30,59 @@ class _Mxcsr:
 
     def read(self, f: Function) -> str:
         place = f.stack("i32", 1, 4)
-        f.call("void", "llvm.x86.sse.stmxcsr", ["ptr"], [place])
+        f.call(external("llvm.x86.sse.stmxcsr", "void", "ptr"), [place])
         return f.load("i32", place, 4)
 
     def write(self, f: Function, value: str) -> None:
         place = f.stack("i32", 1, 4)
         f.store("i32", value, place, 4)
-        f.call("void", "llvm.x86.sse.ldmxcsr", ["ptr"], [place])
+        f.call(external("llvm.x86.sse.ldmxcsr", "void", "ptr"), [place])
 
 
 class _Fpcr:
     """That of AArch64."""
 
     def read(self, f: Function) -> str:
-        return f.call("i64", "llvm.aarch64.get.fpcr", [], [])
+        return f.call(external("llvm.aarch64.get.fpcr", "i64"), [])
 
     def write(self, f: Function, value: str) -> None:
-        f.call("void", "llvm.aarch64.set.fpcr", ["i64"], [value])
+        f.call(external("llvm.aarch64.set.fpcr", "void", "i64"), [value])
 
 
 @dataclass(frozen=True, slots=True)
 class System:
     """A processor under Linux: the numbers of the system calls needed, and how a loop waits.
 
-    `pause` is an intrinsic without result, with its arguments: some tens of cycles. `arithmetic` is
-    the value of the register that says how floating point numbers are rounded: to nearest, with
-    denormals, without traps.
+    `pause`, called with `pause_values`, takes some tens of cycles. `arithmetic` is the value
+    of the register that says how floating point numbers are rounded: to nearest, with denormals,
+    without traps.
     """
 
-    pause: str
-    pause_types: tuple[str, ...]
+    pause: Callee
     pause_values: tuple[str, ...]
     futex: int
     sched_yield: int
     register: Register
     arithmetic: int
 
-    def call(self, f: Function, number: int, *arguments: str) -> str:
-        """Make a system call, given arguments with their types; return its i64."""
-        f.declare("declare i64 @syscall(i64, ...)")
-        given = ", ".join([f"i64 {number}", *arguments])
-        return f.op(f"call i64 (i64, ...) @syscall({given})")
+    def call(self, f: Function, number: int, *arguments: tuple[str, Integer]) -> str:
+        """Make a system call, given the types and values of arguments; return its i64."""
+        types = tuple([type_ for type_, _ in arguments])
+        return f.call(
+            variadic("syscall", "i64", ("i64",), types), [number, *[x for _, x in arguments]]
+        )
 
     def wait(self, f: Function, word: str, value: str) -> None:
         """Sleep while the i32 at `word` has a value (an i64), until woken; may return early."""
-        self.call(f, self.futex, f"ptr {word}", f"i64 {FUTEX_WAIT}", f"i64 {value}", "i64 0")
+        self._futex(f, word, FUTEX_WAIT, value)
 
     def wake(self, f: Function, word: str, count: str) -> None:
         """Wake up to `count` (an i64) of the threads that sleep at a word."""
-        self.call(f, self.futex, f"ptr {word}", f"i64 {FUTEX_WAKE}", f"i64 {count}", "i64 0")
+        self._futex(f, word, FUTEX_WAKE, count)
+
+    def _futex(self, f: Function, word: str, operation: int, number: str) -> None:
+        given: list[Integer] = [operation, number, 0]
+        self.call(f, self.futex, ("ptr", word), *[("i64", x) for x in given])
 
     def round_to_nearest(self, f: Function) -> str:
         """Have the thread compute as IEEE 754 says by default; return how it did before."""
@@ -91,7 +96,7 @@ class System:
 
     def relax(self, f: Function) -> None:
         """Let some tens of cycles go by."""
-        f.call("void", self.pause, self.pause_types, self.pause_values)
+        f.call(self.pause, self.pause_values)
 
     def give_way(self, f: Function) -> None:
         """Let another thread have the core."""
@@ -99,10 +104,20 @@ class System:
 
 
 _X86_64: Final = System(
-    "llvm.x86.sse2.pause", (), (), futex=202, sched_yield=24, register=_Mxcsr(), arithmetic=0x1F80
+    external("llvm.x86.sse2.pause", "void"),
+    (),
+    futex=202,
+    sched_yield=24,
+    register=_Mxcsr(),
+    arithmetic=0x1F80,
 )
 _AARCH64: Final = System(
-    "llvm.aarch64.isb", ("i32",), ("15",), futex=98, sched_yield=124, register=_Fpcr(), arithmetic=0
+    external("llvm.aarch64.isb", "void", "i32"),
+    ("15",),
+    futex=98,
+    sched_yield=124,
+    register=_Fpcr(),
+    arithmetic=0,
 )
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lowtide.llvm.callee import external, parameters, pointed
 from lowtide.llvm.function import Function
 from lowtide.runtime.cpu.system import System
 
@@ -64,9 +65,9 @@ def change(f: Function, block: str, offset: int, by: str, order: str = "seq_cst"
     return f.op(f"atomicrmw add ptr {f.gep(block, offset)}, i32 {by} {order}")
 
 
-def worker_function(system: System) -> Function:
+def worker_function(system: System, work: Function) -> Function:
     """Write `ptr worker(ptr)`: it takes the address of two words: a team's block, its number."""
-    f = Function("worker", "ptr %given", "ptr")
+    f = Function("worker", parameters(given="ptr"), "ptr")
     team, thread = f.load("ptr", "%given", 8), f.load("i64", f.gep("%given", 8), 8)
     tries = f.stack("i32", 1, 4)
     system.round_to_nearest(f)
@@ -91,7 +92,7 @@ def worker_function(system: System) -> Function:
     f.label("some")
     f.do(f"br i1 {f.compare('eq', found, STOP)}, label %stop, label %work")
     f.label("work")
-    done = f.call("i32", "work", ["ptr", "i64"], [team, thread])
+    done = f.call(work, [team, thread])
     left = f.op(f"sub i32 0, {done}")
     change(f, team, PENDING, left, "release")
     f.do("br label %start")
@@ -100,9 +101,10 @@ def worker_function(system: System) -> Function:
     return f
 
 
-def work_function() -> Function:
+def work_function(do_piece: Function) -> Function:
     """Write `i32 work(ptr team, i64 thread)`: claims and does pieces, returns how many it did."""
-    f = Function("work", "ptr %team, i64 %thread", "i32", linkage="internal")
+    given = parameters(team="ptr", thread="i64")
+    f = Function("work", given, "i32", linkage="internal")
     done = f.stack("i32", 1, 4)
     f.store("i32", "0", done, 4)
     f.do("br label %claim")
@@ -120,7 +122,7 @@ def work_function() -> Function:
     f.label("mine")
     job = f.load("ptr", f.gep("%team", JOB), 8)
     workspace = f.load("ptr", f.gep("%team", WORKSPACE), 8)
-    f.call("void", "piece", ["ptr", "ptr", "i64", "i64"], [job, workspace, piece, "%thread"])
+    f.call(do_piece, [job, workspace, piece, "%thread"])
     more = f.op(f"add i32 {f.load('i32', done, 4)}, 1")
     f.store("i32", more, done, 4)
     f.do("br label %claim")
@@ -141,10 +143,8 @@ def _chosen(f: Function, open_: str) -> str:
     from_begin, from_end = (f.op(f"shl i64 -1, {x}") for x in (begin, end))
     stretch = f.op(f"xor i64 {from_begin}, {from_end}")
     own = f.op(f"and i64 {open_}, {stretch}")
-    first = f.op(f"call i64 @llvm.cttz.i64(i64 {own}, i1 false)")
-    zeros = f.op(f"call i64 @llvm.ctlz.i64(i64 {open_}, i1 false)")
-    for name in ("cttz", "ctlz"):
-        f.declare(f"declare i64 @llvm.{name}.i64(i64, i1)")
+    first = f.call(external("llvm.cttz.i64", "i64", "i64", "i1"), [own, "false"])
+    zeros = f.call(external("llvm.ctlz.i64", "i64", "i64", "i1"), [open_, "false"])
     last = f.op(f"sub i64 63, {zeros}")
     return f.select(f.compare("eq", own, 0), "i64", last, first)
 
@@ -159,7 +159,8 @@ def piece_function() -> Function:
 
     A job is the number of its pieces, the number of its members, and the members.
     """
-    f = Function("piece", "ptr %job, ptr %workspace, i64 %piece, i64 %thread", linkage="internal")
+    given = parameters(job="ptr", workspace="ptr", piece="i64", thread="i64")
+    f = Function("piece", given, linkage="internal")
     member, first = f.stack("ptr", 1, 8), f.stack("i64", 1, 8)
     f.store("ptr", f.gep("%job", 16), member, 8)
     f.store("i64", 0, first, 8)
@@ -184,14 +185,14 @@ def piece_function() -> Function:
 
 def take_function() -> Function:
     """Write `i64 take(ptr team)`, which locks a team; not 0 where it was locked."""
-    f = Function("take", "ptr %team", "i64")
+    f = Function("take", parameters(team="ptr"), "i64")
     f.ret("i64", f.op(f"zext i32 {exchange(f, '%team', LOCK, 'i32', '1')} to i64"))
     return f
 
 
 def dismiss_function(system: System) -> Function:
     """Write `void dismiss(ptr team)`, which ends the workers of a team that the caller locked."""
-    f = Function("dismiss", "ptr %team")
+    f = Function("dismiss", parameters(team="ptr"))
     exchange(f, "%team", OPEN, "i64", str(STOP))
     system.wake(f, f.gep("%team", OPEN), str(2**31 - 1))
     return f
@@ -201,9 +202,7 @@ def call_member(
     f: Function, member: str, workspace: str, begin: str, end: str, thread: str
 ) -> None:
     """Write the call of a member's function for the units from `begin` to `end`."""
-    function = f.load("ptr", member, 8)
+    function = pointed(f.load("ptr", member, 8), "void", "ptr", "ptr", "i64", "i64", "i64")
     buffers = f.gep(workspace, f.load("i64", f.gep(member, 16), 8), "i64")
     scratch = f.load("ptr", f.gep(workspace, f.load("i64", f.gep(member, 24), 8), "i64"), 8)
-    f.do(
-        f"call void {function}(ptr {buffers}, ptr {scratch}, i64 {begin}, i64 {end}, i64 {thread})"
-    )
+    f.call(function, [buffers, scratch, begin, end, thread])

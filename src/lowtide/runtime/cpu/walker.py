@@ -10,6 +10,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
+from lowtide.llvm.callee import COPY, external, parameters, pointed
 from lowtide.llvm.function import Function, Integer
 from lowtide.runtime.cpu.system import System
 from lowtide.runtime.cpu.team import (
@@ -78,10 +79,10 @@ COPY_BYTES: Final = 1 << 16
 """The bytes of one unit of a copy."""
 
 
-def run_function(system: System) -> Function:
+def run_function(system: System, work: Function) -> Function:
     """Write `i64 run(ptr table, ptr bases, ptr control)`, which returns 0 or INTERRUPTED."""
-    f = Function("run", "ptr %table, ptr %bases, ptr %control", "i64")
-    walk = _Walk(f, system)
+    f = Function("run", parameters(table="ptr", bases="ptr", control="ptr"), "i64")
+    walk = _Walk(f, system, work)
     walk.begin()
     walk.follow()
     walk.end()
@@ -89,8 +90,9 @@ def run_function(system: System) -> Function:
 
 
 class _Walk:
-    def __init__(self, f: Function, system: System) -> None:
+    def __init__(self, f: Function, system: System, work: Function) -> None:
         self.f = f
+        self.work = work
         self.system = system
         self.position = f.stack("i64", 1, 8)
         self.worked = f.stack("i64", 1, 8)
@@ -199,7 +201,7 @@ class _Walk:
         every = f.op(f"xor i64 {f.op(f'shl i64 -1, {pieces}')}, -1")
         exchange(f, self.team, OPEN, "i64", every)
         self.wake(self.word(1))
-        done = f.call("i32", "work", ["ptr", "i64"], [self.team, "0"])
+        done = f.call(self.work, [self.team, 0])
         left = f.op(f"sub i32 0, {done}")
         change(f, self.team, PENDING, left)
         self.wait()
@@ -269,7 +271,7 @@ class _Walk:
         """Return the time of a clock in nanoseconds."""
         f = self.f
         time = f.stack("i64", 2, 8)
-        f.call("i32", "clock_gettime", ["i32", "ptr"], [clock, time])
+        f.call(external("clock_gettime", "i32", "i32", "ptr"), [clock, time])
         seconds, rest = f.load("i64", time, 8), f.load("i64", f.gep(time, 8), 8)
         return f.add(f.mul(seconds, 1_000_000_000), rest)
 
@@ -291,16 +293,17 @@ class _Walk:
         with f.when(f.compare("sgt", f.sub(now, last), LOOK_PERIOD)):
             f.store("i64", now, self.looked, 8)
             main = f.load("i64", self.control(MAIN_THREAD), 8)
-            here = f.call("i64", "pthread_self", [], [])
+            here = f.call(external("pthread_self", "i64"), [])
             with f.when(f.op(f"and i1 {f.compare('ne', last, 0)}, {f.compare('eq', here, main)}")):
                 self.see_to_signals()
 
     def see_to_signals(self) -> None:
         """Have Python call the handlers of signals that came; end the run where one raises."""
         f = self.f
-        f.do(f"call void {self.control(TAKE)}(ptr {self.control(STATE)})")
-        raised = f.op(f"icmp ne i32 {f.op(f'call i32 {self.control(SIGNALS)}()')}, 0")
-        state = f.op(f"call ptr {self.control(RELEASE)}()")
+        f.call(pointed(self.control(TAKE), "void", "ptr"), [self.control(STATE)])
+        found = f.call(pointed(self.control(SIGNALS), "i32"), [])
+        raised = f.op(f"icmp ne i32 {found}, 0")
+        state = f.call(pointed(self.control(RELEASE), "ptr"), [])
         f.store("ptr", state, f.gep("%control", 8 * STATE), 8)
         with f.when(raised):
             f.store("i64", INTERRUPTED, self.status, 8)
@@ -316,16 +319,12 @@ CLOCK_MONOTONIC_COARSE: Final = 6
 
 def copy_function() -> Function:
     """Write the function of a copy's phase; its buffers are source, target and the bytes."""
-    f = Function("copy", "ptr %buffers, ptr %scratch, i64 %begin, i64 %end, i64 %thread")
+    given = parameters(buffers="ptr", scratch="ptr", begin="i64", end="i64", thread="i64")
+    f = Function("copy", given)
     source, target = f.load("ptr", "%buffers", 8), f.load("ptr", f.gep("%buffers", 8), 8)
     size = f.load("i64", f.gep("%buffers", 16), 8)
     begin = f.mul("%begin", COPY_BYTES)
     count = f.sub(f.min(f.mul("%end", COPY_BYTES), size), begin)
     into, out = f.gep(target, begin), f.gep(source, begin)
-    f.call(
-        "void",
-        "llvm.memcpy.p0.p0.i64",
-        ["ptr", "ptr", "i64", "i1"],
-        [into, out, count, "false"],
-    )
+    f.call(COPY, [into, out, count, "false"])
     return f

@@ -10,14 +10,14 @@ from tests.codegen.running import Kernel
 from lowtide import parse_hlo
 from lowtide.checking.tolerances import assert_close
 from lowtide.codegen.cpu.contraction.dot import plan_dot, plan_fused_dot
-from lowtide.codegen.kernel import Plan
+from lowtide.codegen.kernel import KernelPlan
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.ir import ElementType, Module, Opcode
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.llvm.target import Target, host_target
 
 
-def plan_of(module: Module, target: Target) -> Plan | None:
+def plan_of(module: Module, target: Target) -> KernelPlan | None:
     """The plan of the root of a module."""
     root = module.entry.root
     plan = plan_fused_dot if root.opcode is Opcode.FUSION else plan_dot

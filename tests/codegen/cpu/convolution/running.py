@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from tests.codegen.running import FILL, Kernel, guarded
 
-from lowtide.codegen.kernel import Plan
+from lowtide.codegen.kernel import KernelPlan
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType, Instruction
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.llvm.target import Target, host_target, restricted
 
-Planner = Callable[[Instruction, Target], "Plan | None"]
+Planner = Callable[[Instruction, Target], "KernelPlan | None"]
 
 
 def target_of(name: str) -> Target:

@@ -11,7 +11,7 @@ from tests.codegen.running import GUARD, Kernel
 from lowtide.backends.build import build
 from lowtide.backends.cpu import CpuBackend
 from lowtide.checking.tolerances import assert_close
-from lowtide.codegen.kernel import Plan
+from lowtide.codegen.kernel import KernelPlan
 from lowtide.evaluator import Token, evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType, Instruction, Shape
@@ -52,7 +52,7 @@ def run(kernel: Kernel, root: Instruction, inputs: Sequence[Array], step: int) -
 def check_kernel(
     text: str,
     inputs: Sequence[Array],
-    plan: Callable[[Instruction, Target], Plan | None],
+    plan: Callable[[Instruction, Target], KernelPlan | None],
     target: str = "native",
 ) -> Kernel:
     """Compare the kernel of the root with the evaluator; pieces in any order give equal bytes."""

@@ -7,8 +7,8 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.cpu.attention.form import Attention, Scores, sum_type
-from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, Method
-from lowtide.codegen.cpu.contraction.operands import Side
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
+from lowtide.codegen.cpu.contraction.operands import OperandSide
 from lowtide.codegen.cpu.contraction.views import view_of
 from lowtide.codegen.kernel import rounded
 from lowtide.ir import ElementType, Instruction
@@ -31,7 +31,7 @@ PACKED_STEPS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class AttentionProduct:
     """A dot of the kernel: rows in scratch times packed columns.
 
     `row_step` are the elements between rows; `panel` the most columns of a packed panel.
@@ -41,8 +41,8 @@ class Product:
     lanes: int
     panel: int
     row_step: int
-    columns: Side
-    rows: Side
+    columns: OperandSide
+    rows: OperandSide
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -55,8 +55,8 @@ class Blocks:
 
     form: Attention
     rows: int
-    firsts: tuple[Product, ...]
-    last: Product
+    firsts: tuple[AttentionProduct, ...]
+    last: AttentionProduct
     steps: tuple[int, ...]
     weights_step: int
     sums_step: int
@@ -131,7 +131,7 @@ def _arithmetic(form: Attention) -> Arithmetic:
     """All dots add up in one type, which is that of what lies in scratch."""
     dots = [form.dot, *[x.dot for x in form.scores]]
     total = sum_type(*[y.shape.element_type for x in dots for y in (x, *x.operands)])
-    return Arithmetic(Method.FLOAT, total, total)
+    return Arithmetic(MultiplyMethod.FLOAT, total, total)
 
 
 def _panel(target: Target, lanes: int, count: int) -> int:
@@ -139,29 +139,31 @@ def _panel(target: Target, lanes: int, count: int) -> int:
     return min(vectors, -(-count // lanes)) * lanes
 
 
-def _first(form: Attention, scores: Scores, target: Target) -> Product:
+def _first(form: Attention, scores: Scores, target: Target) -> AttentionProduct:
     how = _arithmetic(form)
     lanes = how.lanes(target)
     shape = scores.geometry
     keys = _side(form, scores.dot.operands[scores.key_side], scores, keys=True)
     rows = _side(form, scores.dot.operands[1 - scores.key_side], scores, keys=False)
-    return Product(how, lanes, _panel(target, lanes, shape.n), up(shape.k, lanes), keys, rows)
+    return AttentionProduct(
+        how, lanes, _panel(target, lanes, shape.n), up(shape.k, lanes), keys, rows
+    )
 
 
-def _last(form: Attention, target: Target) -> Product:
+def _last(form: Attention, target: Target) -> AttentionProduct:
     how = _arithmetic(form)
     lanes = how.lanes(target)
     shape = form.geometry
     values = form.dot.operands[1 - form.side]
-    columns = Side(values, shape.columns, view_of(values), form.instruction)
-    rows = Side(form.weights, shape.rows, None, form.instruction)
-    return Product(how, lanes, _panel(target, lanes, shape.n), 0, columns, rows)
+    columns = OperandSide(values, shape.columns, view_of(values), form.instruction)
+    rows = OperandSide(form.weights, shape.rows, None, form.instruction)
+    return AttentionProduct(how, lanes, _panel(target, lanes, shape.n), 0, columns, rows)
 
 
-def _side(form: Attention, operand: Instruction, scores: Scores, *, keys: bool) -> Side:
+def _side(form: Attention, operand: Instruction, scores: Scores, *, keys: bool) -> OperandSide:
     shape = scores.geometry
     roles = shape.columns if keys else shape.rows
-    return Side(operand, roles, view_of(operand), form.instruction)
+    return OperandSide(operand, roles, view_of(operand), form.instruction)
 
 
 def is_real(*types: ElementType) -> bool:

@@ -13,11 +13,12 @@ from lowtide.codegen.cpu.attention.form import (
     row_length,
 )
 from lowtide.codegen.cpu.contraction.geometry import geometry_of
-from lowtide.codegen.elements.elements import Element, Elements, Frame, Index, Mask
+from lowtide.codegen.element_table import has_rule
+from lowtide.codegen.element_values import CallFrame, Element, Mask
 from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.elements.operands import bind, body_of
-from lowtide.codegen.elements.rules import has_rule
-from lowtide.codegen.indexing import Affine, Variable
+from lowtide.codegen.indexing import Affine, Index, Variable
+from lowtide.codegen.scalar_elements import scalar_elements
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.traversal import post_order
 from lowtide.llvm.function import Function
@@ -140,8 +141,8 @@ class _Trial:
     ) -> None:
         self.form = Attention(instruction, dot, side, (), dependent, path)
         self.dots = dots
-        self.elements = Elements(Function("trial", ""), target, 0)
-        self.frame: Frame = bind(self.elements.function, instruction).frame
+        self.elements = scalar_elements(Function("trial"), target)
+        self.frame: CallFrame = bind(self.elements.function, instruction).frame
         self.asked: dict[Instruction, Index] = {}
         self.steps: set[Variable] = set()
         self.is_regular = True
@@ -151,7 +152,7 @@ class _Trial:
         form, elements = self.form, self.elements
         kept = [d for d in range(form.weights.shape.rank) if d not in form.roles.inner]
         sizes = form.sizes(kept)
-        rows = {d: elements.variable(f"%r{d}", n) for d, n in zip(kept, sizes, strict=True)}
+        rows = {d: elements.indices.variable(f"%r{d}", n) for d, n in zip(kept, sizes, strict=True)}
         for dot in self.dots:
             elements.provide(dot, self._score(dot))
         for hero in form.heroes():
@@ -191,7 +192,7 @@ class _Trial:
         return all(x.opcode in _KEEPING or TABLE[x.opcode].elementwise for x in form.dependent)
 
     def _step(self, length: int) -> Affine:
-        found = self.elements.variable("%step", max(length, 2))
+        found = self.elements.indices.variable("%step", max(length, 2))
         self.steps.add(found.terms[0][0])
         return found
 

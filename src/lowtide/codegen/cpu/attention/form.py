@@ -12,8 +12,8 @@ from math import prod
 
 from lowtide.codegen import indexing
 from lowtide.codegen.cpu.contraction.geometry import Geometry, Roles, geometry_of
-from lowtide.codegen.elements.elements import Elements, Index
-from lowtide.codegen.indexing import Affine, Variable
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.indexing import Affine, Index, Variable
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dimensions
 
@@ -110,7 +110,7 @@ def digits(elements: Elements, position: Affine, sizes: Sequence[int]) -> list[A
         if size == 1:
             found.append(indexing.ZERO)
             continue
-        rest, place = elements.split(rest, size)
+        rest, place = elements.indices.split(rest, size)
         found.append(place)
     return [rest, *reversed(found)] if sizes else []
 

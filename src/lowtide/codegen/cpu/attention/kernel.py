@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final, final
 
 from lowtide.codegen import indexing
-from lowtide.codegen.cpu.attention.blocks import PACKED_STEPS, Blocks, Product, is_real, up
+from lowtide.codegen.arrays import Array, offset
+from lowtide.codegen.cpu.attention.blocks import PACKED_STEPS, AttentionProduct, Blocks, is_real, up
 from lowtide.codegen.cpu.attention.blocks import blocks_of as cut_into_blocks
 from lowtide.codegen.cpu.attention.finding import attention_of
 from lowtide.codegen.cpu.attention.form import Attention, Scores, digits
@@ -22,21 +23,20 @@ from lowtide.codegen.cpu.contraction.packing import (
     pack_transposed,
     packer,
 )
-from lowtide.codegen.cpu.loop import store
-from lowtide.codegen.cpu.reduction.given import GivenElements
-from lowtide.codegen.cpu.reduction.strip import Step, Strip
+from lowtide.codegen.cpu.reduction.strip import Strip, StripStep
 from lowtide.codegen.cpu.space import decomposed
-from lowtide.codegen.elements.elements import Element, Index, Mask
+from lowtide.codegen.element_parts import converted, reshaped
+from lowtide.codegen.element_values import Element, Mask
 from lowtide.codegen.elements.operands import bind
-from lowtide.codegen.elements.reading import Array, offset
-from lowtide.codegen.elements.rules import converted, reshaped
-from lowtide.codegen.indexing import Affine, linear
-from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
+from lowtide.codegen.indexing import Affine, Index, linear
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import vector_elements
 from lowtide.cost.machine import X86_SERVER
 from lowtide.ir import Instruction, Opcode, array_shape
 from lowtide.ir.attributes import Dimensions
 from lowtide.ir.thunk import Phase
+from lowtide.llvm.callee import external
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -44,7 +44,10 @@ _WEIGHT_CYCLES: Final = 20
 """Cycles that a vector of weights takes, about."""
 
 
-def plan_attention(instruction: Instruction, target: Target) -> Plan | None:
+_CLEAR: Final = external("llvm.memset.p0.i64", "void", "ptr", "i8", "i64", "i1 immarg")
+
+
+def plan_attention(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return how a fusion of attention runs, None for any other instruction."""
     form = attention_of(instruction, target)
     if form is None:
@@ -53,7 +56,7 @@ def plan_attention(instruction: Instruction, target: Target) -> Plan | None:
     if not is_real(*[y.shape.element_type for x in dots for y in (x, *x.operands)]):
         return None
     blocks = cut_into_blocks(form, target)
-    return Plan(lambda: _Kernel(blocks, target).code(), 0, blocks.nbytes)
+    return KernelPlan(lambda: _Kernel(blocks, target).code(), 0, blocks.nbytes)
 
 
 @final
@@ -63,19 +66,19 @@ class _Kernel:
         self.form: Attention = blocks.form
         self.target = target
         self.function = Function("attention", ARGUMENTS)
-        self.elements = GivenElements(self.function, target, blocks.last.lanes)
+        self.elements = vector_elements(self.function, target, blocks.last.lanes)
         self.functions: dict[str, Function] = {}
         self.globals: dict[str, str] = {}
         self.row = indexing.ZERO
 
-    def code(self) -> Code:
+    def code(self) -> KernelCode:
         """Return the code."""
         fn, elements, blocks, form = self.function, self.elements, self.blocks, self.form
         self.bound = bind(fn, form.instruction)
         self.weights = WeightRows(blocks, elements, self.bound.frame)
         self.scratch = fn.gep("%scratch", fn.mul("%thread", blocks.nbytes))
         elements.provide(form.dot, self._sum)
-        with elements.loop("%begin", "%end") as unit:
+        with elements.scopes.loop("%begin", "%end") as unit:
             sizes = form.sizes(form.fixed)
             lead = decomposed(elements, fn.div(unit.index, blocks.block_count), sizes)
             self.fixed = dict(zip(form.fixed, lead, strict=True))
@@ -85,7 +88,7 @@ class _Kernel:
         self.globals.update(elements.globals)
         phase = Phase(fn.name, blocks.units, self._seconds())
         text = "\n".join(self.globals.values())
-        return Code((*self.functions.values(), fn), (phase,) if blocks.units else (), text)
+        return KernelCode((*self.functions.values(), fn), (phase,) if blocks.units else (), text)
 
     def _seconds(self) -> float:
         """About how long a block takes."""
@@ -100,7 +103,7 @@ class _Kernel:
         for number in range(len(self.form.scores)):
             self._multiply_keys(number, start, count)
         fn, elements, blocks = self.function, self.elements, self.blocks
-        with elements.loop(0, count) as loop:
+        with elements.scopes.loop(0, count) as loop:
             rows = self._rows(fn.add(start, loop.index))
             scores = [
                 self._address(offset, fn.mul(loop.index, step))
@@ -112,7 +115,7 @@ class _Kernel:
         if self._lies_along_rows():
             self._finish_columns(start, count)
             return
-        with elements.loop(0, count) as loop:
+        with elements.scopes.loop(0, count) as loop:
             rows = self._rows(fn.add(start, loop.index))
             self._finish(rows, self._address(blocks.sums, fn.mul(loop.index, blocks.sums_step)))
 
@@ -130,18 +133,10 @@ class _Kernel:
 
     # -- products ------------------------------------------------------------------------------
 
-    def _pack(self, name: str, to: str, *numbers: Integer) -> None:
-        given = ", ".join([f"i64 {x}" for x in numbers])
-        self.function.do(f"call void @{name}(ptr %buffers, ptr {to}, {given})")
-
-    def _multiply(self, name: str, rows: str, columns: str, sums: str, steps: Integer) -> None:
-        given = f"ptr {rows}, ptr {columns}, ptr {sums}, i64 {steps}"
-        self.function.do(f"call void @{name}({given})")
-
     def _packing(
-        self, name: str, product: Product, columns: int, batch: int, count: int, k: int
-    ) -> str:
-        """Return the name of the function that packs a panel of columns."""
+        self, name: str, product: AttentionProduct, columns: int, batch: int, count: int, k: int
+    ) -> Function:
+        """Return the function that packs a panel of columns."""
         name = f"{name}_{columns}"
         if name not in self.functions:
             side = product.columns
@@ -153,18 +148,18 @@ class _Kernel:
             else:
                 self.functions[name] = pack_panel(pack, columns, width)
             self.globals.update(pack.elements.globals)
-        return name
+        return self.functions[name]
 
     def _tile(
-        self, name: str, product: Product, shape: tuple[int, int], steps: tuple[int, int]
-    ) -> str:
+        self, name: str, product: AttentionProduct, shape: tuple[int, int], steps: tuple[int, int]
+    ) -> Function:
         name = f"{name}_{shape[0]}x{shape[1]}"
         if name not in self.functions:
             adds = product is self.blocks.last
             self.functions[name] = tile_function(
                 name, self.target, product, shape, steps[0], steps[1], adds=adds
             )
-        return name
+        return self.functions[name]
 
     def _multiply_keys(self, number: int, start: Integer, count: Integer) -> None:
         """Multiply out the scores of a block, panel by panel of keys."""
@@ -174,7 +169,7 @@ class _Kernel:
         batch = self._pack_queries(number, start, count)
         width = product.panel
         whole = shape.n - shape.n % width
-        with elements.loop(0, whole, width) as loop:
+        with elements.scopes.loop(0, whole, width) as loop:
             self._panel(number, batch, loop.index, width)
         if whole < shape.n:
             self._panel(number, batch, whole, shape.n - whole)
@@ -185,16 +180,15 @@ class _Kernel:
         shape = scores.geometry
         pack = self._packing(f"pack_keys{number}", product, columns, shape.batch, shape.n, shape.k)
         packed = self._address(blocks.packed, 0)
-        self._pack(pack, packed, batch, first, columns, 0, shape.k)
+        fn = self.function
+        fn.call(pack, ["%buffers", packed, batch, first, columns, 0, shape.k])
         width = up(columns, product.lanes)
         steps = (product.row_step, blocks.steps[number])
         for row, height in tile_heights(blocks.rows):
             tile = self._tile(f"scores{number}", product, (height, width), steps)
             rows = self._address(blocks.query, row * product.row_step)
-            to = self._address(
-                blocks.scores[number], self.function.add(first, row * blocks.steps[number])
-            )
-            self._multiply(tile, rows, packed, to, shape.k)
+            to = self._address(blocks.scores[number], fn.add(first, row * blocks.steps[number]))
+            fn.call(tile, [rows, packed, to, shape.k])
 
     def _pack_queries(self, number: int, start: Integer, count: Integer) -> Integer:
         """Pack the rows of a block; return the number of its matrix of keys."""
@@ -209,13 +203,13 @@ class _Kernel:
             )
             self.functions[name] = pack_rows(pack, product.row_step)
             self.globals.update(pack.elements.globals)
-        with elements.loop(0, count) as loop:
+        with elements.scopes.loop(0, count) as loop:
             batch, row = self._matrix_and_row(scores, self._rows(fn.add(start, loop.index)))
             to = self._address(blocks.query, fn.mul(loop.index, product.row_step))
-            given = (elements.scalar(batch), elements.scalar(row), 1, 0, shape.k)
-            self._pack(name, to, *given)
+            given = [elements.indices.scalar(batch), elements.indices.scalar(row), 1, 0, shape.k]
+            fn.call(self.functions[name], ["%buffers", to, *given])
         batch, _ = self._matrix_and_row(scores, self._rows(start))
-        return elements.scalar(batch)
+        return elements.indices.scalar(batch)
 
     def _matrix_and_row(self, scores: Scores, rows: dict[int, Affine]) -> tuple[Affine, Affine]:
         """The number of a row's matrix in a first dot, and that of the row in it."""
@@ -248,11 +242,12 @@ class _Kernel:
         size = product.how.unit_bytes
         zero = self._address(blocks.sums, 0)
         nbytes = blocks.rows * blocks.sums_step * size
-        fn.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)")
-        fn.do(f"call void @llvm.memset.p0.i64(ptr {zero}, i8 0, i64 {nbytes}, i1 false)")
+        fn.call(_CLEAR, [zero, 0, nbytes, "false"])
         batch_index = [self.fixed[d] for d in self.form.roles.batch]
-        batch = elements.scalar(linear(tuple(batch_index), self.form.sizes(self.form.roles.batch)))
-        with elements.loop(0, shape.k, PACKED_STEPS) as loop:
+        batch = elements.indices.scalar(
+            linear(tuple(batch_index), self.form.sizes(self.form.roles.batch))
+        )
+        with elements.scopes.loop(0, shape.k, PACKED_STEPS) as loop:
             steps = fn.min(fn.sub(shape.k, loop.index), PACKED_STEPS)
             for first in range(0, shape.n, product.panel):
                 self._values(batch, loop.index, steps, first)
@@ -265,7 +260,7 @@ class _Kernel:
         pack = self._packing("pack_values", product, columns, shape.batch, shape.n, shape.k)
         packed = self._address(blocks.packed, 0)
         vector = fn.div(at, product.lanes)
-        self._pack(pack, packed, batch, first, columns, vector, steps)
+        fn.call(pack, ["%buffers", packed, batch, first, columns, vector, steps])
         width = up(columns, product.lanes)
         for row, height in tile_heights(blocks.rows):
             tile = self._tile(
@@ -273,7 +268,7 @@ class _Kernel:
             )
             rows = self._address(blocks.weights, fn.add(at, row * blocks.weights_step))
             to = self._address(blocks.sums, row * blocks.sums_step + first)
-            self._multiply(tile, rows, packed, to, steps)
+            fn.call(tile, [rows, packed, to, steps])
 
     # -- the result ----------------------------------------------------------------------------
 
@@ -284,7 +279,7 @@ class _Kernel:
         self.sums = Array(sums, shape)
         strip = Strip(elements, [form.geometry.n], elements.lanes, has_first=False)
 
-        def body(step: Step, totals: list[Value]) -> list[Value]:
+        def body(step: StripStep, totals: list[Value]) -> list[Value]:
             self._store(rows, step.linear, step.mask)
             return []
 
@@ -296,7 +291,7 @@ class _Kernel:
         index = self._result_index(self._dot_index(rows, column))
         root = form.path[-1] if form.path else form.dot
         value = elements.at(root, index, self.bound.frame, mask)
-        store(elements, self.bound.results[0], index, value, mask)
+        elements.store(self.bound.results[0], index, value, mask)
 
     def _lies_along_rows(self) -> bool:
         """Whether neighbours in memory are the same column of neighbouring rows."""
@@ -306,8 +301,10 @@ class _Kernel:
             return False
         dimensions = (*form.fixed, *form.block)
         sizes = form.sizes(dimensions)
-        rows = {d: elements.variable("0", n) for d, n in zip(dimensions, sizes, strict=True)}
-        column = elements.variable("0", max(form.geometry.n, 2))
+        rows = {
+            d: elements.indices.variable("0", n) for d, n in zip(dimensions, sizes, strict=True)
+        }
+        column = elements.indices.variable("0", max(form.geometry.n, 2))
         index = self._result_index(self._dot_index(rows, column))
         steps = dict(offset(self.bound.results[0].shape, index).terms)
         return steps.get(rows[wide[0]].terms[0][0]) == 1
@@ -319,19 +316,19 @@ class _Kernel:
         total = blocks.last.how.total
         shape = array_shape(total, (up(blocks.rows, lanes) * blocks.sums_step,))
         self.sums = Array(self._address(blocks.sums, 0), shape)
-        with elements.loop(0, count, lanes) as loop:
+        with elements.scopes.loop(0, count, lanes) as loop:
             numbers = ", ".join([f"i64 {i}" for i in range(lanes)])
             left = fn.splat("i64", str(fn.sub(count, loop.index)), lanes)
             name = fn.op(f"icmp sgt <{lanes} x i64> {left}, <{numbers}>")
-            mask = Mask(name, lanes, elements.level)
-            row = elements.variable(loop.index, blocks.rows, is_lane=True)
-            first = elements.variable(start, blocks.row_count)
+            mask = Mask(name, lanes, elements.scopes.level)
+            row = elements.indices.variable(loop.index, blocks.rows, is_lane=True)
+            first = elements.indices.variable(start, blocks.row_count)
             number = (first + row).within(0, blocks.row_count - 1)
             sizes = form.sizes(form.block)
             rows = [indexing.ZERO if size == 1 else number for size in sizes]
-            with elements.loop(0, form.geometry.n) as columns:
+            with elements.scopes.loop(0, form.geometry.n) as columns:
                 self.row = row
-                column = elements.variable(columns.index, form.geometry.n)
+                column = elements.indices.variable(columns.index, form.geometry.n)
                 at = {**self.fixed, **dict(zip(form.block, rows, strict=True))}
                 self._store(at, column, mask)
 

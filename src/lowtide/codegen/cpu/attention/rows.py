@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, final
 
+from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.attention.blocks import Blocks
 from lowtide.codegen.cpu.attention.form import Attention, Scores, reduced_index, row_length
 from lowtide.codegen.cpu.cost import vector_cycles
-from lowtide.codegen.cpu.reduction.given import GivenElements
-from lowtide.codegen.cpu.reduction.strip import Step, Strip
+from lowtide.codegen.cpu.reduction.strip import Strip, StripStep
 from lowtide.codegen.cpu.reduction.totals import Totals
-from lowtide.codegen.elements.elements import Element, Frame, Index, Mask
-from lowtide.codegen.elements.reading import Array
-from lowtide.codegen.elements.rules import converted
+from lowtide.codegen.element_parts import converted
+from lowtide.codegen.element_values import CallFrame, Element, Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elementwise import memory
-from lowtide.codegen.indexing import Affine, linear
+from lowtide.codegen.indexing import Affine, Index, linear
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction, Opcode, array_shape
 from lowtide.ops.table import TABLE
@@ -31,7 +31,7 @@ _DEAR: Final = 6.0
 class WeightRows:
     """Writes the weights of one row after the other; scores and weights lie in scratch."""
 
-    def __init__(self, blocks: Blocks, elements: GivenElements, frame: Frame) -> None:
+    def __init__(self, blocks: Blocks, elements: Elements, frame: CallFrame) -> None:
         self.blocks = blocks
         self.form: Attention = blocks.form
         self.elements = elements
@@ -57,7 +57,7 @@ class WeightRows:
         for x, pointer, step in zip(form.scores, scores, self.blocks.steps, strict=True):
             shape = array_shape(self.blocks.last.how.total, (step,))
             self.scores[x.dot] = Array(pointer, shape)
-        start = elements.variable(0, form.length)
+        start = elements.indices.variable(0, form.length)
         elements.at(form.weights, form.weights_index(elements, rows, start), self.frame)
         if self.kept is not None and self.is_kept:
             elements.given[self.kept] = self._loaded(self.kept)
@@ -66,7 +66,7 @@ class WeightRows:
         if self.kept is not None:
             elements.given.pop(self.kept, None)
 
-    def _weight(self, step: Step, totals: list[Value]) -> list[Value]:
+    def _weight(self, step: StripStep, totals: list[Value]) -> list[Value]:
         """Store a vector of weights."""
         form, elements = self.form, self.elements
         index = form.weights_index(elements, self.rows, step.linear)
@@ -74,18 +74,18 @@ class WeightRows:
         self._store(value, step)
         return []
 
-    def _store(self, value: Value, step: Step) -> None:
+    def _store(self, value: Value, step: StripStep) -> None:
         elements = self.elements
         total = self.blocks.last.how.total
-        (value,) = converted(elements, Element((value,), elements.level), total).values
+        (value,) = converted(elements, Element((value,), elements.scopes.level), total).values
         if not value.lanes:
-            value = elements.splat(value, elements.level)
+            value = elements.vectors.splat(value)
         memory.store(elements.function, elements.target, value, self._place(step.linear))
 
     def _place(self, position: Affine) -> str:
         fn = self.elements.function
         size = self.blocks.last.how.unit_bytes
-        return fn.gep(self.weights, fn.mul(self.elements.scalar(position), size))
+        return fn.gep(self.weights, fn.mul(self.elements.indices.scalar(position), size))
 
     def _loaded(self, kept: Instruction) -> Callable[[Index, Mask | None], Element]:
         """The values that a reduction has left where the weights will be."""
@@ -98,7 +98,7 @@ class WeightRows:
             fn, target = elements.function, elements.target
             value = memory.load(fn, target, total, self._place(position), elements.lanes)
             found = Value(value.names, kept.shape.element_type, value.lanes)
-            return Element((found,), elements.level)
+            return Element((found,), elements.scopes.level)
 
         return rule
 
@@ -119,8 +119,8 @@ class WeightRows:
         def rule(at: Index, mask: Mask | None) -> Element:
             found = self.known.get((hero, at))
             if found is None:
-                level = self.elements.placed(max([x.level for x in at], default=0))
-                with self.elements.at_level(level):
+                level = self.elements.scopes.placed(max([x.level for x in at], default=0))
+                with self.elements.scopes.at_level(level):
                     found = self.known[hero, at] = self._reduced(hero, at)
             return found
 
@@ -135,7 +135,7 @@ class WeightRows:
         strip = Strip(elements, [length], elements.lanes, has_first=not totals.are_monoids)
         keeps = self.kept is hero.operands[0] and not self.is_kept
 
-        def body(step: Step, before: list[Value]) -> list[Value]:
+        def body(step: StripStep, before: list[Value]) -> list[Value]:
             index = reduced_index(elements, hero, at, step.linear)
             values = totals.taken(index, step.mask, elements.lanes)
             if keeps:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lowtide.codegen.cpu.attention.blocks import TILE_ROWS, Product
-from lowtide.codegen.cpu.contraction.micro import Vectors, accumulate, broadcast, zeros
+from lowtide.codegen.cpu.attention.blocks import TILE_ROWS, AttentionProduct
+from lowtide.codegen.cpu.contraction.micro import (
+    TileOperands,
+    Vectors,
+    accumulate,
+    broadcast,
+    zeros,
+)
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
-PARAMETERS = "ptr %rows, ptr %columns, ptr %sums, i64 %steps"
+PARAMETERS = parameters(rows="ptr", columns="ptr", sums="ptr", steps="i64")
 
 
 def tile_heights(rows: int) -> Iterator[tuple[int, int]]:
@@ -25,7 +32,7 @@ def tile_heights(rows: int) -> Iterator[tuple[int, int]]:
 def tile_function(
     name: str,
     target: Target,
-    product: Product,
+    product: AttentionProduct,
     shape: tuple[int, int],
     row_step: int,
     sums_step: int,
@@ -65,7 +72,8 @@ def tile_function(
     def column_at(step: Integer, j: int) -> Vectors:
         return (fn.load(type_, fn.gep(at(step)[1], j * lanes * size), size),)
 
-    found = accumulate(fn, target, how, lanes, fn.loop, "%steps", start, row_at, column_at)
+    operands = TileOperands(row_at, column_at)
+    found = accumulate(fn, target, how, lanes, fn.loop, "%steps", start, operands)
     for i in range(rows):
         for j in range(vectors):
             fn.store(type_, found[i][j][0], place(i, j), size)

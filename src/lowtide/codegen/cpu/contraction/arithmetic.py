@@ -13,11 +13,12 @@ from typing import Final
 
 from lowtide.codegen.value import register_type, vector_type
 from lowtide.ir.element_type import ElementType
+from lowtide.llvm.callee import external
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
 
-class Method(Enum):
+class MultiplyMethod(Enum):
     """The instructions of one step along the contracted dimension."""
 
     FLOAT = auto()
@@ -40,7 +41,7 @@ class Method(Enum):
 class Arithmetic:
     """A method, the type of the sums, and the type that elements are converted to before."""
 
-    method: Method
+    method: MultiplyMethod
     total: ElementType
     element: ElementType
 
@@ -52,17 +53,17 @@ class Arithmetic:
     @property
     def is_tiled(self) -> bool:
         """Whether registers hold squares of sums, and units come in whole vectors along k."""
-        return self.method in (Method.BF16_TILES, Method.S8_TILES)
+        return self.method in (MultiplyMethod.BF16_TILES, MultiplyMethod.S8_TILES)
 
     def element_of(self, type_: ElementType) -> ElementType:
         """Return the type that elements of a type are converted to before they are multiplied."""
-        is_byte = self.method is Method.S8_TILES and type_ is ElementType.U8
+        is_byte = self.method is MultiplyMethod.S8_TILES and type_ is ElementType.U8
         return type_ if is_byte else self.element
 
     @property
     def planes(self) -> int:
         """How many vectors hold a vector of sums or of units: two of complex ones."""
-        return 2 if self.method is Method.COMPLEX else 1
+        return 2 if self.method is MultiplyMethod.COMPLEX else 1
 
     @property
     def unit(self) -> str:
@@ -101,10 +102,10 @@ class Arithmetic:
 
 
 _GROUPS: Final = {
-    Method.BF16_PAIRS: 2,
-    Method.S16_PAIRS: 2,
-    Method.BF16_TILES: 2,
-    Method.S8_TILES: 4,
+    MultiplyMethod.BF16_PAIRS: 2,
+    MultiplyMethod.S16_PAIRS: 2,
+    MultiplyMethod.BF16_TILES: 2,
+    MultiplyMethod.S8_TILES: 4,
 }
 
 
@@ -172,8 +173,8 @@ def _bf16_pairs(
 ) -> _Vectors:
     pairs, sums = f"<{2 * lanes} x bfloat>", f"<{lanes} x float>"
     x, y = (fn.op(f"bitcast <{lanes} x i32> {v} to {pairs}") for v in (a[0], b[0]))
-    name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
-    return (fn.call(sums, name, [sums, pairs, pairs], [total[0], x, y]),)
+    dot = external(f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}", sums, sums, pairs, pairs)
+    return (fn.call(dot, [total[0], x, y]),)
 
 
 def _s16_pairs(
@@ -188,19 +189,19 @@ def _s16_pairs(
     sums, pairs = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
     if has_vnni(target):
         x, y = (fn.op(f"bitcast {sums} {v} to {pairs}") for v in (a[0], b[0]))
-        name = f"llvm.x86.avx512.vpdpwssd.{32 * lanes}"
-        return (fn.call(sums, name, [sums, pairs, pairs], [total[0], x, y]),)
+        dot = external(f"llvm.x86.avx512.vpdpwssd.{32 * lanes}", sums, sums, pairs, pairs)
+        return (fn.call(dot, [total[0], x, y]),)
     x, y = (fn.op(f"bitcast {sums} {v} to {pairs}") for v in (a[0], b[0]))
-    product = fn.call(sums, "llvm.x86.avx2.pmadd.wd", [pairs, pairs], [x, y])
+    product = fn.call(external("llvm.x86.avx2.pmadd.wd", sums, pairs, pairs), [x, y])
     return (fn.op(f"add {sums} {total[0]}, {product}"),)
 
 
 _METHODS: Final = {
-    Method.FLOAT: _float,
-    Method.INTEGER: _integer,
-    Method.COMPLEX: _complex,
-    Method.BF16_PAIRS: _bf16_pairs,
-    Method.S16_PAIRS: _s16_pairs,
+    MultiplyMethod.FLOAT: _float,
+    MultiplyMethod.INTEGER: _integer,
+    MultiplyMethod.COMPLEX: _complex,
+    MultiplyMethod.BF16_PAIRS: _bf16_pairs,
+    MultiplyMethod.S16_PAIRS: _s16_pairs,
 }
 
 
@@ -227,17 +228,17 @@ def arithmetic_of(
     is_double = any(x in _DOUBLES for x in types)
     if any(x.is_complex for x in types):
         total = _COMPLEX[is_double]
-        return Arithmetic(Method.COMPLEX, total, total)
+        return Arithmetic(MultiplyMethod.COMPLEX, total, total)
     if any(x.is_floating for x in types):
         if lhs is rhs is ElementType.BF16 and has_bf16(target) and not is_double:
-            return Arithmetic(Method.BF16_PAIRS, ElementType.F32, ElementType.BF16)
+            return Arithmetic(MultiplyMethod.BF16_PAIRS, ElementType.F32, ElementType.BF16)
         total = _FLOAT[is_double]
-        return Arithmetic(Method.FLOAT, total, total)
+        return Arithmetic(MultiplyMethod.FLOAT, total, total)
     if result.bits == 64:
-        return Arithmetic(Method.INTEGER, ElementType.S64, ElementType.S64)
+        return Arithmetic(MultiplyMethod.INTEGER, ElementType.S64, ElementType.S64)
     if _fits_s16(lhs) and _fits_s16(rhs) and (has_vnni(target) or target.vector_bytes == 32):
-        return Arithmetic(Method.S16_PAIRS, ElementType.S32, ElementType.S16)
-    return Arithmetic(Method.INTEGER, ElementType.S32, ElementType.S32)
+        return Arithmetic(MultiplyMethod.S16_PAIRS, ElementType.S32, ElementType.S16)
+    return Arithmetic(MultiplyMethod.INTEGER, ElementType.S32, ElementType.S32)
 
 
 def _fits_s16(type_: ElementType) -> bool:
@@ -257,7 +258,7 @@ def without_pairs(how: Arithmetic) -> Arithmetic:
     """Return the arithmetic with units of one element, for operands that are not packed."""
     if how.group == 1:
         return how
-    method = Method.INTEGER if how.total.is_integer else Method.FLOAT
+    method = MultiplyMethod.INTEGER if how.total.is_integer else MultiplyMethod.FLOAT
     return Arithmetic(method, how.total, how.total)
 
 
@@ -270,10 +271,10 @@ def tiled(how: Arithmetic, lhs: ElementType, rhs: ElementType, target: Target) -
         return None
     is_bf16 = lhs is rhs is ElementType.BF16 and how.total is ElementType.F32
     if is_bf16 and target.has("amx-bf16"):
-        return Arithmetic(Method.BF16_TILES, ElementType.F32, ElementType.BF16)
+        return Arithmetic(MultiplyMethod.BF16_TILES, ElementType.F32, ElementType.BF16)
     is_s8 = _fits_byte(lhs) and _fits_byte(rhs) and how.total is ElementType.S32
     if is_s8 and target.has("amx-int8"):
-        return Arithmetic(Method.S8_TILES, ElementType.S32, ElementType.S8)
+        return Arithmetic(MultiplyMethod.S8_TILES, ElementType.S32, ElementType.S8)
     return None
 
 

@@ -6,13 +6,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, without_pairs
-from lowtide.codegen.cpu.contraction.finishing import Finish
+from lowtide.codegen.cpu.contraction.finishing import Epilogue
 from lowtide.codegen.cpu.contraction.geometry import Geometry
 from lowtide.codegen.cpu.contraction.inner import MOST_ROWS
 from lowtide.codegen.cpu.contraction.matrix_tile import MOST, SIDE
-from lowtide.codegen.cpu.contraction.operands import Side
-from lowtide.codegen.cpu.contraction.scheme import Columns, Rows, Scheme, scheme_of
-from lowtide.codegen.cpu.contraction.tiles import Tile, best_tiles
+from lowtide.codegen.cpu.contraction.operands import OperandSide
+from lowtide.codegen.cpu.contraction.scheme import (
+    ColumnUnits,
+    ContractionScheme,
+    RowUnits,
+    scheme_of,
+)
+from lowtide.codegen.cpu.contraction.tiles import RegisterTile, best_tiles
 from lowtide.llvm.target import Target
 
 DIRECT_ROWS: Final = 64
@@ -38,7 +43,7 @@ FEW_ROWS: Final = 8
 """Rows of a tile that then still find room in it."""
 
 
-def is_better_swapped(shape: Geometry, rows: Side) -> bool:
+def is_better_swapped(shape: Geometry, rows: OperandSide) -> bool:
     """Whether the columns should be taken for rows: there are so few that they fill no vector.
 
     A step along k of a row then costs a load and a product, and of a vector along k as many
@@ -57,8 +62,13 @@ def is_large(shape: Geometry, how: Arithmetic) -> bool:
 
 
 def blocked_schemes(
-    shape: Geometry, how: Arithmetic, rows: Side, columns: Side, finish: Finish, target: Target
-) -> Iterator[Scheme]:
+    shape: Geometry,
+    how: Arithmetic,
+    rows: OperandSide,
+    columns: OperandSide,
+    finish: Epilogue,
+    target: Target,
+) -> Iterator[ContractionScheme]:
     """Yield schemes of a product that is blocked for caches, the one that seems fastest first.
 
     The others read columns in another way, hold another tile, or pack rows that could stay.
@@ -67,44 +77,44 @@ def blocked_schemes(
     other = _OTHER_WAY.get(best, best)
     found = [(best, 0, False), (other, 0, False), (best, 1, False), (best, 0, True)]
     for way, rank, packs_rows in dict.fromkeys(found):
-        own = without_pairs(how) if way is Columns.DIRECT else how
-        tiles = _tiles(shape, own, rows, target, is_packed=way is not Columns.DIRECT)
-        rows_way = Rows.ALONG_K if packs_rows else _rows_way(own, rows, shape)
+        own = without_pairs(how) if way is ColumnUnits.DIRECT else how
+        tiles = _tiles(shape, own, rows, target, is_packed=way is not ColumnUnits.DIRECT)
+        rows_way = RowUnits.ALONG_K if packs_rows else _rows_way(own, rows, shape)
         if rank < len(tiles):
             yield scheme_of(shape, own, tiles[rank], rows_way, way, not finish.is_plain(own))
 
 
 _OTHER_WAY: Final = {
-    Columns.DIRECT: Columns.ALONG_COLUMNS,
-    Columns.ALONG_COLUMNS: Columns.DIRECT,
+    ColumnUnits.DIRECT: ColumnUnits.ALONG_COLUMNS,
+    ColumnUnits.ALONG_COLUMNS: ColumnUnits.DIRECT,
 }
 
 
 def _columns_way(
-    shape: Geometry, how: Arithmetic, rows: Side, columns: Side, target: Target
-) -> Columns:
+    shape: Geometry, how: Arithmetic, rows: OperandSide, columns: OperandSide, target: Target
+) -> ColumnUnits:
     """Columns that lie side by side are not packed for few rows, or where they are near anyway."""
     if columns.lies_along_k:
-        return Columns.ALONG_K
+        return ColumnUnits.ALONG_K
     if shape.m <= _tiles(shape, without_pairs(how), rows, target, is_packed=False)[0].rows:
-        return Columns.DIRECT
+        return ColumnUnits.DIRECT
     if how.group > 1 or not columns.is_plain(how) or columns.view is None:
-        return Columns.ALONG_COLUMNS
+        return ColumnUnits.ALONG_COLUMNS
     step = columns.view.single(columns.roles.inner)
     if step is None:
-        return Columns.ALONG_COLUMNS
+        return ColumnUnits.ALONG_COLUMNS
     apart = step * columns.type.nbytes
     most = DIRECT_ROWS // 2 if apart % SET_BYTES == 0 else DIRECT_ROWS
     is_direct = apart <= NEAR_BYTES or shape.m <= most
-    return Columns.DIRECT if is_direct else Columns.ALONG_COLUMNS
+    return ColumnUnits.DIRECT if is_direct else ColumnUnits.ALONG_COLUMNS
 
 
 def _tiles(
-    shape: Geometry, how: Arithmetic, rows: Side, target: Target, *, is_packed: bool
-) -> list[Tile]:
+    shape: Geometry, how: Arithmetic, rows: OperandSide, target: Target, *, is_packed: bool
+) -> list[RegisterTile]:
     """Tiles for columns that are packed, or read as they lie, the best one first."""
     if how.is_tiled:
-        return [Tile(min(MOST, shape.m), -(-min(MOST, shape.n) // SIDE), SIDE)]
+        return [RegisterTile(min(MOST, shape.m), -(-min(MOST, shape.n) // SIDE), SIDE)]
     most = TILE_ROWS
     if rows.is_plain(how) and rows.view is not None:
         step = rows.view.single(rows.roles.free) or 1
@@ -126,11 +136,11 @@ def _lanes(shape: Geometry, how: Arithmetic, target: Target) -> int:
     return lanes
 
 
-def _rows_way(how: Arithmetic, rows: Side, shape: Geometry) -> Rows:
-    return Rows.IN_PLACE if _is_fit_in_place(how, rows, shape) else Rows.ALONG_K
+def _rows_way(how: Arithmetic, rows: OperandSide, shape: Geometry) -> RowUnits:
+    return RowUnits.IN_PLACE if _is_fit_in_place(how, rows, shape) else RowUnits.ALONG_K
 
 
-def _is_fit_in_place(how: Arithmetic, rows: Side, shape: Geometry) -> bool:
+def _is_fit_in_place(how: Arithmetic, rows: OperandSide, shape: Geometry) -> bool:
     """Whether units of rows can be read one by one where they lie, and are not too far apart."""
     if not rows.is_plain(how) or rows.view is None:
         return False

@@ -8,18 +8,18 @@ from typing import Final
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, arithmetic_of, tiled
 from lowtide.codegen.cpu.contraction.choice import blocked_schemes, is_better_swapped, is_large
-from lowtide.codegen.cpu.contraction.finishing import Finish
+from lowtide.codegen.cpu.contraction.finishing import Epilogue
 from lowtide.codegen.cpu.contraction.gemm import Gemm
 from lowtide.codegen.cpu.contraction.geometry import Geometry, Roles, geometry_of
 from lowtide.codegen.cpu.contraction.inner import Inner, inner_scheme
-from lowtide.codegen.cpu.contraction.operands import Side
+from lowtide.codegen.cpu.contraction.operands import OperandSide
 from lowtide.codegen.cpu.contraction.phases import gemm_code
 from lowtide.codegen.cpu.contraction.product import S, shared_bytes
 from lowtide.codegen.cpu.contraction.strips import Strips, strip_scheme
 from lowtide.codegen.cpu.contraction.views import view_of, whole
+from lowtide.codegen.element_table import has_rule
 from lowtide.codegen.elements.operands import members, roots_of
-from lowtide.codegen.elements.rules import has_rule
-from lowtide.codegen.kernel import Code, Plan, first_of
+from lowtide.codegen.kernel import KernelCode, KernelPlan, first_of
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dot, DotAlgorithm, ReducePrecision
 from lowtide.llvm.target import Target
@@ -35,13 +35,13 @@ ROUNDED: Final = {
 close to the products of f32, which are taken instead; the others change nothing."""
 
 
-def plan_dot(instruction: Instruction, target: Target) -> Plan | None:
+def plan_dot(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a dot whose operands are arrays in memory."""
-    finish = Finish(instruction, instruction, (instruction,))
+    finish = Epilogue(instruction, instruction, (instruction,))
     return _planned(finish, target)
 
 
-def plan_fused_dot(fusion: Instruction, target: Target) -> Plan | None:
+def plan_fused_dot(fusion: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a fusion around one dot, None where it is none that is written here.
 
     Operands of the dot are computed while they are read. Behind it stand operations that keep its
@@ -51,17 +51,17 @@ def plan_fused_dot(fusion: Instruction, target: Target) -> Plan | None:
     dots = [x for x in members_ if x.opcode is Opcode.DOT]
     if len(dots) != 1 or any(x.opcode is Opcode.FUSION for x in members_):
         return None
-    finish = Finish(dots[0], fusion, tuple(roots_of(fusion.called_computations[0].root)))
+    finish = Epilogue(dots[0], fusion, tuple(roots_of(fusion.called_computations[0].root)))
     if not all(has_rule(x) for x in members_) or not finish.is_possible():
         return None
     return _planned(finish, target)
 
 
-def _planned(finish: Finish, target: Target) -> Plan | None:
+def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
     dot = finish.dot
     shape = geometry_of(dot)
     if not shape.batch * shape.m * shape.n:
-        return Plan(lambda: Code((), ()))
+        return KernelPlan(lambda: KernelCode((), ()))
     types = [x.shape.element_type for x in (*dot.operands, dot)]
     how = arithmetic_of(types[0], types[1], types[2], target)
     wide = tiled(how, types[0], types[1], target)
@@ -74,8 +74,13 @@ def _planned(finish: Finish, target: Target) -> Plan | None:
 
 
 def _ways(
-    shape: Geometry, how: Arithmetic, rows: Side, columns: Side, finish: Finish, target: Target
-) -> Iterator[Plan]:
+    shape: Geometry,
+    how: Arithmetic,
+    rows: OperandSide,
+    columns: OperandSide,
+    finish: Epilogue,
+    target: Target,
+) -> Iterator[KernelPlan]:
     """Yield ways to compute a product, the one that seems fastest first."""
     given = (target, rows, columns, finish)
     inner = inner_scheme(shape, how, rows, columns, target)
@@ -88,15 +93,15 @@ def _ways(
         yield _plan(found, lambda scheme: gemm_code(Gemm(scheme, *given)))
 
 
-def _plan(scheme: S, write: Callable[[S], Code]) -> Plan:
-    return Plan(partial(write, scheme), shared_bytes(scheme), scheme.thread_bytes)
+def _plan(scheme: S, write: Callable[[S], KernelCode]) -> KernelPlan:
+    return KernelPlan(partial(write, scheme), shared_bytes(scheme), scheme.thread_bytes)
 
 
-def _side(finish: Finish, number: int, roles: Roles) -> Side:
+def _side(finish: Epilogue, number: int, roles: Roles) -> OperandSide:
     operand = finish.dot.operands[number]
     is_array = finish.kernel is finish.dot
     view = whole(operand) if is_array else view_of(operand)
     algorithm = finish.dot.attributes_as(Dot).precision.algorithm
     is_wide = operand.shape.element_type in (ElementType.F32, ElementType.F64)
     rounded_to = ROUNDED.get(algorithm) if is_wide else None
-    return Side(operand, roles, view, finish.kernel, rounded_to)
+    return OperandSide(operand, roles, view, finish.kernel, rounded_to)

@@ -8,27 +8,31 @@ from typing import Final
 from lowtide.codegen import elementwise
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.geometry import Geometry
-from lowtide.codegen.cpu.contraction.operands import Position, digits
+from lowtide.codegen.cpu.contraction.operands import LanePosition, digits
 from lowtide.codegen.cpu.contraction.packing import tail_mask
-from lowtide.codegen.cpu.loop import store
-from lowtide.codegen.elements.elements import Element, Elements, Index, Mask
+from lowtide.codegen.element_parts import reshaped
+from lowtide.codegen.element_values import Element, Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
-from lowtide.codegen.elements.rules import reshaped
 from lowtide.codegen.elementwise import memory
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES, Dimensions
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.ops.table import TABLE
 
-PARAMETERS = "ptr %buffers, ptr %sums, i64 %batch, i64 %row, i64 %count, i64 %column"
+PARAMETERS = parameters(
+    buffers="ptr", sums="ptr", batch="i64", row="i64", count="i64", column="i64"
+)
 """The parameters of a finishing function: `%sums` has those of `%count` rows from `%row` on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class Epilogue:
     """What is stored of a product: each of `results` is `dot`, or computed of it elementwise.
 
     `kernel` is the instruction that runs: the dot, or the fusion that it is in.
@@ -75,7 +79,7 @@ def finish_function(
     how: Arithmetic,
     lanes: int,
     shape: Geometry,
-    finish: Finish,
+    finish: Epilogue,
     columns: int,
     sums: Sums,
     constants: dict[str, str],
@@ -88,17 +92,17 @@ def finish_function(
     added to `constants`.
     """
     fn = Function(name, PARAMETERS, linkage="internal")
-    elements = Elements(fn, target, lanes)
+    elements = vector_elements(fn, target, lanes)
     writer = _writer(elements, how, shape, finish, sums, is_aligned)
     end = fn.add("%row", "%count")
     whole = columns // elements.lanes * elements.lanes
-    batch = elements.variable("%batch", shape.batch)
-    start = elements.variable("%column", shape.n)
-    with elements.loop("%row", end) as rows:
-        row = elements.variable(rows.index, shape.m)
+    batch = elements.indices.variable("%batch", shape.batch)
+    start = elements.indices.variable("%column", shape.n)
+    with elements.scopes.loop("%row", end) as rows:
+        row = elements.indices.variable(rows.index, shape.m)
         first = fn.mul(fn.sub(rows.index, "%row"), sums.step)
-        with elements.loop(0, whole, elements.lanes) as across:
-            column = start + elements.variable(across.index, columns)
+        with elements.scopes.loop(0, whole, elements.lanes) as across:
+            column = start + elements.indices.variable(across.index, columns)
             writer.write(batch, row, column, fn.add(first, across.index), elements.lanes)
         if whole < columns:
             writer.write(batch, row, start + whole, fn.add(first, whole), columns - whole)
@@ -110,7 +114,7 @@ def _writer(
     elements: Elements,
     how: Arithmetic,
     shape: Geometry,
-    finish: Finish,
+    finish: Epilogue,
     sums: Sums,
     is_aligned: bool,
 ) -> _Writer:
@@ -125,7 +129,7 @@ class _Writer:
     elements: Elements
     how: Arithmetic
     shape: Geometry
-    finish: Finish
+    finish: Epilogue
     sums: Sums
     bound: Bound
     is_aligned: bool
@@ -134,7 +138,7 @@ class _Writer:
     def product(self, index: Index, mask: Mask | None) -> Element:
         """The product at the place that is being written."""
         assert self.current is not None
-        return Element((self.current,), self.elements.level)
+        return Element((self.current,), self.elements.scopes.level)
 
     def write(self, batch: Affine, row: Affine, column: Affine, at: Integer, count: int) -> None:
         """Store some columns, at most a vector, of all results; sums begin with number `at`.
@@ -155,14 +159,14 @@ class _Writer:
     def _index(self, batch: Affine, row: Affine, column: Affine, lanes: int) -> Index:
         """The index of the product: batch, then the free dimensions of both operands."""
         elements, shape, dot = self.elements, self.shape, self.finish.dot
-        lane = elements.variable(0, lanes, is_lane=True) if lanes else None
-        across, down = Position(column, lane, self.is_aligned), Position(row)
+        lane = elements.indices.variable(0, lanes, is_lane=True) if lanes else None
+        across, down = LanePosition(column, lane, self.is_aligned), LanePosition(row)
         numbers = [len(shape.rows.batch), len(shape.rows.free), len(shape.columns.free)]
         if shape.is_swapped:
             numbers[1:] = numbers[:0:-1]
         sizes = dot.shape.dimensions
         cuts = [0, numbers[0], numbers[0] + numbers[1], len(sizes)]
-        order = [Position(batch), down, across]
+        order = [LanePosition(batch), down, across]
         if shape.is_swapped:
             order[1:] = order[:0:-1]
         found: list[Affine] = []
@@ -176,7 +180,7 @@ class _Writer:
 
 def total_of(
     elements: Elements,
-    finish: Finish,
+    finish: Epilogue,
     how: Arithmetic,
     there: str,
     lanes: int,
@@ -204,7 +208,7 @@ def total_of(
 
 
 def store_results(
-    elements: Elements, finish: Finish, bound: Bound, index: Index, mask: Mask | None
+    elements: Elements, finish: Epilogue, bound: Bound, index: Index, mask: Mask | None
 ) -> None:
     """Compute and store of all results what is made of the product at an index."""
     places = [index_of(elements, finish.dot, index, x) for x in finish.results]
@@ -213,8 +217,8 @@ def store_results(
         for x, place in zip(finish.results, places, strict=True)
     ]
     for array, place, value in zip(bound.results, places, values, strict=True):
-        store(elements, array, place, value, mask)
-    elements.forget()
+        elements.store(array, place, value, mask)
+    elements.scopes.forget()
 
 
 # -- the way from the product to a result ----------------------------------------------------------

@@ -1,22 +1,18 @@
-"""A product that is blocked for caches: the functions that its pieces call, each written once."""
+"""A product that is blocked for caches: where its sums and rows lie."""
 
 from __future__ import annotations
 
-from lowtide.codegen.cpu.contraction.matrix_tile import matrix_tile_function
-from lowtide.codegen.cpu.contraction.packing import (
-    pack_panel,
-    pack_rows,
-    pack_rows_across,
-    pack_transposed,
-)
 from lowtide.codegen.cpu.contraction.prefetching import PanelAhead, panel_ahead
-from lowtide.codegen.cpu.contraction.product import Product
-from lowtide.codegen.cpu.contraction.scheme import NEAR_LONGEST, Columns, Rows, Scheme
-from lowtide.codegen.cpu.contraction.vector_tile import tile_function
-from lowtide.llvm.function import Function
+from lowtide.codegen.cpu.contraction.product import ContractionProduct
+from lowtide.codegen.cpu.contraction.scheme import (
+    NEAR_LONGEST,
+    ColumnUnits,
+    ContractionScheme,
+    RowUnits,
+)
 
 
-class Gemm(Product[Scheme]):
+class Gemm(ContractionProduct[ContractionScheme]):
     """A product that is blocked for caches, to be written."""
 
     @property
@@ -26,45 +22,10 @@ class Gemm(Product[Scheme]):
         A packed panel comes from the second cache, which has no time for more.
         """
         scheme = self.scheme
-        is_near = scheme.columns is Columns.DIRECT and scheme.block_steps <= NEAR_LONGEST
+        is_near = scheme.columns is ColumnUnits.DIRECT and scheme.block_steps <= NEAR_LONGEST
         if not is_near or scheme.panels == 1:
             return None
         return panel_ahead(self.columns, scheme.tile.columns, scheme.row_blocks.short)
-
-    # -- the functions that the phases call ------------------------------------------------------
-
-    def pack_rows(self) -> str:
-        """Return the function that packs the rows of a block."""
-        scheme = self.scheme
-        shape = scheme.geometry
-
-        def write(name: str) -> Function:
-            pack = self.packer(name, self.rows, shape.m)
-            if self.rows.lies_along_k:
-                fn = pack_rows(pack, scheme.row_step)
-            else:
-                fn = pack_rows_across(pack, scheme.row_step)
-            return self.noted(fn, pack.elements)
-
-        return self.needed("pack_rows", write)
-
-    def pack_columns(self, columns: int) -> str:
-        """Return the function that packs a panel."""
-        scheme = self.scheme
-        shape = scheme.geometry
-
-        def write(name: str) -> Function:
-            pack = self.packer(name, self.columns, shape.n)
-            how = pack_panel if scheme.columns is Columns.ALONG_COLUMNS else pack_transposed
-            return self.noted(how(pack, columns, scheme.tile.columns), pack.elements)
-
-        return self.needed(f"pack_{columns}_columns", write)
-
-    def tile(self, rows: int, columns: int) -> str:
-        """Return the function of a tile."""
-        write = matrix_tile_function if self.scheme.how.is_tiled else tile_function
-        name = f"tile_{rows}x{columns}"
-        return self.needed(name, lambda name: write(self, name, rows, columns))
 
     # -- sums ------------------------------------------------------------------------------------
 
@@ -82,7 +43,7 @@ class Gemm(Product[Scheme]):
         """Bytes between steps and between rows, and the alignment of units."""
         scheme, side = self.scheme, self.rows
         how = scheme.how
-        if scheme.rows is Rows.ALONG_K:
+        if scheme.rows is RowUnits.ALONG_K:
             return how.unit_bytes, scheme.row_step * how.unit_bytes, how.unit_bytes // how.planes
         assert side.view is not None
         along, across = side.view.single(side.roles.inner), side.view.single(side.roles.free)

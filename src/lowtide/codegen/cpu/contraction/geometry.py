@@ -76,23 +76,23 @@ def _roles(numbers: DotDimensions, lhs_rank: int, rhs_rank: int) -> tuple[Roles,
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StridedRun:
     """`size` indices whose elements lie `step` elements apart."""
 
     size: int
     step: int
 
 
-def runs(sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[Run, ...]:
+def runs(sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[StridedRun, ...]:
     """Return the dimensions, merged where they lie like one; without those of size 1."""
-    found: list[Run] = []
+    found: list[StridedRun] = []
     for size, step in zip(sizes, steps, strict=True):
         if size == 1:
             continue
         if found and found[-1].step == step * size:
-            found[-1] = Run(found[-1].size * size, step)
+            found[-1] = StridedRun(found[-1].size * size, step)
         else:
-            found.append(Run(size, step))
+            found.append(StridedRun(size, step))
     return tuple(found)
 
 

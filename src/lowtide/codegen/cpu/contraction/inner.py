@@ -10,20 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, Method
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
 from lowtide.codegen.cpu.contraction.finishing import Sums
 from lowtide.codegen.cpu.contraction.geometry import Geometry
-from lowtide.codegen.cpu.contraction.micro import Vectors, accumulate, zeros
-from lowtide.codegen.cpu.contraction.operands import Position, Reader, Side
+from lowtide.codegen.cpu.contraction.micro import TileOperands, Vectors, accumulate, zeros
+from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandReader, OperandSide
 from lowtide.codegen.cpu.contraction.packing import as_bits, or_zero, pack_rows, tail_mask
 from lowtide.codegen.cpu.contraction.prefetching import LINE, columns_ahead
-from lowtide.codegen.cpu.contraction.product import Product
+from lowtide.codegen.cpu.contraction.product import ContractionProduct
 from lowtide.codegen.cpu.contraction.scheme import share_count, wanted_units
-from lowtide.codegen.cpu.contraction.tiles import Cut
+from lowtide.codegen.cpu.contraction.tiles import EvenParts
 from lowtide.codegen.cpu.contraction.transposing import totals
-from lowtide.codegen.elements.elements import Elements, Mask
+from lowtide.codegen.element_values import Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import ARGUMENTS, Code, rounded
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, rounded
+from lowtide.codegen.vector_elements import vector_elements
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -45,7 +48,9 @@ AHEAD_BYTES: Final = 1 << 20
 _Part: TypeAlias = tuple[Integer, Integer, Callable[[Integer], None] | None]
 """The first vector along k, the end, and what is called with each."""
 
-TILE = "ptr %buffers, ptr %rows, ptr %sums, i64 %batch, i64 %column, i64 %first, i64 %last"
+TILE = parameters(
+    buffers="ptr", rows="ptr", sums="ptr", batch="i64", column="i64", first="i64", last="i64"
+)
 """The parameters of a tile, which covers the vectors of units of k from `%first` to `%last`."""
 
 
@@ -61,8 +66,8 @@ class InnerScheme:
     how: Arithmetic
     lanes: int
     width: int
-    blocks: Cut
-    shares: Cut
+    blocks: EvenParts
+    shares: EvenParts
     packs_rows: bool
 
     @property
@@ -83,12 +88,12 @@ class InnerScheme:
 
 
 def inner_scheme(
-    shape: Geometry, how: Arithmetic, rows: Side, columns: Side, target: Target
+    shape: Geometry, how: Arithmetic, rows: OperandSide, columns: OperandSide, target: Target
 ) -> InnerScheme | None:
     """Return how to compute a product along k, None where another way is better."""
     if not columns.lies_along_k or shape.k < STEPS_PER_ROW * (shape.m - 1):
         return None
-    if how.method is Method.COMPLEX or not 0 < shape.m <= MOST_ROWS or not shape.k:
+    if how.method is MultiplyMethod.COMPLEX or not 0 < shape.m <= MOST_ROWS or not shape.k:
         return None
     lanes = how.lanes(target)
     vectors = -(-shape.k // (how.group * lanes))
@@ -98,15 +103,15 @@ def inner_scheme(
         return None
     wanted = wanted_units(shape, how, lanes)
     tiles = -(-shape.n // width)
-    blocks = Cut(tiles, min(tiles, -(-wanted // shape.batch)))
+    blocks = EvenParts(tiles, min(tiles, -(-wanted // shape.batch)))
     shares = share_count(shape, vectors * lanes, wanted // (shape.batch * blocks.parts))
-    return InnerScheme(shape, how, lanes, width, blocks, Cut(vectors, shares), packs)
+    return InnerScheme(shape, how, lanes, width, blocks, EvenParts(vectors, shares), packs)
 
 
-class Inner(Product[InnerScheme]):
+class Inner(ContractionProduct[InnerScheme]):
     """A product along k, to be written."""
 
-    def code(self) -> Code:
+    def code(self) -> KernelCode:
         """Return the code."""
         return self.code_of(self._products())
 
@@ -137,11 +142,8 @@ class Inner(Product[InnerScheme]):
             pack = self.packer(name, self.rows, shape.m)
             return self.noted(pack_rows(pack, scheme.row_step), pack.elements)
 
-        name, steps = self.needed("pack_rows", write), -(-shape.k // scheme.how.group)
-        fn.do(
-            f"call void @{name}(ptr %buffers, ptr {thread}, i64 {batch}, i64 0, i64 {shape.m}, "
-            f"i64 0, i64 {steps})"
-        )
+        pack, steps = self.needed("pack_rows", write), -(-shape.k // scheme.how.group)
+        fn.call(pack, ["%buffers", thread, batch, 0, shape.m, 0, steps])
 
     def _columns(
         self, fn: Function, thread: str, sums: str, batch: Integer, share: Integer, block: Integer
@@ -174,19 +176,14 @@ class Inner(Product[InnerScheme]):
         scheme, shape = self.scheme, self.scheme.geometry
         first, last = scheme.shares.starts(fn, share)
         column = fn.mul(tile, scheme.width)
-        fn.do(
-            f"call void @{self._tile(width)}(ptr %buffers, ptr {thread}, ptr {sums}, i64 {batch}, "
-            f"i64 {column}, i64 {first}, i64 {last})"
-        )
+        given = ["%buffers", thread, sums, batch, column, first, last]
+        fn.call(self._tile(width), given)
         if scheme.shares.parts > 1:
             self._keep(fn, sums, batch, share, column, width)
             return
         is_aligned = width == shape.n
-        name = self.finishing(f"finish_{width}", width, Sums(width), is_aligned=is_aligned)
-        fn.do(
-            f"call void @{name}(ptr %buffers, ptr {sums}, i64 {batch}, i64 0, i64 {shape.m}, "
-            f"i64 {column})"
-        )
+        finish = self.finishing(f"finish_{width}", width, Sums(width), is_aligned=is_aligned)
+        fn.call(finish, ["%buffers", sums, batch, 0, shape.m, column])
 
     def _keep(
         self,
@@ -210,14 +207,14 @@ class Inner(Product[InnerScheme]):
 
     # -- a tile ----------------------------------------------------------------------------------
 
-    def _tile(self, width: int) -> str:
+    def _tile(self, width: int) -> Function:
         return self.needed(f"tile_{width}", lambda name: self._tile_function(name, width))
 
     def _tile_function(self, name: str, width: int) -> Function:
         scheme, how = self.scheme, self.scheme.how
         shape = scheme.geometry
         fn = Function(name, TILE, linkage="internal")
-        elements = Elements(fn, self.target, scheme.lanes * how.group)
+        elements = vector_elements(fn, self.target, scheme.lanes * how.group)
         fetch = _Fetch(self, elements)
         full = shape.k // (how.group * scheme.lanes)
         sums = zeros(how, shape.m, width, scheme.lanes)
@@ -269,19 +266,14 @@ class Inner(Product[InnerScheme]):
             if ask is not None and count == line:
                 ask(vector(step))
 
-        return accumulate(
-            fn,
-            self.target,
-            scheme.how,
-            scheme.lanes,
-            elements.loop,
-            fn.sub(last, first),
-            start,
+        operands = TileOperands(
             lambda step, row: fetch.row(vector(step), row, None),
             lambda step, column: fetch.column(vector(step), column, None),
             line,
             asked,
         )
+        loop, count = elements.scopes.loop, fn.sub(last, first)
+        return accumulate(fn, self.target, scheme.how, scheme.lanes, loop, count, start, operands)
 
     def _with_rest(
         self, fn: Function, fetch: _Fetch, sums: list[list[Vectors]], full: int, width: int
@@ -334,21 +326,21 @@ class _Fetch:
         self.elements = elements
         self.rows = inner.rows.reader(elements, scheme.how)
         self.columns = inner.columns.reader(elements, scheme.how)
-        self.batch = elements.variable("%batch", scheme.geometry.batch)
-        self.start = elements.variable("%column", scheme.geometry.n)
-        self.lane = elements.variable(0, elements.lanes, is_lane=True)
+        self.batch = elements.indices.variable("%batch", scheme.geometry.batch)
+        self.start = elements.indices.variable("%column", scheme.geometry.n)
+        self.lane = elements.indices.variable(0, elements.lanes, is_lane=True)
         self.steps: dict[Integer, Affine] = {}
 
-    def _k(self, step: Integer) -> Position:
+    def _k(self, step: Integer) -> LanePosition:
         if step not in self.steps:
-            self.steps[step] = self.elements.variable(step, self.inner.scheme.shares.size)
-        return Position(self.steps[step] * self.elements.lanes, self.lane, is_aligned=True)
+            self.steps[step] = self.elements.indices.variable(step, self.inner.scheme.shares.size)
+        return LanePosition(self.steps[step] * self.elements.lanes, self.lane, is_aligned=True)
 
     def row(self, step: Integer, row: int, mask: Mask | None) -> Vectors:
         """Write the units of a row."""
         scheme = self.inner.scheme
         if not scheme.packs_rows:
-            number = Position(Affine((), row, row, row))
+            number = LanePosition(Affine((), row, row, row))
             return self._units(self.rows, number, step, mask)
         fn, size = self.elements.function, scheme.how.unit_bytes
         at = fn.add(fn.mul(step, scheme.lanes), row * scheme.row_step)
@@ -357,13 +349,15 @@ class _Fetch:
 
     def column(self, step: Integer, column: int, mask: Mask | None) -> Vectors:
         """Write the units of a column of the tile."""
-        return self._units(self.columns, Position(self.start + column), step, mask)
+        return self._units(self.columns, LanePosition(self.start + column), step, mask)
 
-    def _units(self, reader: Reader, free: Position, step: Integer, mask: Mask | None) -> Vectors:
+    def _units(
+        self, reader: OperandReader, free: LanePosition, step: Integer, mask: Mask | None
+    ) -> Vectors:
         elements, how = self.elements, self.inner.scheme.how
         value = reader.at(self.batch, free, self._k(step), mask)
         if not value.lanes:
-            value = elements.splat(value, elements.level)
+            value = elements.vectors.splat(value)
         if mask is not None:
             value = or_zero(elements, value, mask)
         if how.group == 1:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from lowtide.codegen.cpu.contraction.arithmetic import Method
+from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
+from lowtide.codegen.cpu.contraction.gemm import Gemm
 from lowtide.codegen.cpu.contraction.prefetching import ask_to_write
-from lowtide.codegen.cpu.contraction.scheme import Scheme
+from lowtide.codegen.cpu.contraction.scheme import ContractionScheme
 from lowtide.codegen.cpu.contraction.vector_tile import TILE
 from lowtide.ir import ElementType
+from lowtide.llvm.callee import external
 from lowtide.llvm.function import Function, Integer
-
-if TYPE_CHECKING:
-    from lowtide.codegen.cpu.contraction.gemm import Gemm
 
 SIDE: Final = 16
 """Rows of a register, and its columns of 4 bytes."""
@@ -30,26 +29,24 @@ _SUMS: Final = ((0, 1), (2, 3))
 _ROWS: Final = (4, 5)
 _COLUMNS: Final = (6, 7)
 
-_DECLARED: Final = {
-    "ldtilecfg": "ptr",
-    "tilezero": "i8 immarg",
-    "tileloadd64": "i8 immarg, ptr, i64",
-    "tilestored64": "i8 immarg, ptr, i64",
-    "tdpbf16ps": "i8 immarg, i8 immarg, i8 immarg",
-    "tdpbssd": "i8 immarg, i8 immarg, i8 immarg",
-    "tdpbsud": "i8 immarg, i8 immarg, i8 immarg",
-    "tdpbusd": "i8 immarg, i8 immarg, i8 immarg",
-    "tdpbuud": "i8 immarg, i8 immarg, i8 immarg",
-    "tilerelease": "",
+_REGISTER: Final = "i8 immarg"
+
+_TYPES: Final = {
+    "ldtilecfg": ("ptr",),
+    "tilezero": (_REGISTER,),
+    "tileloadd64": (_REGISTER, "ptr", "i64"),
+    "tilestored64": (_REGISTER, "ptr", "i64"),
+    "tdpbf16ps": (_REGISTER,) * 3,
+    "tdpbssd": (_REGISTER,) * 3,
+    "tdpbsud": (_REGISTER,) * 3,
+    "tdpbusd": (_REGISTER,) * 3,
+    "tdpbuud": (_REGISTER,) * 3,
+    "tilerelease": (),
 }
 
 
 def _do(fn: Function, name: str, *values: Integer) -> None:
-    types = _DECLARED[name]
-    fn.declare(f"declare void @llvm.x86.{name}({types})")
-    kinds = [x.removesuffix(" immarg") for x in types.split(", ")] if types else []
-    given = ", ".join([f"{t} {v}" for t, v in zip(kinds, values, strict=True)])
-    fn.do(f"call void @llvm.x86.{name}({given})")
+    fn.call(external(f"llvm.x86.{name}", "void", *_TYPES[name]), values)
 
 
 def release(fn: Function) -> None:
@@ -82,7 +79,7 @@ def matrix_tile_function(gemm: Gemm, name: str, rows: int, columns: int) -> Func
     return fn
 
 
-def has_one_tile(scheme: Scheme) -> bool:
+def has_one_tile(scheme: ContractionScheme) -> bool:
     """Whether all tiles have one size, so that registers are given theirs once."""
     return not scheme.tiles.longer and scheme.last_columns == scheme.tile.columns
 
@@ -128,7 +125,7 @@ def _multiply(gemm: Gemm, fn: Function, step: Integer, rows: int, columns: int) 
 
 
 def _instruction(gemm: Gemm) -> str:
-    if gemm.scheme.how.method is Method.BF16_TILES:
+    if gemm.scheme.how.method is MultiplyMethod.BF16_TILES:
         return "tdpbf16ps"
     signs = ["u" if x.type is ElementType.U8 else "s" for x in (gemm.rows, gemm.columns)]
     return f"tdpb{signs[0]}{signs[1]}d"

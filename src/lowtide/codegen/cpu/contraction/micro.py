@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
@@ -21,6 +22,20 @@ LoopOf: TypeAlias = Callable[..., AbstractContextManager[Loop]]
 """`Function.loop`, or `Elements.loop` where elements are read inside."""
 
 
+@dataclass(frozen=True, slots=True)
+class TileOperands:
+    """How a tile reads what it multiplies, and what is called at the start of each iteration.
+
+    Within a step each vector of columns is fetched once, then row by row the units that are
+    multiplied with all of them. An iteration has `unroll` steps as long as there are so many.
+    """
+
+    row_at: Fetch
+    column_at: Fetch
+    unroll: int = 1
+    ask: Callable[[Integer, int], None] | None = None
+
+
 def accumulate(
     fn: Function,
     target: Target,
@@ -29,27 +44,23 @@ def accumulate(
     loop_of: LoopOf,
     steps: Integer,
     start: list[list[Vectors]],
-    row_at: Fetch,
-    column_at: Fetch,
-    unroll: int = 1,
-    ask: Callable[[Integer, int], None] | None = None,
+    operands: TileOperands,
 ) -> list[list[Vectors]]:
     """Write the loop over `steps`; return the sums by row and vector.
 
-    `start` are the sums before, whose extent is that of the tile. Within a step each vector of
-    columns is fetched once, then row by row the units that are multiplied with all of them. Each
-    iteration has `unroll` steps as long as there are so many, and begins with a call of `ask`.
+    `start` are the sums before, whose extent is that of the tile.
     """
     rows, vectors = len(start), len(start[0])
     type_ = vector_type(how.sum_type, lanes)
 
     def added(step: Integer, sums: list[list[Vectors]]) -> None:
-        columns = [column_at(step, j) for j in range(vectors)]
+        columns = [operands.column_at(step, j) for j in range(vectors)]
         for i in range(rows):
-            row = row_at(step, i)
+            row = operands.row_at(step, i)
             for j in range(vectors):
                 sums[i][j] = how.multiply_add(fn, target, lanes, sums[i][j], row, columns[j])
 
+    unroll, ask = operands.unroll, operands.ask
     whole = steps if unroll == 1 else fn.mul(fn.div(steps, unroll), unroll)
     names = list(_flat(start))
     for first, last, count in ((0, whole, unroll), (whole, steps, 1)):

@@ -8,7 +8,8 @@ from lowtide.codegen import elementwise
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.geometry import Roles, placed
 from lowtide.codegen.cpu.contraction.views import View
-from lowtide.codegen.elements.elements import Elements, Frame, Mask
+from lowtide.codegen.element_values import CallFrame, Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.value import Value
@@ -18,7 +19,7 @@ from lowtide.llvm.function import Function, Integer
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LanePosition:
     """An index along merged dimensions; lane i is `lane` + i behind `start`.
 
     `is_aligned` says that the start is a multiple of the number of lanes.
@@ -34,7 +35,9 @@ class Position:
         return self.start if self.lane is None else self.start + self.lane
 
 
-def digits(elements: Elements, position: Position, sizes: tuple[int, ...]) -> tuple[Affine, ...]:
+def digits(
+    elements: Elements, position: LanePosition, sizes: tuple[int, ...]
+) -> tuple[Affine, ...]:
     """Return the index along each of the dimensions that a position numbers in row-major order.
 
     A vector that lies within the last dimension stays one of consecutive elements.
@@ -49,7 +52,7 @@ def digits(elements: Elements, position: Position, sizes: tuple[int, ...]) -> tu
     )
     rest = position.start if stays else position.index
     for i in reversed(wide[1:]):
-        rest, found[i] = elements.split(rest, sizes[i])
+        rest, found[i] = elements.indices.split(rest, sizes[i])
     found[wide[0]] = rest
     if stays and position.lane is not None:
         found[last] = found[last] + position.lane
@@ -57,7 +60,7 @@ def digits(elements: Elements, position: Position, sizes: tuple[int, ...]) -> tu
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class OperandSide:
     """One operand of a product: what computes it, the roles of its dimensions, how it lies.
 
     `kernel` is the instruction that runs: the dot, or the fusion that it is in. Elements are
@@ -102,9 +105,9 @@ class Side:
             return False
         return not free or bool(inner and inner[-1].step == 1)
 
-    def reader(self, elements: Elements, how: Arithmetic) -> Reader:
+    def reader(self, elements: Elements, how: Arithmetic) -> OperandReader:
         """Write the loads of addresses, and return what reads elements of the operand."""
-        return Reader(self, elements, how, bind(elements.function, self.kernel).frame)
+        return OperandReader(self, elements, how, bind(elements.function, self.kernel).frame)
 
     def address(self, fn: Function, batch: Integer) -> str:
         """Write the address of the first element of a matrix of a batch, as the view has it."""
@@ -123,19 +126,21 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class OperandReader:
     """Reads elements of an operand in one function, converted to what is multiplied."""
 
-    side: Side
+    side: OperandSide
     elements: Elements
     how: Arithmetic
-    frame: Frame
+    frame: CallFrame
 
-    def at(self, batch: Affine, free: Position, inner: Position, mask: Mask | None) -> Value:
+    def at(
+        self, batch: Affine, free: LanePosition, inner: LanePosition, mask: Mask | None
+    ) -> Value:
         """Return elements by batch, row or column, and place along the contracted dimension."""
         side, elements = self.side, self.elements
         groups = (
-            (side.roles.batch, Position(batch)),
+            (side.roles.batch, LanePosition(batch)),
             (side.roles.free, free),
             (side.roles.inner, inner),
         )

@@ -11,19 +11,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
-from lowtide.codegen.cpu.contraction.operands import Position, Reader, Side
+from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandReader, OperandSide
 from lowtide.codegen.cpu.contraction.prefetching import ahead_of, lines_ahead
 from lowtide.codegen.cpu.contraction.transposing import transposed
-from lowtide.codegen.elements.elements import Elements, Mask
-from lowtide.codegen.elements.rules import within
+from lowtide.codegen.element_parts import within
+from lowtide.codegen.element_values import Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.formats import encoded
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value, memory_type
+from lowtide.codegen.vector_elements import vector_elements
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
-PARAMETERS = "ptr %buffers, ptr %to, i64 %batch, i64 %start, i64 %count, i64 %first, i64 %steps"
+PARAMETERS = parameters(
+    buffers="ptr", to="ptr", batch="i64", start="i64", count="i64", first="i64", steps="i64"
+)
 """The parameters of a packing function: `%count` rows or columns from `%start` on."""
 
 
@@ -34,9 +39,9 @@ class Packer:
     fn: Function
     target: Target
     how: Arithmetic
-    side: Side
+    side: OperandSide
     elements: Elements
-    reader: Reader
+    reader: OperandReader
     batch: Affine
     k: int
     count: int
@@ -48,7 +53,7 @@ class Packer:
 
     def lane(self) -> Affine:
         """Return the number of the lane."""
-        return self.elements.variable(0, self.lanes, is_lane=True)
+        return self.elements.indices.variable(0, self.lanes, is_lane=True)
 
     def inside(self, index: Affine, end: int) -> Mask | None:
         """Return the mask of indices below an end, None where all of them are."""
@@ -58,13 +63,13 @@ class Packer:
         assert not isinstance(found, bool)
         return found
 
-    def value(self, free: Position, inner: Position, mask: Mask | None) -> Value:
+    def value(self, free: LanePosition, inner: LanePosition, mask: Mask | None) -> Value:
         """Return a vector of elements, 0 outside of a mask."""
         elements = self.elements
         value = self.reader.at(self.batch, free, inner, mask)
         is_loaded = bool(value.lanes) and self.side.is_plain(self.how)
         if not value.lanes:
-            value = elements.splat(value, elements.level)
+            value = elements.vectors.splat(value)
         return value if mask is None or is_loaded else or_zero(elements, value, mask)
 
 
@@ -73,16 +78,16 @@ def packer(
     target: Target,
     how: Arithmetic,
     lanes: int,
-    side: Side,
+    side: OperandSide,
     batch: int,
     count: int,
     k: int,
 ) -> Packer:
     """Begin a packing function for an operand with `count` rows or columns in all."""
     fn = Function(name, PARAMETERS, linkage="internal")
-    elements = Elements(fn, target, lanes)
+    elements = vector_elements(fn, target, lanes)
     reader = side.reader(elements, how)
-    index = elements.variable("%batch", batch)
+    index = elements.indices.variable("%batch", batch)
     return Packer(fn, target, how, side, elements, reader, index, k, count)
 
 
@@ -106,15 +111,15 @@ def pack_rows(pack: Packer, row_step: int) -> Function:
     end = fn.add("%start", "%count")
     vectors = -(-pack.k // width)
     last = fn.add("%first", fn.div(fn.add("%steps", pack.lanes - 1), pack.lanes))
-    with elements.loop("%start", end) as row_loop:
-        row = Position(elements.variable(row_loop.index, pack.count))
+    with elements.scopes.loop("%start", end) as row_loop:
+        row = LanePosition(elements.indices.variable(row_loop.index, pack.count))
         to = unit_address(pack, "%to", fn.mul(fn.sub(row_loop.index, "%start"), row_step))
-        with elements.loop("%first", last) as loop:
-            chunk = elements.variable(loop.index, vectors)
+        with elements.scopes.loop("%first", last) as loop:
+            chunk = elements.indices.variable(loop.index, vectors)
             there = unit_address(pack, to, fn.mul(fn.sub(loop.index, "%first"), pack.lanes))
             for part in range(how.group):
                 start = chunk * width + part * pack.lanes
-                inner = Position(start, pack.lane(), is_aligned=True)
+                inner = LanePosition(start, pack.lane(), is_aligned=True)
                 value = pack.value(row, inner, pack.inside(inner.index, pack.k))
                 size = memory.element_bytes(how.element) * how.planes
                 memory.store(fn, pack.target, value, fn.gep(there, part * pack.lanes * size))
@@ -131,7 +136,7 @@ def pack_panel(pack: Packer, columns: int, step: int) -> Function:
     """
     masks = [tail_mask(pack.lanes, columns - j) for j in range(0, columns, pack.lanes)]
     fn, elements = pack.fn, pack.elements
-    start = elements.variable("%start", pack.count)
+    start = elements.indices.variable("%start", pack.count)
     first = fn.mul("%first", pack.lanes * pack.how.group)
     ask = ahead_of(elements, pack.side, "%start", first, columns)
     with _steps(pack) as (k, number):
@@ -139,7 +144,7 @@ def pack_panel(pack: Packer, columns: int, step: int) -> Function:
             ask(fn.add(fn.mul(number, pack.how.group), part))
         there = unit_address(pack, "%to", fn.mul(number, step))
         for j, mask in enumerate(masks):
-            free = Position(start + j * pack.lanes, pack.lane(), is_aligned=True)
+            free = LanePosition(start + j * pack.lanes, pack.lane(), is_aligned=True)
             _store_units(pack, free, k, mask, there, j * pack.lanes)
     return fn
 
@@ -154,15 +159,15 @@ def _steps(pack: Packer) -> Iterator[tuple[Affine, Integer]]:
         count = -(-count // pack.lanes) * pack.lanes
         vectors = pack.fn.div(pack.fn.add("%steps", pack.lanes - 1), pack.lanes)
         stop = pack.fn.mul(vectors, pack.lanes)
-    with elements.loop(0, stop) as loop:
-        first = elements.variable("%first", -(-count // pack.lanes))
-        number = elements.variable(loop.index, count)
+    with elements.scopes.loop(0, stop) as loop:
+        first = elements.indices.variable("%first", -(-count // pack.lanes))
+        number = elements.indices.variable(loop.index, count)
         k = (first * pack.lanes + number) * group
         yield k.within(0, (count - 1) * group), loop.index
 
 
 def _store_units(
-    pack: Packer, free: Position, k: Affine, mask: Mask | None, to: str, unit: Integer
+    pack: Packer, free: LanePosition, k: Affine, mask: Mask | None, to: str, unit: Integer
 ) -> None:
     """Store a vector of units of neighbouring rows or columns."""
     how, elements = pack.how, pack.elements
@@ -170,7 +175,7 @@ def _store_units(
     for part in range(how.group):
         inner = k + part
         inside = pack.inside(inner, pack.k) if part or how.is_tiled else None
-        values.append(pack.value(free, Position(inner), elements.both(mask, inside)))
+        values.append(pack.value(free, LanePosition(inner), elements.vectors.both(mask, inside)))
     if how.group == 1:
         stored(pack, values[0], to, unit)
         return
@@ -205,7 +210,7 @@ def or_zero(elements: Elements, value: Value, mask: Mask) -> Value:
     """Return a vector with zeros outside of a mask."""
     fn, type_ = elements.function, value.llvm_type
     kind = f"<{value.lanes} x i1>"
-    where = elements.mask_lanes(mask, value.lanes)
+    where = elements.vectors.mask_lanes(mask, value.lanes)
     names = [
         fn.op(f"select {kind} {where}, {type_} {x}, {type_} zeroinitializer") for x in value.names
     ]
@@ -239,18 +244,18 @@ def pack_transposed(pack: Packer, columns: int, step: int) -> Function:
     vectors = -(-pack.k // width)
     last = fn.add("%first", fn.div(fn.add("%steps", lanes - 1), lanes))
     ask = lines_ahead(elements, pack.side)
-    with elements.loop("%first", last) as loop:
-        chunk = elements.variable(loop.index, vectors)
+    with elements.scopes.loop("%first", last) as loop:
+        chunk = elements.indices.variable(loop.index, vectors)
         at = fn.mul(fn.mul(fn.sub(loop.index, "%first"), lanes), step)
-        with elements.loop(0, columns, lanes) as across:
+        with elements.scopes.loop(0, columns, lanes) as across:
             start = fn.add("%start", across.index)
-            with elements.loop(0, lanes) as inside:
+            with elements.scopes.loop(0, lanes) as inside:
                 number = fn.min(fn.add(start, inside.index), pack.count - 1)
-                column = Position(elements.variable(number, pack.count))
+                column = LanePosition(elements.indices.variable(number, pack.count))
                 ask(number, fn.mul(loop.index, width))
                 row = fn.gep(square, fn.mul(inside.index, lanes * how.unit_bytes))
                 for part in range(how.group):
-                    inner = Position(chunk * width + part * lanes, pack.lane(), is_aligned=True)
+                    inner = LanePosition(chunk * width + part * lanes, pack.lane(), is_aligned=True)
                     value = pack.value(column, inner, pack.inside(inner.index, pack.k))
                     size = memory.element_bytes(how.element) * how.planes
                     memory.store(fn, pack.target, value, fn.gep(row, part * lanes * size))
@@ -269,15 +274,17 @@ def pack_rows_across(pack: Packer, row_step: int) -> Function:
     square = fn.stack("i8", lanes * lanes * how.unit_bytes)
     units = -(-pack.k // how.group)
     last = fn.add("%first", fn.div(fn.add("%steps", lanes - 1), lanes))
-    start = elements.variable("%start", pack.count)
-    with elements.loop("%first", last) as loop:
-        chunk = elements.variable(loop.index, -(-units // lanes))
+    start = elements.indices.variable("%start", pack.count)
+    with elements.scopes.loop("%first", last) as loop:
+        chunk = elements.indices.variable(loop.index, -(-units // lanes))
         to = unit_address(pack, "%to", fn.mul(fn.sub(loop.index, "%first"), lanes))
-        with elements.loop(0, "%count", lanes) as down:
-            free = Position(start + elements.variable(down.index, pack.count), pack.lane())
+        with elements.scopes.loop(0, "%count", lanes) as down:
+            free = LanePosition(
+                start + elements.indices.variable(down.index, pack.count), pack.lane()
+            )
             mask = pack.inside(free.index, pack.count)
-            with elements.loop(0, lanes) as inside:
-                k = (chunk * lanes + elements.variable(inside.index, lanes)) * how.group
+            with elements.scopes.loop(0, lanes) as inside:
+                k = (chunk * lanes + elements.indices.variable(inside.index, lanes)) * how.group
                 _store_units(pack, free, k, mask, square, fn.mul(inside.index, lanes))
             _store_square(
                 pack, square, unit_address(pack, to, fn.mul(down.index, row_step)), row_step

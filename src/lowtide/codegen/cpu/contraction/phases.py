@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from lowtide.codegen.cpu.contraction.finishing import Sums
 from lowtide.codegen.cpu.contraction.gemm import Gemm
+from lowtide.codegen.cpu.contraction.gemm_functions import packs_columns, packs_rows, tile_of
 from lowtide.codegen.cpu.contraction.matrix_tile import configure, has_one_tile, release
 from lowtide.codegen.cpu.contraction.prefetching import LINE
-from lowtide.codegen.cpu.contraction.scheme import Columns, Rows, Scheme
+from lowtide.codegen.cpu.contraction.scheme import ColumnUnits, ContractionScheme, RowUnits
 from lowtide.codegen.elements.operands import bind
-from lowtide.codegen.kernel import ARGUMENTS, Code
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode
 from lowtide.llvm.function import Function, Integer
 
 
@@ -31,7 +32,7 @@ class _Piece:
     """An i1: whether it needs another packed block than the piece before; "" where all do."""
 
 
-def gemm_code(gemm: Gemm) -> Code:
+def gemm_code(gemm: Gemm) -> KernelCode:
     """Return the code of a product."""
     return gemm.code_of(_products(gemm))
 
@@ -49,7 +50,7 @@ def _products(gemm: Gemm) -> Function:
             packed = fn.div(loop.index, scheme.reuses)
             piece.is_new = fn.compare("ne", packed, loop.values[0])
             loop.next = [str(packed)]
-        if scheme.rows is Rows.IN_PLACE:
+        if scheme.rows is RowUnits.IN_PLACE:
             piece.rows_base = gemm.rows.address(fn, piece.batch)
         if gemm.ahead is not None:
             piece.columns_base = gemm.columns.address(fn, piece.batch)
@@ -60,17 +61,17 @@ def _products(gemm: Gemm) -> Function:
     return fn
 
 
-def _piece(fn: Function, scheme: Scheme, number: Integer, thread: str) -> _Piece:
+def _piece(fn: Function, scheme: ContractionScheme, number: Integer, thread: str) -> _Piece:
     """Take the number of a piece apart; those that need the same packed block follow each other."""
     counts = [scheme.row_blocks.parts, scheme.column_blocks.parts]
-    if scheme.rows is not Rows.IN_PLACE:
+    if scheme.rows is not RowUnits.IN_PLACE:
         counts.reverse()
     found = []
     for parts in (*counts, scheme.shares.parts):
         found.append(fn.rem(number, parts))
         number = fn.div(number, parts)
     row_block, column_block, share = found
-    if scheme.rows is not Rows.IN_PLACE:
+    if scheme.rows is not RowUnits.IN_PLACE:
         row_block, column_block = column_block, row_block
     batch = 0 if scheme.geometry.batch == 1 else number
     return _Piece(batch, share, row_block, column_block, thread)
@@ -105,7 +106,7 @@ def _blocks(fn: Function, gemm: Gemm, piece: _Piece) -> None:
         lanes = scheme.tile.lanes
         steps = fn.sub(fn.min(fn.mul(after, lanes), scheme.steps), fn.mul(first, lanes))
         block = _Block(fn, gemm, piece, first, steps, loop.index, first_block, tiles, row, panels)
-        if scheme.rows is not Rows.IN_PLACE:
+        if scheme.rows is not RowUnits.IN_PLACE:
             block.pack_rows()
         block.write()
 
@@ -130,20 +131,17 @@ class _Block:
         fn, gemm = self.fn, self.gemm
         end = gemm.scheme.tiles.start(fn, self.tiles[1])
         given = (self.piece.thread, self.piece.batch, self.row, fn.sub(end, self.row))
-        self._pack(gemm.pack_rows(), *given, self.piece.is_new)
+        self._pack(packs_rows(gemm), *given, self.piece.is_new)
 
     def _pack(
-        self, name: str, to: str, batch: Integer, start: Integer, count: Integer, where: str
+        self, pack: Function, to: str, batch: Integer, start: Integer, count: Integer, where: str
     ) -> None:
-        call = (
-            f"call void @{name}(ptr %buffers, ptr {to}, i64 {batch}, i64 {start}, i64 {count}, "
-            f"i64 {self.first}, i64 {self.steps})"
-        )
+        given = ["%buffers", to, batch, start, count, self.first, self.steps]
         if not where:
-            self.fn.do(call)
+            self.fn.call(pack, given)
             return
         with self.fn.when(where):
-            self.fn.do(call)
+            self.fn.call(pack, given)
 
     def write(self) -> None:
         """Write the loops over panels and tiles.
@@ -195,12 +193,12 @@ class _Block:
 
     def _pack_panel(self, panel: Integer, columns: int) -> None:
         scheme = self.gemm.scheme
-        if scheme.columns is Columns.DIRECT:
+        if scheme.columns is ColumnUnits.DIRECT:
             return
-        name = self.gemm.pack_columns(columns)
-        where = self.piece.is_new if scheme.rows is Rows.IN_PLACE else ""
+        pack = packs_columns(self.gemm, columns)
+        where = self.piece.is_new if scheme.rows is RowUnits.IN_PLACE else ""
         column = self.fn.mul(panel, scheme.tile.columns)
-        self._pack(name, self._packed(panel), self.piece.batch, column, columns, where)
+        self._pack(pack, self._packed(panel), self.piece.batch, column, columns, where)
 
     def _packed(self, panel: Integer) -> str:
         """The address of a packed panel."""
@@ -216,25 +214,20 @@ class _Block:
         packed = self._packed(panel)
         sums = self._sums(row, column)
         more = fn.compare("sgt", self.number, self.first_number)
-        name = gemm.tile(rows, columns)
-        ahead, apart = self._ahead(row, panel)
-        fn.do(
-            f"call void @{name}(ptr %buffers, ptr {self._rows(row)}, ptr {packed}, ptr {sums}, "
-            f"i64 {self.piece.batch}, i64 {self.first}, i64 {self.steps}, i64 {column}, i1 {more}, "
-            f"ptr {ahead}, i64 {apart})"
-        )
+        tile = tile_of(gemm, rows, columns)
+        ahead = self._ahead(row, panel)
+        places = [self._rows(row), packed, sums]
+        numbers = [self.piece.batch, self.first, self.steps, column]
+        fn.call(tile, ["%buffers", *places, *numbers, more, *ahead])
         if not scheme.has_finish or scheme.is_shared:
             return
-        name = gemm.finishing(f"finish_{columns}", columns, Sums(gemm.sums_step))
-        finish = (
-            f"call void @{name}(ptr %buffers, ptr {sums}, "
-            f"i64 {self.piece.batch}, i64 {row}, i64 {rows}, i64 {column})"
-        )
+        finish = gemm.finishing(f"finish_{columns}", columns, Sums(gemm.sums_step))
+        given = ["%buffers", sums, self.piece.batch, row, rows, column]
         if scheme.blocks.parts == 1:
-            fn.do(finish)
+            fn.call(finish, given)
             return
         with fn.when(fn.compare("eq", self.number, scheme.blocks.parts - 1)):
-            fn.do(finish)
+            fn.call(finish, given)
 
     def _ahead(self, row: Integer, panel: Integer) -> tuple[str, Integer]:
         """The address that a tile asks for ahead of time, and the bytes between steps.
@@ -266,7 +259,7 @@ class _Block:
         """The address of the first unit of a tile's rows."""
         fn, gemm, scheme = self.fn, self.gemm, self.gemm.scheme
         step, across, _ = gemm.row_steps()
-        if scheme.rows is Rows.IN_PLACE:
+        if scheme.rows is RowUnits.IN_PLACE:
             first = fn.mul(self.first, scheme.tile.lanes * step)
             return fn.gep(self.piece.rows_base, fn.add(fn.mul(row, across), first))
         return fn.gep(self.piece.thread, fn.mul(fn.sub(row, self.row), across))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from lowtide.codegen.cpu.contraction.operands import Side
+from lowtide.codegen.cpu.contraction.operands import OperandSide
 from lowtide.codegen.cpu.fetching import fetching_for
 from lowtide.codegen.elements.elements import Elements
 from lowtide.llvm.function import Function, Integer
@@ -32,7 +32,7 @@ class _Lying:
     size: int
 
 
-def _lying(side: Side, *, is_along_k: bool = False) -> _Lying | None:
+def _lying(side: OperandSide, *, is_along_k: bool = False) -> _Lying | None:
     """How an operand lies whose runs are the steps of k, or with `is_along_k` its columns.
 
     None where it is not read as it lies in memory.
@@ -51,7 +51,7 @@ def _lying(side: Side, *, is_along_k: bool = False) -> _Lying | None:
 
 
 def ahead_of(
-    elements: Elements, side: Side, column: Integer, first: Integer, columns: int
+    elements: Elements, side: OperandSide, column: Integer, first: Integer, columns: int
 ) -> Callable[[Integer], None]:
     """Return what asks for the columns from `column` on of later steps, called with each step.
 
@@ -95,7 +95,7 @@ class PanelAhead:
                 fn.prefetch(fn.gep(there, line * LINE), 2)
 
 
-def panel_ahead(side: Side, columns: int, tiles: int) -> PanelAhead | None:
+def panel_ahead(side: OperandSide, columns: int, tiles: int) -> PanelAhead | None:
     """Return how `tiles` tiles of rows ask for panels of so many columns.
 
     None where the operand is not read as it lies, or does not lie along its columns.
@@ -107,7 +107,7 @@ def panel_ahead(side: Side, columns: int, tiles: int) -> PanelAhead | None:
     return PanelAhead(lines, -(-lines // tiles), lying.along, lying.size)
 
 
-def lines_ahead(elements: Elements, side: Side) -> Callable[[Integer, Integer], None]:
+def lines_ahead(elements: Elements, side: OperandSide) -> Callable[[Integer, Integer], None]:
     """Return what asks for what comes some lines later in a column that lies along k.
 
     It is called with the number of the column, and with an element of k that is about to be read.
@@ -169,7 +169,7 @@ class StripAhead:
             fn.prefetch(fn.gep(row, fn.mul(column, self.size)), 1)
 
 
-def strip_ahead(elements: Elements, side: Side, column: Integer) -> StripAhead | None:
+def strip_ahead(elements: Elements, side: OperandSide, column: Integer) -> StripAhead | None:
     """Return what asks for strips from `column` on, None where the operand is not read so."""
     lying = _lying(side)
     if lying is None:
@@ -179,7 +179,7 @@ def strip_ahead(elements: Elements, side: Side, column: Integer) -> StripAhead |
     return _strips(elements, base, lying)
 
 
-def columns_ahead(elements: Elements, side: Side) -> StripAhead | None:
+def columns_ahead(elements: Elements, side: OperandSide) -> StripAhead | None:
     """Return the same for columns that lie along k: a step is a column, a column one of k."""
     lying = _lying(side, is_along_k=True)
     if lying is None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
-from lowtide.codegen.cpu.contraction.finishing import Finish, Sums, finish_function
+from lowtide.codegen.cpu.contraction.finishing import Epilogue, Sums, finish_function
 from lowtide.codegen.cpu.contraction.geometry import Geometry
-from lowtide.codegen.cpu.contraction.operands import Side
+from lowtide.codegen.cpu.contraction.operands import OperandSide
 from lowtide.codegen.cpu.contraction.packing import Packer, packer
 from lowtide.codegen.cpu.contraction.scheme import seconds_of
-from lowtide.codegen.cpu.contraction.tiles import Cut
+from lowtide.codegen.cpu.contraction.tiles import EvenParts
 from lowtide.codegen.elements.elements import Elements
-from lowtide.codegen.kernel import ARGUMENTS, Code, rounded
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, rounded
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
@@ -36,7 +36,7 @@ class Shared(Protocol):
         """Sums in a vector."""
 
     @property
-    def shares(self) -> Cut:
+    def shares(self) -> EvenParts:
         """The parts of k that are added up by themselves, and put together later."""
 
     @property
@@ -59,14 +59,14 @@ S = TypeVar("S", bound=Shared)
 
 
 @dataclass(eq=False, slots=True)
-class Product(Generic[S]):
+class ContractionProduct(Generic[S]):
     """A product to be written: its scheme, the operands with rows and columns, what follows."""
 
     scheme: S
     target: Target
-    rows: Side
-    columns: Side
-    finish: Finish
+    rows: OperandSide
+    columns: OperandSide
+    finish: Epilogue
     functions: dict[str, Function] = field(default_factory=dict)
     globals: dict[str, str] = field(default_factory=dict)
 
@@ -75,23 +75,25 @@ class Product(Generic[S]):
         """Sums in a vector."""
         return self.scheme.lanes
 
-    def needed(self, name: str, write: Callable[[str], Function]) -> str:
-        """Return the name of a function, which is written once."""
+    def needed(self, name: str, write: Callable[[str], Function]) -> Function:
+        """Return the function of a name, which is written once."""
         if name not in self.functions:
             self.functions[name] = write(name)
-        return name
+        return self.functions[name]
 
     def noted(self, function: Function, elements: Elements) -> Function:
         """Keep the constants that a function needs."""
         self.globals.update(elements.globals)
         return function
 
-    def packer(self, name: str, side: Side, count: int) -> Packer:
+    def packer(self, name: str, side: OperandSide, count: int) -> Packer:
         """Return what writes a function that packs an operand with so many rows or columns."""
         how, shape = self.scheme.how, self.scheme.geometry
         return packer(name, self.target, how, self.lanes, side, shape.batch, count, shape.k)
 
-    def finishing(self, name: str, columns: int, sums: Sums, *, is_aligned: bool = True) -> str:
+    def finishing(
+        self, name: str, columns: int, sums: Sums, *, is_aligned: bool = True
+    ) -> Function:
         """Return the function that finishes the sums of some columns."""
         scheme = self.scheme
 
@@ -116,7 +118,7 @@ class Product(Generic[S]):
         first = fn.gep("%scratch", shared_bytes(self.scheme))
         return fn.gep(first, fn.mul("%thread", self.scheme.thread_bytes))
 
-    def code_of(self, products: Function) -> Code:
+    def code_of(self, products: Function) -> KernelCode:
         """Return the code: the phase that multiplies, and one that adds up the sums of shares."""
         scheme, shape = self.scheme, self.scheme.geometry
         seconds = seconds_of(shape, scheme.how, scheme.lanes)
@@ -127,18 +129,17 @@ class Product(Generic[S]):
             each = shape.n * scheme.shares.parts * 0.3e-9 + 5e-9
             phases.append(Phase(functions[1].name, shape.batch * shape.m, each))
         text = "\n".join(self.globals.values())
-        return Code((*self.functions.values(), *functions), tuple(phases), text)
+        return KernelCode((*self.functions.values(), *functions), tuple(phases), text)
 
     def _results(self) -> Function:
         """The phase that adds up the sums of all shares; its pieces are rows of the matrices."""
         scheme, shape = self.scheme, self.scheme.geometry
         sums = Sums(shape.n, scheme.shares.parts, shape.batch * shape.m * shape.n)
-        name = self.finishing("put_together", shape.n, sums)
+        finish = self.finishing("put_together", shape.n, sums)
         fn = Function("results", ARGUMENTS)
         with fn.loop("%begin", "%end") as loop:
             batch = 0 if shape.batch == 1 else fn.div(loop.index, shape.m)
             row = loop.index if shape.batch == 1 else fn.rem(loop.index, shape.m)
             there = fn.gep("%scratch", fn.mul(loop.index, shape.n * scheme.how.unit_bytes))
-            given = f"ptr {there}, i64 {batch}, i64 {row}, i64 1, i64 0"
-            fn.do(f"call void @{name}(ptr %buffers, {given})")
+            fn.call(finish, ["%buffers", there, batch, row, 1, 0])
         return fn

@@ -8,7 +8,7 @@ from typing import Final
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.geometry import Geometry
-from lowtide.codegen.cpu.contraction.tiles import Cut, Tile, cut
+from lowtide.codegen.cpu.contraction.tiles import EvenParts, RegisterTile, cut
 from lowtide.codegen.kernel import rounded
 from lowtide.cost.machine import X86_SERVER
 
@@ -54,7 +54,7 @@ SHARED_PART: Final = 8
 """The sums of all shares take at most this part of the bytes of the operands."""
 
 
-class Rows(Enum):
+class RowUnits(Enum):
     """How the units of rows are read."""
 
     IN_PLACE = auto()
@@ -63,7 +63,7 @@ class Rows(Enum):
     """Packed as [row][k]."""
 
 
-class Columns(Enum):
+class ColumnUnits(Enum):
     """How the units of columns are read."""
 
     DIRECT = auto()
@@ -75,7 +75,7 @@ class Columns(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Scheme:
+class ContractionScheme:
     """How to compute a product.
 
     `blocks` cuts the steps of k into blocks, counted in vectors of units; `shares` gives each piece
@@ -85,14 +85,14 @@ class Scheme:
 
     geometry: Geometry
     how: Arithmetic
-    tile: Tile
-    rows: Rows
-    columns: Columns
-    blocks: Cut
-    shares: Cut
-    tiles: Cut
-    row_blocks: Cut
-    column_blocks: Cut
+    tile: RegisterTile
+    rows: RowUnits
+    columns: ColumnUnits
+    blocks: EvenParts
+    shares: EvenParts
+    tiles: EvenParts
+    row_blocks: EvenParts
+    column_blocks: EvenParts
     has_finish: bool
 
     @property
@@ -134,9 +134,9 @@ class Scheme:
         """
         if self.blocks.parts > 1:
             return 0
-        if self.rows is not Rows.IN_PLACE:
+        if self.rows is not RowUnits.IN_PLACE:
             return self.column_blocks.parts
-        return 0 if self.columns is Columns.DIRECT else self.row_blocks.parts
+        return 0 if self.columns is ColumnUnits.DIRECT else self.row_blocks.parts
 
     @property
     def is_shared(self) -> bool:
@@ -164,7 +164,7 @@ class Scheme:
     @property
     def row_bytes(self) -> int:
         """Bytes of packed rows."""
-        if self.rows is Rows.IN_PLACE:
+        if self.rows is RowUnits.IN_PLACE:
             return 0
         count = -(-self.block_rows // self.tile.lanes) * self.tile.lanes
         return rounded(self.row_step * count * self.how.unit_bytes)
@@ -175,8 +175,8 @@ class Scheme:
 
         Rows then come from far once for all of them.
         """
-        is_packed = self.columns is not Columns.DIRECT
-        return is_packed and self.rows is Rows.IN_PLACE and self.column_blocks.longest > 1
+        is_packed = self.columns is not ColumnUnits.DIRECT
+        return is_packed and self.rows is RowUnits.IN_PLACE and self.column_blocks.longest > 1
 
     @property
     def one_panel_bytes(self) -> int:
@@ -186,7 +186,7 @@ class Scheme:
     @property
     def panel_bytes(self) -> int:
         """Bytes of the packed panels that there are at once."""
-        if self.columns is Columns.DIRECT:
+        if self.columns is ColumnUnits.DIRECT:
             return 0
         return self.one_panel_bytes * (self.column_blocks.longest if self.keeps_panels else 1)
 
@@ -238,11 +238,11 @@ def share_count(
 def scheme_of(
     shape: Geometry,
     how: Arithmetic,
-    tile: Tile,
-    rows: Rows,
-    columns: Columns,
+    tile: RegisterTile,
+    rows: RowUnits,
+    columns: ColumnUnits,
     has_finish: bool,
-) -> Scheme:
+) -> ContractionScheme:
     """Return how to block a product, by its shape alone."""
     steps = max(1, -(-shape.k // how.group))
     vectors = -(-steps // tile.lanes)
@@ -250,59 +250,61 @@ def scheme_of(
     longest = _longest(steps, rows, columns, tiles)
     blocks = cut(vectors, max(1, longest // tile.lanes))
     panels = max(1, -(-shape.n // tile.columns))
-    across = panels if columns is Columns.DIRECT else _across(how, tile, rows)
-    found = Scheme(
+    across = panels if columns is ColumnUnits.DIRECT else _across(how, tile, rows)
+    found = ContractionScheme(
         shape,
         how,
         tile,
         rows,
         columns,
         blocks,
-        Cut(blocks.parts, 1),
+        EvenParts(blocks.parts, 1),
         tiles,
-        Cut(tiles.parts, 1),
+        EvenParts(tiles.parts, 1),
         cut(panels, across),
         has_finish,
     )
     found = _small(found)
-    if columns is Columns.DIRECT and shape.m > STREAMED_ROWS:
+    if columns is ColumnUnits.DIRECT and shape.m > STREAMED_ROWS:
         return _finer(_shared(found))
     return _shared(_finer(found))
 
 
-def _longest(steps: int, rows: Rows, columns: Columns, tiles: Cut) -> int:
+def _longest(steps: int, rows: RowUnits, columns: ColumnUnits, tiles: EvenParts) -> int:
     """The most steps of a block of k."""
-    if columns is Columns.DIRECT and tiles.size > STREAMED_ROWS:
+    if columns is ColumnUnits.DIRECT and tiles.size > STREAMED_ROWS:
         return NEAR_LONGEST
-    if rows is not Rows.IN_PLACE:
+    if rows is not RowUnits.IN_PLACE:
         return PACKED_LONGEST
-    if columns is Columns.DIRECT:
+    if columns is ColumnUnits.DIRECT:
         return steps
     return LONGEST
 
 
-def _across(how: Arithmetic, tile: Tile, rows: Rows) -> int:
+def _across(how: Arithmetic, tile: RegisterTile, rows: RowUnits) -> int:
     """The most panels of a piece."""
-    if rows is not Rows.IN_PLACE:
+    if rows is not RowUnits.IN_PLACE:
         return max(1, PACKED_COLUMNS // tile.columns)
     return max(1, TILED_COLUMNS // tile.columns) if how.is_tiled else 1
 
 
-def _small(scheme: Scheme) -> Scheme:
+def _small(scheme: ContractionScheme) -> ContractionScheme:
     """Return a scheme with blocks of rows that fit into what scratch they may take."""
     most = scheme.tiles.parts
     height = scheme.tiles.longest * scheme.how.unit_bytes
-    if scheme.rows is not Rows.IN_PLACE:
+    if scheme.rows is not RowUnits.IN_PLACE:
         most = min(most, PACKED_ROWS_BYTES // (height * scheme.block_steps))
     if scheme.keeps_sums:
         while scheme.sums_step * height > SUMS_BYTES and scheme.column_blocks.longest > 1:
             parts = scheme.column_blocks.parts * 2
-            scheme = replace(scheme, column_blocks=Cut(scheme.panels, min(scheme.panels, parts)))
+            scheme = replace(
+                scheme, column_blocks=EvenParts(scheme.panels, min(scheme.panels, parts))
+            )
         most = min(most, SUMS_BYTES // (height * scheme.sums_step))
     return replace(scheme, row_blocks=cut(scheme.tiles.parts, max(1, most)))
 
 
-def _finer(scheme: Scheme) -> Scheme:
+def _finer(scheme: ContractionScheme) -> ContractionScheme:
     """Return a scheme with more pieces, where there are too few for several threads."""
     wanted = wanted_units(scheme.geometry, scheme.how, scheme.lanes)
     ways = [_finer_columns, _finer_rows]
@@ -315,19 +317,19 @@ def _finer(scheme: Scheme) -> Scheme:
     return scheme
 
 
-def _finer_columns(scheme: Scheme, factor: int) -> Scheme:
+def _finer_columns(scheme: ContractionScheme, factor: int) -> ContractionScheme:
     parts = min(scheme.panels, scheme.column_blocks.parts * factor)
-    return replace(scheme, column_blocks=Cut(scheme.panels, parts))
+    return replace(scheme, column_blocks=EvenParts(scheme.panels, parts))
 
 
-def _finer_rows(scheme: Scheme, factor: int) -> Scheme:
+def _finer_rows(scheme: ContractionScheme, factor: int) -> ContractionScheme:
     parts = min(scheme.tiles.parts, scheme.row_blocks.parts * factor)
-    if scheme.columns is not Columns.DIRECT and scheme.blocks.parts > 1:
+    if scheme.columns is not ColumnUnits.DIRECT and scheme.blocks.parts > 1:
         parts = min(parts, max(scheme.row_blocks.parts, scheme.geometry.m // LEAST_ROWS))
-    return replace(scheme, row_blocks=Cut(scheme.tiles.parts, parts))
+    return replace(scheme, row_blocks=EvenParts(scheme.tiles.parts, parts))
 
 
-def _shared(scheme: Scheme) -> Scheme:
+def _shared(scheme: ContractionScheme) -> ContractionScheme:
     """Return a scheme in which several pieces add up parts of the same sums, if there are few.
 
     The number of parts depends on the shape alone, so results do not depend on threads.
@@ -338,5 +340,5 @@ def _shared(scheme: Scheme) -> Scheme:
         return scheme
     blocks = scheme.blocks
     if blocks.parts < parts:
-        blocks = Cut(blocks.size, parts)
-    return replace(scheme, blocks=blocks, shares=Cut(blocks.parts, parts))
+        blocks = EvenParts(blocks.size, parts)
+    return replace(scheme, blocks=blocks, shares=EvenParts(blocks.parts, parts))

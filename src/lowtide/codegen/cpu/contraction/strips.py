@@ -9,20 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, Method, without_pairs
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod, without_pairs
 from lowtide.codegen.cpu.contraction.finishing import Sums
 from lowtide.codegen.cpu.contraction.geometry import Geometry
-from lowtide.codegen.cpu.contraction.operands import Position, Side
+from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandSide
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.contraction.prefetching import LINE, Part, strip_ahead
-from lowtide.codegen.cpu.contraction.product import Product
+from lowtide.codegen.cpu.contraction.product import ContractionProduct
 from lowtide.codegen.cpu.contraction.scheme import share_count, wanted_units
-from lowtide.codegen.cpu.contraction.tiles import Cut
-from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.cpu.contraction.tiles import EvenParts
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import ARGUMENTS, Code, rounded
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, rounded
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import vector_elements
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -50,7 +51,9 @@ LEAST_STEPS: Final = 64
 GROUP: Final = 8
 """Steps of k at once."""
 
-STRIP: Final = "ptr %buffers, ptr %sums, i64 %batch, i64 %column, i64 %first, i64 %last"
+STRIP: Final = parameters(
+    buffers="ptr", sums="ptr", batch="i64", column="i64", first="i64", last="i64"
+)
 """The parameters of a strip, which covers the elements of k from `%first` to `%last`."""
 
 
@@ -65,7 +68,7 @@ class StripScheme:
     how: Arithmetic
     lanes: int
     width: int
-    shares: Cut
+    shares: EvenParts
 
     @property
     def strips(self) -> int:
@@ -91,10 +94,10 @@ class StripScheme:
 
 
 def strip_scheme(
-    shape: Geometry, how: Arithmetic, columns: Side, target: Target
+    shape: Geometry, how: Arithmetic, columns: OperandSide, target: Target
 ) -> StripScheme | None:
     """Return how to compute a product by strips, None where another way is better."""
-    if columns.lies_along_k or how.method is Method.COMPLEX or not 0 < shape.m <= MOST_ROWS:
+    if columns.lies_along_k or how.method is MultiplyMethod.COMPLEX or not 0 < shape.m <= MOST_ROWS:
         return None
     size = columns.type.nbytes
     if shape.n < LEAST_COLUMNS or shape.k * shape.n * size < LEAST_BYTES:
@@ -109,13 +112,13 @@ def strip_scheme(
     strips = -(-shape.n // width)
     most = wanted // (shape.batch * strips)
     shares = share_count(shape, shape.k, most, LEAST_STEPS, SHARED_PART)
-    return StripScheme(shape, how, lanes, width, Cut(shape.k, shares))
+    return StripScheme(shape, how, lanes, width, EvenParts(shape.k, shares))
 
 
-class Strips(Product[StripScheme]):
+class Strips(ContractionProduct[StripScheme]):
     """A product by strips, to be written."""
 
-    def code(self) -> Code:
+    def code(self) -> KernelCode:
         """Return the code."""
         return self.code_of(self._products())
 
@@ -152,20 +155,14 @@ class Strips(Product[StripScheme]):
             matrix = fn.add(fn.mul(share, shape.batch), batch)
             at = fn.add(fn.mul(matrix, shape.m * shape.n), column)
             sums = fn.gep("%scratch", fn.mul(at, scheme.how.unit_bytes))
-        fn.do(
-            f"call void @{self._strip(width)}(ptr %buffers, ptr {sums}, i64 {batch}, i64 {column}, "
-            f"i64 {first}, i64 {last})"
-        )
+        fn.call(self._strip(width), ["%buffers", sums, batch, column, first, last])
         if scheme.shares.parts == 1:
-            name = self.finishing(f"finish_{width}", width, Sums(scheme.sums_step))
-            fn.do(
-                f"call void @{name}(ptr %buffers, ptr {sums}, i64 {batch}, i64 0, i64 {shape.m}, "
-                f"i64 {column})"
-            )
+            finish = self.finishing(f"finish_{width}", width, Sums(scheme.sums_step))
+            fn.call(finish, ["%buffers", sums, batch, 0, shape.m, column])
 
     # -- a strip ---------------------------------------------------------------------------------
 
-    def _strip(self, width: int) -> str:
+    def _strip(self, width: int) -> Function:
         def write(name: str) -> Function:
             strip = _Strip(self, Function(name, STRIP, linkage="internal"), width)
             strip.write()
@@ -183,12 +180,12 @@ class _Strip:
         self.fn = fn
         self.target = strips.target
         self.width = width
-        self.elements = Elements(fn, strips.target, scheme.lanes)
+        self.elements = vector_elements(fn, strips.target, scheme.lanes)
         self.rows = strips.rows.reader(self.elements, scheme.how)
         self.columns = strips.columns.reader(self.elements, scheme.how)
-        self.batch = self.elements.variable("%batch", scheme.geometry.batch)
-        self.start = self.elements.variable("%column", scheme.geometry.n)
-        self.lane = self.elements.variable(0, scheme.lanes, is_lane=True)
+        self.batch = self.elements.indices.variable("%batch", scheme.geometry.batch)
+        self.start = self.elements.indices.variable("%column", scheme.geometry.n)
+        self.lane = self.elements.indices.variable(0, scheme.lanes, is_lane=True)
         self.ahead = strip_ahead(self.elements, strips.columns, "%column")
         self.at_once = max(1, LINE // strips.columns.type.nbytes // scheme.lanes)
 
@@ -199,9 +196,9 @@ class _Strip:
         group = GROUP if self.target.registers > 16 else GROUP // 2
         count = fn.sub("%last", "%first")
         whole = fn.add("%first", fn.mul(fn.div(count, group), group))
-        with elements.loop("%first", whole, group) as loop:
+        with elements.scopes.loop("%first", whole, group) as loop:
             self._steps(loop.index, group)
-        with elements.loop(whole, "%last") as loop:
+        with elements.scopes.loop(whole, "%last") as loop:
             self._steps(loop.index, 1)
 
     def _clear(self) -> None:
@@ -224,20 +221,20 @@ class _Strip:
     def _steps(self, index: Integer, count: int) -> None:
         """Add the products of `count` steps of k from a step on."""
         elements, lanes = self.elements, self.scheme.lanes
-        first = elements.variable(index, self.scheme.geometry.k)
+        first = elements.indices.variable(index, self.scheme.geometry.k)
         steps = [(first + i).within(0, self.scheme.geometry.k - 1) for i in range(count)]
         factors = [[self._factor(i, k) for k in steps] for i in range(self.scheme.geometry.m)]
         run = self.at_once * lanes
         whole = self.width // run * run
         for begin, end, ask in self._parts(index, count, whole):
-            with elements.loop(begin, end, run) as across:
+            with elements.scopes.loop(begin, end, run) as across:
                 ask(across.index)
-                at = elements.variable(across.index, self.width)
+                at = elements.indices.variable(across.index, self.width)
                 for part in range(self.at_once):
                     number = self.fn.add(across.index, part * lanes)
                     self._vector(at + part * lanes, number, steps, factors, lanes)
         for column in range(whole, self.width, lanes):
-            at = elements.variable(column, self.width)
+            at = elements.indices.variable(column, self.width)
             self._vector(at, column, steps, factors, min(lanes, self.width - column))
 
     def _parts(self, index: Integer, count: int, whole: int) -> list[Part]:
@@ -248,8 +245,10 @@ class _Strip:
 
     def _factor(self, row: int, k: Affine) -> tuple[str, ...]:
         """An element of a row in all lanes."""
-        value = self.rows.at(self.batch, Position(Affine((), row, row, row)), Position(k), None)
-        return self.elements.splat(value, self.elements.level).names
+        value = self.rows.at(
+            self.batch, LanePosition(Affine((), row, row, row)), LanePosition(k), None
+        )
+        return self.elements.vectors.splat(value).names
 
     def _vector(
         self,
@@ -262,9 +261,9 @@ class _Strip:
         """Add the products of some columns, at most a vector."""
         fn, how, lanes = self.fn, self.scheme.how, self.scheme.lanes
         mask = tail_mask(lanes, count)
-        free = Position(self.start + at, self.lane, is_aligned=True)
-        read = [self.columns.at(self.batch, free, Position(k), mask) for k in steps]
-        values = [x if x.lanes else self.elements.splat(x, self.elements.level) for x in read]
+        free = LanePosition(self.start + at, self.lane, is_aligned=True)
+        read = [self.columns.at(self.batch, free, LanePosition(k), mask) for k in steps]
+        values = [x if x.lanes else self.elements.vectors.splat(x) for x in read]
         name = None if mask is None else mask.name
         for row, line in enumerate(factors):
             there = self._sum(fn.add(number, row * self.scheme.sums_step))

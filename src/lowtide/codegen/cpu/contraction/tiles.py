@@ -27,7 +27,7 @@ _PER_TILE: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class EvenParts:
     """`size` cut into `parts` whose lengths differ by at most one; the first ones are longer."""
 
     size: int
@@ -62,13 +62,13 @@ class Cut:
         return self.start(fn, part), self.start(fn, fn.add(part, 1))
 
 
-def cut(size: int, longest: int) -> Cut:
+def cut(size: int, longest: int) -> EvenParts:
     """Return the fewest parts of at most `longest`; one for a size of 0."""
-    return Cut(size, max(1, -(-size // max(1, longest))))
+    return EvenParts(size, max(1, -(-size // max(1, longest))))
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class RegisterTile:
     """At most `rows` rows by `vectors` vectors of `lanes` columns, all sums in registers."""
 
     rows: int
@@ -83,7 +83,7 @@ class Tile:
 
 def best_tiles(
     m: int, n: int, lanes: int, registers: int, planes: int, most_rows: int, steps: int
-) -> list[Tile]:
+) -> list[RegisterTile]:
     """Return the best tile of each number of vectors, those first that take fewer cycles.
 
     That is cycles for each step along k of m x n results. A panel has `steps` vectors of each of
@@ -91,12 +91,12 @@ def best_tiles(
     """
     rows_at_most = min(m, most_rows)
     vectors_at_most = -(-n // lanes)
-    best: dict[int, tuple[float, int, Tile]] = {}
+    best: dict[int, tuple[float, int, RegisterTile]] = {}
     for rows in range(1, max(1, rows_at_most) + 1):
         for vectors in range(1, max(1, vectors_at_most) + 1):
             if planes * (rows * vectors + vectors + 1) + planes - 1 > registers:
                 break
-            tile = Tile(rows, vectors, lanes)
+            tile = RegisterTile(rows, vectors, lanes)
             found = (_cycles(m, n, tile, planes, steps), rows, tile)
             if vectors not in best or found[:2] < best[vectors][:2]:
                 best[vectors] = found
@@ -110,7 +110,7 @@ _STEPS: Final = 64
 """Steps along k over which the cost around a tile is spread in the estimate."""
 
 
-def _cycles(m: int, n: int, tile: Tile, planes: int, steps: int) -> float:
+def _cycles(m: int, n: int, tile: RegisterTile, planes: int, steps: int) -> float:
     """Cycles of one step along k over all tiles."""
     rows, columns = cut(m, tile.rows), cut(n, tile.columns)
     heights = [(rows.longest, rows.longer or rows.parts)]

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lowtide.codegen.cpu.contraction.gemm import Gemm
 from lowtide.codegen.cpu.contraction.micro import (
     Fetch,
+    TileOperands,
     Vectors,
     accumulate,
     broadcast,
     shaped,
     zeros,
 )
-from lowtide.codegen.cpu.contraction.operands import Position
+from lowtide.codegen.cpu.contraction.operands import LanePosition
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.contraction.prefetching import ahead_of
-from lowtide.codegen.cpu.contraction.scheme import NEAR_LONGEST, Columns, seconds_of
+from lowtide.codegen.cpu.contraction.scheme import NEAR_LONGEST, ColumnUnits, seconds_of
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import vector_elements
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
-
-if TYPE_CHECKING:
-    from lowtide.codegen.cpu.contraction.gemm import Gemm
 
 UNROLL: Final = 4
 """Steps of an iteration: counting takes slots of the ports that multiply."""
@@ -31,9 +32,18 @@ UNROLL: Final = 4
 LEAST_SECONDS: Final = 400e-6
 """How long a product takes for which that is worth its code."""
 
-TILE = (
-    "ptr %buffers, ptr %rows, ptr %columns, ptr %sums, i64 %batch, i64 %first, i64 %steps, "
-    "i64 %column, i1 %more, ptr %ahead, i64 %apart"
+TILE = parameters(
+    buffers="ptr",
+    rows="ptr",
+    columns="ptr",
+    sums="ptr",
+    batch="i64",
+    first="i64",
+    steps="i64",
+    column="i64",
+    more="i1",
+    ahead="ptr",
+    apart="i64",
 )
 """The parameters of a tile: `%steps` products are added from the vector of units `%first` on.
 
@@ -46,25 +56,20 @@ def tile_function(gemm: Gemm, name: str, rows: int, columns: int) -> Function:
     """Return the function of a tile of `rows` rows and `columns` columns."""
     scheme, lanes = gemm.scheme, gemm.lanes
     fn = Function(name, TILE, linkage="internal")
-    elements = Elements(fn, gemm.target, lanes)
+    elements = vector_elements(fn, gemm.target, lanes)
     kept = _Kept(gemm, fn, rows, columns)
     start = zeros(scheme.how, rows, kept.vectors, lanes)
     if scheme.shares.longest > 1:
         start = kept.loaded_where_more()
     steps: Integer = scheme.steps if scheme.blocks.parts == 1 else "%steps"
-    sums = accumulate(
-        fn,
-        gemm.target,
-        scheme.how,
-        lanes,
-        elements.loop,
-        steps,
-        start,
+    operands = TileOperands(
         _row_fetch(gemm, fn),
         _column_fetch(gemm, elements, columns),
         _unroll(gemm, rows, kept.vectors),
         _asking(gemm, fn),
     )
+    loop = elements.scopes.loop
+    sums = accumulate(fn, gemm.target, scheme.how, lanes, loop, steps, start, operands)
     kept.store(sums)
     return gemm.noted(fn, elements)
 
@@ -154,7 +159,7 @@ def _row_fetch(gemm: Gemm, fn: Function) -> Fetch:
 def _column_fetch(gemm: Gemm, elements: Elements, columns: int) -> Fetch:
     """How a tile reads vectors of its columns."""
     fn, scheme, lanes = elements.function, gemm.scheme, gemm.lanes
-    if scheme.columns is Columns.DIRECT:
+    if scheme.columns is ColumnUnits.DIRECT:
         return _direct_fetch(gemm, elements, columns)
     how = scheme.how
     row = scheme.tile.columns * how.unit_bytes
@@ -173,10 +178,10 @@ def _direct_fetch(gemm: Gemm, elements: Elements, columns: int) -> Fetch:
     scheme, lanes = gemm.scheme, gemm.lanes
     shape = scheme.geometry
     reader = gemm.columns.reader(elements, scheme.how)
-    batch = elements.variable("%batch", shape.batch)
-    start = elements.variable("%column", shape.n)
-    first = elements.variable("%first", scheme.blocks.size) * lanes
-    lane = elements.variable(0, lanes, is_lane=True)
+    batch = elements.indices.variable("%batch", shape.batch)
+    start = elements.indices.variable("%column", shape.n)
+    first = elements.indices.variable("%first", scheme.blocks.size) * lanes
+    lane = elements.indices.variable(0, lanes, is_lane=True)
     fn = elements.function
     near = scheme.block_steps <= NEAR_LONGEST
     first_step = fn.mul("%first", lanes)
@@ -185,11 +190,11 @@ def _direct_fetch(gemm: Gemm, elements: Elements, columns: int) -> Fetch:
     def fetch(step: Integer, vector: int) -> Vectors:
         if vector == 0 and ask is not None:
             ask(step)
-        k = first + elements.variable(step, max(1, shape.k))
-        free = Position(start + vector * lanes, lane, is_aligned=True)
+        k = first + elements.indices.variable(step, max(1, shape.k))
+        free = LanePosition(start + vector * lanes, lane, is_aligned=True)
         mask = tail_mask(lanes, columns - vector * lanes)
-        inner = Position(k.within(0, max(0, shape.k - 1)))
+        inner = LanePosition(k.within(0, max(0, shape.k - 1)))
         value = reader.at(batch, free, inner, mask)
-        return (value if value.lanes else elements.splat(value, elements.level)).names
+        return (value if value.lanes else elements.vectors.splat(value)).names
 
     return fetch

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from lowtide.codegen.cpu.contraction.geometry import Run, runs
-from lowtide.codegen.elements.reading import strides
+from lowtide.codegen.arrays import strides
+from lowtide.codegen.cpu.contraction.geometry import StridedRun, runs
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions, Slice
 
@@ -21,7 +21,7 @@ class View:
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
 
-    def runs(self, dimensions: tuple[int, ...]) -> tuple[Run, ...]:
+    def runs(self, dimensions: tuple[int, ...]) -> tuple[StridedRun, ...]:
         """Return how the elements along some dimensions lie."""
         sizes = tuple([self.sizes[d] for d in dimensions])
         return runs(sizes, tuple([self.steps[d] for d in dimensions]))
@@ -91,7 +91,7 @@ def _reshape(view: View, reshape: Instruction) -> View | None:
         return None
     left = list(runs(view.sizes, view.steps))
     steps = []
-    rest = left.pop() if left else Run(1, 1)
+    rest = left.pop() if left else StridedRun(1, 1)
     for size in reversed(sizes):
         if size == 1:
             steps.append(1)
@@ -101,7 +101,7 @@ def _reshape(view: View, reshape: Instruction) -> View | None:
         if rest.size % size:
             return None
         steps.append(rest.step)
-        rest = Run(rest.size // size, rest.step * size)
+        rest = StridedRun(rest.size // size, rest.step * size)
     return View(view.source, view.offset, sizes, tuple(reversed(steps)))
 
 

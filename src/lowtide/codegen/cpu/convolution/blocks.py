@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
+from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.scheme import LEAST_UNITS
-from lowtide.codegen.cpu.convolution.scheme import FEATURE, LANE, Scheme, seconds_of
-from lowtide.codegen.elements.reading import strides
+from lowtide.codegen.cpu.convolution.scheme import FEATURE, LANE, ConvolutionScheme, seconds_of
 
 PANEL_BYTES: Final = 256 << 10
 """A packed panel of the kernel: it stays in the second cache while tiles stream through it."""
@@ -84,12 +84,12 @@ ABOVE: Final = 1.05
 """What it is worth to stay with that, beside the price."""
 
 
-def blocked(scheme: Scheme, *, is_ready: bool) -> Scheme:
+def blocked(scheme: ConvolutionScheme, *, is_ready: bool) -> ConvolutionScheme:
     """Return the scheme with all its blocks; without `is_ready` the input has to be computed."""
     scheme = replace(scheme, column_block=_column_block(scheme))
     seconds = seconds_of(scheme.problem, scheme.how, scheme.lanes)
     wanted = min(LEAST_UNITS, int(seconds / UNIT_SECONDS))
-    found: list[Scheme] = []
+    found: list[ConvolutionScheme] = []
     if not _takes_lines(scheme) and not scheme.is_lanewise:
         found = [_shared_out(_fewer_columns(x), wanted) for x in _candidates(scheme)]
     if not found:
@@ -101,7 +101,7 @@ def blocked(scheme: Scheme, *, is_ready: bool) -> Scheme:
 # -- the blocks that take the least time ----------------------------------------------------------
 
 
-def _candidates(scheme: Scheme) -> Iterator[Scheme]:
+def _candidates(scheme: ConvolutionScheme) -> Iterator[ConvolutionScheme]:
     """Blocks of features and rows whose input and panels fit the second cache."""
     sizes = _feature_blocks(scheme)
     for dim in range(scheme.tile_dim, -1, -1):
@@ -120,7 +120,7 @@ def _candidates(scheme: Scheme) -> Iterator[Scheme]:
                     yield found
 
 
-def _feature_blocks(scheme: Scheme) -> list[int]:
+def _feature_blocks(scheme: ConvolutionScheme) -> list[int]:
     """Sizes of blocks of features: nearly equal parts in whole vectors."""
     features, lanes = scheme.problem.features, scheme.lanes
     if features <= lanes:
@@ -144,7 +144,7 @@ def _price(nbytes: int) -> float:
     return float((nbytes + 4096) ** PRICE) * (ABOVE if nbytes > LITTLE else 1)
 
 
-def _cycles(scheme: Scheme, each: float) -> float:
+def _cycles(scheme: ConvolutionScheme, each: float) -> float:
     """About how many cycles a scheme takes on one thread.
 
     `each` are the cycles in which a vector of the input is copied.
@@ -173,13 +173,13 @@ def _cycles(scheme: Scheme, each: float) -> float:
 # -- blocks that fit, features first ---------------------------------------------------------------
 
 
-def _column_block(scheme: Scheme) -> int:
+def _column_block(scheme: ConvolutionScheme) -> int:
     if not scheme.is_lanewise:
         return scheme.panels
     return min(scheme.panels, max(1, LANEWISE_COLUMNS // scheme.columns))
 
 
-def _with_inner_blocks(scheme: Scheme) -> Scheme:
+def _with_inner_blocks(scheme: ConvolutionScheme) -> ConvolutionScheme:
     """Cut the contracted indices until a panel, and the input of some rows, fit their caches."""
     least = _with_few_rows(scheme)
     most = NEAR_BYTES if _takes_lines(scheme) else PANEL_BYTES
@@ -191,12 +191,12 @@ def _with_inner_blocks(scheme: Scheme) -> Scheme:
     return replace(scheme, feature_block=least.feature_block, tap_blocks=least.tap_blocks)
 
 
-def _takes_lines(scheme: Scheme) -> bool:
+def _takes_lines(scheme: ConvolutionScheme) -> bool:
     """Whether each step along the contracted indices takes other lines of the input."""
     return scheme.axes()[-1].kind not in (FEATURE, LANE)
 
 
-def _with_few_rows(scheme: Scheme) -> Scheme:
+def _with_few_rows(scheme: ConvolutionScheme) -> ConvolutionScheme:
     """Return the scheme with the least block of rows for which it pays to pack a panel."""
     rows, dim = 1, len(scheme.rows)
     while dim > 0 and (rows < FEWEST_ROWS or dim > scheme.tile_dim):
@@ -208,7 +208,7 @@ def _with_few_rows(scheme: Scheme) -> Scheme:
     return replace(scheme, block_dim=dim, block=block)
 
 
-def _cut_further(scheme: Scheme) -> Scheme | None:
+def _cut_further(scheme: ConvolutionScheme) -> ConvolutionScheme | None:
     """Cut the contracted indices once more: features first, then the outermost taps."""
     if scheme.feature_block > 1:
         is_last = min([x.step for x in scheme.axes() if x.kind == FEATURE]) == 1
@@ -231,7 +231,7 @@ def _more(parts: int) -> int:
     return parts + 1 + parts // 8
 
 
-def _with_rows(scheme: Scheme) -> Scheme:
+def _with_rows(scheme: ConvolutionScheme) -> ConvolutionScheme:
     """Choose the block of rows: as many as scratch allows, up to a limit."""
     best = replace(scheme, block_dim=scheme.tile_dim, block=scheme.tile_rows)
     for dim in range(scheme.tile_dim, -1, -1):
@@ -257,7 +257,7 @@ def _even(size: int, most: int, unit: int) -> int:
     return -(-each // unit) * unit
 
 
-def _rows_fit(scheme: Scheme) -> bool:
+def _rows_fit(scheme: ConvolutionScheme) -> bool:
     count = scheme.block_tiles * scheme.tile_height
     if count > MOST_ROWS or scheme.slab_bytes > SLAB_BYTES:
         return False
@@ -265,7 +265,7 @@ def _rows_fit(scheme: Scheme) -> bool:
     return not scheme.keeps_sums or sums <= SUMS_BYTES
 
 
-def _fewer_columns(scheme: Scheme) -> Scheme:
+def _fewer_columns(scheme: ConvolutionScheme) -> ConvolutionScheme:
     """Cut the columns where their sums do not fit the scratch."""
     if not scheme.keeps_sums or scheme.block_sums_bytes <= SUMS_BYTES:
         return scheme
@@ -277,7 +277,7 @@ def _fewer_columns(scheme: Scheme) -> Scheme:
 # -- pieces of work --------------------------------------------------------------------------------
 
 
-def _shared_out(scheme: Scheme, wanted: int) -> Scheme:
+def _shared_out(scheme: ConvolutionScheme, wanted: int) -> ConvolutionScheme:
     """Cut a scheme into `wanted` pieces, about, so that several threads get equal shares."""
     if scheme.row_units >= wanted:
         return scheme
@@ -294,8 +294,8 @@ def _shared_out(scheme: Scheme, wanted: int) -> Scheme:
     return _with_smaller_blocks(scheme, enough, 1)
 
 
-def _with_shares(scheme: Scheme, wanted: int) -> Scheme:
-    found: Scheme | None = scheme
+def _with_shares(scheme: ConvolutionScheme, wanted: int) -> ConvolutionScheme:
+    found: ConvolutionScheme | None = scheme
     while found is not None and found.row_units * found.inner_blocks < wanted:
         scheme, found = found, _cut_further(found)
         if found is not None and found.block_steps < SHARED_STEPS:
@@ -306,7 +306,7 @@ def _with_shares(scheme: Scheme, wanted: int) -> Scheme:
     return replace(scheme, shares=parts) if parts > 1 else scheme
 
 
-def _with_smaller_blocks(scheme: Scheme, wanted: int, fewest: int) -> Scheme:
+def _with_smaller_blocks(scheme: ConvolutionScheme, wanted: int, fewest: int) -> ConvolutionScheme:
     """Halve blocks of rows while they have enough rows."""
     while scheme.row_units * scheme.shares < wanted:
         found = _halved(scheme)
@@ -316,7 +316,7 @@ def _with_smaller_blocks(scheme: Scheme, wanted: int, fewest: int) -> Scheme:
     return scheme
 
 
-def _halved(scheme: Scheme) -> Scheme | None:
+def _halved(scheme: ConvolutionScheme) -> ConvolutionScheme | None:
     dim, block = scheme.block_dim, scheme.block
     unit = scheme.tile_rows if dim == scheme.tile_dim else 1
     if block > unit:
@@ -328,7 +328,7 @@ def _halved(scheme: Scheme) -> Scheme | None:
     return replace(scheme, block_dim=dim + 1, block=-(-size // unit) * unit)
 
 
-def _with_fewer_columns(scheme: Scheme, wanted: int) -> Scheme:
+def _with_fewer_columns(scheme: ConvolutionScheme, wanted: int) -> ConvolutionScheme:
     """Cut the columns into no more blocks than are wanted."""
     for parts in range(scheme.column_blocks, scheme.panels + 1):
         scheme = replace(scheme, column_block=-(-scheme.panels // parts))

@@ -7,12 +7,12 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
+from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.tiles import LATENCY, PORTS
 from lowtide.codegen.cpu.convolution.blocks import blocked
-from lowtide.codegen.cpu.convolution.problem import Problem
-from lowtide.codegen.cpu.convolution.scheme import BATCH, Row, Scheme, axes_of
-from lowtide.codegen.elements.reading import strides
+from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
+from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme, Row, axes_of
 from lowtide.llvm.target import Target
 
 MOST_INWARD: Final = 8
@@ -26,13 +26,13 @@ _STREAM: Final = 20
 
 
 def choices(
-    problem: Problem,
+    problem: ConvolutionProblem,
     how: Arithmetic,
     target: Target,
     *,
     is_ready: bool,
     has_finish: bool,
-) -> Iterator[Scheme]:
+) -> Iterator[ConvolutionScheme]:
     """Yield schemes of a convolution, the one that seems fastest first.
 
     The others hold another tile, or copy an input that could be read in place. With `is_ready` the
@@ -48,8 +48,13 @@ def choices(
 
 
 def _uncut(
-    problem: Problem, how: Arithmetic, target: Target, *, is_ready: bool, has_finish: bool
-) -> Scheme:
+    problem: ConvolutionProblem,
+    how: Arithmetic,
+    target: Target,
+    *,
+    is_ready: bool,
+    has_finish: bool,
+) -> ConvolutionScheme:
     """The scheme without tiles and blocks."""
     lanes = how.lanes(target)
     is_inward = _is_inward(problem, how, lanes)
@@ -58,7 +63,7 @@ def _uncut(
     in_place = is_ready and not is_lanewise and all(x.stays_inside for x in problem.spatial)
     in_place = in_place and not (is_inward and problem.features % lanes)
     taps = tuple([max(1, x.taps) for x in problem.spatial])
-    found = Scheme(
+    found = ConvolutionScheme(
         problem, how, lanes, is_lanewise, is_inward, in_place, axes_of(problem),
         has_finish or is_inward, rows,
         len(rows) - 1, 1, 1, len(rows) - 1, 1, problem.features, taps, 1,
@@ -68,7 +73,7 @@ def _uncut(
     return found
 
 
-def _is_inward(problem: Problem, how: Arithmetic, lanes: int) -> bool:
+def _is_inward(problem: ConvolutionProblem, how: Arithmetic, lanes: int) -> bool:
     """Whether so few columns take fewer steps if the lanes are features, which lie together."""
     if how.planes != 1 or strides(problem.input)[problem.numbers.input_feature] != 1:
         return False
@@ -77,7 +82,7 @@ def _is_inward(problem: Problem, how: Arithmetic, lanes: int) -> bool:
     return problem.outputs <= MOST_INWARD and 4 * inward <= 3 * outward
 
 
-def _rows(problem: Problem) -> tuple[Row, ...]:
+def _rows(problem: ConvolutionProblem) -> tuple[Row, ...]:
     """The dimensions of rows in the order in which the result has them in memory."""
     numbers, steps = problem.numbers, strides(problem.output)
     found = [Row(BATCH, problem.batch, problem.batch, steps[numbers.output_batch])]
@@ -91,9 +96,9 @@ def _rows(problem: Problem) -> tuple[Row, ...]:
 # -- tiles -----------------------------------------------------------------------------------------
 
 
-def _tilings(scheme: Scheme, target: Target) -> list[Scheme]:
+def _tilings(scheme: ConvolutionScheme, target: Target) -> list[ConvolutionScheme]:
     """The best tile of each number of vectors, those first that take fewer cycles in all."""
-    best: dict[int, tuple[float, int, Scheme]] = {}
+    best: dict[int, tuple[float, int, ConvolutionScheme]] = {}
     planes = scheme.how.planes
     most = _most_rows(scheme)
     vectors_at_most = -(-scheme.all_columns // scheme.lanes)
@@ -116,7 +121,7 @@ def _tilings(scheme: Scheme, target: Target) -> list[Scheme]:
     return [found for *_, found in sorted(best.values(), key=lambda x: x[:2])]
 
 
-def _most_rows(scheme: Scheme) -> int:
+def _most_rows(scheme: ConvolutionScheme) -> int:
     """At most 14 rows; 8 where they fall into the same sets of the first cache."""
     if not scheme.in_place:
         return 14
@@ -128,7 +133,7 @@ def _most_rows(scheme: Scheme) -> int:
     return 8 if step % 2048 == 0 else 14
 
 
-def _cycles(scheme: Scheme) -> float:
+def _cycles(scheme: ConvolutionScheme) -> float:
     """Cycles of a step over all tiles, with what is spent around them."""
     rows = scheme.rows
     along = -(-rows[scheme.tile_dim].size // scheme.tile_rows)
@@ -147,7 +152,7 @@ def _cycles(scheme: Scheme) -> float:
     )
 
 
-def _step(scheme: Scheme, rows: int, vectors: int) -> float:
+def _step(scheme: ConvolutionScheme, rows: int, vectors: int) -> float:
     planes = scheme.how.planes
     multiplications = rows * vectors * planes * planes / PORTS
     own = rows * vectors if scheme.is_lanewise else rows

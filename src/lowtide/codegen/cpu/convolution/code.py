@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from lowtide.codegen.cpu.contraction.finishing import Finish
+from lowtide.codegen.arrays import strides
+from lowtide.codegen.cpu.contraction.finishing import Epilogue
 from lowtide.codegen.cpu.convolution.finish import finish_function
 from lowtide.codegen.cpu.convolution.panel import panel_function
 from lowtide.codegen.cpu.convolution.pieces import Piece, phase_tables, piece_of
-from lowtide.codegen.cpu.convolution.scheme import BATCH, FEATURE, Scheme
+from lowtide.codegen.cpu.convolution.scheme import BATCH, FEATURE, ConvolutionScheme
 from lowtide.codegen.cpu.convolution.slab import slab_function
 from lowtide.codegen.cpu.convolution.tile import row_step, tile_function
-from lowtide.codegen.elements.reading import strides
-from lowtide.codegen.kernel import ARGUMENTS, Code
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode
 from lowtide.cost.machine import X86_SERVER
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.thunk import Phase
@@ -26,13 +26,13 @@ from lowtide.llvm.target import Target
 class Convolver:
     """A convolution to be written: its scheme, and what follows."""
 
-    scheme: Scheme
+    scheme: ConvolutionScheme
     target: Target
-    finish: Finish
+    finish: Epilogue
     functions: dict[str, Function] = field(default_factory=dict)
     constants: dict[str, str] = field(default_factory=dict)
 
-    def code(self) -> Code:
+    def code(self) -> KernelCode:
         """Return the phases: products, and where shares are added up, one more."""
         scheme = self.scheme
         main = Function("products", ARGUMENTS)
@@ -46,7 +46,7 @@ class Convolver:
             seconds = scheme.block_sums_bytes * scheme.shares * X86_SERVER.memory_byte_seconds
             phases.append(Phase(last.name, scheme.row_units, seconds))
         text = "\n".join([x for x in (phase_tables(scheme), *self.constants.values()) if x])
-        return Code((*self.functions.values(), *written), tuple(phases), text)
+        return KernelCode((*self.functions.values(), *written), tuple(phases), text)
 
     @property
     def is_direct(self) -> bool:
@@ -56,24 +56,24 @@ class Convolver:
 
     # -- the functions that the phases call --------------------------------------------------------
 
-    def _needed(self, name: str, write: Callable[[], Function]) -> str:
+    def _needed(self, name: str, write: Callable[[], Function]) -> Function:
         if name not in self.functions:
             self.functions[name] = write()
-        return name
+        return self.functions[name]
 
-    def slab(self) -> str:
+    def slab(self) -> Function:
         """Return the function that copies the input."""
         name, data = "slab", self.finish.dot.operands[0]
         given = (self.scheme, self.target, self.finish.kernel, data, self.constants)
         return self._needed(name, lambda: slab_function(name, *given))
 
-    def panel(self, columns: int) -> str:
+    def panel(self, columns: int) -> Function:
         """Return the function that packs a panel."""
         name, weights = f"panel_{columns}", self.finish.dot.operands[1]
         given = (self.scheme, self.target, self.finish.kernel, weights, columns, self.constants)
         return self._needed(name, lambda: panel_function(name, *given))
 
-    def tile(self, columns: int) -> str:
+    def tile(self, columns: int) -> Function:
         """Return the function of a tile."""
         name = f"tile_{columns}"
         return self._needed(
@@ -83,7 +83,7 @@ class Convolver:
             ),
         )
 
-    def finishing(self, columns: int) -> str:
+    def finishing(self, columns: int) -> Function:
         """Return the function that finishes the sums of a tile."""
         name = f"finish_{columns}"
         given = (self.scheme, self.target, self.finish, columns, self.constants)
@@ -102,7 +102,7 @@ class _Work:
     stack: str = ""
 
     @property
-    def scheme(self) -> Scheme:
+    def scheme(self) -> ConvolutionScheme:
         """How the products are blocked."""
         return self.convolver.scheme
 
@@ -187,7 +187,7 @@ def _piece(work: _Work, piece: Piece) -> None:
         _panels(work, piece, block)
 
 
-def _block(fn: Function, scheme: Scheme, piece: Piece, number: Integer) -> _Block:
+def _block(fn: Function, scheme: ConvolutionScheme, piece: Piece, number: Integer) -> _Block:
     rest = number
     firsts, taps = [], []
     for parts, size, phase in reversed(
@@ -223,16 +223,13 @@ def _input(work: _Work, piece: Piece, block: _Block) -> str:
         counts.append(count)
     if scheme.in_place:
         return _where(work, piece, starts)
-    given = "".join(
-        [f", i64 {start}, i64 {count}" for start, count in zip(starts, counts, strict=True)]
-    )
-    name = work.convolver.slab()
-    fn.do(f"call void @{name}(ptr %buffers, ptr {work.thread}, i64 {piece.group}{given})")
+    ranges = [x for pair in zip(starts, counts, strict=True) for x in pair]
+    fn.call(work.convolver.slab(), ["%buffers", work.thread, piece.group, *ranges])
     return work.thread
 
 
 def _reach(
-    fn: Function, scheme: Scheme, piece: Piece, block: _Block, axis: int
+    fn: Function, scheme: ConvolutionScheme, piece: Piece, block: _Block, axis: int
 ) -> tuple[Integer, Integer]:
     """The first input index that a block meets along an axis, and how many there are."""
     spatial, phase = scheme.problem.spatial[axis], piece.phases[axis]
@@ -304,16 +301,13 @@ def _panel(
     packed = fn.gep(work.thread, scheme.slab_bytes)
     panel = _Panel(relative, column, columns, packed)
     if block is not None:
-        taps = [
-            f", i64 {fn.add(x.tap, fn.mul(first, spatial.tap_step))}, i64 {count}"
-            for x, spatial, first, count in zip(
-                piece.phases, scheme.problem.spatial, block.firsts, block.taps, strict=True
-            )
-        ]
-        fn.do(
-            f"call void @{work.convolver.panel(columns)}(ptr %buffers, ptr {packed}, "
-            f"i64 {column}, i64 {block.feature}{''.join(taps)})"
-        )
+        taps: list[Integer] = []
+        for x, spatial, start, count in zip(
+            piece.phases, scheme.problem.spatial, block.firsts, block.taps, strict=True
+        ):
+            taps += [fn.add(x.tap, fn.mul(start, spatial.tap_step)), count]
+        pack = work.convolver.panel(columns)
+        fn.call(pack, ["%buffers", packed, column, block.feature, *taps])
     _tiles(work, piece, block, panel)
 
 
@@ -368,16 +362,14 @@ def _tile(
         _products(work, block, panel, at, sums)
     if work.convolver.is_direct or (scheme.is_shared and not work.is_last):
         return
-    rows = [f", i64 {x}" for x in _in_result(fn, scheme, piece, places)]
-    finish = (
-        f"call void @{work.convolver.finishing(panel.columns)}(ptr %buffers, ptr {sums}, "
-        f"i64 {skip}, i64 {panel.column}{''.join(rows)})"
-    )
+    rows = _in_result(fn, scheme, piece, places)
+    finish = work.convolver.finishing(panel.columns)
+    given = ["%buffers", sums, skip, panel.column, *rows]
     if block is None or block.is_end == "true":
-        fn.do(finish)
+        fn.call(finish, given)
         return
     with fn.when(block.is_end):
-        fn.do(finish)
+        fn.call(finish, given)
 
 
 def _products(work: _Work, block: _Block, panel: _Panel, at: list[Integer], sums: str) -> None:
@@ -387,14 +379,13 @@ def _products(work: _Work, block: _Block, panel: _Panel, at: list[Integer], sums
         step = row_step(scheme, scheme.rows[scheme.block_dim + d])
         offset = fn.add(offset, fn.mul(x, step))
     there = fn.gep(block.input, fn.mul(offset, scheme.how.unit_bytes))
-    taps = "".join([f", i64 {x}" for x in block.taps])
-    fn.do(
-        f"call void @{work.convolver.tile(panel.columns)}(ptr {there}, ptr {panel.packed}, "
-        f"ptr {sums}, i1 {block.more}, i64 {block.features}{taps})"
-    )
+    given = [there, panel.packed, sums, block.more, block.features, *block.taps]
+    fn.call(work.convolver.tile(panel.columns), given)
 
 
-def _in_result(fn: Function, scheme: Scheme, piece: Piece, places: list[Integer]) -> list[Integer]:
+def _in_result(
+    fn: Function, scheme: ConvolutionScheme, piece: Piece, places: list[Integer]
+) -> list[Integer]:
     """The indices in the result of a place in the rows of a phase."""
     found = []
     for row, place in zip(scheme.rows, places, strict=True):
@@ -423,7 +414,7 @@ def _sums(work: _Work, piece: Piece, panel: _Panel, places: list[Integer], numbe
 
 
 def _offset(
-    fn: Function, scheme: Scheme, piece: Piece, panel: _Panel, places: list[Integer]
+    fn: Function, scheme: ConvolutionScheme, piece: Piece, panel: _Panel, places: list[Integer]
 ) -> Integer:
     numbers, steps = scheme.problem.numbers, strides(scheme.problem.output)
     at = panel.column

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, arithmetic_of, without_pairs
-from lowtide.codegen.cpu.contraction.finishing import Finish
+from lowtide.codegen.cpu.contraction.finishing import Epilogue
 from lowtide.codegen.cpu.convolution.choosing import choices
 from lowtide.codegen.cpu.convolution.code import Convolver
-from lowtide.codegen.cpu.convolution.problem import Problem, problem_of
-from lowtide.codegen.cpu.convolution.scheme import Scheme
+from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem, problem_of
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
+from lowtide.codegen.element_table import has_rule
 from lowtide.codegen.elements.operands import members, roots_of
-from lowtide.codegen.elements.reading import strides
-from lowtide.codegen.elements.rules import has_rule
-from lowtide.codegen.kernel import Code, Plan, first_of
+from lowtide.codegen.kernel import KernelCode, KernelPlan, first_of
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.llvm.target import Target
 
 
-def plan_convolution(instruction: Instruction, target: Target) -> Plan | None:
+def plan_convolution(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a convolution of arrays in memory, None where loops do as well.
 
     That is where there is nothing to add up or to store, and for predicates.
     """
-    return _planned(Finish(instruction, instruction, (instruction,)), target)
+    return _planned(Epilogue(instruction, instruction, (instruction,)), target)
 
 
-def plan_fused_convolution(fusion: Instruction, target: Target) -> Plan | None:
+def plan_fused_convolution(fusion: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a fusion around one convolution, None where it is none of this kind.
 
     Operands of the convolution are computed while they are copied and packed. Behind it stand
@@ -38,13 +38,13 @@ def plan_fused_convolution(fusion: Instruction, target: Target) -> Plan | None:
     if len(heroes) != 1 or any(x.opcode in (Opcode.FUSION, Opcode.DOT) for x in found):
         return None
     root = fusion.called_computations[0].root
-    finish = Finish(heroes[0], fusion, tuple(roots_of(root)))
+    finish = Epilogue(heroes[0], fusion, tuple(roots_of(root)))
     if not all(has_rule(x) for x in found) or not finish.is_possible():
         return None
     return _planned(finish, target)
 
 
-def _planned(finish: Finish, target: Target) -> Plan | None:
+def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
     convolution = finish.dot
     problem = problem_of(convolution)
     types = [x.shape.element_type for x in (*convolution.operands, convolution)]
@@ -54,18 +54,18 @@ def _planned(finish: Finish, target: Target) -> Plan | None:
     has_finish = not finish.is_plain(how) or not _columns_lie_together(problem, how, target)
     is_ready = _is_ready(finish, convolution.operands[0], how)
 
-    def ways() -> Iterator[Plan]:
+    def ways() -> Iterator[KernelPlan]:
         for x in choices(problem, how, target, is_ready=is_ready, has_finish=has_finish):
-            yield Plan(partial(_code, x, target, finish), x.shared_bytes, x.thread_bytes)
+            yield KernelPlan(partial(_code, x, target, finish), x.shared_bytes, x.thread_bytes)
 
     return first_of(ways)
 
 
-def _code(scheme: Scheme, target: Target, finish: Finish) -> Code:
+def _code(scheme: ConvolutionScheme, target: Target, finish: Epilogue) -> KernelCode:
     return Convolver(scheme, target, finish).code()
 
 
-def _is_ready(finish: Finish, operand: Instruction, how: Arithmetic) -> bool:
+def _is_ready(finish: Epilogue, operand: Instruction, how: Arithmetic) -> bool:
     """Whether an operand is an array in memory, of what is multiplied, as it is."""
     if finish.kernel is not finish.dot and operand.opcode is not Opcode.PARAMETER:
         return False
@@ -73,7 +73,7 @@ def _is_ready(finish: Finish, operand: Instruction, how: Arithmetic) -> bool:
     return type_ is unit or (type_.is_integer and unit.is_integer and type_.bits == unit.bits)
 
 
-def _columns_lie_together(problem: Problem, how: Arithmetic, target: Target) -> bool:
+def _columns_lie_together(problem: ConvolutionProblem, how: Arithmetic, target: Target) -> bool:
     """Whether vectors of columns can be stored; not one alone, which LLVM 22 stores as two."""
     feature = problem.numbers.output_feature
     columns = problem.output.dimensions[feature]

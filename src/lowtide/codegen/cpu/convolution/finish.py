@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lowtide.codegen.cpu.contraction.finishing import Finish, store_results, total_of
+from lowtide.codegen.cpu.contraction.finishing import Epilogue, store_results, total_of
 from lowtide.codegen.cpu.contraction.packing import tail_mask
-from lowtide.codegen.cpu.convolution.scheme import BATCH, Scheme
-from lowtide.codegen.elements.elements import Element, Elements, Index, Mask
+from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme
+from lowtide.codegen.element_values import Element, Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
-from lowtide.codegen.indexing import ZERO, Affine
+from lowtide.codegen.indexing import ZERO, Affine, Index
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import vector_elements
+from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
 
-def parameters(scheme: Scheme) -> str:
+def parameters_of(scheme: ConvolutionScheme) -> tuple[FunctionParameter, ...]:
     """Return the parameters: sums, the first column, the place of the first row in the result.
 
     The first `%skip` indices along the dimension of tiles belong to another tile.
     """
-    rows = "".join([f", i64 %row{d}" for d in range(len(scheme.rows))])
-    return f"ptr %buffers, ptr %sums, i64 %skip, i64 %column{rows}"
+    rows = {f"row{d}": "i64" for d in range(len(scheme.rows))}
+    return parameters(buffers="ptr", sums="ptr", skip="i64", column="i64", **rows)
 
 
 def finish_function(
     name: str,
-    scheme: Scheme,
+    scheme: ConvolutionScheme,
     target: Target,
-    finish: Finish,
+    finish: Epilogue,
     columns: int,
     constants: dict[str, str],
 ) -> Function:
@@ -36,8 +39,8 @@ def finish_function(
 
     Constant arrays that it needs are added to `constants`.
     """
-    fn = Function(name, parameters(scheme), linkage="internal")
-    elements = Elements(fn, target, scheme.lanes)
+    fn = Function(name, parameters_of(scheme), linkage="internal")
+    elements = vector_elements(fn, target, scheme.lanes)
     writer = _Writer(elements, scheme, finish, bind(fn, finish.kernel))
     elements.provide(finish.dot, writer.product)
     writer.write(columns)
@@ -48,20 +51,23 @@ def finish_function(
 @dataclass(eq=False, slots=True)
 class _Writer:
     elements: Elements
-    scheme: Scheme
-    finish: Finish
+    scheme: ConvolutionScheme
+    finish: Epilogue
     bound: Bound
     current: Value | None = None
 
     def product(self, index: Index, mask: Mask | None) -> Element:
         """The product at the place that is being written."""
         assert self.current is not None
-        return Element((self.current,), self.elements.level)
+        return Element((self.current,), self.elements.scopes.level)
 
     def write(self, columns: int) -> None:
         """Write the loops over the rows of the tile."""
         scheme = self.scheme
-        at = [self.elements.variable(f"%row{d}", self._size(d)) for d in range(len(scheme.rows))]
+        at = [
+            self.elements.indices.variable(f"%row{d}", self._size(d))
+            for d in range(len(scheme.rows))
+        ]
         self._rows(scheme.tile_dim, at, 0, columns)
 
     def _size(self, dim: int) -> int:
@@ -79,18 +85,18 @@ class _Writer:
         count = scheme.tile_rows if dim == scheme.tile_dim else row.size
         first: Integer = "%skip" if dim == scheme.tile_dim and count > 1 else 0
         step = scheme.problem.spatial[row.axis].output_step if row.axis >= 0 else 1
-        with elements.loop(first, count) as loop:
-            x = at[dim] + elements.variable(loop.index, count) * step
+        with elements.scopes.loop(first, count) as loop:
+            x = at[dim] + elements.indices.variable(loop.index, count) * step
             here = [*at[:dim], x.within(0, self._size(dim) - 1), *at[dim + 1 :]]
             self._rows(dim + 1, here, fn.add(fn.mul(number, count), loop.index), columns)
 
     def _columns(self, at: list[Affine], number: Integer, columns: int) -> None:
         elements, fn = self.elements, self.elements.function
         problem, lanes = self.scheme.problem, self.scheme.lanes
-        start = elements.variable("%column", problem.outputs * problem.groups)
+        start = elements.indices.variable("%column", problem.outputs * problem.groups)
         whole = columns // lanes * lanes
-        with elements.loop(0, whole, lanes) as across:
-            column = start + elements.variable(across.index, columns)
+        with elements.scopes.loop(0, whole, lanes) as across:
+            column = start + elements.indices.variable(across.index, columns)
             self._store(at, column, fn.add(number, across.index), lanes)
         if whole < columns:
             self._store(at, start + whole, fn.add(number, whole), columns - whole)
@@ -109,7 +115,7 @@ class _Writer:
         self.current = total_of(
             elements, self.finish, scheme.how, there, lanes, mask, scheme.shares, step
         )
-        lane = elements.variable(0, lanes, is_lane=True) if lanes else ZERO
+        lane = elements.indices.variable(0, lanes, is_lane=True) if lanes else ZERO
         index = self._index(at, column + lane)
         store_results(elements, self.finish, self.bound, index, mask)
 

@@ -10,34 +10,38 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lowtide.codegen import elementwise
+from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.packing import or_zero, tail_mask
 from lowtide.codegen.cpu.contraction.transposing import transposed
-from lowtide.codegen.cpu.convolution.scheme import Scheme
-from lowtide.codegen.elements.elements import Elements, Mask
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
+from lowtide.codegen.element_parts import within
+from lowtide.codegen.element_values import Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
-from lowtide.codegen.elements.reading import strides
-from lowtide.codegen.elements.rules import within
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES
+from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
 
-def parameters(scheme: Scheme) -> str:
+def parameters_of(scheme: ConvolutionScheme) -> tuple[FunctionParameter, ...]:
     """Return the parameters: the first column and feature, and of each dimension the taps.
 
     `%column` counts the columns of all groups; `%tap0` is the place in the kernel of the first tap.
     """
-    taps = [f", i64 %tap{i}, i64 %taps{i}" for i in range(len(scheme.problem.spatial))]
-    return f"ptr %buffers, ptr %to, i64 %column, i64 %feature{''.join(taps)}"
+    names = [f"{x}{i}" for i in range(len(scheme.problem.spatial)) for x in ("tap", "taps")]
+    taps = dict.fromkeys(names, "i64")
+    return parameters(buffers="ptr", to="ptr", column="i64", feature="i64", **taps)
 
 
 def panel_function(
     name: str,
-    scheme: Scheme,
+    scheme: ConvolutionScheme,
     target: Target,
     kernel: Instruction,
     weights: Instruction,
@@ -48,8 +52,8 @@ def panel_function(
 
     Constant arrays that it needs are added to `constants`.
     """
-    fn = Function(name, parameters(scheme), linkage="internal")
-    elements = Elements(fn, target, scheme.lanes)
+    fn = Function(name, parameters_of(scheme), linkage="internal")
+    elements = vector_elements(fn, target, scheme.lanes)
     writer = _PanelWriter(elements, scheme, weights, bind(fn, kernel), columns)
     writer.write()
     constants.update(elements.globals)
@@ -59,7 +63,7 @@ def panel_function(
 @dataclass(eq=False, slots=True)
 class _PanelWriter:
     elements: Elements
-    scheme: Scheme
+    scheme: ConvolutionScheme
     weights: Instruction
     bound: Bound
     columns: int
@@ -98,9 +102,9 @@ class _PanelWriter:
             return
         spatial = scheme.problem.spatial[axis]
         nbytes = scheme.panel_step(axis) * scheme.columns * scheme.how.unit_bytes
-        with elements.loop(0, f"%taps{axis}") as loop:
+        with elements.scopes.loop(0, f"%taps{axis}") as loop:
             place = fn.add(f"%tap{axis}", fn.mul(loop.index, spatial.tap_step))
-            tap = elements.variable(place, spatial.window)
+            tap = elements.indices.variable(place, spatial.window)
             self._taps(axis + 1, [*taps, tap], fn.gep(to, fn.mul(loop.index, nbytes)), rows)
 
     def _value(
@@ -120,12 +124,12 @@ class _PanelWriter:
                 elements.function, elements.target, Opcode.CONVERT, NO_ATTRIBUTES, type_, [value]
             )
         if not value.lanes:
-            value = elements.splat(value, elements.level)
+            value = elements.vectors.splat(value)
         return value if mask is None else or_zero(elements, value, mask)
 
     def _first_column(self) -> Affine:
         problem = self.scheme.problem
-        return self.elements.variable("%column", problem.outputs * problem.groups)
+        return self.elements.indices.variable("%column", problem.outputs * problem.groups)
 
     # -- columns that are neighbours ---------------------------------------------------------------
 
@@ -135,12 +139,12 @@ class _PanelWriter:
         fn, features = elements.function, scheme.problem.features
         row_bytes = scheme.columns * scheme.how.unit_bytes
         inside = self._inside()
-        with elements.loop(0, inside) as loop:
-            feature = elements.variable(fn.add("%feature", loop.index), features)
+        with elements.scopes.loop(0, inside) as loop:
+            feature = elements.indices.variable(fn.add("%feature", loop.index), features)
             there = fn.gep(to, fn.mul(loop.index, row_bytes))
             for first in range(0, self.columns, scheme.lanes):
                 mask = tail_mask(scheme.lanes, self.columns - first)
-                lane = elements.variable(0, scheme.lanes, is_lane=True)
+                lane = elements.indices.variable(0, scheme.lanes, is_lane=True)
                 column = self._first_column() + first + lane
                 value = self._value(taps, feature, column, mask)
                 place = fn.gep(there, first * scheme.how.unit_bytes)
@@ -179,8 +183,8 @@ class _PanelWriter:
         elements, scheme, lanes = self.elements, self.scheme, self.scheme.lanes
         features = scheme.problem.features
         place = elements.function.add("%feature", start)
-        first = elements.variable(place, features + lanes)
-        lane = elements.variable(0, lanes, is_lane=True)
+        first = elements.indices.variable(place, features + lanes)
+        lane = elements.indices.variable(0, lanes, is_lane=True)
         if features % lanes == 0 and scheme.feature_block % lanes == 0:
             return first.within(0, features - lanes) + lane, None
         feature = first + lane
@@ -195,10 +199,12 @@ class _PanelWriter:
         elements, scheme, lanes = self.elements, self.scheme, self.scheme.lanes
         fn = elements.function
         present = self._inside()
-        with elements.loop(0, present, lanes) as down:
+        with elements.scopes.loop(0, present, lanes) as down:
             feature, mask = self._feature_lanes(down.index)
-            with elements.loop(0, self.columns) as across:
-                column = self._first_column() + elements.variable(across.index, self.columns)
+            with elements.scopes.loop(0, self.columns) as across:
+                column = self._first_column() + elements.indices.variable(
+                    across.index, self.columns
+                )
                 value = self._value(taps, feature, column, mask)
                 at = fn.add(fn.mul(down.index, self.columns), fn.mul(across.index, lanes))
                 there = fn.gep(to, fn.mul(at, scheme.how.unit_bytes))
@@ -217,12 +223,12 @@ class _PanelWriter:
         fn, nbytes = elements.function, scheme.how.unit_bytes
         square = self._square()
         present = self._inside()
-        with elements.loop(0, present, lanes) as down:
+        with elements.scopes.loop(0, present, lanes) as down:
             feature, mask = self._feature_lanes(down.index)
-            with elements.loop(0, self.columns, lanes) as across:
-                with elements.loop(0, lanes) as inside:
+            with elements.scopes.loop(0, self.columns, lanes) as across:
+                with elements.scopes.loop(0, lanes) as inside:
                     number = fn.min(fn.add(across.index, inside.index), self.columns - 1)
-                    column = self._first_column() + elements.variable(number, self.columns)
+                    column = self._first_column() + elements.indices.variable(number, self.columns)
                     value = self._value(taps, feature, column, mask)
                     row = fn.gep(square, fn.mul(inside.index, lanes * nbytes))
                     memory.store(fn, elements.target, value, row)

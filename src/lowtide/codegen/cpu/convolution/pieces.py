@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowtide.codegen.cpu.convolution.problem import Spatial
-from lowtide.codegen.cpu.convolution.scheme import BATCH, Row, Scheme
+from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme, Row
 from lowtide.llvm.function import Function, Integer
 
 
@@ -21,7 +21,7 @@ class PhaseValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RowSpan:
     """What a piece covers along a row dimension: `count` indices from `origin` on.
 
     Those before `nominal` belong to another piece. `size` is that of the phase.
@@ -45,11 +45,11 @@ class Piece:
     group: Integer
     column_block: Integer
     phases: tuple[PhaseValues, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[RowSpan, ...]
     tests: tuple[str, ...]
 
 
-def piece_of(fn: Function, scheme: Scheme, unit: Integer) -> Piece:
+def piece_of(fn: Function, scheme: ConvolutionScheme, unit: Integer) -> Piece:
     """Take the number of a piece apart: shares, groups, phases, rows, columns fastest."""
     share = fn.div(unit, scheme.row_units) if scheme.is_shared else 0
     number = fn.rem(unit, scheme.row_units) if scheme.is_shared else unit
@@ -95,7 +95,7 @@ def _phase(fn: Function, axis: int, spatial: Spatial, number: Integer) -> PhaseV
     return PhaseValues(*values)
 
 
-def phase_tables(scheme: Scheme) -> str:
+def phase_tables(scheme: ConvolutionScheme) -> str:
     """Return the constants from which the numbers of phases are read."""
     lines = []
     for axis, spatial in enumerate(scheme.problem.spatial):
@@ -106,17 +106,17 @@ def phase_tables(scheme: Scheme) -> str:
     return "\n".join(lines)
 
 
-def _size(scheme: Scheme, row: Row, phases: list[PhaseValues]) -> Integer:
+def _size(scheme: ConvolutionScheme, row: Row, phases: list[PhaseValues]) -> Integer:
     return scheme.problem.batch if row.axis == BATCH else phases[row.axis].count
 
 
 def _span(
-    fn: Function, scheme: Scheme, dim: int, size: Integer, before: tuple[Integer, ...]
-) -> Span:
+    fn: Function, scheme: ConvolutionScheme, dim: int, size: Integer, before: tuple[Integer, ...]
+) -> RowSpan:
     if dim < scheme.block_dim:
-        return Span(before[dim], before[dim], 1, size)
+        return RowSpan(before[dim], before[dim], 1, size)
     if dim > scheme.block_dim:
-        return Span(0, 0, size, size)
+        return RowSpan(0, 0, size, size)
     count = fn.min(scheme.block, size)
     nominal = fn.mul(before[dim], scheme.block) if scheme.blocks > 1 else 0
-    return Span(nominal, fn.min(nominal, fn.sub(size, count)), count, size)
+    return RowSpan(nominal, fn.min(nominal, fn.sub(size, count)), count, size)

@@ -15,7 +15,7 @@ from lowtide.ir.attributes import Convolution, ConvolutionDimensions, WindowDime
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class StridePhase:
     """Some places of the output along a dimension: `count` from `start` on, and what they meet.
 
     Place q (of this phase) meets at tap j the input at q * stride + j * dilation + `offset`, if
@@ -44,7 +44,7 @@ class Spatial:
     dilation: int
     output_step: int
     tap_step: int
-    phases: tuple[Phase, ...]
+    phases: tuple[StridePhase, ...]
 
     @property
     def count(self) -> int:
@@ -72,7 +72,7 @@ class Spatial:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ConvolutionProblem:
     """A convolution: `groups` products of rows (`batch` and places) and `outputs` columns.
 
     The contracted indices are those of the window and `features`. Group g has the output features
@@ -103,7 +103,7 @@ class Problem:
         return self.groups * self.batch * self.features * self.outputs * prod(each)
 
 
-def problem_of(convolution: Instruction) -> Problem | None:
+def problem_of(convolution: Instruction) -> ConvolutionProblem | None:
     """Return the sums of a convolution, None where there is nothing to add up or to store."""
     attributes = convolution.attributes_as(Convolution)
     numbers, output = attributes.dimensions, convolution.shape
@@ -120,7 +120,7 @@ def problem_of(convolution: Instruction) -> Problem | None:
             strict=True,
         )
     ]
-    return Problem(
+    return ConvolutionProblem(
         data,
         kernel,
         output,
@@ -144,7 +144,7 @@ def _spatial(size: int, output: int, window: WindowDimension) -> Spatial:
         first = _first_tap(start * stride - window.padding_low, dilation, base, between)
         count = -(-(output - start) // apart)
         if first is None or first >= window.size:
-            phases.append(Phase(start, count, 0, 0, 0))
+            phases.append(StridePhase(start, count, 0, 0, 0))
             continue
         offset = (start * stride - window.padding_low + first * dilation) // base
         taps = -(-(window.size - first) // between)
@@ -152,7 +152,7 @@ def _spatial(size: int, output: int, window: WindowDimension) -> Spatial:
         taps = max(0, min(taps, (size - 1 - offset) // spread + 1) - low)
         tap = first + low * between
         tap = window.size - 1 - tap if window.reversal else tap
-        phases.append(Phase(start, count, taps, tap if taps else 0, offset + low * spread))
+        phases.append(StridePhase(start, count, taps, tap if taps else 0, offset + low * spread))
     tap_step = -between if window.reversal else between
     return Spatial(size, output, window.size, step, spread, apart, tap_step, tuple(phases))
 

@@ -13,14 +13,15 @@ from typing import Final
 
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.cost import element_bytes, seconds
-from lowtide.codegen.cpu.loop import store
 from lowtide.codegen.cpu.space import decomposed
-from lowtide.codegen.elements.elements import Element, Elements, Index, Mask
+from lowtide.codegen.element_values import Element, Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elements.reducers import Reducer, carried, renamed
-from lowtide.codegen.indexing import Affine, constant
-from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
+from lowtide.codegen.indexing import Affine, Index, constant
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import ReduceWindow, WindowDimension
 from lowtide.ir.thunk import Phase
@@ -34,7 +35,7 @@ MOST_VECTORS: Final = 4
 """Vectors that go through a window together."""
 
 
-def plan_reduce_window(instruction: Instruction, target: Target) -> Plan | None:
+def plan_reduce_window(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return how a reduce-window runs, None where its windows reach along the last dimension.
 
     It is None for dilated operands, reversed windows, and empty results as well.
@@ -52,7 +53,7 @@ def plan_reduce_window(instruction: Instruction, target: Target) -> Plan | None:
     lanes = max(2, target.vector_bytes // max(wide, 4))
     while lanes > 2 and lanes // 2 >= places[-1]:
         lanes //= 2
-    return Plan(lambda: _Writer(instruction, target, lanes, places).code())
+    return KernelPlan(lambda: _Writer(instruction, target, lanes, places).code())
 
 
 def _places(instruction: Instruction) -> tuple[int, ...]:
@@ -77,7 +78,7 @@ class _Writer:
 
     def __post_init__(self) -> None:
         self.fn = Function("reduce_window", ARGUMENTS)
-        self.elements = Elements(self.fn, self.target, self.lanes)
+        self.elements = vector_elements(self.fn, self.target, self.lanes)
         self.bound = bind(self.fn, self.instruction)
         self.reducer = Reducer.of(self.instruction.called_computations[0])
 
@@ -96,14 +97,14 @@ class _Writer:
         """How many arrays are reduced together."""
         return len(self.instruction.operands) // 2
 
-    def code(self) -> Code:
+    def code(self) -> KernelCode:
         """Return the one phase: pieces are indices of the first dimensions."""
         outer = 1
         while outer < len(self.places) - 1 and prod(self.places[outer:]) > 2 * PIECE:
             outer += 1
         outer = min(outer, len(self.places) - 1)
         units = prod(self.places[:outer])
-        with self.elements.loop("%begin", "%end") as loop:
+        with self.elements.scopes.loop("%begin", "%end") as loop:
             at = decomposed(self.elements, loop.index, self.places[:outer])
             self._over(at)
         positions = prod([x.size for x in self.windows])
@@ -111,7 +112,7 @@ class _Writer:
         cycles = each / self.lanes * (2 * positions + 10)
         nbytes = 2 * sum([x.shape.nbytes for x in self.instruction.operands]) / units
         phase = Phase(self.fn.name, units, seconds(nbytes, cycles))
-        return Code((self.fn,), (phase,), "\n".join(self.elements.globals.values()))
+        return KernelCode((self.fn,), (phase,), "\n".join(self.elements.globals.values()))
 
     def _over(self, at: list[Affine]) -> None:
         """Write the loops over the places of a piece, and along the last dimension.
@@ -120,18 +121,18 @@ class _Writer:
         """
         elements, d = self.elements, len(at)
         if d < len(self.places) - 1:
-            with elements.loop(0, self.places[d]) as loop:
-                self._over([*at, elements.variable(loop.index, self.places[d])])
+            with elements.scopes.loop(0, self.places[d]) as loop:
+                self._over([*at, elements.indices.variable(loop.index, self.places[d])])
             return
         size, lanes = self.places[-1], self.lanes
         vectors = max(1, min(MOST_VECTORS // self.count, size // lanes))
         ranges = [self._range(d, x) for d, x in enumerate(at)]
         whole = size // (vectors * lanes) * vectors * lanes
-        with elements.loop(0, whole, vectors * lanes) as loop:
+        with elements.scopes.loop(0, whole, vectors * lanes) as loop:
             starts = [self._lane(loop.index, j * lanes) for j in range(vectors)]
             self._place(at, ranges, starts, None)
         rest = (size - whole) // lanes * lanes + whole
-        with elements.loop(whole, rest, lanes) as loop:
+        with elements.scopes.loop(whole, rest, lanes) as loop:
             self._place(at, ranges, [self._lane(loop.index, 0)], None)
         if rest < size:
             mask = tail_mask(lanes, size - rest) if size - rest > 1 else None
@@ -139,12 +140,12 @@ class _Writer:
             self._place(at, ranges, [start], mask)
 
     def _lane(self, start: Integer, offset: int) -> Affine:
-        return self.elements.variable(start, self.sizes[-1], is_lane=True) + offset
+        return self.elements.indices.variable(start, self.sizes[-1], is_lane=True) + offset
 
     def _range(self, d: int, place: Affine) -> tuple[Integer, Integer]:
         """The positions of the window at a place that meet elements, the end excluded."""
         fn, x = self.fn, self.windows[d]
-        start = fn.mul(self.elements.scalar(place), x.stride)
+        start = fn.mul(self.elements.indices.scalar(place), x.stride)
         least = fn.sub(x.padding_low + x.window_dilation - 1, start)
         most = fn.sub(self.sizes[d] - 1 + x.padding_low + x.window_dilation, start)
         first = fn.div(fn.max(least, 0), x.window_dilation)
@@ -168,7 +169,7 @@ class _Writer:
         for j, start in enumerate(starts):
             results = self.reducer.finished(elements, totals[j * count : (j + 1) * count])
             for array, value in zip(self.bound.results, results, strict=True):
-                store(elements, array, (*at, start), value, mask)
+                elements.store(array, (*at, start), value, mask)
 
     def _window(
         self,
@@ -187,10 +188,10 @@ class _Writer:
         x = self.windows[d]
         if _is_alone(x):
             return self._window(d + 1, at, [*met, at[d]], ranges, starts, totals, mask)
-        base = fn.sub(fn.mul(elements.scalar(at[d]), x.stride), x.padding_low)
-        with elements.loop(*ranges[d], 1, carried(totals)) as loop:
+        base = fn.sub(fn.mul(elements.indices.scalar(at[d]), x.stride), x.padding_low)
+        with elements.scopes.loop(*ranges[d], 1, carried(totals)) as loop:
             place = fn.add(base, fn.mul(loop.index, x.window_dilation))
-            here = [*met, elements.variable(place, self.sizes[d])]
+            here = [*met, elements.indices.variable(place, self.sizes[d])]
             before = renamed(totals, loop.values)
             after = self._window(d + 1, at, here, ranges, starts, before, mask)
             loop.next = [name for value in after for name in value.names]
@@ -217,4 +218,4 @@ class _Writer:
         """A value as a vector, if it is for a place that differs from lane to lane."""
         if value.lanes or not start.varies:
             return value
-        return self.elements.splat(value, self.elements.level)
+        return self.elements.vectors.splat(value)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
-from lowtide.codegen.cpu.convolution.problem import Problem
-from lowtide.codegen.elements.reading import strides
+from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.kernel import rounded
 from lowtide.cost.machine import X86_SERVER
 
@@ -37,7 +37,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class InputAxis:
     """A dimension of the part of the input that a piece of work reads: `extent` at most."""
 
     kind: int
@@ -46,7 +46,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepLoop:
     """A loop over contracted indices: the dimensions merged in it, outermost first.
 
     `size` is None where it is known only when the kernel runs. Steps are in units.
@@ -59,7 +59,7 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Scheme:
+class ConvolutionScheme:
     """How to compute a convolution.
 
     Rows are the dimensions of the result but that of the features, outermost first. A tile has
@@ -74,13 +74,13 @@ class Scheme:
     and `input_axes` how that is, outermost first.
     """
 
-    problem: Problem
+    problem: ConvolutionProblem
     how: Arithmetic
     lanes: int
     is_lanewise: bool
     is_inward: bool
     in_place: bool
-    input_axes: tuple[Axis, ...]
+    input_axes: tuple[InputAxis, ...]
     has_finish: bool
     rows: tuple[Row, ...]
     tile_dim: int
@@ -197,30 +197,30 @@ class Scheme:
             return 1
         return self.feature_block * prod(self.tap_blocks[kind + 1 :])
 
-    def steps(self) -> tuple[Steps, ...]:
+    def steps(self) -> tuple[StepLoop, ...]:
         """Return the loops of a tile, the longest one innermost."""
         at = {x.kind: x.step for x in self.axes()}
         spatial = self.problem.spatial
         width = self.feature_step
         features = self._features
         features = None if features is None else features // width
-        found = [Steps((FEATURE,), features, at[FEATURE] * width, self.columns * width)]
+        found = [StepLoop((FEATURE,), features, at[FEATURE] * width, self.columns * width)]
         for i, axis in enumerate(spatial):
             size = self.tap_blocks[i]
             is_known = len(axis.phases) == 1 and axis.taps % size == 0
             b_step = self.panel_step(i) * self.columns
-            step = Steps((i,), size if is_known else None, axis.dilation * at[i], b_step)
+            step = StepLoop((i,), size if is_known else None, axis.dilation * at[i], b_step)
             if size > 1:
                 found.append(step)
             elif not is_known:
                 found.insert(0, step)
         found.sort(key=lambda x: -x.a_step)
-        merged: list[Steps] = []
+        merged: list[StepLoop] = []
         for x in found:
             last = merged[-1] if merged else None
             if last is not None and _follows(last, x):
                 whole = None if last.size is None or x.size is None else last.size * x.size
-                merged[-1] = Steps((*last.kinds, *x.kinds), whole, x.a_step, x.b_step)
+                merged[-1] = StepLoop((*last.kinds, *x.kinds), whole, x.a_step, x.b_step)
             else:
                 merged.append(x)
         merged = [x for x in merged if x.size != 1] or merged[-1:]
@@ -228,7 +228,7 @@ class Scheme:
         merged.remove(longest)
         return (*merged, longest)
 
-    def _most(self, steps: Steps) -> int:
+    def _most(self, steps: StepLoop) -> int:
         features = self.feature_block // self.feature_step
         return prod([features if x == FEATURE else self.tap_blocks[x] for x in steps.kinds])
 
@@ -245,7 +245,7 @@ class Scheme:
 
     # -- the input -------------------------------------------------------------------------------
 
-    def axes(self) -> tuple[Axis, ...]:
+    def axes(self) -> tuple[InputAxis, ...]:
         """Return how the input lies that a piece of work reads, outermost first."""
         if self.in_place:
             return self.input_axes
@@ -254,9 +254,9 @@ class Scheme:
             found.append((LANE, self.column_block * self.columns))
         last = found[-1][1]
         step = last + (self.lanes if last * self.how.unit_bytes % 4096 == 0 else 0)
-        axes = [Axis(found[-1][0], last, 1)]
+        axes = [InputAxis(found[-1][0], last, 1)]
         for kind, extent in reversed(found[:-1]):
-            axes.append(Axis(kind, extent, step))
+            axes.append(InputAxis(kind, extent, step))
             step *= extent
         return tuple(reversed(axes))
 
@@ -339,17 +339,17 @@ class Scheme:
         return seconds_of(self.problem, self.how, self.lanes) / (self.row_units * self.shares)
 
 
-def axes_of(problem: Problem) -> tuple[Axis, ...]:
+def axes_of(problem: ConvolutionProblem) -> tuple[InputAxis, ...]:
     """Return how the input of a convolution lies in memory, outermost first."""
     numbers, shape = problem.numbers, problem.input
     kinds = {numbers.input_batch: BATCH, numbers.input_feature: FEATURE}
     kinds |= {d: i for i, d in enumerate(numbers.input_spatial)}
     steps = strides(shape)
     order = sorted(range(shape.rank), key=lambda d: -steps[d])
-    return tuple([Axis(kinds[d], shape.dimensions[d], steps[d]) for d in order])
+    return tuple([InputAxis(kinds[d], shape.dimensions[d], steps[d]) for d in order])
 
 
-def _follows(outer: Steps, inner: Steps) -> bool:
+def _follows(outer: StepLoop, inner: StepLoop) -> bool:
     """Whether a loop goes on where the one in it ends."""
     size = inner.size
     if size is None:
@@ -357,7 +357,7 @@ def _follows(outer: Steps, inner: Steps) -> bool:
     return outer.a_step == inner.a_step * size and outer.b_step == inner.b_step * size
 
 
-def seconds_of(problem: Problem, how: Arithmetic, lanes: int) -> float:
+def seconds_of(problem: ConvolutionProblem, how: Arithmetic, lanes: int) -> float:
     """Return about how long a convolution takes on one thread."""
     arithmetic = problem.products * how.planes**2 / (1.6 * lanes * X86_SERVER.vector_clock_hertz)
     moved = problem.input.nbytes + problem.output.nbytes + problem.kernel.nbytes

@@ -15,14 +15,15 @@ from typing import Final
 
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.cost import seconds
-from lowtide.codegen.cpu.loop import store
-from lowtide.codegen.elements.elements import Element, Elements, Index, Mask
+from lowtide.codegen.element_parts import floor_split, within
+from lowtide.codegen.element_values import Element, Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elements.reducers import carried, renamed
-from lowtide.codegen.elements.rules import floor_split, within
-from lowtide.codegen.indexing import ZERO, Affine
-from lowtide.codegen.kernel import ARGUMENTS, Code, Plan, rounded
+from lowtide.codegen.indexing import ZERO, Affine, Index
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, rounded
 from lowtide.codegen.value import Value, vector_type
+from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import ReduceWindow, WindowDimension
 from lowtide.ir.thunk import Phase
@@ -36,13 +37,13 @@ _UNROLLED: Final = 16
 """Positions of a window that are written one by one."""
 
 
-def plan_select_and_scatter(instruction: Instruction, target: Target) -> Plan | None:
+def plan_select_and_scatter(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return how a select-and-scatter runs, for any computations and element types."""
     if not instruction.shape.element_count:
-        return Plan(lambda: Code((), ()))
+        return KernelPlan(lambda: KernelCode((), ()))
     scheme = _scheme(instruction, target)
     nbytes = rounded(scheme.windows_at_once * max(1, scheme.lanes) * 4)
-    return Plan(lambda: _code(instruction, target, scheme), thread_bytes=nbytes)
+    return KernelPlan(lambda: _code(instruction, target, scheme), thread_bytes=nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +120,19 @@ def _is_alone(x: WindowDimension) -> bool:
     return x.size == 1 and plain and x.padding_low == x.padding_high == 0
 
 
-def _code(instruction: Instruction, target: Target, scheme: _Scheme) -> Code:
+def _code(instruction: Instruction, target: Target, scheme: _Scheme) -> KernelCode:
     fn = Function("select_and_scatter", ARGUMENTS)
-    elements = Elements(fn, target, scheme.lanes)
+    elements = vector_elements(fn, target, scheme.lanes)
     writer = _Writer(elements, instruction, scheme, bind(fn, instruction))
     nbytes = rounded(scheme.windows_at_once * max(1, scheme.lanes) * 4)
     writer.numbers = fn.gep("%scratch", fn.mul("%thread", nbytes))
-    with elements.loop("%begin", "%end") as loop:
+    with elements.scopes.loop("%begin", "%end") as loop:
         writer.piece(loop.index)
     operand = instruction.operands[0].shape
     each = operand.element_count / scheme.units
     cycles = each / max(1, scheme.lanes) * (scheme.positions + 20)
     phase = Phase(fn.name, scheme.units, seconds(2 * operand.nbytes / scheme.units, cycles))
-    return Code((fn,), (phase,), "\n".join(elements.globals.values()))
+    return KernelCode((fn,), (phase,), "\n".join(elements.globals.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +162,14 @@ class _Writer:
         if scheme.lanes:
             start = fn.mul(fn.rem(rest, scheme.lane_blocks), scheme.lanes)
             rest = fn.div(rest, scheme.lane_blocks)
-            at[len(scheme.sizes) - 1] = elements.variable(start, scheme.sizes[-1], is_lane=True)
+            at[len(scheme.sizes) - 1] = elements.indices.variable(
+                start, scheme.sizes[-1], is_lane=True
+            )
             mask = self._mask(at[len(scheme.sizes) - 1])
         block = fn.rem(rest, scheme.blocks)
         rest = fn.div(rest, scheme.blocks)
         for d in reversed(scheme.alone):
-            at[d] = elements.variable(fn.rem(rest, scheme.sizes[d]), scheme.sizes[d])
+            at[d] = elements.indices.variable(fn.rem(rest, scheme.sizes[d]), scheme.sizes[d])
             rest = fn.div(rest, scheme.sizes[d])
         ranges = [(0, scheme.sizes[d]) for d in scheme.over]
         low: Integer = fn.mul(block, scheme.block)
@@ -178,7 +181,7 @@ class _Writer:
             windows[0] = self._places(scheme.over[0], low, fn.sub(high, 1))
             self.first = windows[0][0]
         self._over(scheme.over, windows, at, lambda x: self._select(x, mask))
-        elements.forget()
+        elements.scopes.forget()
         self._over(scheme.over, bounds, at, lambda x: self._scatter(x, mask))
 
     def _mask(self, lane: Affine) -> Mask | None:
@@ -202,9 +205,9 @@ class _Writer:
             body(at)
             return
         d = dimensions[0]
-        with self.elements.loop(*ranges[0]) as loop:
+        with self.elements.scopes.loop(*ranges[0]) as loop:
             extent = max(self.scheme.sizes[d], self.scheme.places[d])
-            x = self.elements.variable(loop.index, extent)
+            x = self.elements.indices.variable(loop.index, extent)
             self._over(dimensions[1:], ranges[1:], {**at, d: x}, body)
 
     def _places(self, d: int, low: Integer, high: Integer) -> tuple[Integer, Integer]:
@@ -221,7 +224,7 @@ class _Writer:
         elements, scheme, fn = self.elements, self.scheme, self.elements.function
         total: Integer = 0
         for number, d in enumerate(scheme.over):
-            place = elements.scalar(at[d])
+            place = elements.indices.scalar(at[d])
             relative = fn.sub(place, self.first) if number == 0 else place
             size = scheme.block_places if number == 0 else scheme.places[d]
             total = fn.add(fn.mul(total, size), relative)
@@ -243,14 +246,14 @@ class _Writer:
             fn.store(numbers, best.number, self._slot(at), 4)
             return
         elements = self.elements
-        with elements.loop(
+        with elements.scopes.loop(
             0, scheme.positions, 1, [*carried([zero]), (numbers, best.number)]
         ) as loop:
             before = _Best(renamed([zero], loop.values)[0], loop.values[-1])
-            rest = elements.variable(loop.index, scheme.positions)
+            rest = elements.indices.variable(loop.index, scheme.positions)
             steps: list[Affine] = []
             for size in reversed(sizes):
-                rest, digit = elements.split(rest, size)
+                rest, digit = elements.indices.split(rest, size)
                 steps.append(digit)
             after = self._better(at, steps[::-1], loop.index, before, mask)
             loop.next = [*after.value.names, after.number]
@@ -270,10 +273,10 @@ class _Writer:
         if met is None:
             return best
         index, inside = met
-        wanted = elements.both(inside, mask)
+        wanted = elements.vectors.both(inside, mask)
         found = elements.at(self.instruction.operands[0], index, self.bound.frame, wanted)
         if scheme.lanes and not found.lanes:
-            found = elements.splat(found, elements.level)
+            found = elements.vectors.splat(found)
         stays = self._stays(best, found, inside)
         kind, numbers = vector_type("i1", scheme.lanes), vector_type("i32", scheme.lanes)
         value = self._chosen(stays, best.value, found)
@@ -298,7 +301,7 @@ class _Writer:
                 if test is False:
                     return None
                 assert not isinstance(test, bool)
-                inside = elements.both(inside, test)
+                inside = elements.vectors.both(inside, test)
             low, high = max(0, place.low), min(place.high, size - 1)
             index[d] = Affine(place.terms, place.constant, low, high)
         return self._index(index), inside
@@ -306,7 +309,7 @@ class _Writer:
     def _stays(self, best: _Best, found: Value, inside: Mask | None) -> str:
         """Where what was selected stays: there is no element, or it is kept before this one."""
         elements, fn, lanes = self.elements, self.elements.function, self.scheme.lanes
-        level = elements.level
+        level = elements.scopes.level
         pair = [Element((best.value,), level), Element((found,), level)]
         (keeps,) = elements.apply(self.instruction.called_computations[0], pair).values
         kind, numbers = vector_type("i1", lanes), vector_type("i32", lanes)
@@ -316,7 +319,7 @@ class _Writer:
         if inside is None:
             return stays
         ones = "splat (i1 true)" if lanes else "true"
-        outside = fn.op(f"xor {kind} {elements.mask_lanes(inside, lanes)}, {ones}")
+        outside = fn.op(f"xor {kind} {elements.vectors.mask_lanes(inside, lanes)}, {ones}")
         return fn.op(f"or {kind} {stays}, {outside}")
 
     def _chosen(self, condition: str, yes: Value, no: Value) -> Value:
@@ -329,7 +332,7 @@ class _Writer:
 
     def _as_lanes(self, value: Value) -> str:
         if self.scheme.lanes and not value.lanes:
-            return self.elements.splat(value, self.elements.level).name
+            return self.elements.vectors.splat(value).name
         return value.name
 
     def _number(self, number: Integer) -> str:
@@ -349,11 +352,11 @@ class _Writer:
         elements, scheme = self.elements, self.scheme
         start = elements.at(self.instruction.operands[2], (), self.bound.frame)
         if scheme.lanes and not start.lanes:
-            start = elements.splat(start, elements.level)
+            start = elements.vectors.splat(start)
         total = self._windows(scheme.over, at, dict(at), [], start, mask)
         here = {d: at[d].within(0, scheme.sizes[d] - 1) for d in at}
-        store(elements, self.bound.results[0], self._index(here), total, mask)
-        elements.forget()
+        elements.store(self.bound.results[0], self._index(here), total, mask)
+        elements.scopes.forget()
 
     def _windows(
         self,
@@ -370,17 +373,17 @@ class _Writer:
             return self._added(places, steps, total, mask)
         d = dimensions[0]
         x = self.scheme.windows[d]
-        here = elements.scalar(at[d])
+        here = elements.indices.scalar(at[d])
         low, high = self._places(d, here, here)
-        with elements.loop(low, high, 1, carried([total])) as loop:
+        with elements.scopes.loop(low, high, 1, carried([total])) as loop:
             before = renamed([total], loop.values)[0]
-            place = elements.variable(loop.index, self.scheme.places[d])
+            place = elements.indices.variable(loop.index, self.scheme.places[d])
             spread = fn.sub(
                 fn.add(fn.mul(here, x.base_dilation), x.padding_low),
                 fn.mul(loop.index, x.stride),
             )
             reach = (x.size - 1) * x.window_dilation + 1
-            step = elements.variable(spread, reach)
+            step = elements.indices.variable(spread, reach)
             after = self._windows(
                 dimensions[1:], at, {**places, d: place}, [*steps, step], before, mask
             )
@@ -395,29 +398,29 @@ class _Writer:
         number, exact = ZERO, None
         for d, spread in zip(scheme.over, steps, strict=True):
             x = scheme.windows[d]
-            step, rest = elements.split(spread, x.window_dilation)
+            step, rest = elements.indices.split(spread, x.window_dilation)
             test = within(elements, rest, 0, 1)
             if test is False:
                 return total
             assert not isinstance(test, bool)
-            exact = elements.both(exact, test)
+            exact = elements.vectors.both(exact, test)
             step = step * -1 + (x.size - 1) if x.reversal else step
             number = number * x.size + step
         type_ = vector_type("i32", scheme.lanes)
         kind = vector_type("i1", scheme.lanes)
         chosen = fn.load(type_, self._slot(places), 4)
-        this = self._number(elements.scalar(number))
+        this = self._number(elements.indices.scalar(number))
         takes = fn.op(f"icmp eq {type_} {chosen}, {this}")
         if exact is not None:
-            takes = fn.op(f"and {kind} {takes}, {elements.mask_lanes(exact, scheme.lanes)}")
+            takes = fn.op(f"and {kind} {takes}, {elements.vectors.mask_lanes(exact, scheme.lanes)}")
         source = elements.at(
             self.instruction.operands[1], self._index(places), self.bound.frame, mask
         )
-        level = elements.level
+        level = elements.scopes.level
         pair = [Element((total,), level), Element((source,), level)]
         (after,) = elements.apply(self.instruction.called_computations[1], pair).values
         if scheme.lanes and not after.lanes:
-            after = elements.splat(after, level)
+            after = elements.vectors.splat(after, level)
         return self._chosen(takes, after, total)
 
 

@@ -11,16 +11,25 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lowtide.codegen import elementwise
+from lowtide.codegen.arrays import Array, strides
 from lowtide.codegen.cpu.contraction.packing import or_zero
-from lowtide.codegen.cpu.convolution.scheme import BATCH, FEATURE, LANE, Axis, Scheme
-from lowtide.codegen.elements.elements import Elements, Index, Mask
+from lowtide.codegen.cpu.convolution.scheme import (
+    BATCH,
+    FEATURE,
+    LANE,
+    ConvolutionScheme,
+    InputAxis,
+)
+from lowtide.codegen.element_values import Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
-from lowtide.codegen.elements.reading import Array, strides
 from lowtide.codegen.elementwise import memory
-from lowtide.codegen.indexing import ZERO, Affine
+from lowtide.codegen.indexing import ZERO, Affine, Index
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Instruction, Opcode, array_shape
 from lowtide.ir.attributes import NO_ATTRIBUTES
+from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -28,16 +37,15 @@ _Read: TypeAlias = "Callable[[tuple[Affine, ...], Mask | None], Value]"
 """What gives elements by the indices along all axes."""
 
 
-def parameters(scheme: Scheme) -> str:
+def parameters_of(scheme: ConvolutionScheme) -> tuple[FunctionParameter, ...]:
     """Return the parameters: for each axis the first input index, which may be negative."""
-    axes = range(len(scheme.axes()))
-    found = "".join([f", i64 %start{i}, i64 %count{i}" for i in axes])
-    return f"ptr %buffers, ptr %to, i64 %group{found}"
+    names = [f"{x}{i}" for i in range(len(scheme.axes())) for x in ("start", "count")]
+    return parameters(buffers="ptr", to="ptr", group="i64", **dict.fromkeys(names, "i64"))
 
 
 def slab_function(
     name: str,
-    scheme: Scheme,
+    scheme: ConvolutionScheme,
     target: Target,
     kernel: Instruction,
     data: Instruction,
@@ -47,8 +55,8 @@ def slab_function(
 
     Constant arrays that it needs are added to `constants`.
     """
-    fn = Function(name, parameters(scheme), linkage="internal")
-    elements = Elements(fn, target, scheme.lanes)
+    fn = Function(name, parameters_of(scheme), linkage="internal")
+    elements = vector_elements(fn, target, scheme.lanes)
     writer = _SlabWriter(elements, scheme, data, bind(fn, kernel), list(scheme.axes()))
     writer.write()
     constants.update(elements.globals)
@@ -62,7 +70,7 @@ class _Range:
     `start` is the index that the first place of the copy stands for.
     """
 
-    axis: Axis
+    axis: InputAxis
     start: Integer
     low: Integer
     high: Integer
@@ -72,10 +80,10 @@ class _Range:
 @dataclass(eq=False, slots=True)
 class _SlabWriter:
     elements: Elements
-    scheme: Scheme
+    scheme: ConvolutionScheme
     data: Instruction
     bound: Bound
-    axes: list[Axis]
+    axes: list[InputAxis]
     ranges: list[_Range] = field(default_factory=list)
 
     def write(self) -> None:
@@ -90,7 +98,7 @@ class _SlabWriter:
                 continue
             inside = fn.max(fn.sub(high, low), 0)
             missing = fn.add(missing, fn.sub(count, inside))
-        with self.elements.when(fn.compare("ne", missing, 0)):
+        with self.elements.scopes.when(fn.compare("ne", missing, 0)):
             self._zeros()
         if self._merges():
             self._merged()
@@ -121,8 +129,8 @@ class _SlabWriter:
         if not rest:
             self._line(this, at, to, read)
             return
-        with elements.loop(this.low, this.high) as loop:
-            x = elements.variable(loop.index, this.size)
+        with elements.scopes.loop(this.low, this.high) as loop:
+            x = elements.indices.variable(loop.index, this.size)
             steps = fn.mul(fn.sub(loop.index, this.start), this.axis.step * nbytes)
             self._along(rest, (*at, x), fn.gep(to, steps), read)
 
@@ -132,14 +140,14 @@ class _SlabWriter:
         fn = elements.function
         count = fn.sub(this.high, this.low)
         whole = fn.sub(this.high, fn.op(f"and i64 {fn.max(count, 0)}, {lanes - 1}"))
-        with elements.loop(this.low, whole, lanes) as loop:
-            x = elements.variable(loop.index, this.size, is_lane=True)
+        with elements.scopes.loop(this.low, whole, lanes) as loop:
+            x = elements.indices.variable(loop.index, this.size, is_lane=True)
             self._store(read((*at, x), None), to, fn.sub(loop.index, this.start), None)
-        with elements.when(fn.compare("slt", whole, this.high)):
+        with elements.scopes.when(fn.compare("slt", whole, this.high)):
             numbers = fn.splat("i64", str(fn.sub(this.high, whole)), lanes)
             inside = fn.op(f"icmp ult <{lanes} x i64> {memory.lane_numbers(lanes)}, {numbers}")
-            mask = Mask(inside, lanes, elements.level)
-            x = elements.variable(whole, this.size, is_lane=True)
+            mask = Mask(inside, lanes, elements.scopes.level)
+            x = elements.indices.variable(whole, this.size, is_lane=True)
             self._store(read((*at, x), mask), to, fn.sub(whole, this.start), mask)
 
     def _store(self, value: Value, to: str, at: Integer, mask: Mask | None) -> None:
@@ -150,7 +158,7 @@ class _SlabWriter:
                 fn, elements.target, Opcode.CONVERT, NO_ATTRIBUTES, how.element, [value]
             )
         if not value.lanes:
-            value = elements.splat(value, elements.level)
+            value = elements.vectors.splat(value)
         if mask is not None:
             value = or_zero(elements, value, mask)
         there = fn.gep(to, fn.mul(at, how.unit_bytes))
@@ -180,8 +188,8 @@ class _SlabWriter:
 
     def _group(self, at: dict[int, Affine]) -> Affine:
         if self.scheme.is_lanewise:
-            return self.elements.split(at[LANE], self.scheme.problem.outputs)[0]
-        return self.elements.variable("%group", self.scheme.problem.groups)
+            return self.elements.indices.split(at[LANE], self.scheme.problem.outputs)[0]
+        return self.elements.indices.variable("%group", self.scheme.problem.groups)
 
     # -- two axes as one -------------------------------------------------------------------------
 
@@ -202,7 +210,7 @@ class _SlabWriter:
         fn, features = elements.function, problem.features
         before = self.ranges[-2]
         start, low, high = (fn.mul(x, features) for x in (before.start, before.low, before.high))
-        axis = Axis(before.axis.kind, before.axis.extent * features, 1)
+        axis = InputAxis(before.axis.kind, before.axis.extent * features, 1)
         line = _Range(axis, start, low, high, before.size * features)
         steps = strides(problem.input)
         order = sorted(range(problem.input.rank), key=lambda d: -steps[d])

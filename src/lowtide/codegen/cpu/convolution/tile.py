@@ -9,9 +9,10 @@ from typing import Final, TypeAlias
 from lowtide.codegen.cpu.contraction.micro import Vectors, broadcast, zeros
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.contraction.transposing import totals
-from lowtide.codegen.cpu.convolution.scheme import FEATURE, Row, Scheme, Steps
+from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme, Row, StepLoop
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.value import Value, vector_type
+from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -22,30 +23,30 @@ UNROLLED: Final = 8
 """Steps that are written one by one where neighbouring rows share what they load."""
 
 
-def parameters(scheme: Scheme) -> str:
+def parameters_of(scheme: ConvolutionScheme) -> tuple[FunctionParameter, ...]:
     """Return the parameters of a tile: input, panel, sums, and how many taps there are.
 
     With `%more` products are added to the sums that are there.
     """
-    taps = "".join([f", i64 %taps{i}" for i in range(len(scheme.problem.spatial))])
-    return f"ptr %a, ptr %b, ptr %sums, i1 %more, i64 %features{taps}"
+    taps = {f"taps{i}": "i64" for i in range(len(scheme.problem.spatial))}
+    return parameters(a="ptr", b="ptr", sums="ptr", more="i1", features="i64", **taps)
 
 
-def row_step(scheme: Scheme, row: Row) -> int:
+def row_step(scheme: ConvolutionScheme, row: Row) -> int:
     """Return by how many units neighbours along a dimension of rows lie apart in the input."""
     at = {x.kind: x.step for x in scheme.axes()}
     return at[row.axis] * (scheme.problem.spatial[row.axis].stride if row.axis >= 0 else 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowPlace:
     """Where a row of a tile has its units, and its sums, behind those of the first one."""
 
     units: int
     sums: int
 
 
-def places(scheme: Scheme, *, is_direct: bool) -> list[Place]:
+def places(scheme: ConvolutionScheme, *, is_direct: bool) -> list[RowPlace]:
     """Return the rows of a tile; sums lie as in the result, or one row behind the other."""
     rows = scheme.rows[scheme.tile_dim :]
     sizes = [scheme.tile_rows, *[x.size for x in rows[1:]]]
@@ -54,25 +55,25 @@ def places(scheme: Scheme, *, is_direct: bool) -> list[Place]:
     for number, index in enumerate(product(*[range(x) for x in sizes])):
         units = sum([i * step for i, step in zip(index, steps, strict=True)])
         there = sum([i * x.out_step for i, x in zip(index, rows, strict=True)])
-        found.append(Place(units, there if is_direct else number * scheme.columns))
+        found.append(RowPlace(units, there if is_direct else number * scheme.columns))
     return found
 
 
 def tile_function(
-    name: str, scheme: Scheme, target: Target, columns: int, *, is_direct: bool
+    name: str, scheme: ConvolutionScheme, target: Target, columns: int, *, is_direct: bool
 ) -> Function:
     """Write a tile of `columns` columns, whose sums are those of the result if it `is_direct`."""
-    fn = Function(name, parameters(scheme), linkage="internal")
+    fn = Function(name, parameters_of(scheme), linkage="internal")
     return _TileWriter(fn, scheme, target, columns, places(scheme, is_direct=is_direct)).write()
 
 
 @dataclass(eq=False, slots=True)
 class _TileWriter:
     fn: Function
-    scheme: Scheme
+    scheme: ConvolutionScheme
     target: Target
     columns: int
-    rows: list[Place]
+    rows: list[RowPlace]
 
     @property
     def vectors(self) -> int:
@@ -151,7 +152,7 @@ class _TileWriter:
 
     # -- products --------------------------------------------------------------------------------
 
-    def _count(self, steps: Steps) -> Integer:
+    def _count(self, steps: StepLoop) -> Integer:
         if steps.size is not None:
             return steps.size
         total: Integer = 1
@@ -167,7 +168,7 @@ class _TileWriter:
         features: Integer = scheme.feature_block if is_known else "%features"
         return self.fn.div(features, scheme.feature_step)
 
-    def _loops(self, steps: tuple[Steps, ...], a: str, b: str, sums: Tile) -> Tile:
+    def _loops(self, steps: tuple[StepLoop, ...], a: str, b: str, sums: Tile) -> Tile:
         """Write the loops, outermost first; return the sums behind them."""
         fn, scheme = self.fn, self.scheme
         if not steps:

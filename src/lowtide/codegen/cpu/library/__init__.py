@@ -15,11 +15,13 @@ from lowtide.codegen.cpu.library.sort import plan_sort
 from lowtide.codegen.cpu.library.topk import plan_topk
 from lowtide.codegen.cpu.library.triangular_solve import plan_triangular_solve
 from lowtide.codegen.cpu.library.updates import plan_update
-from lowtide.codegen.kernel import Plan
+from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction, Opcode
 from lowtide.llvm.target import Target
 
-TEMPLATES: Final[Mapping[Opcode, tuple[Callable[[Instruction, Target], Plan | None], ...]]] = {
+TEMPLATES: Final[
+    Mapping[Opcode, tuple[Callable[[Instruction, Target], KernelPlan | None], ...]]
+] = {
     **dict.fromkeys(PASSING, (plan_passing,)),
     Opcode.CHOLESKY: (plan_cholesky,),
     Opcode.FFT: (plan_fft,),

@@ -10,8 +10,8 @@ from math import prod
 
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.field import (
-    Grid,
     Matrix,
+    PlanarGrid,
     carried,
     conjugate,
     minus_product,
@@ -23,7 +23,7 @@ from lowtide.codegen.cpu.library.matrices import BatchFunction
 from lowtide.codegen.cpu.space import decomposed
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import Code, Plan
+from lowtide.codegen.kernel import KernelCode, KernelPlan
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Cholesky
 from lowtide.ir.thunk import Phase
@@ -39,46 +39,46 @@ class _Form:
     batch: tuple[int, ...]
     size: int
     lower: bool
-    grid: Grid
+    grid: PlanarGrid
     lanes: int
 
 
-def plan_cholesky(instruction: Instruction, target: Target) -> Plan | None:
+def plan_cholesky(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a cholesky whose operand is an array in memory."""
     shape = instruction.shape
     *batch, size = shape.dimensions[:-1]
     if not shape.element_count:
-        return Plan(lambda: Code((), ()))
-    width = Grid(shape.element_type, 1, 1).width
+        return KernelPlan(lambda: KernelCode((), ()))
+    width = PlanarGrid(shape.element_type, 1, 1).width
     lanes = target.vector_bytes // width
     step = lanes * (_AT_ONCE if size > lanes else 1)
-    grid = Grid(shape.element_type, size, -(-size // step) * step)
+    grid = PlanarGrid(shape.element_type, size, -(-size // step) * step)
     lower = instruction.attributes_as(Cholesky).lower
     form = _Form(tuple(batch), size, lower, grid, lanes)
-    return Plan(lambda: _code(instruction, form, target), 0, grid.nbytes)
+    return KernelPlan(lambda: _code(instruction, form, target), 0, grid.nbytes)
 
 
-def _code(instruction: Instruction, form: _Form, target: Target) -> Code:
+def _code(instruction: Instruction, form: _Form, target: Target) -> KernelCode:
     work = BatchFunction(instruction, target, "cholesky")
     matrix = Matrix(work.function, target, form.grid, work.scratch(0, form.grid.nbytes))
-    with work.elements.loop("%begin", "%end") as loop:
+    with work.elements.scopes.loop("%begin", "%end") as loop:
         batch = decomposed(work.elements, loop.index, form.batch)
         _read(work, form, matrix, batch)
-        with work.elements.loop(0, form.size) as row:
+        with work.elements.scopes.loop(0, form.size) as row:
             _row(work, form, matrix, row.index)
         _write(work, form, matrix, batch)
     flops = form.size**3 / 3 * form.grid.parts**2
     each = seconds(0, flops / form.lanes + 10 * form.size**2)
-    return Code((work.function,), (Phase("cholesky", prod(form.batch), each),))
+    return KernelCode((work.function,), (Phase("cholesky", prod(form.batch), each),))
 
 
 def _read(work: BatchFunction, form: _Form, matrix: Matrix, batch: list[Affine]) -> None:
     """Take the triangle that is given as the upper one of the scratch; the rest is zero."""
     grid = form.grid
-    with work.elements.loop(0, form.size) as row:
-        with work.elements.loop(0, grid.stride, form.lanes) as column:
+    with work.elements.scopes.loop(0, form.size) as row:
+        with work.elements.scopes.loop(0, grid.stride, form.lanes) as column:
             matrix.store(row.index, column.index, spread(matrix.zero(), form.lanes))
-        with work.elements.loop(row.index, form.size) as column:
+        with work.elements.scopes.loop(row.index, form.size) as column:
             at = (column.index, row.index) if form.lower else (row.index, column.index)
             element = work.read(batch, work.operands[0], *at)
             if form.lower:
@@ -92,10 +92,10 @@ def _row(work: BatchFunction, form: _Form, matrix: Matrix, row: Integer) -> None
     count = min(_AT_ONCE, form.grid.stride // lanes)
     step = lanes * count
     start = fn.mul(fn.div(row, step), step)
-    with work.elements.loop(start, form.grid.stride, step) as block:
+    with work.elements.scopes.loop(start, form.grid.stride, step) as block:
         places = [fn.add(block.index, lanes * i) for i in range(count)]
         totals = [matrix.load(row, x, lanes) for x in places]
-        with work.elements.loop(0, row, 1, carried(totals)) as above:
+        with work.elements.scopes.loop(0, row, 1, carried(totals)) as above:
             factor = spread(conjugate(matrix.load(above.index, row)), lanes)
             found = [
                 minus_product(total, factor, matrix.load(above.index, x, lanes))
@@ -107,7 +107,7 @@ def _row(work: BatchFunction, form: _Form, matrix: Matrix, row: Integer) -> None
     pivot = matrix.load(row, row)[0]
     root = pivot.sqrt().where(~(pivot > 0.0), float("nan"))
     inverse = spread((root,), lanes)[0]
-    with work.elements.loop(start, form.grid.stride, lanes) as block:
+    with work.elements.scopes.loop(start, form.grid.stride, lanes) as block:
         value = matrix.load(row, block.index, lanes)
         matrix.store(row, block.index, tuple([x / inverse for x in value]))
     matrix.store(row, row, scaled(matrix.constant(1.0), root))
@@ -117,7 +117,10 @@ def _write(work: BatchFunction, form: _Form, matrix: Matrix, batch: list[Affine]
     """Store the factor in its triangle, zeros in the other; NaN everywhere if there is none."""
     last = matrix.load(form.size - 1, form.size - 1)[0]
     failed = _is_lost(work, form, matrix, last)
-    with work.elements.loop(0, form.size) as row, work.elements.loop(0, form.size) as column:
+    with (
+        work.elements.scopes.loop(0, form.size) as row,
+        work.elements.scopes.loop(0, form.size) as column,
+    ):
         at = (row.index, column.index)
         from_ = (column.index, row.index) if form.lower else at
         value = matrix.load(*from_)
@@ -132,7 +135,7 @@ def _write(work: BatchFunction, form: _Form, matrix: Matrix, batch: list[Affine]
 
 def _is_lost(work: BatchFunction, form: _Form, matrix: Matrix, like: Number) -> Number:
     """Whether any pivot is NaN or infinite."""
-    with work.elements.loop(0, form.size, 1, [("i1", "false")]) as loop:
+    with work.elements.scopes.loop(0, form.size, 1, [("i1", "false")]) as loop:
         pivot = matrix.load(loop.index, loop.index)[0]
         wrong = ~(pivot.abs() < float("inf"))
         before = wrong.named("i1", loop.values[0])

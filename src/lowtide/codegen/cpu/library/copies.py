@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.cost import seconds
-from lowtide.codegen.elements.reading import strides
 from lowtide.codegen.elementwise.memory import element_bytes
-from lowtide.codegen.kernel import ARGUMENTS, Code
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode
 from lowtide.ir import Shape
 from lowtide.ir.thunk import Phase
+from lowtide.llvm.callee import COPY, SET
 from lowtide.llvm.function import Function, Integer
 
 PIECE_BYTES: Final = 1 << 16
@@ -28,7 +29,7 @@ class Copy:
     shape: Shape
 
 
-def copies_code(copies: Sequence[Copy]) -> Code:
+def copies_code(copies: Sequence[Copy]) -> KernelCode:
     """Return code that makes results; those that lie where their source does stay."""
     functions, phases = [], []
     for number, copy in enumerate(copies):
@@ -39,7 +40,7 @@ def copies_code(copies: Sequence[Copy]) -> Code:
         units = -(-nbytes // PIECE_BYTES) if _write(fn, copy, nbytes) else 1
         functions.append(fn)
         phases.append(Phase(fn.name, units, seconds(2 * nbytes / units, 0)))
-    return Code(tuple(functions), tuple(phases))
+    return KernelCode(tuple(functions), tuple(phases))
 
 
 def _write(fn: Function, copy: Copy, nbytes: int) -> bool:
@@ -47,7 +48,7 @@ def _write(fn: Function, copy: Copy, nbytes: int) -> bool:
     result = fn.load("ptr", fn.gep("%buffers", copy.result, "ptr"), 8)
     if copy.source is None or copy.given is None:
         begin, count = _bytes(fn, nbytes)
-        fn.call("void", *_memory("memset", "i8"), [fn.gep(result, begin), 0, count, "false"])
+        fn.call(SET, [fn.gep(result, begin), 0, count, "false"])
         return True
     source = fn.load("ptr", fn.gep("%buffers", copy.source, "ptr"), 8)
     alike = strides(copy.given) == strides(copy.shape)
@@ -55,15 +56,10 @@ def _write(fn: Function, copy: Copy, nbytes: int) -> bool:
         if alike:
             begin, count = _bytes(fn, nbytes)
             places = [fn.gep(result, begin), fn.gep(source, begin)]
-            fn.call("void", *_memory("memcpy", "ptr"), [*places, count, "false"])
+            fn.call(COPY, [*places, count, "false"])
         else:
             _transposed(fn, copy.given, copy.shape, source, result)
     return alike
-
-
-def _memory(name: str, second: str) -> tuple[str, list[str]]:
-    kind = "p0.p0.i64" if second == "ptr" else "p0.i64"
-    return f"llvm.{name}.{kind}", ["ptr", second, "i64", "i1"]
 
 
 def _bytes(fn: Function, nbytes: int) -> tuple[Integer, Integer]:

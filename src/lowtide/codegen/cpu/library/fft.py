@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import log2
 from typing import Final
 
+from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
-from lowtide.codegen.cpu.library.fft_form import Pass, Place, passes_of
+from lowtide.codegen.cpu.library.fft_form import FftPass, LinesPlace, passes_of
 from lowtide.codegen.cpu.library.fft_pass import PassFunction, Setting, grid_of
-from lowtide.codegen.elements.reading import strides
-from lowtide.codegen.kernel import Code, Plan, rounded
+from lowtide.codegen.kernel import KernelCode, KernelPlan, rounded
 from lowtide.ir import ElementType, Instruction, Shape, array_shape
 from lowtide.ir.attributes import Fft
 from lowtide.ir.places import unsupported
@@ -25,13 +25,13 @@ _COMPLEX: Final = {
 }
 
 
-def plan_fft(instruction: Instruction, target: Target) -> Plan | None:
+def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of an fft whose operand is an array in row-major order."""
     operand, shape = instruction.operands[0].shape, instruction.shape
     if not all(_is_row_major(x) for x in (operand, shape)):
         raise unsupported(instruction, "native code takes arrays in row-major order here")
     if not operand.element_count or 0 in instruction.attributes_as(Fft).length:
-        return Plan(lambda: copies_code([Copy(None, None, 1, shape)]))
+        return KernelPlan(lambda: copies_code([Copy(None, None, 1, shape)]))
     type_ = _COMPLEX[operand.element_type]
     lanes = target.vector_bytes // (8 if type_ is ElementType.C128 else 4)
     passes = passes_of(instruction, lanes)
@@ -40,7 +40,7 @@ def plan_fft(instruction: Instruction, target: Target) -> Plan | None:
     setting = Setting(
         type_, operand.element_type, shape.element_type, lanes, target, starts, shared, thread
     )
-    return Plan(lambda: _code(passes, setting), shared, thread)
+    return KernelPlan(lambda: _code(passes, setting), shared, thread)
 
 
 def _is_row_major(shape: Shape) -> bool:
@@ -48,23 +48,23 @@ def _is_row_major(shape: Shape) -> bool:
 
 
 def _arrays(
-    passes: tuple[Pass, ...], type_: ElementType, operand: Shape
-) -> tuple[dict[Place, int], int]:
+    passes: tuple[FftPass, ...], type_: ElementType, operand: Shape
+) -> tuple[dict[LinesPlace, int], int]:
     """Where arrays between passes lie in scratch, and how many bytes they take."""
-    starts: dict[Place, int] = {}
+    starts: dict[LinesPlace, int] = {}
     size = 0
     for place in dict.fromkeys([x.target.place for x in passes]):
-        if place not in (Place.INPUT, Place.HALF_WAY):
+        if place not in (LinesPlace.INPUT, LinesPlace.HALF_WAY):
             continue
         starts[place] = size
         counts = [x.groups * x.count * x.kept for x in passes if x.target.place is place]
-        if place is Place.INPUT:
+        if place is LinesPlace.INPUT:
             counts.append(operand.element_count)
         size += rounded(max(counts) * type_.nbytes)
     return starts, size
 
 
-def _code(passes: tuple[Pass, ...], setting: Setting) -> Code:
+def _code(passes: tuple[FftPass, ...], setting: Setting) -> KernelCode:
     functions, phases = [], []
     texts: dict[str, str] = {}
     for number, one in enumerate(passes):
@@ -74,4 +74,4 @@ def _code(passes: tuple[Pass, ...], setting: Setting) -> Code:
         texts |= writer.elements.globals
         steps = one.n * (4 + 3 * log2(max(one.n, 2)))
         phases.append(Phase(writer.fn.name, writer.units, seconds(0, 2 * steps + 20 * one.n)))
-    return Code(tuple(functions), tuple(phases), "\n".join(texts.values()))
+    return KernelCode(tuple(functions), tuple(phases), "\n".join(texts.values()))

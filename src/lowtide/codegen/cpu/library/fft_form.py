@@ -22,7 +22,7 @@ LONGEST: Final = 4096
 """The longest transform that stays in the caches for a vector of lines."""
 
 
-class Place(Enum):
+class LinesPlace(Enum):
     """Where the lines of a pass lie: the operand, the result, or one of two arrays in scratch."""
 
     OPERAND = auto()
@@ -39,7 +39,7 @@ class Lines:
     `a * group + b // inner * outer + b % inner + i * step`.
     """
 
-    place: Place
+    place: LinesPlace
     group: int
     inner: int
     outer: int
@@ -47,7 +47,7 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class FftPass:
     """Transforms of length n along `groups` times `count` lines.
 
     Inputs are real or complex, or the first half of what is symmetric (`extended`); of the results
@@ -96,7 +96,7 @@ def halves_of(n: int) -> tuple[int, int] | None:
     return None
 
 
-def passes_of(instruction: Instruction, lanes: int) -> tuple[Pass, ...]:
+def passes_of(instruction: Instruction, lanes: int) -> tuple[FftPass, ...]:
     """Return the passes of an fft in turn; lines are transformed `lanes` at a time."""
     attributes = instruction.attributes_as(Fft)
     kind, lengths = attributes.kind, attributes.length
@@ -106,12 +106,12 @@ def passes_of(instruction: Instruction, lanes: int) -> tuple[Pass, ...]:
     axes = list(range(rank - len(lengths), rank))
     inverse = kind in ("IFFT", "IRFFT")
     ordered = axes if kind == "IRFFT" else axes[::-1]
-    found: list[Pass] = []
+    found: list[FftPass] = []
     sizes = given
-    place = Place.OPERAND
+    place = LinesPlace.OPERAND
     for number, axis in enumerate(ordered):
         is_last = number == len(ordered) - 1
-        to = Place.INPUT if kind == "IRFFT" and not is_last else Place.RESULT
+        to = LinesPlace.INPUT if kind == "IRFFT" and not is_last else LinesPlace.RESULT
         n = lengths[axis - rank + len(lengths)]
         after = (
             (*sizes[:axis], result[axis], *sizes[axis + 1 :])
@@ -135,11 +135,11 @@ def _whole(
     after: Sequence[int],
     axis: int,
     n: int,
-    places: tuple[Place, Place],
+    places: tuple[LinesPlace, LinesPlace],
     inverse: bool,
     extended: bool,
     lanes: int,
-) -> Pass:
+) -> FftPass:
     """One pass along a dimension."""
     before, behind = prod(sizes[:axis]), prod(sizes[axis + 1 :])
     lines = []
@@ -152,7 +152,7 @@ def _whole(
     groups, count = (before, behind) if behind >= lanes else (1, before * behind)
     scale = 1.0 / n if inverse else 1.0
     is_real = extended or sizes[axis] != after[axis]
-    return Pass(
+    return FftPass(
         n,
         groups,
         count,
@@ -167,8 +167,8 @@ def _whole(
 
 
 def _split(
-    whole: Pass, sizes: Sequence[int], after: Sequence[int], axis: int, lanes: int
-) -> list[Pass]:
+    whole: FftPass, sizes: Sequence[int], after: Sequence[int], axis: int, lanes: int
+) -> list[FftPass]:
     """The pass, or two where there are few lines, or long ones."""
     n = whole.n
     few = 2 * whole.groups * whole.count <= lanes and n >= 64
@@ -184,7 +184,7 @@ def _split(
         groups=before,
         count=columns,
         source=Lines(whole.source.place, n * behind, columns, 0, columns),
-        target=Lines(Place.HALF_WAY, n * behind, columns, 0, columns),
+        target=Lines(LinesPlace.HALF_WAY, n * behind, columns, 0, columns),
         kept=first,
         scale=1.0,
         twiddle=n,
@@ -197,7 +197,7 @@ def _split(
         n=second,
         groups=before,
         count=rows,
-        source=Lines(Place.HALF_WAY, n * behind, behind, second * behind, behind),
+        source=Lines(LinesPlace.HALF_WAY, n * behind, behind, second * behind, behind),
         target=Lines(whole.target.place, kept * behind, rows, 0, rows),
         kept=second,
         limit=kept if kept < n else 0,

@@ -113,10 +113,10 @@ class Port:
         elements = self.elements
         whole = count - count % self.chunk if self.turns else 0
         if whole:
-            with elements.loop(0, whole, self.chunk) as loop:
+            with elements.scopes.loop(0, whole, self.chunk) as loop:
                 for number, value in enumerate(self._tile(loop.index)):
                     put(self.fn.add(loop.index, number), value)
-        with elements.loop(whole, count) as loop:
+        with elements.scopes.loop(whole, count) as loop:
             put(loop.index, self._load(loop.index))
 
     def _load(self, number: Integer) -> Parts:
@@ -154,10 +154,10 @@ class Port:
         elements = self.elements
         whole = count - count % self.chunk if self.turns else 0
         if whole:
-            with elements.loop(0, whole, self.chunk) as loop:
+            with elements.scopes.loop(0, whole, self.chunk) as loop:
                 tile = [get(self.fn.add(loop.index, x))[0] for x in range(self.chunk)]
                 self._store_tile(loop.index, tile)
-        with elements.loop(whole, count) as loop:
+        with elements.scopes.loop(whole, count) as loop:
             value, wanted = get(loop.index)
             self._store(loop.index, value, wanted)
 

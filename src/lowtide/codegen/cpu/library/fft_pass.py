@@ -8,23 +8,23 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lowtide.codegen.cpu.library.fft_form import Lines, Pass, Place, factors_of
+from lowtide.codegen.cpu.library.fft_form import FftPass, Lines, LinesPlace, factors_of
 from lowtide.codegen.cpu.library.fft_lines import Block, Port
 from lowtide.codegen.cpu.library.fft_real import RealSide
-from lowtide.codegen.cpu.library.fft_stages import Complexes, Table, write_stages
+from lowtide.codegen.cpu.library.fft_stages import Complexes, ComplexTable, write_stages
 from lowtide.codegen.cpu.library.field import (
-    Grid,
     Matrix,
     Parts,
+    PlanarGrid,
     conjugate,
     scaled,
     spread,
     times,
 )
-from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
@@ -46,13 +46,15 @@ class Setting:
     result: ElementType
     lanes: int
     target: Target
-    starts: dict[Place, int]
+    starts: dict[LinesPlace, int]
     shared_bytes: int
     thread_bytes: int
 
-    def element(self, place: Place) -> ElementType:
+    def element(self, place: LinesPlace) -> ElementType:
         """Return the type of the elements of an array."""
-        return {Place.OPERAND: self.given, Place.RESULT: self.result}.get(place, self.type)
+        return {LinesPlace.OPERAND: self.given, LinesPlace.RESULT: self.result}.get(
+            place, self.type
+        )
 
 
 def length_of(n: int) -> int:
@@ -60,22 +62,22 @@ def length_of(n: int) -> int:
     return n if factors_of(n) is not None else 1 << (2 * n - 2).bit_length()
 
 
-def grid_of(type_: ElementType, pass_: Pass, lanes: int) -> Grid:
+def grid_of(type_: ElementType, pass_: FftPass, lanes: int) -> PlanarGrid:
     """Return the grid in which the numbers of so many lines are transformed."""
     rows = length_of(pass_.length)
-    return Grid(type_, rows + 1 if pass_.halved and pass_.extended else rows, lanes)
+    return PlanarGrid(type_, rows + 1 if pass_.halved and pass_.extended else rows, lanes)
 
 
 class PassFunction:
     """Writes the function of a pass; a unit is a vector of lines."""
 
-    def __init__(self, pass_: Pass, setting: Setting, name: str) -> None:
+    def __init__(self, pass_: FftPass, setting: Setting, name: str) -> None:
         self.form = pass_
         self.setting = setting
         self.lanes = setting.lanes
         self.blocks = -(-pass_.count // setting.lanes)
         self.fn = Function(name, ARGUMENTS)
-        self.elements = Elements(self.fn, setting.target, setting.lanes)
+        self.elements = vector_elements(self.fn, setting.target, setting.lanes)
         fn = self.fn
         own = fn.add(fn.mul("%thread", setting.thread_bytes), setting.shared_bytes)
         self.grid = grid_of(setting.type, pass_, self.lanes)
@@ -83,8 +85,8 @@ class PassFunction:
         self.a = fn.gep("%scratch", own)
         self.b = fn.gep(self.a, self.grid.nbytes)
         self.arrays = {
-            Place.OPERAND: fn.load("ptr", "%buffers", 8),
-            Place.RESULT: fn.load("ptr", fn.gep("%buffers", 1, "ptr"), 8),
+            LinesPlace.OPERAND: fn.load("ptr", "%buffers", 8),
+            LinesPlace.RESULT: fn.load("ptr", fn.gep("%buffers", 1, "ptr"), 8),
             **{x: fn.gep("%scratch", start) for x, start in setting.starts.items()},
         }
 
@@ -96,7 +98,7 @@ class PassFunction:
     def write(self) -> None:
         """Write the function."""
         fn = self.fn
-        with self.elements.loop("%begin", "%end") as loop:
+        with self.elements.scopes.loop("%begin", "%end") as loop:
             group = fn.div(loop.index, self.blocks)
             first = fn.mul(fn.rem(loop.index, self.blocks), self.lanes)
             lines = self._numbers(first)
@@ -136,7 +138,7 @@ class PassFunction:
         else:
             port.load_all(form.n, put)
         zero = spread(matrix.zero(), self.lanes)
-        with self.elements.loop(form.n, self.grid.rows) as loop:
+        with self.elements.scopes.loop(form.n, self.grid.rows) as loop:
             matrix.store(loop.index, 0, zero)
 
     def _putting(self, matrix: Matrix) -> Callable[[Integer, Parts], None]:
@@ -212,25 +214,25 @@ class PassFunction:
         fn = self.fn
         other = self.b if done == self.a else self.a
         matrix = Matrix(fn, self.setting.target, self.grid, done)
-        table = Table.of(self.elements, self.grid, _filter(self.form.n, rows))
-        with self.elements.loop(0, rows) as loop:
+        table = ComplexTable.of(self.elements, self.grid, _filter(self.form.n, rows))
+        with self.elements.scopes.loop(0, rows) as loop:
             value = matrix.load(loop.index, 0, lanes)
             product = times(value, spread(table.load(loop.index), lanes))
             matrix.store(loop.index, 0, product[::-1])
         return write_stages(self.elements, self.grid, rows, lanes, done, other)
 
-    def _chirp(self, scale: float) -> Table:
-        return Table.of(self.elements, self.grid, _chirp_of(self.form.n) * scale)
+    def _chirp(self, scale: float) -> ComplexTable:
+        return ComplexTable.of(self.elements, self.grid, _chirp_of(self.form.n) * scale)
 
     def _turns(self) -> Turn:
         """A function of the number of a result and of the lines: the factors by which to turn."""
         form = self.form
         part = 1 << (form.twiddle.bit_length() + 1) // 2
         roots = np.arange(part) / form.twiddle
-        fine = Table.of(self.elements, self.grid, np.exp(-2j * np.pi * roots))
+        fine = ComplexTable.of(self.elements, self.grid, np.exp(-2j * np.pi * roots))
         coarse_count = -(-form.twiddle // part)
         coarse_roots = np.arange(coarse_count) * part / form.twiddle
-        coarse = Table.of(self.elements, self.grid, np.exp(-2j * np.pi * coarse_roots))
+        coarse = ComplexTable.of(self.elements, self.grid, np.exp(-2j * np.pi * coarse_roots))
         shift = part.bit_length() - 1
 
         def turn(k: Integer, lines: Number) -> Parts:

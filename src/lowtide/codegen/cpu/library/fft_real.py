@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from lowtide.codegen.cpu.library.fft_stages import Table, roots_of_unity
+from lowtide.codegen.cpu.library.fft_stages import ComplexTable, roots_of_unity
 from lowtide.codegen.cpu.library.field import (
     Matrix,
     Parts,
@@ -35,10 +35,10 @@ class RealSide:
     n: int
 
     @cached_property
-    def _roots(self) -> Table:
+    def _roots(self) -> ComplexTable:
         """The roots by which halves of a result are turned."""
         roots = roots_of_unity(self.n)[: self.half + 1]
-        return Table.of(self.elements, self.matrix.grid, roots)
+        return ComplexTable.of(self.elements, self.matrix.grid, roots)
 
     @property
     def fn(self) -> Function:
@@ -97,7 +97,7 @@ class RealSide:
     def fold(self) -> None:
         """Make the n / 2 numbers to transform back, their parts exchanged."""
         fn = self.fn
-        with self.elements.loop(0, self.half // 2 + 1) as loop:
+        with self.elements.scopes.loop(0, self.half // 2 + 1) as loop:
             here, there = loop.index, fn.sub(self.half, loop.index)
             first = self.matrix.load(here, 0, self.lanes)
             second = self.matrix.load(there, 0, self.lanes)

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from lowtide.codegen.cpu.library.fft_form import factors_of
 from lowtide.codegen.cpu.library.field import (
-    Grid,
     Matrix,
     Parts,
+    PlanarGrid,
     added,
     plus_product,
     scaled,
@@ -27,6 +27,7 @@ from lowtide.codegen.cpu.library.field import (
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.literals import global_array
 from lowtide.codegen.elementwise.number import Number
+from lowtide.llvm.callee import external, suffix
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -40,16 +41,16 @@ def roots_of_unity(n: int) -> Complexes:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ComplexTable:
     """Complex constants, as pairs of numbers of a grid's type."""
 
     fn: Function
     target: Target
-    grid: Grid
+    grid: PlanarGrid
     pointer: str
 
     @classmethod
-    def of(cls, elements: Elements, grid: Grid, values: Complexes) -> Table:
+    def of(cls, elements: Elements, grid: PlanarGrid, values: Complexes) -> ComplexTable:
         """Return a table in the constants of a module."""
         dtype = np.complex128 if grid.element == "double" else np.complex64
         pointer = global_array(elements, values.astype(dtype))
@@ -75,21 +76,18 @@ class Table:
             text = f"getelementptr inbounds {element}, ptr {self.pointer}, {places.type}"
             pointers = fn.op(f"{text} {places.name}")
             vector = f"<{lanes} x {element}>"
-            suffix = f"v{lanes}{'f64' if element == 'double' else 'f32'}"
-            name = f"llvm.masked.gather.{suffix}.v{lanes}p0"
-            types = [f"<{lanes} x ptr>", "i32", f"<{lanes} x i1>", vector]
-            every = "splat (i1 true)"
-            fn.declare(f"declare {vector} @{name}({types[0]}, i32 immarg, {types[2]}, {vector})")
-            given = f"{types[0]} {pointers}, i32 4, {types[2]} {every}, {vector} zeroinitializer"
-            value = fn.op(f"call {vector} @{name}({given})")
+            name = f"llvm.masked.gather.{suffix(vector)}.v{lanes}p0"
+            types = [f"<{lanes} x ptr>", "i32 immarg", f"<{lanes} x i1>", vector]
+            callee = external(name, vector, *types)
+            value = fn.call(callee, [pointers, 4, "splat (i1 true)", "zeroinitializer"])
             found.append(Number(fn, self.target, element, lanes, value))
         return tuple(found)
 
 
-def write_stages(elements: Elements, grid: Grid, n: int, lanes: int, a: str, b: str) -> str:
+def write_stages(elements: Elements, grid: PlanarGrid, n: int, lanes: int, a: str, b: str) -> str:
     """Transform n rows of `a`; return which of `a` and `b` has the result then."""
     fn, target = elements.function, elements.target
-    table = Table.of(elements, grid, roots_of_unity(n))
+    table = ComplexTable.of(elements, grid, roots_of_unity(n))
     rest, stride = n, 1
     for radix in factors_of(n) or ():
         rest //= radix
@@ -102,7 +100,7 @@ def write_stages(elements: Elements, grid: Grid, n: int, lanes: int, a: str, b: 
 
 def _stage(
     elements: Elements,
-    table: Table,
+    table: ComplexTable,
     source: Matrix,
     result: Matrix,
     numbers: tuple[int, int, int],
@@ -111,11 +109,11 @@ def _stage(
     """One stage of `radix`, with `rest` times `stride` butterflies."""
     fn = elements.function
     radix, rest, stride = numbers
-    with elements.loop(0, rest) as outer:
+    with elements.scopes.loop(0, rest) as outer:
         turns = [
             spread(table.load(fn.mul(outer.index, k * stride)), lanes) for k in range(1, radix)
         ]
-        with elements.loop(0, stride) as inner:
+        with elements.scopes.loop(0, stride) as inner:
             at = fn.add(inner.index, fn.mul(outer.index, stride))
             values = [source.load(fn.add(at, rest * stride * j), 0, lanes) for j in range(radix)]
             found = butterfly(values)

@@ -19,7 +19,7 @@ Parts: TypeAlias = "tuple[Number, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class PlanarGrid:
     """A matrix in scratch: real parts, then imaginary ones, each row by row with `stride`.
 
     Elements of narrow types are computed with as floats, so they are floats here.
@@ -61,7 +61,7 @@ class Matrix:
 
     fn: Function
     target: Target
-    grid: Grid
+    grid: PlanarGrid
     base: str
 
     def _pointers(self, row: Integer, column: Integer) -> list[str]:

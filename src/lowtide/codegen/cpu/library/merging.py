@@ -10,14 +10,22 @@ from typing import Final
 
 from lowtide.codegen.cpu.library.records import Fields, Less, Records
 from lowtide.codegen.elements.elements import Elements
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 
 CHAINS: Final = 4
 """Parts of a result that are merged at once, as each step waits for the one before."""
 
-PARAMETERS: Final = (
-    "ptr %buffers, i64 %row, ptr %source, ptr %result, i64 %low, i64 %middle, i64 %high, "
-    "i64 %first, i64 %last"
+PARAMETERS: Final = parameters(
+    buffers="ptr",
+    row="i64",
+    source="ptr",
+    result="ptr",
+    low="i64",
+    middle="i64",
+    high="i64",
+    first="i64",
+    last="i64",
 )
 """Of a function that merges records low..middle and middle..high of a row.
 
@@ -25,7 +33,7 @@ It writes those from first to last of the result, where the whole goes from low 
 """
 
 
-class Merge:
+class MergeWriter:
     """Writes the body of such a function; `less` compares records within `elements`."""
 
     def __init__(self, elements: Elements, records: Records, less: Less) -> None:
@@ -47,7 +55,7 @@ class Merge:
             place = fn.add("%first", fn.mul(part, number))
             cuts.append((place, *self._cut(place)))
         carry = [("i64", str(x)) for _, i, j in cuts[:CHAINS] for x in (i, j)]
-        with self.elements.loop(0, part, 1, carry) as loop:
+        with self.elements.scopes.loop(0, part, 1, carry) as loop:
             after: list[str] = []
             for number in range(CHAINS):
                 i, j = loop.values[2 * number : 2 * number + 2]
@@ -59,7 +67,7 @@ class Merge:
     def _run(self, i: Integer, j: Integer, first: Integer, last: Integer) -> None:
         """Merge one element after the other."""
         carry = [("i64", str(i)), ("i64", str(j))]
-        with self.elements.loop(first, last, 1, carry) as loop:
+        with self.elements.scopes.loop(first, last, 1, carry) as loop:
             loop.next = self._step(loop.values[0], loop.values[1], loop.index)
 
     def _step(self, i: str, j: str, to: Integer) -> list[str]:
@@ -91,7 +99,7 @@ class Merge:
         most = fn.min(done, fn.sub("%middle", "%low"))
         trips = records.capacity.bit_length() + 1
         carry = [("i64", str(least)), ("i64", str(most))]
-        with self.elements.loop(0, trips, 1, carry) as loop:
+        with self.elements.scopes.loop(0, trips, 1, carry) as loop:
             low, high = loop.values
             half = fn.op(f"lshr i64 {fn.add(low, high)}, 1")
             a = records.load(fn, "%source", fn.add("%low", half))

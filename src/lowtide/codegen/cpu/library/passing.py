@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
 from lowtide.codegen.elements.operands import leaves
-from lowtide.codegen.kernel import Plan
+from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Collective, CollectivePermute, CustomCall
 from lowtide.ir.errors import UnsupportedOpError
@@ -23,7 +23,7 @@ Sources: TypeAlias = "list[int | None]"
 """For each array of the result the number of the operands' array that it equals; None: zeros."""
 
 
-def plan_passing(instruction: Instruction, target: Target) -> Plan | None:
+def plan_passing(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of an operation that passes on arrays.
 
     Raises UnsupportedOpError where other devices or the host would have to take part.
@@ -41,7 +41,7 @@ def plan_passing(instruction: Instruction, target: Target) -> Plan | None:
         Copy(source, None if source is None else given[source], count + number, result)
         for number, (source, result) in enumerate(zip(sources, results, strict=True))
     ]
-    return Plan(lambda: copies_code(copies))
+    return KernelPlan(lambda: copies_code(copies))
 
 
 def _several(instruction: Instruction) -> UnsupportedOpError:

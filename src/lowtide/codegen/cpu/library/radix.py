@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.codegen.cpu.library.records import Records
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function
 
 BUCKETS: Final = 256
@@ -24,7 +25,8 @@ def radix_function(records: Records) -> Function:
 
     Records with equal keys keep their order. What lies in `b` at the same places is lost.
     """
-    fn = Function("radix", "ptr %a, ptr %b, ptr %counts, i64 %first, i64 %n", linkage="internal")
+    given = parameters(a="ptr", b="ptr", counts="ptr", first="i64", n="i64")
+    fn = Function("radix", given, linkage="internal")
     _count(fn, records)
     source, other = "%a", "%b"
     for digit in range(records.digits):

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from math import prod
 
+from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.passing import require_alone
+from lowtide.codegen.element_parts import converted
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
-from lowtide.codegen.elements.reading import Array
-from lowtide.codegen.elements.rules import converted
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
+from lowtide.codegen.scalar_elements import scalar_elements
 from lowtide.ir import ElementType, Instruction
 from lowtide.ir.thunk import Phase
+from lowtide.llvm.callee import MOVE
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
 
-def plan_ragged_exchange(instruction: Instruction, target: Target) -> Plan | None:
+def plan_ragged_exchange(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a ragged-all-to-all whose group has one device.
 
     Rows that would be read or written outside of the arrays are left out.
     """
     require_alone(instruction)
-    return Plan(lambda: _code(instruction, target))
+    return KernelPlan(lambda: _code(instruction, target))
 
 
-def _code(instruction: Instruction, target: Target) -> Code:
+def _code(instruction: Instruction, target: Target) -> KernelCode:
     fn = Function("exchange", ARGUMENTS)
-    elements = Elements(fn, target, 0)
+    elements = scalar_elements(fn, target)
     bound = bind(fn, instruction)
     arrays = [bound.frame.arrays[x] for x in instruction.operands]
     source, result = arrays[0], bound.results[0]
@@ -37,18 +39,17 @@ def _code(instruction: Instruction, target: Target) -> Code:
     row = prod(shape.dimensions[1:]) * shape.element_type.nbytes
     count = instruction.operands[2].shape.dimensions[0]
     if not row or not count:
-        return Code((), ())
-    with elements.loop(0, count) as loop:
-        here = elements.variable(loop.index, count)
+        return KernelCode((), ())
+    with elements.scopes.loop(0, count) as loop:
+        here = elements.indices.variable(loop.index, count)
         start, size, place = (_number(elements, arrays[i], here) for i in (2, 3, 4))
         size = _fitting(fn, start, size, source.shape.dimensions[0])
         size = _fitting(fn, place, size, shape.dimensions[0])
         given = fn.gep(source.pointer, fn.mul(fn.max(start, 0), row))
         to = fn.gep(result.pointer, fn.mul(fn.max(place, 0), row))
-        types = ["ptr", "ptr", "i64", "i1"]
-        fn.call("void", "llvm.memmove.p0.p0.i64", types, [to, given, fn.mul(size, row), "false"])
+        fn.call(MOVE, [to, given, fn.mul(size, row), "false"])
     each = seconds(2 * source.shape.nbytes, 20 * count)
-    return Code((fn,), (Phase(fn.name, 1, each),))
+    return KernelCode((fn,), (Phase(fn.name, 1, each),))
 
 
 def _number(elements: Elements, array: Array, at: Affine) -> Integer:

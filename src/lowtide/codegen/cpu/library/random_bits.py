@@ -11,7 +11,7 @@ from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.ciphers import philox, threefry
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number
-from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Shape
 from lowtide.ir.attributes import RngBitGenerator
@@ -53,10 +53,10 @@ class _Form:
         return -(-self.row // COUNTERS)
 
 
-def plan_random_bits(instruction: Instruction, target: Target) -> Plan | None:
+def plan_random_bits(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of an rng-bit-generator; the result may be (next state, bits), or bits."""
     form = _form_of(instruction)
-    return Plan(lambda: _Writer(form, target).write())
+    return KernelPlan(lambda: _Writer(form, target).write())
 
 
 def _form_of(instruction: Instruction) -> _Form:
@@ -134,7 +134,7 @@ class _Writer:
         self.lanes = target.vector_bytes // 4
         self.fn = Function("bits", ARGUMENTS)
 
-    def write(self) -> Code:
+    def write(self) -> KernelCode:
         form, fn = self.form, self.fn
         state = fn.load("ptr", "%buffers", 8)
         number = 2 if form.has_state else 1
@@ -148,7 +148,7 @@ class _Writer:
         if form.has_state:
             functions.append(self._next_state())
             phases.append(Phase("next_state", 1, 1e-8))
-        return Code(tuple(functions), tuple(phases))
+        return KernelCode(tuple(functions), tuple(phases))
 
     def _state(self, fn: Function, state: str) -> list[str]:
         """The key, and the low and the high half of the counter."""

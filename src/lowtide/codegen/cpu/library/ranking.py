@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lowtide.llvm.callee import external, parameters
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
@@ -18,7 +19,7 @@ def ranking_function(target: Target) -> Function:
     """
     lanes = target.vector_bytes // 8
     vector = f"<{lanes} x i64>"
-    fn = Function("ranking", "ptr %a, ptr %b, i64 %n", linkage="internal")
+    fn = Function("ranking", parameters(a="ptr", b="ptr", n="i64"), linkage="internal")
     with fn.loop(0, lanes) as loop:
         fn.store("i64", "-1", fn.gep("%a", fn.add("%n", loop.index), "i64"), 8)
     with fn.loop(0, "%n") as each:
@@ -29,7 +30,7 @@ def ranking_function(target: Target) -> Function:
             before = fn.op(f"icmp ult {vector} {theirs}, {mine}")
             ones = fn.op(f"sext <{lanes} x i1> {before} to {vector}")
             loop.next = [fn.op(f"sub {vector} {loop.values[0]}, {ones}")]
-        name = f"llvm.vector.reduce.add.v{lanes}i64"
-        rank = fn.call("i64", name, [vector], [loop.results[0]])
+        total = external(f"llvm.vector.reduce.add.v{lanes}i64", "i64", vector)
+        rank = fn.call(total, [loop.results[0]])
         fn.store("i64", record, fn.gep("%b", rank, "i64"), 8)
     return fn

@@ -8,15 +8,16 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen import indexing
+from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.cpu.cost import element_bytes, seconds, vector_cycles, widest
 from lowtide.codegen.cpu.library.scatter_form import ScatterForm
-from lowtide.codegen.elements.elements import Element, Elements, Mask
+from lowtide.codegen.element_values import Element, Mask
 from lowtide.codegen.elements.operands import Bound, bind, members
-from lowtide.codegen.elements.reading import Array, address, offset
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Computation, Instruction
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
@@ -66,19 +67,19 @@ def split_of(form: ScatterForm) -> Split | None:
     return Split(form.row, size, -(-extent // size), along_line=False)
 
 
-def plan_scatter(instruction: Instruction, target: Target) -> Plan | None:
+def plan_scatter(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a scatter whose operands are arrays in memory."""
     arrays = range(len(instruction.operands) // 2)
-    return Plan(lambda: scatter_code(instruction, instruction, arrays, target, "scatter"))
+    return KernelPlan(lambda: scatter_code(instruction, instruction, arrays, target, "scatter"))
 
 
 def scatter_code(
     kernel: Instruction, scatter: Instruction, results: Sequence[int], target: Target, name: str
-) -> Code:
+) -> KernelCode:
     """Return the code of a scatter in a kernel; `results` number the kernel's arrays it updates."""
     form = ScatterForm(scatter)
     if not prod(form.update_sizes) or not prod(form.sizes):
-        return Code((), ())
+        return KernelCode((), ())
     return ScatterKernel(kernel, form, results, target, name).write()
 
 
@@ -99,7 +100,7 @@ class ScatterKernel:
         self.split = split_of(form)
         self.function = Function(name, ARGUMENTS)
         self.lanes = self._lanes()
-        self.elements = Elements(self.function, target, self.lanes)
+        self.elements = vector_elements(self.function, target, self.lanes)
         self.bound: Bound = bind(self.function, kernel)
         self.arrays = [
             Array(self.bound.results[x].pointer, operand.shape)
@@ -117,13 +118,13 @@ class ScatterKernel:
             lanes *= 2
         return lanes
 
-    def write(self) -> Code:
+    def write(self) -> KernelCode:
         """Write the function, and say how it runs."""
         self._windows([], list(self.form.batch))
         units = 1 if self.split is None else self.split.units
         text = "\n".join(self.elements.globals.values())
         phase = Phase(self.function.name, units, self._seconds() / units)
-        return Code((self.function,), (phase,), text)
+        return KernelCode((self.function,), (phase,), text)
 
     def _seconds(self) -> float:
         form = self.form
@@ -141,8 +142,8 @@ class ScatterKernel:
             self._window(tuple(at))
             return
         size = self.form.update_sizes[left[0]]
-        with self.elements.loop(0, size) as loop:
-            here = self.elements.variable(loop.index, size)
+        with self.elements.scopes.loop(0, size) as loop:
+            here = self.elements.indices.variable(loop.index, size)
             self._windows([*at, here], left[1:])
 
     def _window(self, batch: tuple[Affine, ...]) -> None:
@@ -159,11 +160,11 @@ class ScatterKernel:
             free = form.sizes[d] - form.window_size(d) + 1
             inside = self._inside(d, start, free)
             test = fn.op(f"and i1 {test}, {inside}") if test else inside
-            origin[d] = elements.variable(start, max(free, 1))
+            origin[d] = elements.indices.variable(start, max(free, 1))
         if not test:
             self._lines(batch, origin)
             return
-        with elements.when(test):
+        with elements.scopes.when(test):
             self._lines(batch, origin)
 
     def _inside(self, dimension: int, start: Integer, free: int) -> str:
@@ -198,8 +199,8 @@ class ScatterKernel:
         if d == self.form.line:
             self._line(batch, origin, steps, size)
             return
-        with elements.loop(0, size) as loop:
-            here = elements.variable(loop.index, size)
+        with elements.scopes.loop(0, size) as loop:
+            here = elements.indices.variable(loop.index, size)
             self._along(batch, origin, {**steps, d: here}, rest)
 
     def _line(
@@ -219,14 +220,14 @@ class ScatterKernel:
             stop = fn.min(fn.mul("%end", split.size), size)
         rest = size % lanes
         full = fn.min(stop, size - rest) if rest else stop
-        with elements.loop(start, full, lanes) as loop:
-            here = elements.variable(loop.index, size, is_lane=True)
+        with elements.scopes.loop(start, full, lanes) as loop:
+            here = elements.indices.variable(loop.index, size, is_lane=True)
             self._point(batch, origin, {**steps, self.form.line: here}, None)
         if not rest:
             return
         bits = ", ".join([f"i1 {str(i < rest).lower()}" for i in range(lanes)])
-        with elements.when(fn.compare("eq", stop, size)):
-            here = elements.variable(size - rest, size, is_lane=True)
+        with elements.scopes.when(fn.compare("eq", stop, size)):
+            here = elements.indices.variable(size - rest, size, is_lane=True)
             mask = Mask(f"<{bits}>", lanes, 0)
             self._point(batch, origin, {**steps, self.form.line: here}, mask)
 
@@ -253,7 +254,7 @@ class ScatterKernel:
             given.append(known)
         found = self._combined(combine, given, new, mask)
         for spot, value in zip(spots, found, strict=True):
-            name = None if mask is None else elements.mask_lanes(mask, self.lanes)
+            name = None if mask is None else elements.vectors.mask_lanes(mask, self.lanes)
             memory.store(self.function, self.target, value, spot, name)
 
     def _update_index(
@@ -264,10 +265,10 @@ class ScatterKernel:
         return tuple([known[d] for d in range(len(self.form.update_sizes))])
 
     def _spot(self, array: Array, place: tuple[Affine, ...]) -> str:
-        return address(self.elements, array, offset(array.shape, place))
+        return self.elements.address(array, offset(array.shape, place))
 
     def _old(self, array: Array, spot: str, mask: Mask | None) -> Value:
-        name = None if mask is None else self.elements.mask_lanes(mask, self.lanes)
+        name = None if mask is None else self.elements.vectors.mask_lanes(mask, self.lanes)
         type_ = array.shape.element_type
         return memory.load(self.function, self.target, type_, spot, self.lanes, name)
 
@@ -279,10 +280,10 @@ class ScatterKernel:
         mask: Mask | None,
     ) -> list[Value]:
         elements = self.elements
-        level = elements.level
+        level = elements.scopes.level
         given = [Element((x,), level) for x in (*old, *new)]
         found = elements.apply(combine, given, mask).values
-        return [x if x.lanes == self.lanes else elements.splat(x, level) for x in found]
+        return [x if x.lanes == self.lanes else elements.vectors.splat(x, level) for x in found]
 
 
 def combine_reads(combine: Computation) -> frozenset[int]:

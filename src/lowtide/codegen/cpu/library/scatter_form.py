@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from lowtide.codegen.elements.reading import strides
+from lowtide.codegen.arrays import strides
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Scatter
 

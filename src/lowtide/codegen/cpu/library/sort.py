@@ -10,38 +10,37 @@ from collections.abc import Callable
 from typing import Final
 
 from lowtide.codegen.cpu.cost import seconds
-from lowtide.codegen.cpu.library.merging import PARAMETERS
 from lowtide.codegen.cpu.library.radix import radix_function
 from lowtide.codegen.cpu.library.ranking import ranking_function
 from lowtide.codegen.cpu.library.sort_form import BLOCK, PART, SortForm
 from lowtide.codegen.cpu.library.sort_rows import (
-    called,
     fill_function,
     merge_function,
     pick_function,
     put_function,
 )
-from lowtide.codegen.kernel import ARGUMENTS, Code, Plan
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
 from lowtide.ir import Instruction
 from lowtide.ir.thunk import Phase
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
 
-def plan_sort(instruction: Instruction, target: Target) -> Plan | None:
+def plan_sort(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a sort whose operands are arrays in memory."""
     form = SortForm(instruction)
     if not form.rows * form.size:
-        return Plan(lambda: Code((), ()))
-    return Plan(lambda: _Writer(form, target).write(), form.shared_bytes, form.thread_bytes)
+        return KernelPlan(lambda: KernelCode((), ()))
+    return KernelPlan(lambda: _Writer(form, target).write(), form.shared_bytes, form.thread_bytes)
 
 
-_FILL: Final = "ptr %buffers, i64 %row, ptr %a, i64 %first, i64 %last"
-_PART: Final = "ptr %buffers, i64 %row, ptr %a, ptr %b, ptr %counts, i64 %first, i64 %last"
-_LEVEL: Final = (
-    "ptr %buffers, i64 %row, ptr %source, ptr %result, i64 %width, i64 %first, i64 %last"
+_PART: Final = parameters(
+    buffers="ptr", row="i64", a="ptr", b="ptr", counts="ptr", first="i64", last="i64"
 )
-_MOVE: Final = "ptr %buffers, i64 %row, ptr %a, ptr %b, i64 %first, i64 %last"
+_LEVEL: Final = parameters(
+    buffers="ptr", row="i64", source="ptr", result="ptr", width="i64", first="i64", last="i64"
+)
 
 _Emit = Callable[[Function, Integer, str, Integer, Integer], None]
 """Writes what is done with elements first..last of a row, whose scratch begins at an address."""
@@ -53,50 +52,55 @@ class _Writer:
     def __init__(self, form: SortForm, target: Target) -> None:
         self.form = form
         self.target = target
-        self.functions: list[Function] = []
+        self.functions: dict[str, Function] = {}
+        """By name, callees first."""
         self.globals: dict[str, str] = {}
         self.phases: list[Phase] = []
 
-    def write(self) -> Code:
+    def write(self) -> KernelCode:
         form, target = self.form, self.target
         count = len(form.sort.operands)
         rows = [fill_function(form, target), merge_function(form, target)]
         rows += [pick_function(form, target, x) for x in range(count)]
         rows += [put_function(form, target, x) for x in range(count)]
         for row in rows:
-            self.functions.append(row.function)
+            self._add(row.function)
             self.globals |= row.elements.globals
         if form.is_ranked:
-            self.functions.append(ranking_function(target))
+            self._add(ranking_function(target))
         elif form.keys:
-            self.functions.append(radix_function(form.records))
+            self._add(radix_function(form.records))
         if not form.is_ranked:
-            self.functions += [self._level(), self._part()]
+            self._add(self._level())
+            self._add(self._part())
         if form.shared:
             self._shared_phases()
         else:
             self._row_phase()
         text = "\n".join(self.globals.values())
-        return Code(tuple(self.functions), tuple(self.phases), text)
+        return KernelCode(tuple(self.functions.values()), tuple(self.phases), text)
+
+    def _add(self, function: Function) -> None:
+        self.functions[function.name] = function
 
     # -- parts and levels ----------------------------------------------------------------------
 
     def _part(self) -> Function:
         """Sort the records first..last of a row in `a`."""
-        form = self.form
+        form, fill = self.form, self.functions["fill"]
         fn = Function("part", _PART, linkage="internal")
         if form.keys:
-            called(fn, "fill", _FILL, ["%buffers", "%row", "%a", "%first", "%last"])
+            fn.call(fill, ["%buffers", "%row", "%a", "%first", "%last"])
             length = fn.sub("%last", "%first")
-            fn.do(f"call void @radix(ptr %a, ptr %b, ptr %counts, i64 %first, i64 {length})")
+            fn.call(self.functions["radix"], ["%a", "%b", "%counts", "%first", length])
             return fn
         levels = (min(form.size, PART) - 1).bit_length()
         source, other = ("%a", "%b") if levels % 2 == 0 else ("%b", "%a")
-        called(fn, "fill", _FILL, ["%buffers", "%row", source, "%first", "%last"])
+        fn.call(fill, ["%buffers", "%row", source, "%first", "%last"])
         width = 1
         for _ in range(levels):
             given: list[Integer] = ["%buffers", "%row", source, other, width, "%first", "%last"]
-            called(fn, "level", _LEVEL, given)
+            fn.call(self.functions["level"], given)
             source, other, width = other, source, 2 * width
         return fn
 
@@ -111,7 +115,7 @@ class _Writer:
             high = fn.min(fn.add(low, pair), self.form.size)
             first, last = fn.max("%first", low), fn.min("%last", high)
             given = ["%buffers", "%row", "%source", "%result", low, middle, high, first, last]
-            called(fn, "merge", PARAMETERS, given)
+            fn.call(self.functions["merge"], given)
         return fn
 
     # -- rows by themselves --------------------------------------------------------------------
@@ -127,7 +131,7 @@ class _Writer:
             row = loop.index
             records, other = self._sorted_row(fn, row, a, b, counts)
             self._moved(fn, row, records, other, 0, form.size)
-        self.functions.append(fn)
+        self._add(fn)
         self.phases.append(Phase("sort", form.rows, form.size * self._element_seconds()))
 
     def _sorted_row(
@@ -136,17 +140,17 @@ class _Writer:
         """Sort a row; return where its records are then, and the other array."""
         form = self.form
         if form.is_ranked:
-            called(fn, "fill", _FILL, ["%buffers", row, a, 0, form.size])
-            fn.do(f"call void @ranking(ptr {a}, ptr {b}, i64 {form.size})")
+            fn.call(self.functions["fill"], ["%buffers", row, a, 0, form.size])
+            fn.call(self.functions["ranking"], [a, b, form.size])
             return b, a
         with fn.loop(0, form.parts) as loop:
             first = fn.mul(loop.index, PART)
             last = fn.min(fn.add(first, PART), form.size)
-            called(fn, "part", _PART, ["%buffers", row, a, b, counts, first, last])
+            fn.call(self.functions["part"], ["%buffers", row, a, b, counts, first, last])
         source, other = a, b
         for width in form.widths:
             given: list[Integer] = ["%buffers", row, source, other, width, 0, form.size]
-            called(fn, "level", _LEVEL, given)
+            fn.call(self.functions["level"], given)
             source, other = other, source
         return source, other
 
@@ -155,7 +159,8 @@ class _Writer:
     ) -> None:
         for number in range(len(self.form.sort.operands)):
             for name in (f"pick{number}", f"put{number}"):
-                called(fn, name, _MOVE, ["%buffers", row, records, other, first, last])
+                given = ["%buffers", row, records, other, first, last]
+                fn.call(self.functions[name], given)
 
     def _element_seconds(self) -> float:
         passes = 2 * self.form.records.digits if self.form.keys else 40
@@ -185,7 +190,7 @@ class _Writer:
             base = fn.gep("%scratch", fn.mul(row, form.row_bytes))
             first = fn.mul(piece, size)
             emit(fn, row, base, first, fn.min(fn.add(first, size), form.size))
-        self.functions.append(fn)
+        self._add(fn)
         each = size * self._element_seconds() / (2 + len(form.widths))
         self.phases.append(Phase(fn.name, form.rows * units, each))
 
@@ -196,18 +201,19 @@ class _Writer:
         start = fn.add(form.shared_bytes, fn.mul("%thread", form.thread_bytes))
         counts = fn.gep("%scratch", start)
         given = ["%buffers", row, base, fn.gep(base, form.a_bytes), counts, first, last]
-        called(fn, "part", _PART, given)
+        fn.call(self.functions["part"], given)
 
     def _merge_phase(self, width: int, size: int, units: int, a: int, b: int) -> None:
         def emit(fn: Function, row: Integer, base: str, first: Integer, last: Integer) -> None:
             source, result = fn.gep(base, a), fn.gep(base, b)
-            called(fn, "level", _LEVEL, ["%buffers", row, source, result, width, first, last])
+            given = ["%buffers", row, source, result, width, first, last]
+            fn.call(self.functions["level"], given)
 
         self._phase(f"merge{width}", size, units, emit)
 
     def _move_phase(self, name: str, a: int, b: int) -> None:
         def emit(fn: Function, row: Integer, base: str, first: Integer, last: Integer) -> None:
             given = ["%buffers", row, fn.gep(base, a), fn.gep(base, b), first, last]
-            called(fn, name, _MOVE, given)
+            fn.call(self.functions[name], given)
 
         self._phase(name, BLOCK, self.form.blocks, emit)

@@ -16,7 +16,7 @@ from lowtide.ops.table import TABLE
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class SortKey:
+class ComparatorKey:
     """An expression of the left parameters of a comparator (the even ones).
 
     `total_order` tells -0 from +0.
@@ -33,9 +33,9 @@ class SortKey:
         return max(32, type_.bits) if type_.is_floating else max(8, type_.bits)
 
 
-def keys_of(comparator: Computation) -> tuple[SortKey, ...] | None:
+def keys_of(comparator: Computation) -> tuple[ComparatorKey, ...] | None:
     """Return the keys by which a comparator orders, the foremost first; None where it has none."""
-    keys: list[SortKey] = []
+    keys: list[ComparatorKey] = []
     rest = comparator.root
     while rest.opcode is Opcode.OR:
         found = next(_first_and_rest(rest), None)
@@ -47,7 +47,7 @@ def keys_of(comparator: Computation) -> tuple[SortKey, ...] | None:
     return None if last is None else (*keys, last)
 
 
-def _first_and_rest(either: Instruction) -> Iterator[tuple[SortKey, Instruction]]:
+def _first_and_rest(either: Instruction) -> Iterator[tuple[ComparatorKey, Instruction]]:
     """The key and what decides among equal ones, of `less or (equal and what decides)`."""
     for less, other in _both_ways(either):
         key = _key(less)
@@ -74,7 +74,7 @@ def _is_tie(equal: Instruction, less: Instruction) -> bool:
 _DESCENDING: Final = {"LT": False, "GT": True}
 
 
-def _key(instruction: Instruction) -> SortKey | None:
+def _key(instruction: Instruction) -> ComparatorKey | None:
     if instruction.opcode is not Opcode.COMPARE:
         return None
     compare = instruction.attributes_as(Compare)
@@ -84,9 +84,9 @@ def _key(instruction: Instruction) -> SortKey | None:
     is_total = compare.type == "TOTALORDER"
     left, right = instruction.operands
     if _is_mirrored(left, right):
-        return SortKey(left, descending, is_total)
+        return ComparatorKey(left, descending, is_total)
     if _is_mirrored(right, left):
-        return SortKey(right, not descending, is_total)
+        return ComparatorKey(right, not descending, is_total)
     return None
 
 

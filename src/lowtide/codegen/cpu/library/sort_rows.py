@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from lowtide.codegen.cpu.library.merging import PARAMETERS, Merge
+from lowtide.codegen.arrays import Array, offset
+from lowtide.codegen.cpu.library.merging import PARAMETERS, MergeWriter
 from lowtide.codegen.cpu.library.order import joined, ordered
 from lowtide.codegen.cpu.library.records import Fields
 from lowtide.codegen.cpu.library.sort_form import SortForm
 from lowtide.codegen.cpu.space import decomposed
-from lowtide.codegen.elements.elements import Element, Elements, Frame, Index, Mask
+from lowtide.codegen.element_values import CallFrame, Element, Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
-from lowtide.codegen.elements.reading import Array, offset
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import ElementType, Instruction
-from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.callee import FunctionParameter, parameters
+from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
 
@@ -25,12 +26,17 @@ class RowFunction:
     """A function that works on a row, `%row`, of the arrays of a sort; `sources` are operands."""
 
     def __init__(
-        self, form: SortForm, target: Target, name: str, parameters: str, lanes: int
+        self,
+        form: SortForm,
+        target: Target,
+        name: str,
+        parameters: tuple[FunctionParameter, ...],
+        lanes: int,
     ) -> None:
         self.form = form
         self.target = target
         self.function = Function(name, parameters, linkage="internal")
-        self.elements = Elements(self.function, target, lanes)
+        self.elements = vector_elements(self.function, target, lanes)
         bound = bind(self.function, form.sort)
         self.results = bound.results
         self.sources = [bound.frame.arrays[x] for x in form.sort.operands]
@@ -45,7 +51,7 @@ class RowFunction:
         """The address of an element, its type as bits, and its alignment."""
         type_ = array.shape.element_type
         bits = f"i{8 * type_.nbytes}"
-        at = self.elements.scalar(offset(array.shape, self.index(place)))
+        at = self.elements.indices.scalar(offset(array.shape, self.index(place)))
         return self.function.gep(array.pointer, at, bits), bits, memory.element_bytes(type_)
 
 
@@ -55,25 +61,25 @@ class RowFunction:
 def fill_function(form: SortForm, target: Target) -> RowFunction:
     """Return a function that makes the records of elements first..last of a row, in `a`."""
     lanes = target.vector_bytes // 8
-    parameters = "ptr %buffers, i64 %row, ptr %a, i64 %first, i64 %last"
-    row = RowFunction(form, target, "fill", parameters, lanes)
+    given = parameters(buffers="ptr", row="i64", a="ptr", first="i64", last="i64")
+    row = RowFunction(form, target, "fill", given, lanes)
     fn, elements = row.function, row.elements
     whole = fn.sub("%last", fn.op(f"urem i64 {fn.sub('%last', '%first')}, {lanes}"))
-    with elements.loop("%first", whole, lanes) as loop:
-        place = elements.variable(loop.index, form.size, is_lane=True)
+    with elements.scopes.loop("%first", whole, lanes) as loop:
+        place = elements.indices.variable(loop.index, form.size, is_lane=True)
         _fill(row, place, None)
-    with elements.when(fn.compare("slt", whole, "%last")):
-        place = elements.variable(whole, form.size, is_lane=True)
+    with elements.scopes.when(fn.compare("slt", whole, "%last")):
+        place = elements.indices.variable(whole, form.size, is_lane=True)
         last = fn.splat("i64", "%last", lanes)
-        inside = fn.op(f"icmp ult <{lanes} x i64> {elements.vector(place)}, {last}")
-        _fill(row, place, Mask(inside, lanes, elements.level))
+        inside = fn.op(f"icmp ult <{lanes} x i64> {elements.indices.vector(place)}, {last}")
+        _fill(row, place, Mask(inside, lanes, elements.scopes.level))
     return row
 
 
 def _fill(row: RowFunction, place: Affine, mask: Mask | None) -> None:
     form, elements, fn = row.form, row.elements, row.function
     lanes, records = elements.lanes, form.records
-    places = Number(fn, row.target, "i64", lanes, elements.vector(place))
+    places = Number(fn, row.target, "i64", lanes, elements.indices.vector(place))
     keys = _keys(row, place, mask)
     if records.packed:
         fields = [(joined(keys) << 32) | places]
@@ -82,7 +88,7 @@ def _fill(row: RowFunction, place: Affine, mask: Mask | None) -> None:
         fields.append(places.cast("trunc", "i32"))
     for number, field in enumerate(fields):
         type_ = ElementType.U64 if field.element == "i64" else ElementType.U32
-        pointer = records.part(fn, "%a", number, elements.scalar(place))
+        pointer = records.part(fn, "%a", number, elements.indices.scalar(place))
         name = None if mask is None else mask.name
         memory.store(fn, row.target, Value((field.name,), type_, lanes), pointer, name)
 
@@ -92,18 +98,20 @@ def _keys(row: RowFunction, place: Affine, mask: Mask | None) -> list[Number]:
     form, elements = row.form, row.elements
     if not form.keys:
         return []
-    parameters = form.sort.called_computations[0].parameters
+    firsts = form.sort.called_computations[0].parameters[::2]
     index = row.index(place)
     given = {
-        parameters[2 * number]: elements.read(array, index, mask)
-        for number, array in enumerate(row.sources)
-        if parameters[2 * number].users
+        first: elements.read(array, index, mask)
+        for first, array in zip(firsts, row.sources, strict=True)
+        if first.users
     }
-    frame = Frame(elements=given)
+    frame = CallFrame(elements=given)
     found = []
     for key in form.keys:
         element = elements.all_at(key.expression, (), frame)
-        (value,) = elements.same_lanes([*element.values, _any_lanes(elements)], elements.level)[:1]
+        (value,) = elements.vectors.same_lanes(
+            [*element.values, _any_lanes(elements)], elements.scopes.level
+        )[:1]
         number = ordered(
             row.function,
             row.target,
@@ -127,9 +135,9 @@ def merge_function(form: SortForm, target: Target) -> RowFunction:
     """Return the function that merges records of a row."""
     row = RowFunction(form, target, "merge", PARAMETERS, 0)
     if form.keys:
-        Merge(row.elements, form.records, lambda a, b: _key_less(row, a, b)).write()
+        MergeWriter(row.elements, form.records, lambda a, b: _key_less(row, a, b)).write()
     else:
-        Merge(row.elements, form.records, lambda a, b: _compared(row, a, b)).write()
+        MergeWriter(row.elements, form.records, lambda a, b: _compared(row, a, b)).write()
     return row
 
 
@@ -141,18 +149,20 @@ def _compared(row: RowFunction, a: Fields, b: Fields) -> str:
     """Whether the comparator puts one record before another."""
     form, elements = row.form, row.elements
     comparator = form.sort.called_computations[0]
-    places = [elements.variable(form.records.place(row.function, x), form.size) for x in (a, b)]
+    places = [
+        elements.indices.variable(form.records.place(row.function, x), form.size) for x in (a, b)
+    ]
     given: dict[Instruction, Element] = {}
     for number, parameter in enumerate(comparator.parameters):
         if parameter.users or parameter is comparator.root:
             array, place = row.sources[number // 2], places[number % 2]
             given[parameter] = elements.read(array, row.index(place), None)
-    return elements.all_at(comparator.root, (), Frame(elements=given)).values[0].name
+    return elements.all_at(comparator.root, (), CallFrame(elements=given)).values[0].name
 
 
 # -- from records to elements ----------------------------------------------------------------------
 
-_MOVED = "ptr %buffers, i64 %row, ptr %a, ptr %b, i64 %first, i64 %last"
+_MOVED = parameters(buffers="ptr", row="i64", a="ptr", b="ptr", first="i64", last="i64")
 
 
 def pick_function(form: SortForm, target: Target, number: int) -> RowFunction:
@@ -162,9 +172,9 @@ def pick_function(form: SortForm, target: Target, number: int) -> RowFunction:
     """
     row = RowFunction(form, target, f"pick{number}", _MOVED, 0)
     fn = row.function
-    with row.elements.when(_are_apart(row, number)):
+    with row.elements.scopes.when(_are_apart(row, number)):
         _pick(row, number, None)
-    with row.elements.when(fn.op(f"xor i1 {_are_apart(row, number)}, true")):
+    with row.elements.scopes.when(fn.op(f"xor i1 {_are_apart(row, number)}, true")):
         _pick(row, number, "%b")
     return row
 
@@ -176,10 +186,12 @@ def _are_apart(row: RowFunction, number: int) -> str:
 
 def _pick(row: RowFunction, number: int, stage: str | None) -> None:
     fn, elements, form = row.function, row.elements, row.form
-    with elements.loop("%first", "%last") as loop:
-        here = elements.variable(loop.index, form.size)
+    with elements.scopes.loop("%first", "%last") as loop:
+        here = elements.indices.variable(loop.index, form.size)
         place = form.records.place(fn, form.records.load(fn, "%a", loop.index))
-        source, bits, align = row.raw(row.sources[number], elements.variable(place, form.size))
+        source, bits, align = row.raw(
+            row.sources[number], elements.indices.variable(place, form.size)
+        )
         to = fn.gep(stage, loop.index, bits) if stage else row.raw(row.results[number], here)[0]
         fn.store(bits, fn.load(bits, source, align), to, align)
 
@@ -189,15 +201,8 @@ def put_function(form: SortForm, target: Target, number: int) -> RowFunction:
     row = RowFunction(form, target, f"put{number}", _MOVED, 0)
     fn, elements = row.function, row.elements
     in_place = fn.op(f"xor i1 {_are_apart(row, number)}, true")
-    with elements.when(in_place), elements.loop("%first", "%last") as loop:
-        here = elements.variable(loop.index, form.size)
+    with elements.scopes.when(in_place), elements.scopes.loop("%first", "%last") as loop:
+        here = elements.indices.variable(loop.index, form.size)
         to, bits, align = row.raw(row.results[number], here)
         fn.store(bits, fn.load(bits, fn.gep("%b", loop.index, bits), align), to, align)
     return row
-
-
-def called(fn: Function, name: str, parameters: str, values: Sequence[Integer]) -> None:
-    """Call a function of the module whose parameters are written as in its definition."""
-    types = [x.split()[0] for x in parameters.split(", ")]
-    given = ", ".join([f"{t} {v}" for t, v in zip(types, values, strict=True)])
-    fn.do(f"call void @{name}({given})")

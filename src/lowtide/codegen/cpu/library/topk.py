@@ -12,6 +12,7 @@ from functools import cached_property
 from math import prod
 from typing import Final
 
+from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library import ranking
 from lowtide.codegen.cpu.library.order import joined, ordered
@@ -19,16 +20,17 @@ from lowtide.codegen.cpu.library.radix import count_bytes, radix_function
 from lowtide.codegen.cpu.library.ranking import ranking_function
 from lowtide.codegen.cpu.library.records import Records, records_of
 from lowtide.codegen.cpu.space import decomposed
-from lowtide.codegen.elements.elements import Elements, Mask
+from lowtide.codegen.element_values import Mask
 from lowtide.codegen.elements.operands import bind
-from lowtide.codegen.elements.reading import Array, offset
 from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.elementwise.number import Number, any_lane
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import ARGUMENTS, Code, Plan, rounded
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, rounded
+from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import TopK
 from lowtide.ir.thunk import Phase
+from lowtide.llvm.callee import external
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -106,12 +108,15 @@ class TopKForm:
         return 2 * self.array_bytes + counts
 
 
-def plan_topk(instruction: Instruction, target: Target) -> Plan | None:
+def plan_topk(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a topk whose operand is an array in memory."""
     form = TopKForm(instruction)
     if not form.rows * form.size * form.numbers.k:
-        return Plan(lambda: Code((), ()))
-    return Plan(lambda: _Writer(form, target).write(), 0, form.thread_bytes)
+        return KernelPlan(lambda: KernelCode((), ()))
+    return KernelPlan(lambda: _Writer(form, target).write(), 0, form.thread_bytes)
+
+
+_FIRST_SET: Final = external("llvm.cttz.i64", "i64", "i64", "i1")
 
 
 class _Writer:
@@ -122,7 +127,7 @@ class _Writer:
         self.target = target
         self.lanes = target.vector_bytes // (4 if form.key_bits <= 32 else 8)
         self.fn = Function("topk", ARGUMENTS)
-        self.elements = Elements(self.fn, target, self.lanes)
+        self.elements = vector_elements(self.fn, target, self.lanes)
         bound = bind(self.fn, form.instruction)
         self.source: Array = bound.frame.arrays[form.instruction.operands[0]]
         self.results = bound.results
@@ -131,42 +136,40 @@ class _Writer:
         self.b = self.fn.gep(self.a, form.array_bytes)
         self.counts = self.fn.gep(self.a, 2 * form.array_bytes)
         self.spilled = self.fn.stack("i64", self.lanes)
+        self.sorting = ranking_function(target) if form.is_ranked else radix_function(form.records)
 
-    def write(self) -> Code:
+    def write(self) -> KernelCode:
         form = self.form
-        with self.elements.loop("%begin", "%end") as loop:
+        with self.elements.scopes.loop("%begin", "%end") as loop:
             row = tuple(decomposed(self.elements, loop.index, form.dimensions[:-1]))
             count = self._scanned(row) if form.scans else self._all(row)
             self._sort(count)
             self._store(row)
         phase = Phase("topk", form.rows, form.size * seconds(4, 2.0 if form.scans else 20.0))
-        if form.is_ranked:
-            return Code((ranking_function(self.target), self.fn), (phase,))
-        return Code((radix_function(form.records), self.fn), (phase,))
+        return KernelCode((self.sorting, self.fn), (phase,))
 
     def _sort(self, count: Integer) -> None:
         """Have the first k of the elements that were put aside in order."""
         if self.form.is_ranked:
             fn = self.fn
-            fn.do(f"call void @ranking(ptr {self.a}, ptr {self.b}, i64 {count})")
+            fn.call(self.sorting, [self.a, self.b, count])
             with fn.loop(0, fn.min(count, self.form.numbers.k)) as loop:
                 record = fn.load("i64", fn.gep(self.b, loop.index, "i64"), 8)
                 fn.store("i64", record, fn.gep(self.a, loop.index, "i64"), 8)
             return
-        given = f"ptr {self.a}, ptr {self.b}, ptr {self.counts}, i64 0, i64 {count}"
-        self.fn.do(f"call void @radix({given})")
+        self.fn.call(self.sorting, [self.a, self.b, self.counts, 0, count])
 
     def _vectors(self, step: _Step, carry: list[tuple[str, str]]) -> list[str]:
         """Loop over a row, the rest under a mask; `step` returns what is carried on."""
         elements, size, lanes = self.elements, self.form.size, self.lanes
         rest = size % lanes
-        with elements.loop(0, size - rest, lanes, carry) as loop:
-            place = elements.variable(loop.index, size, is_lane=True)
+        with elements.scopes.loop(0, size - rest, lanes, carry) as loop:
+            place = elements.indices.variable(loop.index, size, is_lane=True)
             loop.next = step(place, None, loop.values)
         if not rest:
             return loop.results
         bits = ", ".join([f"i1 {str(i < rest).lower()}" for i in range(lanes)])
-        place = elements.variable(size - rest, size, is_lane=True)
+        place = elements.indices.variable(size - rest, size, is_lane=True)
         return step(place, Mask(f"<{bits}>", lanes, 0), loop.results)
 
     def _keys(self, row: tuple[Affine, ...], place: Affine, mask: Mask | None) -> Number:
@@ -181,8 +184,10 @@ class _Writer:
 
         def step(place: Affine, mask: Mask | None, values: list[str]) -> list[str]:
             keys = self._keys(row, place, mask)
-            places = Number(self.fn, self.target, "i64", self.lanes, self.elements.vector(place))
-            records, at = self.form.records, self.elements.scalar(place)
+            places = Number(
+                self.fn, self.target, "i64", self.lanes, self.elements.indices.vector(place)
+            )
+            records, at = self.form.records, self.elements.indices.scalar(place)
             fields = [joined([keys])]
             if records.packed:
                 fields = [(fields[0] << 32) | places]
@@ -222,14 +227,14 @@ class _Writer:
     ) -> list[str]:
         """Append records of some lanes; return how many there are then, and the new bound."""
         fn, lanes, form = self.fn, self.lanes, self.form
-        places = Number(fn, self.target, "i64", lanes, self.elements.vector(place))
+        places = Number(fn, self.target, "i64", lanes, self.elements.indices.vector(place))
         packed = (joined([keys]) << 32) | places
         fn.store(packed.type, packed.name, self.spilled, 64)
         bits = fn.op(f"bitcast {better.type} {better.name} to i{lanes}")
         wide = fn.op(f"zext i{lanes} {bits} to i64")
         number = fn.intrinsic("ctpop", "i64", wide)
         with fn.loop(0, number, 1, [("i64", wide)]) as loop:
-            lane = fn.call("i64", "llvm.cttz.i64", ["i64", "i1"], [loop.values[0], "true"])
+            lane = fn.call(_FIRST_SET, [loop.values[0], "true"])
             record = fn.load("i64", fn.gep(self.spilled, lane, "i64"), 8)
             fn.store("i64", record, fn.gep(self.a, fn.add(values[0], loop.index), "i64"), 8)
             loop.next = [fn.op(f"and i64 {loop.values[0]}, {fn.sub(loop.values[0], 1)}")]
@@ -250,11 +255,11 @@ class _Writer:
     def _store(self, row: tuple[Affine, ...]) -> None:
         fn, elements, form = self.fn, self.elements, self.form
         values, indices = self.results
-        with elements.loop(0, form.numbers.k) as loop:
-            here = elements.variable(loop.index, form.numbers.k)
+        with elements.scopes.loop(0, form.numbers.k) as loop:
+            here = elements.indices.variable(loop.index, form.numbers.k)
             record = form.records.load(fn, self.a, loop.index)
             place = form.records.place(fn, record)
-            at = elements.variable(place, form.size)
+            at = elements.indices.variable(place, form.size)
             type_ = values.shape.element_type
             bits, align = f"i{8 * type_.nbytes}", element_bytes(type_)
             element = fn.load(bits, self._address(self.source, (*row, at), bits), align)
@@ -265,7 +270,9 @@ class _Writer:
             fn.store(kind, number, self._address(indices, (*row, here), kind), nbytes)
 
     def _address(self, array: Array, index: tuple[Affine, ...], bits: str) -> str:
-        return self.fn.gep(array.pointer, self.elements.scalar(offset(array.shape, index)), bits)
+        return self.fn.gep(
+            array.pointer, self.elements.indices.scalar(offset(array.shape, index)), bits
+        )
 
 
 _Step = Callable[[Affine, "Mask | None", list[str]], list[str]]

@@ -8,9 +8,9 @@ from typing import Final
 
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.field import (
-    Grid,
     Matrix,
     Parts,
+    PlanarGrid,
     carried,
     conjugate,
     divided,
@@ -21,7 +21,7 @@ from lowtide.codegen.cpu.library.field import (
 from lowtide.codegen.cpu.library.matrices import BatchFunction
 from lowtide.codegen.cpu.space import decomposed
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import Code, Plan
+from lowtide.codegen.kernel import KernelCode, KernelPlan
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import TriangularSolve
 from lowtide.ir.thunk import Phase
@@ -44,7 +44,7 @@ class _Form:
     batch: tuple[int, ...]
     n: int
     m: int
-    grid: Grid
+    grid: PlanarGrid
     lanes: int
 
     @property
@@ -60,40 +60,40 @@ class _Form:
         return -(-self.m // self.grid.stride)
 
 
-def plan_triangular_solve(instruction: Instruction, target: Target) -> Plan | None:
+def plan_triangular_solve(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a triangular-solve whose operands are arrays in memory."""
     options = instruction.attributes_as(TriangularSolve)
     shape = instruction.shape
     if not shape.element_count:
-        return Plan(lambda: Code((), ()))
+        return KernelPlan(lambda: KernelCode((), ()))
     *batch, rows, columns = shape.dimensions
     n, m = (rows, columns) if options.left_side else (columns, rows)
     type_ = shape.element_type
-    lanes = target.vector_bytes // Grid(type_, 1, 1).width
+    lanes = target.vector_bytes // PlanarGrid(type_, 1, 1).width
     vectors = min(MOST_VECTORS, -(-m // lanes))
-    grid = Grid(type_, n, vectors * lanes)
+    grid = PlanarGrid(type_, n, vectors * lanes)
     form = _Form(options, tuple(batch), n, m, grid, lanes)
-    return Plan(lambda: _code(instruction, form, target), 0, grid.nbytes)
+    return KernelPlan(lambda: _code(instruction, form, target), 0, grid.nbytes)
 
 
-def _code(instruction: Instruction, form: _Form, target: Target) -> Code:
+def _code(instruction: Instruction, form: _Form, target: Target) -> KernelCode:
     work = BatchFunction(instruction, target, "solve")
     fn = work.function
     matrix = Matrix(fn, target, form.grid, work.scratch(0, form.grid.nbytes))
-    with work.elements.loop("%begin", "%end") as loop:
+    with work.elements.scopes.loop("%begin", "%end") as loop:
         block = fn.rem(loop.index, form.blocks)
         batch = decomposed(work.elements, fn.div(loop.index, form.blocks), form.batch)
         first = fn.mul(block, form.grid.stride)
         last = fn.min(fn.add(first, form.grid.stride), form.m)
         _read(work, form, matrix, batch, first, last)
-        with work.elements.loop(0, form.n) as step:
+        with work.elements.scopes.loop(0, form.n) as step:
             row = fn.sub(form.n - 1, step.index) if form.is_upper else step.index
             _unknown(work, form, matrix, batch, row)
         _write(work, form, matrix, batch, first, last)
     products = form.n * form.n / 2 * form.grid.stride / form.lanes * form.grid.parts**2
     units = prod(form.batch) * form.blocks
     each = seconds(0, products + 4 * form.n * form.grid.stride)
-    return Code((fn,), (Phase("solve", units, each),))
+    return KernelCode((fn,), (Phase("solve", units, each),))
 
 
 def _read(
@@ -105,10 +105,10 @@ def _read(
     last: Integer,
 ) -> None:
     """Copy columns of b; lanes beyond the last one become zero."""
-    with work.elements.loop(0, form.n) as row:
-        with work.elements.loop(0, form.grid.stride, form.lanes) as lane:
+    with work.elements.scopes.loop(0, form.n) as row:
+        with work.elements.scopes.loop(0, form.grid.stride, form.lanes) as lane:
             matrix.store(row.index, lane.index, spread(matrix.zero(), form.lanes))
-        with work.elements.loop(first, last) as column:
+        with work.elements.scopes.loop(first, last) as column:
             at = _place(form, row.index, column.index)
             element = work.read(batch, work.operands[1], *at)
             matrix.store(row.index, work.function.sub(column.index, first), element)
@@ -134,7 +134,7 @@ def _unknown(
     places = range(0, form.grid.stride, lanes)
     totals = [matrix.load(row, x, lanes) for x in places]
     start, stop = (fn.add(row, 1), form.n) if form.is_upper else (0, row)
-    with work.elements.loop(start, stop, 1, carried(totals)) as known:
+    with work.elements.scopes.loop(start, stop, 1, carried(totals)) as known:
         factor = spread(_coefficient(work, form, batch, row, known.index), lanes)
         found = [
             minus_product(total, factor, matrix.load(known.index, x, lanes))
@@ -157,6 +157,9 @@ def _write(
     first: Integer,
     last: Integer,
 ) -> None:
-    with work.elements.loop(0, form.n) as row, work.elements.loop(first, last) as column:
+    with (
+        work.elements.scopes.loop(0, form.n) as row,
+        work.elements.scopes.loop(first, last) as column,
+    ):
         value = matrix.load(row.index, work.function.sub(column.index, first))
         work.write(batch, work.results[0], value, *_place(form, row.index, column.index))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowtide.codegen.cpu.library.scatter import scatter_code
-from lowtide.codegen.cpu.loop import Output, concatenated, loop_parts
+from lowtide.codegen.cpu.loop import loop_parts
+from lowtide.codegen.element_table import has_rule
 from lowtide.codegen.elements.operands import members, roots_of
-from lowtide.codegen.elements.rules import has_rule
-from lowtide.codegen.kernel import Code, Plan
+from lowtide.codegen.kernel import KernelCode, KernelPlan
+from lowtide.codegen.outputs import KernelOutput
+from lowtide.codegen.parts import concatenated
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.llvm.target import Target
@@ -22,7 +24,7 @@ class _Results:
     plain: dict[int, Instruction]
 
 
-def plan_update(fusion: Instruction, target: Target) -> Plan | None:
+def plan_update(fusion: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a fusion that scatters in place, None where it is no such fusion.
 
     Each scatter is a phase; then values that the fusion also returns are stored. None of them
@@ -34,7 +36,7 @@ def plan_update(fusion: Instruction, target: Target) -> Plan | None:
     results = _results_of(fusion)
     if results is None or not all(x in results.scatters or has_rule(x) for x in inner):
         return None
-    return Plan(lambda: _code(fusion, results, target))
+    return KernelPlan(lambda: _code(fusion, results, target))
 
 
 def _results_of(fusion: Instruction) -> _Results | None:
@@ -61,22 +63,22 @@ def _results_of(fusion: Instruction) -> _Results | None:
     return _Results(scatters, plain) if complete else None
 
 
-def _code(fusion: Instruction, results: _Results, target: Target) -> Code:
-    codes: list[Code] = []
+def _code(fusion: Instruction, results: _Results, target: Target) -> KernelCode:
+    codes: list[KernelCode] = []
     for number, (scatter, found) in enumerate(results.scatters.items()):
         arrays = [found[x] for x in range(len(found))]
         start = [
-            Output(x, array, x.shape.dimensions)
+            KernelOutput(x, array, x.shape.dimensions)
             for x, array in zip(scatter.operands, arrays, strict=False)
             if not _is_given(x)
         ]
         codes += _loops(fusion, start, target, f"start{number}_")
         codes.append(scatter_code(fusion, scatter, arrays, target, f"scatter{number}"))
-    plain = [Output(x, number, x.shape.dimensions) for number, x in results.plain.items()]
+    plain = [KernelOutput(x, number, x.shape.dimensions) for number, x in results.plain.items()]
     codes += _loops(fusion, plain, target, "plain")
     text = "\n".join(dict.fromkeys([x.globals for x in codes if x.globals]))
     functions = [x for code in codes for x in code.functions]
-    return Code(tuple(functions), tuple([x for code in codes for x in code.phases]), text)
+    return KernelCode(tuple(functions), tuple([x for code in codes for x in code.phases]), text)
 
 
 def _is_given(instruction: Instruction) -> bool:
@@ -86,9 +88,11 @@ def _is_given(instruction: Instruction) -> bool:
     return instruction.opcode is Opcode.PARAMETER
 
 
-def _loops(fusion: Instruction, outputs: list[Output], target: Target, name: str) -> list[Code]:
+def _loops(
+    fusion: Instruction, outputs: list[KernelOutput], target: Target, name: str
+) -> list[KernelCode]:
     """Store plain values; those of equal dimensions together."""
-    groups: dict[tuple[int, ...], list[Output]] = {}
+    groups: dict[tuple[int, ...], list[KernelOutput]] = {}
     for output in outputs:
         groups.setdefault(output.dimensions, []).append(output)
     found = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.cpu.cost import vector_cycles
-from lowtide.codegen.cpu.reduction.form import Form
+from lowtide.codegen.cpu.reduction.form import ReductionForm
 from lowtide.codegen.elements.operands import members
 from lowtide.ir import Instruction, Opcode
 from lowtide.ops.table import TABLE
@@ -36,7 +36,7 @@ class Kept:
     made: int
 
 
-def kept_values(form: Form) -> tuple[Kept, ...]:
+def kept_values(form: ReductionForm) -> tuple[Kept, ...]:
     """Return the values that are worth keeping from one run along a row for the next ones."""
     runs = form.last_pass + 1
     if runs == 1:
@@ -57,7 +57,7 @@ def kept_values(form: Form) -> tuple[Kept, ...]:
     return tuple([Kept(x, made) for x, made in found.items()])
 
 
-def _targets(form: Form, number: int) -> list[Instruction]:
+def _targets(form: ReductionForm, number: int) -> list[Instruction]:
     """What run `number` along a row computes at each point."""
     found = [
         operand
@@ -71,7 +71,7 @@ def _targets(form: Form, number: int) -> list[Instruction]:
 
 
 def _computed(
-    form: Form, targets: Iterable[Instruction], kept: Mapping[Instruction, int]
+    form: ReductionForm, targets: Iterable[Instruction], kept: Mapping[Instruction, int]
 ) -> list[Instruction]:
     """The values that are computed at a point in its own place, from the targets back."""
     seen: dict[Instruction, None] = {}
@@ -94,7 +94,7 @@ def _under(x: Instruction, kept: Mapping[Instruction, int], seen: Iterable[Instr
     return any(user in kept and user in among for user in x.users)
 
 
-def _read_elsewhere(form: Form) -> set[Instruction]:
+def _read_elsewhere(form: ReductionForm) -> set[Instruction]:
     """Values that, themselves or through elementwise operations, are read not in their place."""
     stack: list[Instruction] = []
     for x in members(form.instruction):
@@ -110,7 +110,7 @@ def _read_elsewhere(form: Form) -> set[Instruction]:
     return found
 
 
-def _cost(form: Form, x: Instruction, costs: dict[Instruction, float]) -> float:
+def _cost(form: ReductionForm, x: Instruction, costs: dict[Instruction, float]) -> float:
     """Cycles that a vector of a value takes with all that is computed for it alone."""
     found = costs.get(x)
     if found is not None:

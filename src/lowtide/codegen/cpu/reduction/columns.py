@@ -11,19 +11,20 @@ from math import prod
 from typing import Final, final
 
 from lowtide.codegen.cpu.cost import vector_cycles
-from lowtide.codegen.cpu.reduction.grid import Grid
+from lowtide.codegen.cpu.reduction.grid import ReductionGrid
 from lowtide.codegen.cpu.reduction.partials import LEAST_POINTS, Partials
 from lowtide.codegen.cpu.reduction.results import store_points, store_rows
-from lowtide.codegen.cpu.reduction.scratch import Scratch
+from lowtide.codegen.cpu.reduction.scratch import ThreadScratch
 from lowtide.codegen.cpu.reduction.strip import first_lanes
 from lowtide.codegen.cpu.reduction.totals import Totals, total_types
 from lowtide.codegen.cpu.space import decomposed, lane_variable
-from lowtide.codegen.elements.elements import Element, Elements, Index, Mask
+from lowtide.codegen.element_values import Element, Mask
 from lowtide.codegen.elements.operands import bind, members
 from lowtide.codegen.elementwise import memory
-from lowtide.codegen.indexing import Affine, linear
+from lowtide.codegen.indexing import Affine, Index, linear
 from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Instruction
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
@@ -42,7 +43,7 @@ LINES: Final = 8
 of two apart, more would fall out of the fastest cache."""
 
 
-def column_block(grid: Grid) -> int:
+def column_block(grid: ReductionGrid) -> int:
     """Return how many columns a unit has.
 
     Large arrays are rather split into parts of lines, which are read as they lie.
@@ -55,7 +56,7 @@ def column_block(grid: Grid) -> int:
     return -(-block // lanes) * lanes
 
 
-def lines_at_once(grid: Grid) -> int:
+def lines_at_once(grid: ReductionGrid) -> int:
     """Return how many lines are read at the same time: fewer where much is computed of each."""
     form = grid.form
     points = grid.row_count * grid.row_length
@@ -78,17 +79,17 @@ def _count(x: Instruction) -> int:
 class ColumnsKernel:
     """Writes the function of a kernel across rows; `partials` says in which parts, if any."""
 
-    def __init__(self, grid: Grid, target: Target, partials: Partials | None) -> None:
+    def __init__(self, grid: ReductionGrid, target: Target, partials: Partials | None) -> None:
         self.grid = grid
         self.form = grid.form
         self.target = target
         self.partials = partials
         self.function = Function("columns", ARGUMENTS)
         self.lanes = max(grid.lanes, 2)
-        self.elements = Elements(self.function, target, self.lanes)
+        self.elements = vector_elements(self.function, target, self.lanes)
         self.block = column_block(grid)
         self.lines = lines_at_once(grid)
-        self.scratch = Scratch()
+        self.scratch = ThreadScratch()
         self.fields = [self.scratch.add(x, self.block) for x in total_types(self.form)]
         self.known: dict[Instruction, Element] = {}
         self.part_start: Integer = 0
@@ -119,7 +120,7 @@ class ColumnsKernel:
         self.totals = Totals(elements, self.bound.frame, self.form.heroes)
         for hero in self.form.heroes:
             elements.provide(hero, self._given(hero))
-        with elements.loop("%begin", "%end") as unit:
+        with elements.scopes.loop("%begin", "%end") as unit:
             part = fn.rem(unit.index, self._parts)
             rest = fn.div(unit.index, self._parts)
             lead = decomposed(elements, fn.div(rest, self._blocks), self.grid.row_sizes[:-1])
@@ -156,11 +157,11 @@ class ColumnsKernel:
         fn, elements, lanes = self.function, self.elements, self.lanes
         (start, stop), size = bounds, self.grid.row_sizes[-1]
         whole = size - size % lanes
-        with elements.loop(start, fn.min(stop, whole), lanes) as loop:
+        with elements.scopes.loop(start, fn.min(stop, whole), lanes) as loop:
             body(lane_variable(elements, loop.index, size), fn.sub(loop.index, start), None)
         if whole < size:
             mask = Mask(first_lanes(size - whole, lanes), lanes, 0)
-            with elements.when(fn.compare("eq", stop, size)):
+            with elements.scopes.when(fn.compare("eq", stop, size)):
                 body(lane_variable(elements, whole, size), fn.sub(whole, start), mask)
 
     # -- totals --------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ class ColumnsKernel:
         store_rows(self.grid, self.elements, self.bound, rows, mask)
 
     def _row_number(self, rows: Sequence[Affine]) -> Integer:
-        return self.elements.scalar(linear(tuple(rows), self.grid.row_sizes))
+        return self.elements.indices.scalar(linear(tuple(rows), self.grid.row_sizes))
 
     # -- lines ---------------------------------------------------------------------------------
 
@@ -210,23 +211,23 @@ class ColumnsKernel:
         depth = len(inner)
         start, stop = span
         if depth + 1 < len(sizes):
-            with elements.loop(start, stop) as loop:
-                here = (*inner, elements.variable(loop.index, sizes[depth]))
+            with elements.scopes.loop(start, stop) as loop:
+                here = (*inner, elements.indices.variable(loop.index, sizes[depth]))
                 self._deeper(lead, bounds, here, (0, sizes[depth + 1]))
             return
         size, fn = sizes[depth], self.function
         whole = size - size % self.lines
         last = whole if isinstance(stop, int) else fn.min(stop, whole)
-        with elements.loop(start, last, self.lines) as loop:
+        with elements.scopes.loop(start, last, self.lines) as loop:
             numbers = [fn.add(loop.index, i) for i in range(self.lines)]
-            self._lines(lead, bounds, inner, [elements.variable(x, size) for x in numbers])
+            self._lines(lead, bounds, inner, [elements.indices.variable(x, size) for x in numbers])
         if whole == size:
             return
-        rest = [elements.variable(whole + i, size) for i in range(size - whole)]
+        rest = [elements.indices.variable(whole + i, size) for i in range(size - whole)]
         if isinstance(stop, int):
             self._lines(lead, bounds, inner, rest)
             return
-        with elements.when(fn.compare("eq", stop, size)):
+        with elements.scopes.when(fn.compare("eq", stop, size)):
             self._lines(lead, bounds, inner, rest)
 
     def _lines(
@@ -249,7 +250,7 @@ class ColumnsKernel:
             return None
         fn, elements = self.function, self.elements
         sizes = self.grid.inner_sizes
-        number = elements.scalar(linear(inner, sizes))
+        number = elements.indices.scalar(linear(inner, sizes))
         begin = fn.mul(self.part_start, prod(sizes[1:]))
         return str(fn.compare("eq", number, begin))
 

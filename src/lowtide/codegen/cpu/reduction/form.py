@@ -8,11 +8,13 @@ from math import prod
 from typing import Final, TypeAlias
 
 from lowtide.codegen import indexing
-from lowtide.codegen.elements.elements import Element, Elements, Index, Mask
+from lowtide.codegen.arrays import offset
+from lowtide.codegen.element_values import Element, Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.elements.operands import Bound, bind, body_of, roots_of
-from lowtide.codegen.elements.reading import offset
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.indexing import Affine, Index
+from lowtide.codegen.scalar_elements import scalar_elements
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions
 from lowtide.ir.traversal import post_order
@@ -25,7 +27,7 @@ Linear: TypeAlias = "tuple[tuple[tuple[int, int], ...], int]"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Result:
+class StoredResult:
     """An array that is stored: component `component` of what `source` makes.
 
     `is_full` says that it has an element for each point of the space, else one for each row.
@@ -38,7 +40,7 @@ class Result:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Form:
+class ReductionForm:
     """Reductions of one space along the same dimensions, and what is made of them.
 
     A row is a set of points that are reduced together; `rows` are the dimensions of the array of
@@ -53,7 +55,7 @@ class Form:
     reduced: tuple[int, ...]
     rows: tuple[int, ...]
     kept: Mapping[int, Linear]
-    results: tuple[Result, ...]
+    results: tuple[StoredResult, ...]
     passes: Mapping[Instruction, int] = field(default_factory=dict)
 
     @property
@@ -84,7 +86,7 @@ class Form:
                 found.append(_linear(self.kept[d], rows).within(0, size - 1))
         return tuple(found)
 
-    def place(self, result: Result, rows: Sequence[Affine], point: Index) -> Index:
+    def place(self, result: StoredResult, rows: Sequence[Affine], point: Index) -> Index:
         """Return where the element of a result lies."""
         dimensions = result_dimensions(result)
         if result.is_full:
@@ -101,7 +103,7 @@ def _linear(function: Linear, positions: Sequence[Affine]) -> Affine:
     return total
 
 
-def result_dimensions(result: Result) -> tuple[int, ...]:
+def result_dimensions(result: StoredResult) -> tuple[int, ...]:
     """Return the dimensions of an array that is stored."""
     shape = result.source.shape
     if shape.is_tuple:
@@ -118,7 +120,7 @@ _DONE_ELSEWHERE: Final = (Opcode.FUSION, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCA
 """What a body may not have: kernels in kernels, and what is updated in place."""
 
 
-def form_of(instruction: Instruction, target: Target) -> Form | None:
+def form_of(instruction: Instruction, target: Target) -> ReductionForm | None:
     """Return what an instruction is as a kernel of reductions, None where it is something else."""
     body = body_of(instruction)
     order = [instruction] if body is None else post_order(body)
@@ -137,7 +139,9 @@ def form_of(instruction: Instruction, target: Target) -> Form | None:
     if results is None:
         return None
     passes = _passes(order)
-    return _with_rows(Form(instruction, heroes, space, reduced, (), {}, results, passes), target)
+    return _with_rows(
+        ReductionForm(instruction, heroes, space, reduced, (), {}, results, passes), target
+    )
 
 
 def _reduced(reduce: Instruction) -> tuple[int, ...]:
@@ -148,11 +152,11 @@ def _reduced(reduce: Instruction) -> tuple[int, ...]:
 
 def _results(
     instruction: Instruction, hero: Instruction, space: tuple[int, ...]
-) -> tuple[Result, ...] | None:
+) -> tuple[StoredResult, ...] | None:
     body = body_of(instruction)
     if body is None:
         count = len(instruction.operands) // 2
-        return tuple([Result(instruction, i, i, is_full=False) for i in range(count)])
+        return tuple([StoredResult(instruction, i, i, is_full=False) for i in range(count)])
     found = []
     for number, source in enumerate(roots_of(body.root)):
         if not source.shape.is_array:
@@ -160,7 +164,7 @@ def _results(
         is_full = source.shape.dimensions == space
         if not is_full and source.shape.element_count != hero.shape.element_count:
             return None
-        found.append(Result(source, 0, number, is_full))
+        found.append(StoredResult(source, 0, number, is_full))
     return tuple(found)
 
 
@@ -176,7 +180,7 @@ def _passes(order: Sequence[Instruction]) -> dict[Instruction, int]:
 # -- rows --------------------------------------------------------------------------------------
 
 
-def _with_rows(form: Form, target: Target) -> Form | None:
+def _with_rows(form: ReductionForm, target: Target) -> ReductionForm | None:
     """Number the rows as the first result that has an element for each of them does."""
     by_row = [x for x in form.results if not x.is_full]
     kept = [d for d, size in enumerate(form.space) if size != 1 and d not in form.reduced]
@@ -196,8 +200,10 @@ def _with_rows(form: Form, target: Target) -> Form | None:
     return _replaced(form, rows, found)
 
 
-def _replaced(form: Form, rows: tuple[int, ...], kept: Mapping[int, Linear]) -> Form:
-    return Form(
+def _replaced(
+    form: ReductionForm, rows: tuple[int, ...], kept: Mapping[int, Linear]
+) -> ReductionForm:
+    return ReductionForm(
         form.instruction,
         form.heroes,
         form.space,
@@ -210,11 +216,15 @@ def _replaced(form: Form, rows: tuple[int, ...], kept: Mapping[int, Linear]) -> 
 
 
 def _kept(
-    form: Form, target: Target, result: Result, rows: tuple[int, ...], kept: Sequence[int]
+    form: ReductionForm,
+    target: Target,
+    result: StoredResult,
+    rows: tuple[int, ...],
+    kept: Sequence[int],
 ) -> dict[int, Linear] | None:
     """Where the rows of a result lie in the space: what it asks of a reduction tells."""
-    elements = Elements(Function("trial", ""), target, 0)
-    variables = [elements.variable(f"%d{i}", size) for i, size in enumerate(rows)]
+    elements = scalar_elements(Function("trial"), target)
+    variables = [elements.indices.variable(f"%d{i}", size) for i, size in enumerate(rows)]
     numbers = {x.terms[0][0]: i for i, x in enumerate(variables)}
     asked: list[tuple[Instruction, Index]] = []
     _provide_all(elements, form, lambda hero, at: asked.append((hero, at)))
@@ -240,7 +250,7 @@ def _kept_dimensions(hero: Instruction) -> list[int]:
 
 
 def _provide_all(
-    elements: Elements, form: Form, note: Callable[[Instruction, Index], None]
+    elements: Elements, form: ReductionForm, note: Callable[[Instruction, Index], None]
 ) -> None:
     """Have reductions yield any values, and note at which index they are asked for."""
 
@@ -264,7 +274,7 @@ def any_element(hero: Instruction) -> Element:
 # -- all that is done at a point -----------------------------------------------------------------
 
 
-def visit(form: Form, elements: Elements, index: Index) -> bool:
+def visit(form: ReductionForm, elements: Elements, index: Index) -> bool:
     """Write once all that is computed at a point, numbered by rows, then along the row.
 
     Returns whether reductions are only asked for at their own row. Reads and writes are noted.
@@ -289,7 +299,7 @@ def visit(form: Form, elements: Elements, index: Index) -> bool:
 
 
 def _visit_results(
-    form: Form, elements: Elements, bound: Bound, rows: Sequence[Affine], point: Index
+    form: ReductionForm, elements: Elements, bound: Bound, rows: Sequence[Affine], point: Index
 ) -> None:
     for result in form.results:
         at = form.place(result, rows, point)

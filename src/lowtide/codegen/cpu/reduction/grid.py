@@ -8,15 +8,15 @@ from itertools import pairwise
 from math import prod
 from typing import Final
 
+from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.cost import widest
 from lowtide.codegen.cpu.domain import trial_of, whole
-from lowtide.codegen.cpu.reduction.form import Form, visit
-from lowtide.codegen.cpu.space import Space, groups_of
-from lowtide.codegen.elements.elements import Elements, Index
+from lowtide.codegen.cpu.reduction.form import ReductionForm, visit
+from lowtide.codegen.cpu.space import LoopSpace, groups_of
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import members
-from lowtide.codegen.elements.reading import Array
 from lowtide.codegen.elements.reducers import monoid_of
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.indexing import Affine, Index
 from lowtide.llvm.target import Target
 
 _GATHER: Final = 10.0
@@ -27,15 +27,15 @@ _FOLD: Final = 8.0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Grid:
+class ReductionGrid:
     """Loops over the points of a form.
 
     `space` has the groups of dimensions, those of rows first; `rows` and `inner` are their numbers
     in the order of the loops, the one along which vectors run (`lane`) at the end of either.
     """
 
-    form: Form
-    space: Space
+    form: ReductionForm
+    space: LoopSpace
     rows: tuple[int, ...]
     inner: tuple[int, ...]
     lane: int
@@ -78,14 +78,14 @@ class Grid:
     def row_index(self, elements: Elements, rows: Sequence[Affine]) -> Index:
         """Return the position of a row from those in the loops."""
         count = len(self.rows)
-        part = Space(self.form.rows, self.space.groups[:count])
+        part = LoopSpace(self.form.rows, self.space.groups[:count])
         if not count:
             return ()
         numbers = dict(zip(self.rows, rows, strict=True))
         return part.index(elements, [numbers[x] for x in sorted(numbers)])
 
 
-def grid_of(form: Form, target: Target) -> Grid | None:
+def grid_of(form: ReductionForm, target: Target) -> ReductionGrid | None:
     """Return the loops for a form; None where a reduction is read at other rows than its own."""
     dimensions = (*form.rows, *form.inner)
     trials: list[tuple[Elements, Index]] = []
@@ -103,23 +103,23 @@ def grid_of(form: Form, target: Target) -> Grid | None:
     for first, end in groups_of(trial, dimensions):
         cuts = [first, border, end] if first < border < end else [first, end]
         groups += pairwise(cuts)
-    space = Space(dimensions, tuple(groups))
+    space = LoopSpace(dimensions, tuple(groups))
     rows = tuple([i for i, (first, _) in enumerate(groups) if first < border])
     inner = tuple(range(len(rows), len(groups)))
     lane = _best_lane(form, space, rows, trials[0], target)
     lanes = _lanes(form, space.sizes[lane], target, across=lane in rows)
-    return Grid(form, space, _last(rows, lane), _last(inner, lane), lane, lanes)
+    return ReductionGrid(form, space, _last(rows, lane), _last(inner, lane), lane, lanes)
 
 
 def _last(groups: tuple[int, ...], lane: int) -> tuple[int, ...]:
     return tuple(sorted(groups, key=lambda x: x == lane))
 
 
-def _most_lanes(form: Form, target: Target) -> int:
+def _most_lanes(form: ReductionForm, target: Target) -> int:
     return max(target.vector_bytes // widest(members(form.instruction)), 2)
 
 
-def _lanes(form: Form, size: int, target: Target, *, across: bool) -> int:
+def _lanes(form: ReductionForm, size: int, target: Target, *, across: bool) -> int:
     """The length of vectors; no longer than a row where lanes have to begin with elements of it."""
     most = _most_lanes(form, target)
     lanes = 1
@@ -130,14 +130,14 @@ def _lanes(form: Form, size: int, target: Target, *, across: bool) -> int:
     return lanes
 
 
-def all_monoids(form: Form) -> bool:
+def all_monoids(form: ReductionForm) -> bool:
     """Whether each reduction has a neutral element."""
     return all(monoid_of(x.called_computations[0]) is not None for x in form.heroes)
 
 
 def _best_lane(
-    form: Form,
-    space: Space,
+    form: ReductionForm,
+    space: LoopSpace,
     rows: Sequence[int],
     trial: tuple[Elements, Index],
     target: Target,

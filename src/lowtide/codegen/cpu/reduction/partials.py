@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, final
 
-from lowtide.codegen.cpu.reduction.grid import Grid
+from lowtide.codegen.cpu.reduction.grid import ReductionGrid
 from lowtide.codegen.cpu.reduction.totals import stored_bytes
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.kernel import rounded
@@ -40,7 +40,9 @@ class Partials:
     A part is `length` iterations of the outermost loop along a row, the last one what is left.
     """
 
-    def __init__(self, grid: Grid, types: Sequence[ElementType], count: int, turn: int) -> None:
+    def __init__(
+        self, grid: ReductionGrid, types: Sequence[ElementType], count: int, turn: int
+    ) -> None:
         self.grid = grid
         self.types = tuple(types)
         size = grid.inner_sizes[0]

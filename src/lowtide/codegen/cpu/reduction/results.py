@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.codegen.cpu.loop import store
-from lowtide.codegen.cpu.reduction.form import Form
-from lowtide.codegen.cpu.reduction.grid import Grid
-from lowtide.codegen.elements.elements import Elements, Index, Mask
+from lowtide.codegen.cpu.reduction.form import ReductionForm
+from lowtide.codegen.cpu.reduction.grid import ReductionGrid
+from lowtide.codegen.element_values import Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.indexing import Affine, Index
 
 
 def store_rows(
-    grid: Grid,
+    grid: ReductionGrid,
     elements: Elements,
     bound: Bound,
     rows: Sequence[Affine],
@@ -28,15 +28,19 @@ def store_rows(
         element = elements.all_at(result.source, at, bound.frame, mask)
         found.append((result, at, element.values[result.component]))
     for result, at, value in found:
-        store(elements, bound.results[result.array], at, value, mask)
+        elements.store(bound.results[result.array], at, value, mask)
 
 
 def store_points(
-    form: Form, elements: Elements, bound: Bound, points: Sequence[Index], mask: Mask | None
+    form: ReductionForm,
+    elements: Elements,
+    bound: Bound,
+    points: Sequence[Index],
+    mask: Mask | None,
 ) -> None:
     """Compute the results that have an element for each point, then store them."""
     results = [x for x in form.results if x.is_full]
     values = [[elements.at(x.source, p, bound.frame, mask) for x in results] for p in points]
     for point, found in zip(points, values, strict=True):
         for result, value in zip(results, found, strict=True):
-            store(elements, bound.results[result.array], point, value, mask)
+            elements.store(bound.results[result.array], point, value, mask)

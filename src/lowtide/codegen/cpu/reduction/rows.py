@@ -14,20 +14,20 @@ from lowtide.codegen.cpu.cost import widest
 from lowtide.codegen.cpu.element_streaming import cache_for, fence, fetch_ahead
 from lowtide.codegen.cpu.fetching import fetching_for
 from lowtide.codegen.cpu.reduction.caching import Kept, kept_values
-from lowtide.codegen.cpu.reduction.given import GivenElements
-from lowtide.codegen.cpu.reduction.grid import Grid, all_monoids
+from lowtide.codegen.cpu.reduction.grid import ReductionGrid, all_monoids
 from lowtide.codegen.cpu.reduction.partials import Partials
 from lowtide.codegen.cpu.reduction.results import store_points, store_rows
-from lowtide.codegen.cpu.reduction.scratch import Field, Scratch
-from lowtide.codegen.cpu.reduction.strip import Step, Strip, first_lanes
+from lowtide.codegen.cpu.reduction.scratch import ScratchArray, ThreadScratch
+from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
 from lowtide.codegen.cpu.reduction.totals import Totals
 from lowtide.codegen.cpu.space import decomposed, lane_variable
-from lowtide.codegen.elements.elements import Element, Index, Mask
+from lowtide.codegen.element_values import Element, Mask
 from lowtide.codegen.elements.operands import bind, members
 from lowtide.codegen.elementwise import memory
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import VectorMemory, vector_elements
 from lowtide.ir import Instruction
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
@@ -51,7 +51,7 @@ class RowsKernel:
 
     def __init__(
         self,
-        grid: Grid,
+        grid: ReductionGrid,
         target: Target,
         partials: Partials | None = None,
         *,
@@ -63,15 +63,16 @@ class RowsKernel:
         self.target = target
         self.partials = partials
         self.function = Function(name, ARGUMENTS)
-        self.elements = GivenElements(self.function, target, grid.lanes if grid.lanes > 1 else 0)
-        self.elements.is_streaming = is_streaming
+        self.memory = VectorMemory(is_streaming)
+        lanes = grid.lanes if grid.lanes > 1 else 0
+        self.elements = vector_elements(self.function, target, lanes, self.memory)
         self.cache = cache_for(target, self.form.instruction, grid.row_count * grid.row_length)
-        self.scratch = Scratch()
+        self.scratch = ThreadScratch()
         self.kept = kept_values(self.form)
         self.fields = {x.value: self._field(x) for x in self.kept}
         self.known: dict[Instruction, Element] = {}
 
-    def _field(self, kept: Kept) -> Field:
+    def _field(self, kept: Kept) -> ScratchArray:
         """Scratch of a thread for the values of a row, or of as many rows as there are lanes."""
         count = self.grid.row_length + self.grid.lanes
         if self.grid.is_across:
@@ -137,7 +138,7 @@ class RowsKernel:
             self._lines()
         else:
             self._blocks()
-        if self.elements.is_streaming:
+        if self.memory.is_streaming:
             fence(self.function)
         return self.function
 
@@ -153,7 +154,7 @@ class RowsKernel:
         """A row at a time."""
         elements = self.elements
         start, stop = self._bounds()
-        with elements.loop(start, stop) as loop:
+        with elements.scopes.loop(start, stop) as loop:
             rows = decomposed(elements, loop.index, self.grid.row_sizes)
             self._row(rows, None)
 
@@ -161,23 +162,23 @@ class RowsKernel:
         """As many rows at once as there are lanes."""
         fn, elements, size = self.function, self.elements, self.grid.row_sizes[-1]
         lanes, blocks = self.grid.lanes, -(-size // self._block)
-        with elements.loop("%begin", "%end") as unit:
+        with elements.scopes.loop("%begin", "%end") as unit:
             lead = decomposed(elements, fn.div(unit.index, blocks), self.grid.row_sizes[:-1])
             start = fn.mul(fn.rem(unit.index, blocks), self._block)
             stop = fn.min(fn.add(start, self._block), size)
             whole = size - size % lanes
-            with elements.loop(start, fn.min(stop, whole), lanes) as loop:
+            with elements.scopes.loop(start, fn.min(stop, whole), lanes) as loop:
                 self._row([*lead, lane_variable(elements, loop.index, size)], None)
             if whole < size:
                 mask = Mask(first_lanes(size - whole, lanes), lanes, 0)
-                with elements.when(fn.compare("eq", stop, size)):
+                with elements.scopes.when(fn.compare("eq", stop, size)):
                     self._row([*lead, lane_variable(elements, whole, size)], mask)
 
     def _parts(self) -> None:
         """A part of a row at a time, whose totals are left for the second phase."""
         assert self.partials is not None
         fn, elements = self.function, self.elements
-        with elements.loop("%begin", "%end") as unit:
+        with elements.scopes.loop("%begin", "%end") as unit:
             part = fn.rem(unit.index, self.partials.count)
             row = fn.div(unit.index, self.partials.count)
             rows = decomposed(elements, row, self.grid.row_sizes)
@@ -221,7 +222,7 @@ class RowsKernel:
         turns = total_count(grid) if along else 1
         start = totals.start(self.elements.lanes)
 
-        def body(step: Step, before: list[Value]) -> list[Value]:
+        def body(step: StripStep, before: list[Value]) -> list[Value]:
             return self._point(rows, mask, number, totals, step, before)
 
         after = strip.write([list(start) for _ in range(turns)], body)
@@ -235,14 +236,14 @@ class RowsKernel:
         mask: Mask | None,
         number: int,
         totals: Totals,
-        step: Step,
+        step: StripStep,
         before: list[Value],
     ) -> list[Value]:
         """What a run does at a point, or at a vector of them."""
         elements, form = self.elements, self.form
         row, inner = self.grid.index(elements, rows, step.inner)
         point = form.point(row, inner)
-        wanted = elements.both(mask, step.mask)
+        wanted = elements.vectors.both(mask, step.mask)
         seen = len(elements.reads)
         self._provide_kept(number, step)
         values = totals.taken(point, wanted, elements.lanes)
@@ -259,12 +260,12 @@ class RowsKernel:
         self._beside(step)
         return after
 
-    def _beside(self, step: Step) -> None:
+    def _beside(self, step: StripStep) -> None:
         """What else is done at a point."""
 
     # -- kept values ---------------------------------------------------------------------------
 
-    def _provide_kept(self, number: int, step: Step | None) -> None:
+    def _provide_kept(self, number: int, step: StripStep | None) -> None:
         """Have values of earlier runs come from scratch."""
         for kept in self.kept:
             if kept.made < number and step is not None:
@@ -272,33 +273,33 @@ class RowsKernel:
             else:
                 self.elements.given.pop(kept.value, None)
 
-    def _address(self, kept: Kept, step: Step) -> str:
+    def _address(self, kept: Kept, step: StripStep) -> str:
         place = step.linear * (self.grid.lanes if self.grid.is_across else 1)
-        return self.fields[kept.value].address(self.function, self.elements.scalar(place))
+        return self.fields[kept.value].address(self.function, self.elements.indices.scalar(place))
 
-    def _loaded(self, kept: Kept, step: Step) -> Callable[[Index, Mask | None], Element]:
+    def _loaded(self, kept: Kept, step: StripStep) -> Callable[[Index, Mask | None], Element]:
         def given(at: Index, mask: Mask | None) -> Element:
             elements = self.elements
             type_ = kept.value.shape.element_type
             pointer = self._address(kept, step)
             value = memory.load(self.function, self.target, type_, pointer, elements.lanes)
-            return Element((value,), elements.level)
+            return Element((value,), elements.scopes.level)
 
         return given
 
-    def _keep(self, kept: Kept, step: Step, value: Value) -> None:
+    def _keep(self, kept: Kept, step: StripStep, value: Value) -> None:
         whole = value
         if not value.lanes and self.elements.lanes:
-            whole = self.elements.splat(value, self.elements.level)
+            whole = self.elements.vectors.splat(value)
         memory.store(self.function, self.target, whole, self._address(kept, step))
 
 
-def row_bytes(grid: Grid) -> int:
+def row_bytes(grid: ReductionGrid) -> int:
     """Return the bytes of a row, of elements of the widest type."""
     return grid.row_length * widest(members(grid.form.instruction))
 
 
-def total_count(grid: Grid) -> int:
+def total_count(grid: ReductionGrid) -> int:
     """Return how many totals take turns along a row."""
     if not grid.lanes or grid.is_across:
         return 1

@@ -12,27 +12,30 @@ from math import prod
 from typing import Final, final
 
 from lowtide.codegen.cpu.cost import element_bytes, seconds, vector_cycles, widest
-from lowtide.codegen.cpu.reduction.scratch import Field
+from lowtide.codegen.cpu.reduction.scratch import ScratchArray
 from lowtide.codegen.cpu.reduction.steps import (
     Carry,
-    Steps,
+    ScanSteps,
     added,
     combined,
     is_elementwise,
     split_carries,
     widened,
 )
-from lowtide.codegen.cpu.reduction.strip import Step, Strip, first_lanes
+from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
 from lowtide.codegen.cpu.reduction.totals import folded_lanes, stored_bytes
 from lowtide.codegen.cpu.space import decomposed, lane_variable
-from lowtide.codegen.elements.elements import Element, Elements, Index, Mask
+from lowtide.codegen.element_parts import chosen
+from lowtide.codegen.element_values import Element, Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.reducers import carried, neutral, renamed
-from lowtide.codegen.elements.rules import chosen
 from lowtide.codegen.elementwise import memory
-from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import ARGUMENTS, Code, Plan, rounded
+from lowtide.codegen.indexing import Affine, Index
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, rounded
+from lowtide.codegen.scalar_elements import scalar_elements
 from lowtide.codegen.value import Value
+from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Scan
 from lowtide.ir.thunk import Phase
@@ -54,7 +57,7 @@ _LEAST_PART: Final = 2048
 _MOST_PARTS: Final = 64
 
 
-def plan_scan(instruction: Instruction, target: Target) -> Plan | None:
+def plan_scan(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return how a scan runs, None where its steps are not elementwise."""
     attributes = instruction.attributes_as(Scan)
     inputs = len(instruction.operands) - attributes.num_carries
@@ -68,9 +71,9 @@ def plan_scan(instruction: Instruction, target: Target) -> Plan | None:
         return None
     others = tuple([x for d, x in enumerate(dimensions) if d != attributes.dimension])
     if attributes.dimension < len(dimensions) - 1 and others[-1] > 1:
-        return Plan(lambda: _Across(instruction, target, others).code())
+        return KernelPlan(lambda: _Across(instruction, target, others).code())
     chains = _Along(instruction, target, others)
-    return Plan(lambda: _Along(instruction, target, others).code(), chains.shared_bytes)
+    return KernelPlan(lambda: _Along(instruction, target, others).code(), chains.shared_bytes)
 
 
 def _step_seconds(scan: Instruction, lanes: int) -> float:
@@ -94,29 +97,31 @@ class _Across:
             lanes *= 2
         self.lanes = lanes
         self.function = Function("scan", ARGUMENTS)
-        self.elements = Elements(self.function, target, lanes)
+        self.elements = vector_elements(self.function, target, lanes)
         self.block = VECTORS * lanes
 
-    def code(self) -> Code:
+    def code(self) -> KernelCode:
         """Return the code."""
         fn, elements, size = self.function, self.elements, self.others[-1]
-        self.steps = Steps(elements, self.scan, bind(fn, self.scan))
+        self.steps = ScanSteps(elements, self.scan, bind(fn, self.scan))
         blocks = -(-size // self.block)
         units = prod(self.others[:-1]) * blocks
-        with elements.loop("%begin", "%end") as unit:
+        with elements.scopes.loop("%begin", "%end") as unit:
             lead = decomposed(elements, fn.div(unit.index, blocks), self.others[:-1])
             start = fn.mul(fn.rem(unit.index, blocks), self.block)
             whole = size - size % self.block
             if whole:
-                with elements.loop(start, fn.min(whole, fn.add(start, 1)), self.block) as loop:
+                with elements.scopes.loop(
+                    start, fn.min(whole, fn.add(start, 1)), self.block
+                ) as loop:
                     firsts = [fn.add(loop.index, i * self.lanes) for i in range(VECTORS)]
                     self._chains(lead, [(lane_variable(elements, x, size), None) for x in firsts])
             if whole < size:
-                with elements.when(fn.compare("sge", start, whole)):
+                with elements.scopes.when(fn.compare("sge", start, whole)):
                     self._chains(lead, self._rest(whole, size))
         each = _step_seconds(self.scan, self.lanes) * self.steps.length * self.block
         text = "\n".join(elements.globals.values())
-        return Code((fn,), (Phase(fn.name, units, each),), text)
+        return KernelCode((fn,), (Phase(fn.name, units, each),), text)
 
     def _rest(self, whole: int, size: int) -> list[tuple[Affine, Mask | None]]:
         found: list[tuple[Affine, Mask | None]] = []
@@ -135,8 +140,8 @@ class _Across:
         starts = [steps.start(at, mask, self.lanes) for at, mask in places]
         flat = [x for values in starts for x in values]
         each = len(flat) // len(places)
-        with elements.loop(0, steps.length, 1, carried(flat)) as loop:
-            number = elements.variable(loop.index, steps.length)
+        with elements.scopes.loop(0, steps.length, 1, carried(flat)) as loop:
+            number = elements.indices.variable(loop.index, steps.length)
             now = renamed(flat, loop.values)
             after = []
             for i, (at, mask) in enumerate(places):
@@ -161,11 +166,11 @@ class _Along:
         self.carries: tuple[Carry, ...] = split_carries(scan) or ()
         self.parts = self._part_count()
         self.part = self.length // self.parts
-        self.fields: list[Field] = []
+        self.fields: list[ScratchArray] = []
         self.shared_bytes = 0
         for x in scan.operands[len(scan.operands) - attributes.num_carries :]:
             if self.parts > 1:
-                self.fields.append(Field(x.shape.element_type, self.shared_bytes))
+                self.fields.append(ScratchArray(x.shape.element_type, self.shared_bytes))
                 count = self.rows * self.parts * stored_bytes(x.shape.element_type)
                 self.shared_bytes += rounded(count)
 
@@ -176,7 +181,7 @@ class _Along:
         wanted = min(_MOST_PARTS, self.length // _LEAST_PART)
         return max(1, wanted // CHAINS * CHAINS)
 
-    def code(self) -> Code:
+    def code(self) -> KernelCode:
         """Return the code: sums of parts where rows are split, then the steps."""
         functions, phases, text = [], [], list[str]()
         each = _step_seconds(self.scan, 1) * self.part
@@ -191,7 +196,7 @@ class _Along:
         functions.append(second.function)
         text += second.globals.values()
         phases.append(Phase(second.function.name, -(-chains // many), each * many))
-        return Code(tuple(functions), tuple(phases), "\n".join(text))
+        return KernelCode(tuple(functions), tuple(phases), "\n".join(text))
 
     # -- sums ----------------------------------------------------------------------------------
 
@@ -200,15 +205,15 @@ class _Along:
         fn = Function("sums", ARGUMENTS)
         body = self.scan.called_computations[0].instructions.values()
         lanes = max(2, self.target.vector_bytes // max(widest(body), widest([self.scan])))
-        elements = Elements(fn, self.target, lanes)
-        steps = Steps(elements, self.scan, bind(fn, self.scan))
+        elements = vector_elements(fn, self.target, lanes)
+        steps = ScanSteps(elements, self.scan, bind(fn, self.scan))
         self._bind(fn)
-        with elements.loop("%begin", "%end") as unit:
+        with elements.scopes.loop("%begin", "%end") as unit:
             others = tuple(decomposed(elements, fn.div(unit.index, self.parts), self.others))
             first = fn.mul(fn.rem(unit.index, self.parts), self.part)
-            base = elements.variable(first, self.length)
+            base = elements.indices.variable(first, self.length)
 
-            def body_of(step: Step, totals: list[Value]) -> list[Value]:
+            def body_of(step: StripStep, totals: list[Value]) -> list[Value]:
                 index = self._index(steps, others, base, step.linear)
                 frame = steps.frame(index, (), step.mask)
                 more = widened(elements, added(elements, self.carries, others, frame), lanes)
@@ -225,7 +230,7 @@ class _Along:
                 memory.store(fn, self.target, value, field.address(fn, unit.index))
         return fn
 
-    def _index(self, steps: Steps, others: Index, first: Affine, number: Affine) -> Index:
+    def _index(self, steps: ScanSteps, others: Index, first: Affine, number: Affine) -> Index:
         """The index of element `number` of a part, in the order of memory."""
         place = first + number
         if steps.is_reverse:
@@ -239,7 +244,7 @@ class _Along:
     def _masked(self, elements: Elements, values: list[Value], mask: Mask | None) -> list[Value]:
         if mask is None:
             return values
-        level = elements.level
+        level = elements.scopes.level
         no = Element(tuple(widened(elements, self._neutral(), elements.lanes)), level)
         return list(chosen(elements, mask, Element(tuple(values), level), no).values)
 
@@ -252,21 +257,21 @@ class _Along:
     def _steps(self, chains: int, many: int) -> Elements:
         """The second phase, or the only one: all steps of the chains of a unit."""
         fn = Function("steps", ARGUMENTS)
-        elements = Elements(fn, self.target, 0)
-        steps = Steps(elements, self.scan, bind(fn, self.scan))
+        elements = scalar_elements(fn, self.target)
+        steps = ScanSteps(elements, self.scan, bind(fn, self.scan))
         self._bind(fn)
         start = fn.mul("%begin", many)
         stop = fn.min(fn.mul("%end", many), chains)
         whole = chains - chains % CHAINS
         if whole:
-            with elements.loop(start, fn.min(stop, whole), CHAINS) as loop:
+            with elements.scopes.loop(start, fn.min(stop, whole), CHAINS) as loop:
                 self._run(steps, [fn.add(loop.index, i) for i in range(CHAINS)])
         if whole < chains:
-            with elements.loop(fn.max(start, whole), stop) as loop:
+            with elements.scopes.loop(fn.max(start, whole), stop) as loop:
                 self._run(steps, [loop.index])
         return elements
 
-    def _run(self, steps: Steps, chains: Sequence[Integer]) -> None:
+    def _run(self, steps: ScanSteps, chains: Sequence[Integer]) -> None:
         """Some chains side by side, from start to end."""
         elements, fn = steps.elements, steps.elements.function
         rows = [tuple(decomposed(elements, fn.div(x, self.parts), self.others)) for x in chains]
@@ -278,25 +283,27 @@ class _Along:
         ]
         flat = [x for values in starts for x in values]
         each = len(flat) // len(chains)
-        with elements.loop(0, self.part, 1, carried(flat)) as loop:
+        with elements.scopes.loop(0, self.part, 1, carried(flat)) as loop:
             now = renamed(flat, loop.values)
             after = []
             for i, (others, first) in enumerate(zip(rows, firsts, strict=True)):
-                place = elements.variable(fn.add(first, loop.index), self.length)
+                place = elements.indices.variable(fn.add(first, loop.index), self.length)
                 after += steps.step(others, place, now[i * each : (i + 1) * each], None)
             loop.next = [name for x in after for name in x.names]
         last = renamed(flat, loop.results)
         for i, others in enumerate(rows):
             self._end(steps, others, parts[i], last[i * each : (i + 1) * each])
 
-    def _before(self, steps: Steps, others: Index, chain: Integer, part: Integer) -> list[Value]:
+    def _before(
+        self, steps: ScanSteps, others: Index, chain: Integer, part: Integer
+    ) -> list[Value]:
         """The carries at the start of a part: those before its row, and what parts before add."""
         elements, fn = steps.elements, steps.elements.function
         start = steps.start(others, None, 0)
         if self.parts == 1:
             return start
         row = fn.sub(chain, part)
-        with elements.loop(0, part, 1, carried(start)) as loop:
+        with elements.scopes.loop(0, part, 1, carried(start)) as loop:
             place = fn.add(row, loop.index)
             more = [
                 memory.load(fn, self.target, x.type, x.address(fn, place), 0) for x in self.fields
@@ -305,14 +312,14 @@ class _Along:
             loop.next = [name for x in after for name in x.names]
         return renamed(start, loop.results)
 
-    def _end(self, steps: Steps, others: Index, part: Integer, carries: list[Value]) -> None:
+    def _end(self, steps: ScanSteps, others: Index, part: Integer, carries: list[Value]) -> None:
         """What the last part of a row has more than others; then the row is over."""
         elements, fn = steps.elements, steps.elements.function
         first = self.part * self.parts
         is_last = fn.compare("eq", part, self.parts - 1)
-        with elements.when(is_last):
-            with elements.loop(first, self.length, 1, carried(carries)) as loop:
-                number = elements.variable(loop.index, self.length)
+        with elements.scopes.when(is_last):
+            with elements.scopes.loop(first, self.length, 1, carried(carries)) as loop:
+                number = elements.indices.variable(loop.index, self.length)
                 after = steps.step(others, number, renamed(carries, loop.values), None)
                 loop.next = [name for x in after for name in x.names]
             steps.finish(others, renamed(carries, loop.results), None)

@@ -13,7 +13,7 @@ from lowtide.llvm.function import Function, Integer
 
 
 @dataclass(eq=False, slots=True)
-class Field:
+class ScratchArray:
     """An array of elements of a type; `pointer` is known once scratch is bound."""
 
     type: ElementType
@@ -29,16 +29,16 @@ class Field:
 
 
 @final
-class Scratch:
+class ThreadScratch:
     """What a thread has for itself."""
 
     def __init__(self) -> None:
         self.nbytes = 0
-        self.fields: list[Field] = []
+        self.fields: list[ScratchArray] = []
 
-    def add(self, type_: ElementType, count: int) -> Field:
+    def add(self, type_: ElementType, count: int) -> ScratchArray:
         """Return a new array, at a multiple of 64 bytes."""
-        field = Field(type_, self.nbytes)
+        field = ScratchArray(type_, self.nbytes)
         self.nbytes += rounded(count * stored_bytes(type_))
         self.fields.append(field)
         return field

@@ -11,14 +11,14 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from lowtide.codegen.cpu.reduction.caching import Kept
-from lowtide.codegen.cpu.reduction.grid import Grid
+from lowtide.codegen.cpu.reduction.grid import ReductionGrid
 from lowtide.codegen.cpu.reduction.results import store_points, store_rows
 from lowtide.codegen.cpu.reduction.rows import AHEAD_OF_ROWS, RowsKernel, row_bytes
-from lowtide.codegen.cpu.reduction.scratch import Field
-from lowtide.codegen.cpu.reduction.strip import Step
+from lowtide.codegen.cpu.reduction.scratch import ScratchArray
+from lowtide.codegen.cpu.reduction.strip import StripStep
 from lowtide.codegen.cpu.reduction.totals import Totals
 from lowtide.codegen.cpu.space import decomposed
-from lowtide.codegen.elements.elements import Element
+from lowtide.codegen.element_values import Element
 from lowtide.codegen.elements.reducers import carried, renamed
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value
@@ -32,7 +32,7 @@ MOST_BYTES: Final = 1 << 15
 Known: TypeAlias = "dict[Instruction, Element]"
 
 
-def is_staggered(grid: Grid) -> bool:
+def is_staggered(grid: ReductionGrid) -> bool:
     """Whether rows are run along like this: reductions are over before the last run begins."""
     form = grid.form
     if grid.is_across or grid.row_count < 2 or form.last_pass == 0:
@@ -44,7 +44,7 @@ def is_staggered(grid: Grid) -> bool:
 class StaggeredRows(RowsKernel):
     """Writes the function; the values that are kept of a row and of the one before lie apart."""
 
-    def __init__(self, grid: Grid, target: Target, name: str) -> None:
+    def __init__(self, grid: ReductionGrid, target: Target, name: str) -> None:
         super().__init__(grid, target, name=name, is_streaming=True)
         self._half: Integer = 0
         self._other: Integer = 0
@@ -55,13 +55,13 @@ class StaggeredRows(RowsKernel):
         lanes = max(self.grid.lanes, 1)
         return -(-self.grid.row_length // lanes) * lanes
 
-    def _field(self, kept: Kept) -> Field:
+    def _field(self, kept: Kept) -> ScratchArray:
         """Scratch of a thread for the values of two rows."""
         return self.scratch.add(kept.value.shape.element_type, 2 * self._kept_count)
 
-    def _address(self, kept: Kept, step: Step) -> str:
+    def _address(self, kept: Kept, step: StripStep) -> str:
         fn = self.function
-        place = fn.add(self.elements.scalar(step.linear), self._half)
+        place = fn.add(self.elements.indices.scalar(step.linear), self._half)
         return self.fields[kept.value].address(fn, place)
 
     @cached_property
@@ -76,10 +76,10 @@ class StaggeredRows(RowsKernel):
         """A row at a time, the first and the last one by themselves."""
         fn, elements = self.function, self.elements
         start, stop = self._bounds()
-        with elements.when(fn.compare("slt", start, stop)):
+        with elements.scopes.when(fn.compare("slt", start, stop)):
             known = self._begun(start, None)
             flat = [x for hero in self.form.heroes for x in known[hero].values]
-            with elements.loop(fn.add(start, 1), stop, 1, carried(flat)) as loop:
+            with elements.scopes.loop(fn.add(start, 1), stop, 1, carried(flat)) as loop:
                 before = self._split(renamed(flat, loop.values))
                 known = self._begun(loop.index, before)
                 loop.next = [
@@ -95,7 +95,8 @@ class StaggeredRows(RowsKernel):
         left = iter(values)
         return {
             hero: Element(
-                tuple([next(left) for _ in range(len(hero.operands) // 2)]), self.elements.level
+                tuple([next(left) for _ in range(len(hero.operands) // 2)]),
+                self.elements.scopes.level,
             )
             for hero in self.form.heroes
         }
@@ -128,7 +129,7 @@ class StaggeredRows(RowsKernel):
         totals = Totals(self.elements, self.bound.frame, [])
         self._run(self._at(row), None, self.form.last_pass, totals, None)
 
-    def _beside(self, step: Step) -> None:
+    def _beside(self, step: StripStep) -> None:
         """What the last run along the row before does at a point."""
         if self._before is None:
             return

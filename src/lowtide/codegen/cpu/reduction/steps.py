@@ -8,11 +8,11 @@ from functools import partial
 from typing import Final, final
 
 from lowtide.codegen import elementwise
-from lowtide.codegen.cpu.loop import store
-from lowtide.codegen.elements.elements import Element, Elements, Frame, Index, Mask
+from lowtide.codegen.element_parts import converted
+from lowtide.codegen.element_values import CallFrame, Element, Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, roots_of
-from lowtide.codegen.elements.rules import converted
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import Value
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES, Scan
@@ -77,7 +77,7 @@ def _dependents(values: Sequence[Instruction]) -> set[Instruction]:
 
 
 @final
-class Steps:
+class ScanSteps:
     """Writes steps of a scan; `bound` has its arrays."""
 
     def __init__(self, elements: Elements, scan: Instruction, bound: Bound) -> None:
@@ -114,15 +114,15 @@ class Steps:
         ]
         return widened(elements, found, lanes)
 
-    def frame(self, index: Index, carries: Sequence[Value], mask: Mask | None) -> Frame:
+    def frame(self, index: Index, carries: Sequence[Value], mask: Mask | None) -> CallFrame:
         """Return what the parameters of the computation stand for in a step."""
         elements = self.elements
         given = [
             elements.all_at(x, index, self.bound.frame, mask)
             for x in self.scan.operands[: self.inputs]
         ]
-        given += [Element((x,), elements.level) for x in carries]
-        return Frame(elements=dict(zip(self.body.parameters, given, strict=False)))
+        given += [Element((x,), elements.scopes.level) for x in carries]
+        return CallFrame(elements=dict(zip(self.body.parameters, given, strict=False)))
 
     def step(
         self, others: Index, number: Affine, carries: Sequence[Value], mask: Mask | None
@@ -134,14 +134,14 @@ class Steps:
         found = [elements.at(x, others, frame) for x in self.roots]
         arrays = self.bound.results[: self.outputs]
         for array, value in zip(arrays, found[: self.outputs], strict=True):
-            store(elements, array, index, value, mask)
+            elements.store(array, index, value, mask)
         lanes = max([x.lanes for x in carries], default=0)
         return widened(elements, found[self.outputs :], lanes)
 
     def finish(self, others: Index, carries: Sequence[Value], mask: Mask | None) -> None:
         """Store the carries behind the last step."""
         for array, value in zip(self.bound.results[self.outputs :], carries, strict=True):
-            store(self.elements, array, others, value, mask)
+            self.elements.store(array, others, value, mask)
 
 
 def combined(
@@ -152,12 +152,14 @@ def combined(
     write = partial(elementwise.emit_op, fn, target)
     found = []
     for carry, x, y in zip(carries, a, b, strict=True):
-        x, y = elements.same_lanes([x, y], elements.level)
+        x, y = elements.vectors.same_lanes([x, y])
         found.append(write(carry.opcode, NO_ATTRIBUTES, x.type, [x, y]))
     return found
 
 
-def added(elements: Elements, carries: Sequence[Carry], others: Index, frame: Frame) -> list[Value]:
+def added(
+    elements: Elements, carries: Sequence[Carry], others: Index, frame: CallFrame
+) -> list[Value]:
     """Return what a step adds to each carry, in the type of the carry."""
     found = []
     for carry in carries:
@@ -170,4 +172,4 @@ def widened(elements: Elements, values: Sequence[Value], lanes: int) -> list[Val
     """Return values as vectors."""
     if not lanes:
         return list(values)
-    return [x if x.lanes else elements.splat(x, elements.level) for x in values]
+    return [x if x.lanes else elements.vectors.splat(x) for x in values]

@@ -8,7 +8,8 @@ from math import prod
 from typing import Final, TypeAlias, final
 
 from lowtide.codegen import indexing
-from lowtide.codegen.elements.elements import Elements, Mask
+from lowtide.codegen.element_values import Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.reducers import carried, renamed
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value
@@ -19,7 +20,7 @@ _MOST_STRAIGHT: Final = 16
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Step:
+class StripStep:
     """One point of a row, or `lanes` points: `inner` positions in the loops, `linear` the number.
 
     `mask` tells which lanes are points. `is_first`, where it is asked for, is an i1 that tells
@@ -32,7 +33,7 @@ class Step:
     is_first: str | None
 
 
-Body: TypeAlias = Callable[[Step, list[Value]], list[Value]]
+Body: TypeAlias = Callable[[StripStep, list[Value]], list[Value]]
 """Writes what is done at a step, with the totals so far; returns the totals after it."""
 
 
@@ -75,7 +76,7 @@ class Strip:
                 rest, place = divmod(rest, size)
                 inner.append(indexing.constant(place))
             first = ("true" if number == 0 else "false") if self.has_first else None
-            step = Step(tuple(reversed(inner)), indexing.constant(number), None, first)
+            step = StripStep(tuple(reversed(inner)), indexing.constant(number), None, first)
             total = body(step, total)
         return [total]
 
@@ -88,13 +89,13 @@ class Strip:
         size = self.sizes[depth]
         start, stop = self._range(depth)
         flat = [x for total in totals for x in total]
-        with self.elements.loop(start, stop, 1, carried(flat)) as loop:
-            here = (*inner, self.elements.variable(loop.index, size))
+        with self.elements.scopes.loop(start, stop, 1, carried(flat)) as loop:
+            here = (*inner, self.elements.indices.variable(loop.index, size))
             within = _split(renamed(flat, loop.values), len(totals))
             if depth + 1 < len(self.sizes):
                 after = self._loops(here, within, body)
             else:
-                step = Step(here, self._linear(here), None, self._first(here, 0))
+                step = StripStep(here, self._linear(here), None, self._first(here, 0))
                 after = [body(step, within[0]), *within[1:]]
             loop.next = [name for total in after for x in total for name in x.names]
         return _split(renamed(flat, loop.results), len(totals))
@@ -113,7 +114,7 @@ class Strip:
             return None
         fn = self.elements.function
         lead = self.span[0] if self.span is not None else 0
-        number = self.elements.scalar(self._linear(inner))
+        number = self.elements.indices.scalar(self._linear(inner))
         begin = fn.add(fn.mul(lead, prod(self.sizes[1:])), slot * self.lanes)
         return str(fn.compare("eq", number, begin))
 
@@ -129,7 +130,7 @@ class Strip:
         end = size - size % turn
         flat = [x for total in totals for x in total]
         last = end if isinstance(stop, int) else elements.function.min(stop, end)
-        with elements.loop(start, last, turn, carried(flat)) as loop:
+        with elements.scopes.loop(start, last, turn, carried(flat)) as loop:
             after = self._turn(inner, loop.index, renamed(flat, loop.values), totals, body)
             loop.next = [name for total in after for x in total for name in x.names]
         flat = renamed(flat, loop.results)
@@ -151,8 +152,8 @@ class Strip:
         fn, after = self.elements.function, []
         for slot, total in enumerate(_split(flat, len(totals))):
             first = fn.add(index, slot * self.lanes)
-            here = (*inner, self.elements.variable(first, size, is_lane=True))
-            step = Step(here, self._linear(here), None, self._first(here, slot))
+            here = (*inner, self.elements.indices.variable(first, size, is_lane=True))
+            step = StripStep(here, self._linear(here), None, self._first(here, slot))
             after.append(body(step, total))
         return after
 
@@ -168,7 +169,7 @@ class Strip:
         fn = self.elements.function
         is_inside = fn.compare("slt", stop, self.sizes[-1])
         begin = fn.op(f"zext i1 {is_inside} to i64")
-        with self.elements.loop(begin, 1, 1, carried(flat)) as loop:
+        with self.elements.scopes.loop(begin, 1, 1, carried(flat)) as loop:
             after = self._rest(inner, _split(renamed(flat, loop.values), count), body)
             loop.next = [name for total in after for x in total for name in x.names]
         return _split(renamed(flat, loop.results), count)
@@ -181,11 +182,11 @@ class Strip:
         after = list(totals)
         begin = size - size % (len(totals) * lanes)
         for slot, start in enumerate(range(begin, size, lanes)):
-            base = self.elements.variable(start, size, is_lane=True)
+            base = self.elements.indices.variable(start, size, is_lane=True)
             left = size - start
             mask = Mask(first_lanes(left, lanes), lanes, 0) if left < lanes else None
             here = (*inner, base)
-            after[slot] = body(Step(here, self._linear(here), mask, None), after[slot])
+            after[slot] = body(StripStep(here, self._linear(here), mask, None), after[slot])
         return after
 
 

@@ -9,16 +9,16 @@ from typing import Final
 from lowtide.codegen.cpu.cost import element_bytes, seconds, vector_cycles
 from lowtide.codegen.cpu.element_streaming import either, is_large, stored_bytes
 from lowtide.codegen.cpu.reduction.columns import ColumnsKernel, column_block, lines_at_once
-from lowtide.codegen.cpu.reduction.finish import Finish
-from lowtide.codegen.cpu.reduction.form import Form, form_of
-from lowtide.codegen.cpu.reduction.grid import Grid, grid_of
+from lowtide.codegen.cpu.reduction.finish import PartialsFinish
+from lowtide.codegen.cpu.reduction.form import ReductionForm, form_of
+from lowtide.codegen.cpu.reduction.grid import ReductionGrid, grid_of
 from lowtide.codegen.cpu.reduction.partials import Partials, part_count
 from lowtide.codegen.cpu.reduction.rows import RowsKernel, total_count
 from lowtide.codegen.cpu.reduction.staggered import StaggeredRows, is_staggered
 from lowtide.codegen.cpu.reduction.totals import total_types
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elementwise.memory import STREAMED
-from lowtide.codegen.kernel import Code, Plan
+from lowtide.codegen.kernel import KernelCode, KernelPlan
 from lowtide.ir import Instruction
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function
@@ -28,7 +28,7 @@ _SHORT: Final = 8
 """Points of a row up to which rows across vectors need no totals in scratch."""
 
 
-def plan_reduction(instruction: Instruction, target: Target) -> Plan | None:
+def plan_reduction(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return how reductions run, and what is computed of them; None for any other kernel."""
     form = form_of(instruction, target)
     if form is None:
@@ -42,10 +42,10 @@ def plan_reduction(instruction: Instruction, target: Target) -> Plan | None:
     if _is_streamed(grid, target):
         mine = max(mine, way.streaming().scratch.nbytes)
     shared = 0 if way.partials is None else way.partials.nbytes
-    return Plan(partial(_code, grid, target), shared, mine)
+    return KernelPlan(partial(_code, grid, target), shared, mine)
 
 
-def _code(grid: Grid, target: Target) -> Code:
+def _code(grid: ReductionGrid, target: Target) -> KernelCode:
     way = _Way(grid, target)
     kernel = way.kernel()
     functions = [kernel.write()]
@@ -57,22 +57,22 @@ def _code(grid: Grid, target: Target) -> Code:
     each = _point_seconds(grid.form, grid.lanes)
     phases = [Phase(functions[-1].name, kernel.units, each * kernel.unit_points)]
     if way.partials is not None:
-        finish = Finish(grid, target, way.partials)
+        finish = PartialsFinish(grid, target, way.partials)
         functions.append(finish.write())
         text += finish.elements.globals.values()
         rows = grid.row_count // max(finish.units, 1)
         phases.append(Phase("finish", finish.units, each * rows * way.partials.count))
-    return Code(tuple(functions), tuple(phases), "\n".join(dict.fromkeys(text)))
+    return KernelCode(tuple(functions), tuple(phases), "\n".join(dict.fromkeys(text)))
 
 
-def _is_streamed(grid: Grid, target: Target) -> bool:
+def _is_streamed(grid: ReductionGrid, target: Target) -> bool:
     """Whether results with an element for each point are stored past the caches."""
     results = leaves(grid.form.instruction.shape)
     stored = [stored_bytes(results[x.array]) for x in grid.form.results if x.is_full]
     return not grid.is_across and grid.lanes > 1 and is_large(target, sum(stored))
 
 
-def _either(grid: Grid, cached: Function, streaming: RowsKernel) -> list[Function]:
+def _either(grid: ReductionGrid, cached: Function, streaming: RowsKernel) -> list[Function]:
     """The function that runs one of two, behind both."""
     name = cached.name
     cached.name = f"{name}_cached"
@@ -85,7 +85,7 @@ def _either(grid: Grid, cached: Function, streaming: RowsKernel) -> list[Functio
 class _Way:
     """How a grid is run through."""
 
-    grid: Grid
+    grid: ReductionGrid
     target: Target
     partials: Partials | None = None
 
@@ -122,7 +122,7 @@ class _Way:
         return found if found.count > 1 else None
 
 
-def _point_seconds(form: Form, lanes: int) -> float:
+def _point_seconds(form: ReductionForm, lanes: int) -> float:
     """About how long a point takes."""
     instruction = form.instruction
     nbytes = sum([element_bytes(x.source.shape.element_type) for x in form.results if x.is_full])

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 from lowtide.codegen.cpu.cost import element_bytes
-from lowtide.codegen.cpu.reduction.form import Form
-from lowtide.codegen.elements.elements import Element, Elements, Frame, Index, Mask
+from lowtide.codegen.cpu.reduction.form import ReductionForm
+from lowtide.codegen.element_parts import chosen
+from lowtide.codegen.element_values import CallFrame, Element, Mask
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.reducers import Reducer, neutral
-from lowtide.codegen.elements.rules import chosen
+from lowtide.codegen.indexing import Index
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction
 from lowtide.llvm.function import Function
@@ -22,7 +24,7 @@ class Totals:
     Values here are lists in that order, in the types in which they are added up.
     """
 
-    def __init__(self, elements: Elements, frame: Frame, heroes: Sequence[Instruction]) -> None:
+    def __init__(self, elements: Elements, frame: CallFrame, heroes: Sequence[Instruction]) -> None:
         self.elements = elements
         self.frame = frame
         self.heroes = tuple(heroes)
@@ -71,8 +73,8 @@ class Totals:
         """Return values as vectors."""
         if not lanes:
             return list(values)
-        level = self.elements.level
-        return [x if x.lanes else self.elements.splat(x, level) for x in values]
+        level = self.elements.scopes.level
+        return [x if x.lanes else self.elements.vectors.splat(x, level) for x in values]
 
     def taken(self, index: Index, mask: Mask | None, lanes: int) -> list[Value]:
         """Return what is reduced at a point of the space."""
@@ -93,7 +95,7 @@ class Totals:
 
     def where(self, mask: Mask, yes: Sequence[Value], no: Sequence[Value]) -> list[Value]:
         """Return one or the other in each lane."""
-        level = self.elements.level
+        level = self.elements.scopes.level
         return list(
             chosen(
                 self.elements, mask, Element(tuple(yes), level), Element(tuple(no), level)
@@ -114,7 +116,7 @@ class Totals:
         """
         after = self.combined(totals, values)
         if is_first is not None:
-            after = self.where(Mask(is_first, 0, self.elements.level), values, after)
+            after = self.where(Mask(is_first, 0, self.elements.scopes.level), values, after)
         return after if mask is None else self.where(mask, after, totals)
 
     def folded(self, totals: Sequence[Sequence[Value]]) -> list[Value]:
@@ -130,7 +132,7 @@ class Totals:
         found = []
         for reducer, part in zip(self.reducers, self._parts(whole), strict=True):
             values = reducer.finished(self.elements, part)
-            found.append(Element(tuple(values), self.elements.level))
+            found.append(Element(tuple(values), self.elements.scopes.level))
         return found
 
 
@@ -172,6 +174,6 @@ def stored_bytes(type_: ElementType) -> int:
     return element_bytes(type_) * (2 if type_.is_complex else 1)
 
 
-def total_types(form: Form) -> list[ElementType]:
+def total_types(form: ReductionForm) -> list[ElementType]:
     """Return the types of the totals of all reductions of a form."""
     return [x for y in form.heroes for x in Reducer.of(y.called_computations[0]).types]

@@ -1,0 +1,45 @@
+"""The functions that the pieces of a blocked product call, each written once."""
+
+from __future__ import annotations
+
+from lowtide.codegen.cpu.contraction.gemm import Gemm
+from lowtide.codegen.cpu.contraction.matrix_tile import matrix_tile_function
+from lowtide.codegen.cpu.contraction.packing import (
+    pack_panel,
+    pack_rows,
+    pack_rows_across,
+    pack_transposed,
+)
+from lowtide.codegen.cpu.contraction.scheme import ColumnUnits
+from lowtide.codegen.cpu.contraction.vector_tile import tile_function
+from lowtide.llvm.function import Function
+
+
+def packs_rows(gemm: Gemm) -> Function:
+    """Return the function that packs the rows of a block."""
+    scheme = gemm.scheme
+
+    def write(name: str) -> Function:
+        pack = gemm.packer(name, gemm.rows, scheme.geometry.m)
+        how = pack_rows if gemm.rows.lies_along_k else pack_rows_across
+        return gemm.noted(how(pack, scheme.row_step), pack.elements)
+
+    return gemm.needed("pack_rows", write)
+
+
+def packs_columns(gemm: Gemm, columns: int) -> Function:
+    """Return the function that packs a panel."""
+    scheme = gemm.scheme
+
+    def write(name: str) -> Function:
+        pack = gemm.packer(name, gemm.columns, scheme.geometry.n)
+        how = pack_panel if scheme.columns is ColumnUnits.ALONG_COLUMNS else pack_transposed
+        return gemm.noted(how(pack, columns, scheme.tile.columns), pack.elements)
+
+    return gemm.needed(f"pack_{columns}_columns", write)
+
+
+def tile_of(gemm: Gemm, rows: int, columns: int) -> Function:
+    """Return the function of a tile."""
+    write = matrix_tile_function if gemm.scheme.how.is_tiled else tile_function
+    return gemm.needed(f"tile_{rows}x{columns}", lambda name: write(gemm, name, rows, columns))

@@ -1,0 +1,81 @@
+"""What a kernel of loops stores, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowtide.codegen.arrays import offset
+from lowtide.codegen.element_values import CallFrame, Mask
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.operands import Bound
+from lowtide.codegen.indexing import ZERO, Index
+from lowtide.ir import Instruction
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class KernelOutput:
+    """One result: the elements of `source` are stored in it, from `update`'s start if it is one.
+
+    `leaf` says which of the arrays of `source` they are, and `dimensions` those of that array.
+    """
+
+    source: Instruction
+    array: int
+    dimensions: tuple[int, ...]
+    leaf: int = 0
+    update: Instruction | None = None
+
+
+def stored(
+    elements: Elements,
+    outputs: Sequence[KernelOutput],
+    bound: Bound,
+    indices: Sequence[Index],
+    mask: Mask | None,
+) -> None:
+    """Compute outputs at some indices, then store them all.
+
+    The indices are in an array of the dimensions of the first output; others have the same but for
+    those of size 1. Several indices are those of the steps of a loop, for which outputs that lie so
+    in memory are stored side by side.
+    """
+    found = []
+    for output in outputs:
+        values, places = [], []
+        for position in indices:
+            index = _fitted(position, outputs[0].dimensions, output.dimensions)
+            element = elements.all_at(output.source, index, bound.frame, mask)
+            values.append(element.values[output.leaf])
+            places.append(_place(elements, bound.frame, output, index))
+        found.append((bound.results[output.array], values, places))
+    for array, values, places in found:
+        offsets = [offset(array.shape, x) for x in places]
+        if not elements.memory.store_in_turn(elements, array, offsets, values, mask):
+            for value, place in zip(values, places, strict=True):
+                elements.store(array, place, value, mask)
+
+
+def _fitted(index: Index, dimensions: tuple[int, ...], wanted: tuple[int, ...]) -> Index:
+    """Return an index where dimensions of size 1 stand elsewhere."""
+    if dimensions == wanted:
+        return index
+    rest = iter([x for x, size in zip(index, dimensions, strict=True) if size != 1])
+    return tuple([ZERO if size == 1 else next(rest) for size in wanted])
+
+
+def _place(elements: Elements, frame: CallFrame, output: KernelOutput, index: Index) -> Index:
+    if output.update is None:
+        return index
+    return updated_place(elements, frame, output.update, index)
+
+
+def updated_place(elements: Elements, frame: CallFrame, update: Instruction, index: Index) -> Index:
+    """Return where a dynamic-update-slice writes element `index` of what it writes."""
+    target, what = update.operands[0].shape, update.operands[1].shape
+    found = []
+    for d, position in enumerate(index):
+        start = elements.all_at(update.operands[2 + d], (), frame)
+        free = target.dimensions[d] - what.dimensions[d] + 1
+        found.append(position + elements.indices.looked_up(start, free))
+    return tuple(found)

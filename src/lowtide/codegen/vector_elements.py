@@ -1,0 +1,91 @@
+"""Elements of many lanes at once, on processors with vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lowtide.codegen.arrays import Array
+from lowtide.codegen.cpu.strided import is_aligned, store_in_turn, strided
+from lowtide.codegen.cpu.tiles import TransposedTile
+from lowtide.codegen.element_table import rule_of
+from lowtide.codegen.element_values import Mask
+from lowtide.codegen.elements.division import division
+from lowtide.codegen.elements.elements import ElementRule, Elements
+from lowtide.codegen.elements.reading import consecutive, gathered
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.scalar_elements import ScalarMemory
+from lowtide.codegen.value import Value
+from lowtide.ir import Instruction, Opcode
+from lowtide.llvm.function import Function
+from lowtide.llvm.target import Target
+
+
+@dataclass(eq=False, slots=True)
+class VectorMemory:
+    """Loads and stores of vectors: consecutive, some apart, in tiles, or anywhere.
+
+    With `is_streaming` vectors are stored past the caches where addresses allow it. `tile` is how
+    elements are read that do not lie side by side along the lanes.
+    """
+
+    is_streaming: bool = False
+    tile: TransposedTile | None = None
+    single: ScalarMemory = field(default_factory=ScalarMemory)
+
+    def load(self, elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
+        """Write the load of an element, or of one for each lane."""
+        if not place.varies:
+            return self.single.load(elements, array, place, mask)
+        if place.lane_step == 1:
+            return consecutive(elements, array, place, mask)
+        if self.tile is not None:
+            found = self.tile.read(elements, array, place, mask)
+            if found is not None:
+                return found
+        found = strided(elements, array, place, mask)
+        return found or gathered(elements, array, place, mask)
+
+    def store(
+        self, elements: Elements, array: Array, place: Affine, value: Value, mask: Mask | None
+    ) -> None:
+        """Write the store of an element, or of one for each lane that a mask does not leave out."""
+        if not place.varies:
+            self.single.store(elements, array, place, value, mask)
+            return
+        fn, target, vectors = elements.function, elements.target, elements.vectors
+        vector = value if value.lanes else vectors.splat(value)
+        name = None if mask is None else vectors.mask_lanes(mask, elements.lanes)
+        if place.lane_step == 1:
+            streamed = self.is_streaming and name is None and is_aligned(vector, place)
+            pointer = elements.address(array, place)
+            memory.store(fn, target, vector, pointer, name, streamed=streamed)
+            return
+        memory.scatter_store(
+            fn, target, vector, array.pointer, elements.indices.vector(place), name
+        )
+
+    def store_in_turn(
+        self,
+        elements: Elements,
+        array: Array,
+        places: Sequence[Affine],
+        values: Sequence[Value],
+        mask: Mask | None,
+    ) -> bool:
+        """Store values that follow each other in memory in each lane; return whether they do."""
+        streaming = self.is_streaming
+        return store_in_turn(elements, array, places, values, mask, streaming=streaming)
+
+
+def _rule_of(instruction: Instruction) -> ElementRule:
+    """The rule of an instruction, where vectors may have a better one."""
+    return division if instruction.opcode is Opcode.DIVIDE else rule_of(instruction)
+
+
+def vector_elements(
+    function: Function, target: Target, lanes: int, memory: VectorMemory | None = None
+) -> Elements:
+    """Return what writes elements into a function; vectors have so many lanes, 0 for none."""
+    return Elements(function, target, lanes, _rule_of, memory or VectorMemory())

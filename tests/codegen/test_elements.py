@@ -1,0 +1,115 @@
+"""Elements with rules and memory of their own, as another target would hand them in."""
+
+import pytest
+
+from lowtide.codegen.arrays import Array
+from lowtide.codegen.element_table import has_rule, rule_of
+from lowtide.codegen.element_values import Element, Mask, Request, Rule
+from lowtide.codegen.elements.elements import ElementRule, Elements, Given
+from lowtide.codegen.elements.operands import bind
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.codegen.scalar_elements import ScalarMemory, scalar_elements
+from lowtide.codegen.value import Value
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import ElementType, Instruction
+from lowtide.ir.errors import UnsupportedOpError
+from lowtide.llvm.function import Function
+from lowtide.llvm.target import AARCH64
+
+TEXT = """HloModule m
+
+ENTRY e {
+  x = f32[8] parameter(0)
+  y = f32[8] parameter(1)
+  ROOT z = f32[8] divide(x, y)
+}
+"""
+
+SORT = """HloModule m
+
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}
+
+ENTRY e {
+  x = f32[8] parameter(0)
+  ROOT y = f32[8] sort(x), dimensions={0}, to_apply=less
+}
+"""
+
+
+class NotedMemory(ScalarMemory):
+    """Memory that notes the places of loads."""
+
+    def __init__(self) -> None:
+        self.loads: list[Affine] = []
+
+    def load(self, elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
+        self.loads.append(place)
+        return super().load(elements, array, place, mask)
+
+
+def negated_only(instruction: Instruction) -> ElementRule:
+    """One rule for all operations: minus the first operand."""
+
+    def rule(elements: Elements, request: Request) -> Rule:
+        found = yield Request(instruction.operands[0], request.at, request.mask, request.frame)
+        (value,) = found.values
+        name = elements.function.op(f"fneg float {value.name}")
+        return found._replace(values=(Value((name,), value.type),))
+
+    return rule
+
+
+def test_rules_and_memory_are_those_handed_in() -> None:
+    root, memory = parse_hlo(TEXT).entry.root, NotedMemory()
+    fn = Function("f", ARGUMENTS)
+    elements = Elements(fn, AARCH64, 0, negated_only, memory)
+    place = elements.indices.variable("%begin", 8)
+    bound = bind(fn, root)
+    value = elements.at(root, (place,), bound.frame)
+    elements.store(bound.results[0], (place,), value, None)
+    assert [x.terms for x in memory.loads] == [place.terms]
+    assert sum(["fneg" in x for x in fn.lines]) == 1
+    assert not any("fdiv" in x for x in fn.lines)
+    assert len(elements.reads) == 2 and len(elements.writes) == 1
+
+
+def test_values_are_written_once_for_each_place() -> None:
+    root = parse_hlo(TEXT).entry.root
+    fn = Function("f", ARGUMENTS)
+    elements = scalar_elements(fn, AARCH64)
+    frame = bind(fn, root).frame
+    place = elements.indices.variable("%begin", 8)
+    first = elements.at(root, (place,), frame)
+    with elements.scopes.loop(0, "%end"):
+        assert elements.at(root, (place,), frame) == first
+    assert sum(["fdiv" in x for x in fn.lines]) == 1
+    elements.scopes.forget()
+    assert elements.at(root, (place,), frame) != first
+
+
+def test_what_a_kernel_gives_for_now_goes_ahead_of_what_it_provides() -> None:
+    root = parse_hlo(TEXT).entry.root
+    elements = scalar_elements(Function("f", ARGUMENTS), AARCH64)
+
+    def named(name: str) -> Given:
+        return lambda at, mask: Element((Value((name,), ElementType.F32),), 0)
+
+    elements.given[root] = named("%given")
+    elements.provide(root, named("%provided"))
+    frame = bind(elements.function, root).frame
+    assert elements.at(root, (), frame).name == "%given"
+    elements.given.pop(root)
+    elements.scopes.forget()
+    assert elements.at(root, (), frame).name == "%provided"
+
+
+def test_an_operation_without_a_rule_is_refused() -> None:
+    root = parse_hlo(SORT).entry.root
+    assert not has_rule(root)
+    with pytest.raises(UnsupportedOpError, match="sort"):
+        rule_of(root)
