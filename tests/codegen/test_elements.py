@@ -3,13 +3,13 @@
 import pytest
 
 from lowtide.codegen.arrays import Array
-from lowtide.codegen.element_table import has_rule, rule_of
-from lowtide.codegen.element_values import Element, Mask, Request, Rule
 from lowtide.codegen.elements.elements import ElementRule, Elements, Given
 from lowtide.codegen.elements.operands import bind
+from lowtide.codegen.elements.scalar import ScalarMemory, scalar_elements
+from lowtide.codegen.elements.table import has_rule, rule_of
+from lowtide.codegen.elements.values import Element, Mask, Request, Rule
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS
-from lowtide.codegen.scalar_elements import ScalarMemory, scalar_elements
 from lowtide.codegen.value import Value
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType, Instruction

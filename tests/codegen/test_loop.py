@@ -4,8 +4,8 @@ import pytest
 from tests.codegen.loops import TARGETS, as_fusion, check, target_of
 
 from lowtide.codegen.cpu.loop import plan_loop
-from lowtide.codegen.element_table import has_rule
 from lowtide.codegen.elements.operands import members
+from lowtide.codegen.elements.table import has_rule
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType as E
 from lowtide.llvm.function import module_text

@@ -9,7 +9,7 @@ from lowtide.codegen.cpu.loop import outputs_of
 from lowtide.codegen.cpu.order import lanes_for, order_of
 from lowtide.codegen.cpu.space import LoopSpace, groups_of
 from lowtide.codegen.elements.operands import bind
-from lowtide.codegen.outputs import stored
+from lowtide.codegen.elements.outputs import stored
 from lowtide.frontend.hlo_text import parse_hlo
 
 

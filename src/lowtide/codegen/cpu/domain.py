@@ -16,8 +16,8 @@ from typing import Final
 
 from lowtide.codegen import indexing
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.scalar import scalar_elements
 from lowtide.codegen.indexing import Affine, Index, Variable
-from lowtide.codegen.scalar_elements import scalar_elements
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 

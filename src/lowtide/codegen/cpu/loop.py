@@ -8,13 +8,13 @@ from math import prod
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.domain import domains_of
 from lowtide.codegen.cpu.loop_kernel import loop_part
+from lowtide.codegen.cpu.loop_nest import Job
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.moves import moved_types, retyped
 from lowtide.codegen.elements.operands import bind, leaves, members, roots_of
+from lowtide.codegen.elements.outputs import KernelOutput, stored
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.kernel import KernelCode, KernelPlan
-from lowtide.codegen.loop_nest import Job
-from lowtide.codegen.outputs import KernelOutput, stored
 from lowtide.codegen.parts import KernelPart, concatenated, in_turn
 from lowtide.ir import Instruction, Opcode
 from lowtide.llvm.target import Target

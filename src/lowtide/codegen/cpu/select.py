@@ -14,9 +14,9 @@ from lowtide.codegen.cpu.convolution.select_and_scatter import plan_select_and_s
 from lowtide.codegen.cpu.loop import plan_loop
 from lowtide.codegen.cpu.reduction.scan import plan_scan
 from lowtide.codegen.cpu.reduction.template import plan_reduction
-from lowtide.codegen.element_parts import no_rule
-from lowtide.codegen.element_table import has_rule
 from lowtide.codegen.elements.operands import members
+from lowtide.codegen.elements.parts import no_rule
+from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.places import unsupported

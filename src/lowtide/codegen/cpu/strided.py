@@ -11,8 +11,8 @@ from typing import Final
 
 from lowtide.codegen.arrays import Array, element_address
 from lowtide.codegen.cpu.shuffles import interleaved, picked
-from lowtide.codegen.element_values import Mask
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value

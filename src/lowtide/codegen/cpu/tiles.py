@@ -12,8 +12,8 @@ from typing import Final
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.shuffles import transposed
-from lowtide.codegen.element_values import Mask
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Variable
 from lowtide.codegen.value import Value

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.codegen import elementwise, indexing
-from lowtide.codegen.element_values import Element, Request, Rule
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.values import Element, Request, Rule
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Opcode

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from lowtide.codegen.element_parts import all_of, ask, chosen
-from lowtide.codegen.element_values import CallFrame, Element, Mask, Request, Rule
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.parts import all_of, ask, chosen
 from lowtide.codegen.elements.reducers import carried, renamed
+from lowtide.codegen.elements.values import CallFrame, Element, Mask, Request, Rule
 from lowtide.codegen.value import Value, vector_type
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Conditional

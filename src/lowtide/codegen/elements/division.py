@@ -14,9 +14,9 @@ from functools import partial
 from typing import Final
 
 from lowtide.codegen import elementwise
-from lowtide.codegen.element_operations import operation
-from lowtide.codegen.element_values import Element, Request, Rule
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.operations import operation
+from lowtide.codegen.elements.values import Element, Request, Rule
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number, any_lane, fma
 from lowtide.codegen.elementwise.processor import has_wide

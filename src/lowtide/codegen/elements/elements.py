@@ -1,10 +1,10 @@
 """The values of a kernel's instructions at index tuples: how all kernels compute elements.
 
 Every value is written where the loops around it allow, as far out as it can be, and once. A rule
-for an operation (`elements/rules.py`) is a generator: it yields the operands' elements that it needs
-and gets their values; so chains of any length take no stack. Which rules there are, and how memory
-is accessed, is handed in: `scalar_elements.py` for any target, `vector_elements.py` for processors
-with vectors.
+for an operation (`rules.py`) is a generator: it yields the operands' elements that it needs and
+gets their values; so chains of any length take no stack. Which rules there are, and how memory is
+accessed, is handed in: `scalar.py` for any target, `cpu/vector_elements.py` for processors with
+vectors.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from lowtide.codegen.arrays import Array, element_address, offset
-from lowtide.codegen.element_indices import Indices
-from lowtide.codegen.element_scopes import Scopes
-from lowtide.codegen.element_values import CallFrame, Element, Mask, Request, Rule
-from lowtide.codegen.element_vectors import Vectors
+from lowtide.codegen.elements.indices import Indices
+from lowtide.codegen.elements.lanes import Vectors
+from lowtide.codegen.elements.scopes import Scopes
+from lowtide.codegen.elements.values import CallFrame, Element, Mask, Request, Rule
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import Value

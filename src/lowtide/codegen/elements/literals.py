@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lowtide.codegen.arrays import Array
-from lowtide.codegen.element_values import Element, Request
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.values import Element, Request
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import ElementType
 from lowtide.ir.attributes import Constant

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from lowtide.codegen import elementwise, indexing
-from lowtide.codegen.element_parts import all_of, ask, chosen, converted, floor_split, within
-from lowtide.codegen.element_values import Element, Mask, Request, Rule
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.elements.nest import nest
+from lowtide.codegen.elements.parts import all_of, ask, chosen, converted, floor_split, within
 from lowtide.codegen.elements.reducers import Reducer
+from lowtide.codegen.elements.values import Element, Mask, Request, Rule
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Opcode

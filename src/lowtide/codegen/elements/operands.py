@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowtide.codegen.arrays import Array
-from lowtide.codegen.element_values import CallFrame
+from lowtide.codegen.elements.values import CallFrame
 from lowtide.ir import Computation, Instruction, Opcode, Shape
 from lowtide.llvm.function import Function
 

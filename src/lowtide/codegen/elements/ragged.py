@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Final, TypeAlias, TypeVar
 
-from lowtide.codegen.element_parts import ask, chosen, converted
-from lowtide.codegen.element_values import Element, Mask, Request, Rule
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.elements.loops import kept, level_of, multiplied, product_type, wide
 from lowtide.codegen.elements.nest import nest
+from lowtide.codegen.elements.parts import ask, chosen, converted
+from lowtide.codegen.elements.values import Element, Mask, Request, Rule
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import Value, vector_type
 from lowtide.ir import ElementType, Opcode

@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import Final
 
 from lowtide.codegen import elementwise
-from lowtide.codegen.element_parts import converted
-from lowtide.codegen.element_values import Element
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.literals import scalar
+from lowtide.codegen.elements.parts import converted
+from lowtide.codegen.elements.values import Element
 from lowtide.codegen.value import Value
 from lowtide.ir import Computation, ElementType, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES

@@ -6,7 +6,10 @@ from collections.abc import Callable, Generator
 from typing import Final
 
 from lowtide.codegen import indexing
-from lowtide.codegen.element_parts import (
+from lowtide.codegen.elements.bits import bitcast_convert, recast
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.literals import literal_element
+from lowtide.codegen.elements.parts import (
     all_of,
     ask,
     chosen,
@@ -16,11 +19,8 @@ from lowtide.codegen.element_parts import (
     reshaped,
     within,
 )
-from lowtide.codegen.element_values import CallFrame, Element, Mask, Request, Rule
-from lowtide.codegen.elements.bits import bitcast_convert, recast
-from lowtide.codegen.elements.elements import Elements
-from lowtide.codegen.elements.literals import literal_element
 from lowtide.codegen.elements.tuples import get_tuple_element
+from lowtide.codegen.elements.values import CallFrame, Element, Mask, Request, Rule
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Index
 from lowtide.ir import ElementType, Opcode, Shape

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lowtide.codegen.element_values import CallFrame, Element, Request, Rule
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.values import CallFrame, Element, Request, Rule
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import GetTupleElement, Parameter
 

@@ -13,12 +13,12 @@ from lowtide.codegen.cpu.attention.form import (
     row_length,
 )
 from lowtide.codegen.cpu.contraction.geometry import geometry_of
-from lowtide.codegen.element_table import has_rule
-from lowtide.codegen.element_values import CallFrame, Element, Mask
 from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.elements.operands import bind, body_of
+from lowtide.codegen.elements.scalar import scalar_elements
+from lowtide.codegen.elements.table import has_rule
+from lowtide.codegen.elements.values import CallFrame, Element, Mask
 from lowtide.codegen.indexing import Affine, Index, Variable
-from lowtide.codegen.scalar_elements import scalar_elements
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.traversal import post_order
 from lowtide.llvm.function import Function

@@ -11,9 +11,9 @@ from lowtide.codegen.cpu.attention.form import Attention, Scores, reduced_index,
 from lowtide.codegen.cpu.cost import vector_cycles
 from lowtide.codegen.cpu.reduction.strip import Strip, StripStep
 from lowtide.codegen.cpu.reduction.totals import Totals
-from lowtide.codegen.element_parts import converted
-from lowtide.codegen.element_values import CallFrame, Element, Mask
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.parts import converted
+from lowtide.codegen.elements.values import CallFrame, Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index, linear
 from lowtide.codegen.value import Value

@@ -17,8 +17,8 @@ from lowtide.codegen.cpu.contraction.phases import gemm_code
 from lowtide.codegen.cpu.contraction.product import S, shared_bytes
 from lowtide.codegen.cpu.contraction.strips import Strips, strip_scheme
 from lowtide.codegen.cpu.contraction.views import view_of, whole
-from lowtide.codegen.element_table import has_rule
 from lowtide.codegen.elements.operands import members, roots_of
+from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.kernel import KernelCode, KernelPlan, first_of
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dot, DotAlgorithm, ReducePrecision

@@ -10,14 +10,14 @@ from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.geometry import Geometry
 from lowtide.codegen.cpu.contraction.operands import LanePosition, digits
 from lowtide.codegen.cpu.contraction.packing import tail_mask
-from lowtide.codegen.element_parts import reshaped
-from lowtide.codegen.element_values import Element, Mask
+from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
+from lowtide.codegen.elements.parts import reshaped
+from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import Value
-from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES, Dimensions
 from lowtide.llvm.callee import parameters

@@ -21,11 +21,11 @@ from lowtide.codegen.cpu.contraction.product import ContractionProduct
 from lowtide.codegen.cpu.contraction.scheme import share_count, wanted_units
 from lowtide.codegen.cpu.contraction.tiles import EvenParts
 from lowtide.codegen.cpu.contraction.transposing import totals
-from lowtide.codegen.element_values import Mask
+from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, rounded
-from lowtide.codegen.vector_elements import vector_elements
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target

@@ -8,9 +8,9 @@ from lowtide.codegen import elementwise
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.geometry import Roles, placed
 from lowtide.codegen.cpu.contraction.views import View
-from lowtide.codegen.element_values import CallFrame, Mask
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
+from lowtide.codegen.elements.values import CallFrame, Mask
 from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode

@@ -14,14 +14,14 @@ from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandReader, OperandSide
 from lowtide.codegen.cpu.contraction.prefetching import ahead_of, lines_ahead
 from lowtide.codegen.cpu.contraction.transposing import transposed
-from lowtide.codegen.element_parts import within
-from lowtide.codegen.element_values import Mask
+from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.parts import within
+from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.formats import encoded
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value, memory_type
-from lowtide.codegen.vector_elements import vector_elements
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target

@@ -18,11 +18,11 @@ from lowtide.codegen.cpu.contraction.prefetching import LINE, Part, strip_ahead
 from lowtide.codegen.cpu.contraction.product import ContractionProduct
 from lowtide.codegen.cpu.contraction.scheme import share_count, wanted_units
 from lowtide.codegen.cpu.contraction.tiles import EvenParts
+from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, rounded
 from lowtide.codegen.value import Value
-from lowtide.codegen.vector_elements import vector_elements
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target

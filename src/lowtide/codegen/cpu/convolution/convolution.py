@@ -12,8 +12,8 @@ from lowtide.codegen.cpu.convolution.choosing import choices
 from lowtide.codegen.cpu.convolution.code import Convolver
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem, problem_of
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
-from lowtide.codegen.element_table import has_rule
 from lowtide.codegen.elements.operands import members, roots_of
+from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.kernel import KernelCode, KernelPlan, first_of
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.llvm.target import Target

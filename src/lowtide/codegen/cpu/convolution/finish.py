@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from lowtide.codegen.cpu.contraction.finishing import Epilogue, store_results, total_of
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme
-from lowtide.codegen.element_values import Element, Mask
+from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
+from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.indexing import ZERO, Affine, Index
 from lowtide.codegen.value import Value
-from lowtide.codegen.vector_elements import vector_elements
 from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target

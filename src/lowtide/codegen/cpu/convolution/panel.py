@@ -14,14 +14,14 @@ from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.packing import or_zero, tail_mask
 from lowtide.codegen.cpu.contraction.transposing import transposed
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
-from lowtide.codegen.element_parts import within
-from lowtide.codegen.element_values import Mask
+from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
+from lowtide.codegen.elements.parts import within
+from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.value import Value
-from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES
 from lowtide.llvm.callee import FunctionParameter, parameters

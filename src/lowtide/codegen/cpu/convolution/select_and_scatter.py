@@ -15,15 +15,15 @@ from typing import Final
 
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.cost import seconds
-from lowtide.codegen.element_parts import floor_split, within
-from lowtide.codegen.element_values import Element, Mask
+from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
+from lowtide.codegen.elements.parts import floor_split, within
 from lowtide.codegen.elements.reducers import carried, renamed
+from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.indexing import ZERO, Affine, Index
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, rounded
 from lowtide.codegen.value import Value, vector_type
-from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import ReduceWindow, WindowDimension
 from lowtide.ir.thunk import Phase

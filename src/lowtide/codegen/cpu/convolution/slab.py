@@ -20,13 +20,13 @@ from lowtide.codegen.cpu.convolution.scheme import (
     ConvolutionScheme,
     InputAxis,
 )
-from lowtide.codegen.element_values import Mask
+from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
+from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import ZERO, Affine, Index
 from lowtide.codegen.value import Value
-from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Instruction, Opcode, array_shape
 from lowtide.ir.attributes import NO_ATTRIBUTES
 from lowtide.llvm.callee import FunctionParameter, parameters

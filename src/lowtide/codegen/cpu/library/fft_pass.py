@@ -21,10 +21,10 @@ from lowtide.codegen.cpu.library.field import (
     spread,
     times,
 )
+from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.kernel import ARGUMENTS
-from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target

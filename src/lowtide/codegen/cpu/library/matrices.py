@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.cpu.library.field import Parts, parts_of, value_of
 from lowtide.codegen.elements.operands import bind
+from lowtide.codegen.elements.scalar import scalar_elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.kernel import ARGUMENTS
-from lowtide.codegen.scalar_elements import scalar_elements
 from lowtide.ir import Instruction
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target

@@ -7,12 +7,12 @@ from math import prod
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.passing import require_alone
-from lowtide.codegen.element_parts import converted
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
+from lowtide.codegen.elements.parts import converted
+from lowtide.codegen.elements.scalar import scalar_elements
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
-from lowtide.codegen.scalar_elements import scalar_elements
 from lowtide.ir import ElementType, Instruction
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.callee import MOVE

@@ -11,13 +11,13 @@ from lowtide.codegen import indexing
 from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.cpu.cost import element_bytes, seconds, vector_cycles, widest
 from lowtide.codegen.cpu.library.scatter_form import ScatterForm
-from lowtide.codegen.element_values import Element, Mask
+from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import Bound, bind, members
+from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
 from lowtide.codegen.value import Value
-from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Computation, Instruction
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from lowtide.codegen.cpu.library.scatter import scatter_code
 from lowtide.codegen.cpu.loop import loop_parts
-from lowtide.codegen.element_table import has_rule
 from lowtide.codegen.elements.operands import members, roots_of
+from lowtide.codegen.elements.outputs import KernelOutput
+from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.kernel import KernelCode, KernelPlan
-from lowtide.codegen.outputs import KernelOutput
 from lowtide.codegen.parts import concatenated
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import GetTupleElement

@@ -9,12 +9,12 @@ from typing import Final, TypeAlias
 
 from lowtide.codegen import indexing
 from lowtide.codegen.arrays import offset
-from lowtide.codegen.element_values import Element, Mask
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.elements.operands import Bound, bind, body_of, roots_of
+from lowtide.codegen.elements.scalar import scalar_elements
+from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.indexing import Affine, Index
-from lowtide.codegen.scalar_elements import scalar_elements
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions
 from lowtide.ir.traversal import post_order

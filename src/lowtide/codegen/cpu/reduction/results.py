@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from lowtide.codegen.cpu.reduction.form import ReductionForm
 from lowtide.codegen.cpu.reduction.grid import ReductionGrid
-from lowtide.codegen.element_values import Mask
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound
+from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.indexing import Affine, Index
 
 

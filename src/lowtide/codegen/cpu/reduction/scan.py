@@ -25,17 +25,17 @@ from lowtide.codegen.cpu.reduction.steps import (
 from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
 from lowtide.codegen.cpu.reduction.totals import folded_lanes, stored_bytes
 from lowtide.codegen.cpu.space import decomposed, lane_variable
-from lowtide.codegen.element_parts import chosen
-from lowtide.codegen.element_values import Element, Mask
+from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
+from lowtide.codegen.elements.parts import chosen
 from lowtide.codegen.elements.reducers import carried, neutral, renamed
+from lowtide.codegen.elements.scalar import scalar_elements
+from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, rounded
-from lowtide.codegen.scalar_elements import scalar_elements
 from lowtide.codegen.value import Value
-from lowtide.codegen.vector_elements import vector_elements
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Scan
 from lowtide.ir.thunk import Phase

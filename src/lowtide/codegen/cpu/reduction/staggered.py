@@ -18,8 +18,8 @@ from lowtide.codegen.cpu.reduction.scratch import ScratchArray
 from lowtide.codegen.cpu.reduction.strip import StripStep
 from lowtide.codegen.cpu.reduction.totals import Totals
 from lowtide.codegen.cpu.space import decomposed
-from lowtide.codegen.element_values import Element
 from lowtide.codegen.elements.reducers import carried, renamed
+from lowtide.codegen.elements.values import Element
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final, final
 
 from lowtide.codegen import elementwise
-from lowtide.codegen.element_parts import converted
-from lowtide.codegen.element_values import CallFrame, Element, Mask
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, roots_of
+from lowtide.codegen.elements.parts import converted
+from lowtide.codegen.elements.values import CallFrame, Element, Mask
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import Value
 from lowtide.ir import Computation, Instruction, Opcode

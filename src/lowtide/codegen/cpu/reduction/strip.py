@@ -8,9 +8,9 @@ from math import prod
 from typing import Final, TypeAlias, final
 
 from lowtide.codegen import indexing
-from lowtide.codegen.element_values import Mask
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.reducers import carried, renamed
+from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value
 from lowtide.llvm.function import Integer

@@ -7,10 +7,10 @@ from typing import final
 
 from lowtide.codegen.cpu.cost import element_bytes
 from lowtide.codegen.cpu.reduction.form import ReductionForm
-from lowtide.codegen.element_parts import chosen
-from lowtide.codegen.element_values import CallFrame, Element, Mask
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.parts import chosen
 from lowtide.codegen.elements.reducers import Reducer, neutral
+from lowtide.codegen.elements.values import CallFrame, Element, Mask
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction

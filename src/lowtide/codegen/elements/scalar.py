@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.codegen.arrays import Array
-from lowtide.codegen.element_table import rule_of
-from lowtide.codegen.element_values import Mask
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.table import rule_of
+from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.codegen.element_scopes import Scopes
-from lowtide.codegen.element_values import Element, Mask
+from lowtide.codegen.elements.scopes import Scopes
+from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.value import Value
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.strided import is_aligned, store_in_turn, strided
 from lowtide.codegen.cpu.tiles import TransposedTile
-from lowtide.codegen.element_table import rule_of
-from lowtide.codegen.element_values import Mask
 from lowtide.codegen.elements.division import division
 from lowtide.codegen.elements.elements import ElementRule, Elements
 from lowtide.codegen.elements.reading import consecutive, gathered
+from lowtide.codegen.elements.scalar import ScalarMemory
+from lowtide.codegen.elements.table import rule_of
+from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.scalar_elements import ScalarMemory
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction, Opcode
 from lowtide.llvm.function import Function

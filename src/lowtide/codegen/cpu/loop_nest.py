@@ -13,7 +13,7 @@ from lowtide.codegen.cpu.order import LoopOrder, order_of
 from lowtide.codegen.cpu.space import LoopSpace, groups_of
 from lowtide.codegen.elements.moves import Raw
 from lowtide.codegen.elements.operands import members
-from lowtide.codegen.outputs import KernelOutput
+from lowtide.codegen.elements.outputs import KernelOutput
 from lowtide.ir import Instruction
 from lowtide.llvm.target import Target
 

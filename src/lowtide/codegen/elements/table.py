@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.codegen.element_operations import elementwise_rule
-from lowtide.codegen.element_parts import no_rule
 from lowtide.codegen.elements.control import CONTROL_RULES
 from lowtide.codegen.elements.elements import ElementRule
 from lowtide.codegen.elements.loops import LOOP_RULES
+from lowtide.codegen.elements.operations import elementwise_rule
+from lowtide.codegen.elements.parts import no_rule
 from lowtide.codegen.elements.ragged import RAGGED_RULES
 from lowtide.codegen.elements.rules import RULES
 from lowtide.ir import Instruction, Opcode

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from lowtide.codegen import elementwise
-from lowtide.codegen.element_parts import all_of
-from lowtide.codegen.element_values import Element, Request, Rule
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.parts import all_of
+from lowtide.codegen.elements.values import Element, Request, Rule
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction
 

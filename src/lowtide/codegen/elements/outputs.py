@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.codegen.arrays import offset
-from lowtide.codegen.element_values import CallFrame, Mask
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound
+from lowtide.codegen.elements.values import CallFrame, Mask
 from lowtide.codegen.indexing import ZERO, Index
 from lowtide.ir import Instruction
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 
 from lowtide.codegen import elementwise, indexing
-from lowtide.codegen.element_values import Element, Mask, Request
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.values import Element, Mask, Request
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode

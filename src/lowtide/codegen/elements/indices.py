@@ -6,8 +6,8 @@ from functools import partial
 from typing import Final
 
 from lowtide.codegen import indexing
-from lowtide.codegen.element_scopes import Scopes
-from lowtide.codegen.element_values import Element
+from lowtide.codegen.elements.scopes import Scopes
+from lowtide.codegen.elements.values import Element
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Variable
 from lowtide.codegen.value import Value
