@@ -166,17 +166,17 @@ def test_native_code_and_python_agree() -> None:
     sizes = random.integers(1, 50, count)
     ones, pools = np.full(count, 4), np.array([200, UNBOUNDED])
     pool_starts, candidates = np.arange(0, 2 * count + 1, 2), np.tile(np.arange(2), count)
+    problem = PoolProblem(sizes, starts, conflicts, ones, ones, pool_starts, candidates, pools)
     found = []
     for run in (hill_climb._first_fit, hill_climb._first_fit.python):
         pool, offset, mark = np.full(count, -1), np.zeros(count, np.int64), np.full(count, -1)
-        rows = sizes, starts, conflicts, ones, ones, pool_starts, candidates, pools
-        run(0, count, order, order.copy(), *rows, mark, pool, offset)
+        run(problem, hill_climb.Placing(order.copy(), mark, pool, offset), order, 0, count)
         found.append((pool.tolist(), offset.tolist()))
     assert found[0] == found[1]
     counts = []
     for count_before in (hill_climb._count_before, hill_climb._count_before.python):
         first, second = np.zeros((2, count), np.int64)
-        count_before(5, starts, conflicts, order, first, second)
+        count_before(problem, 5, order, first, second)
         counts.append((first.tolist(), second.tolist()))
     assert counts[0] == counts[1]
 

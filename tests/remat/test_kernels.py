@@ -13,7 +13,7 @@ from lowtide.remat.frontier import frontier
 from lowtide.remat.replay import replay
 from lowtide.remat.tables import tables_of
 from lowtide.search.effort import Effort
-from lowtide.search.kernels import Kernel
+from lowtide.search.kernels import Kernel, Record
 
 
 class Checked:
@@ -31,8 +31,15 @@ class Checked:
         self.array[index] = value
 
 
+def checked(value: Any) -> Any:
+    """Return an array, or a record with all arrays in it, that takes such indices only."""
+    if isinstance(value, Record):
+        return type(value)(*[checked(part) for part in value.values()])
+    return Checked(value) if isinstance(value, np.ndarray) else value
+
+
 def run_as_python(self: Kernel[..., Any], *args: Any) -> Any:
-    return self.python(*[Checked(x) if isinstance(x, np.ndarray) else x for x in args])
+    return self.python(*[checked(x) for x in args])
 
 
 @pytest.mark.parametrize("seed", [*range(8), 330])

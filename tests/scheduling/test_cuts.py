@@ -5,10 +5,10 @@ import random
 import numpy as np
 from tests.scheduling.small_graphs import Oracle, small_graph
 
+from lowtide.analysis.graph_tables import tables_of
 from lowtide.analysis.memory_profile import step_bytes
 from lowtide.scheduling.cuts import Cuts
 from lowtide.scheduling.depth_first import depth_first_order
-from lowtide.scheduling.words import packed
 from lowtide.search.kernels import in_python
 
 
@@ -19,7 +19,7 @@ def test_no_order_is_below_a_cut_which_is_the_same_in_python() -> None:
         graph = small_graph(rnd, 2, 9)
         arrays = graph.memory_graph()
         node = int(step_bytes(arrays, depth_first_order(arrays)).argmax())
-        native, python = Cuts(packed(arrays)), Cuts(packed(arrays))
+        native, python = Cuts(tables_of(arrays)), Cuts(tables_of(arrays))
         value = native.least(node)
         with in_python():
             assert python.least(node) == value

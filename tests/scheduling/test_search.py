@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from tests.scheduling.small_graphs import Oracle, SmallGraph, small_graph
 
+from lowtide.analysis.graph_tables import tables_of
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
 from lowtide.scheduling.plain_bound import plain_bound
 from lowtide.scheduling.proof import CYCLE, SPLIT, CutBound, KeptBytes, Refutation
 from lowtide.scheduling.search import SearchResult, search_order
 from lowtide.scheduling.stretches import WAYS, Stretches
-from lowtide.scheduling.words import PRED, PREDS, packed
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort, StopReason
 
@@ -72,27 +72,27 @@ def test_steps_are_those_of_the_definition() -> None:
     for _ in range(200):
         graph = small_graph(rnd)
         arrays, oracle = graph.memory_graph(), Oracle(graph)
-        words = packed(arrays)
-        given = Stretches(words).arranged(topological(arrays), 0)
+        tables = tables_of(arrays)
+        given = Stretches(tables).arranged(topological(arrays), 0)
         for way in range(WAYS):
-            order = Stretches(words).arranged(given, way)
+            order = Stretches(tables).arranged(given, way)
             state, expected = 0, []
             for node in order.tolist():
                 expected.append(oracle.step(state, node))
                 state |= 1 << node
             assert step_bytes(arrays, order).tolist() == expected
-            assert Stretches(words).profile(order).tolist() == expected
+            assert Stretches(tables).profile(order).tolist() == expected
 
 
 def topological(arrays) -> np.ndarray:
     """Any order of a graph."""
-    words = packed(arrays)
-    start, before = words.rows(PRED, PREDS)
+    tables = tables_of(arrays)
+    start, before = tables.before.starts, tables.before.items
     order: list[int] = []
-    while len(order) < words.nodes:
+    while len(order) < tables.nodes:
         order += [
             v
-            for v in range(words.nodes)
+            for v in range(tables.nodes)
             if v not in order and set(before[start[v] : start[v + 1]].tolist()) <= set(order)
         ][:1]
     return np.array(order, np.int64)
@@ -144,23 +144,23 @@ def test_parts_are_solved_as_the_whole_is() -> None:
     for _ in range(300):
         graph = small_graph(rnd, 4, 12)
         arrays = graph.memory_graph()
-        words = packed(arrays)
-        pieces = parts(words, topological(arrays), smallest=1)
+        tables = tables_of(arrays)
+        pieces = parts(tables, topological(arrays), smallest=1)
         split += len(pieces) > 1
         profile = np.zeros(0, np.int64)
         order = np.zeros(0, np.int64)
         for piece in pieces:
-            inner = Stretches(piece.words).arranged(inner_order(piece.words), 2)
-            profile = np.append(profile, Stretches(piece.words).profile(inner) + piece.carried)
+            inner = Stretches(piece.tables).arranged(inner_order(piece.tables), 2)
+            profile = np.append(profile, Stretches(piece.tables).profile(inner) + piece.carried)
             order = np.append(order, piece.nodes[inner])
         assert profile.tolist() == step_bytes(arrays, order).tolist()
     assert split > 50
 
 
-def inner_order(words) -> np.ndarray:
+def inner_order(tables) -> np.ndarray:
     from lowtide.scheduling.settling import settled
 
-    order = settled(words, np.arange(words.nodes))
+    order = settled(tables, np.arange(tables.nodes))
     assert order is not None
     return order
 

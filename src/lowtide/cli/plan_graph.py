@@ -129,11 +129,11 @@ def _check(request: PackingRequest) -> None:
 
 def solve(file: GraphFile, request: PackingRequest, deadline: Deadline) -> SolvedGraph:
     """Return a graph with the best order found for it, and what is proved about that."""
+    from lowtide.analysis.graph_tables import tables_of
     from lowtide.analysis.memory_profile import peak_bytes, step_bytes
     from lowtide.cli.progress import progress
     from lowtide.scheduling.search import search_order
     from lowtide.scheduling.settling import settled
-    from lowtide.scheduling.words import packed
 
     start = perf_counter()
     with progress(f"ordering {file.name}") as line:
@@ -141,7 +141,7 @@ def solve(file: GraphFile, request: PackingRequest, deadline: Deadline) -> Solve
     seconds = perf_counter() - start
     with deadline.held():
         given = np.arange(file.graph.node_count)
-        order = settled(packed(file.graph), given)
+        order = settled(tables_of(file.graph), given)
         is_valid = order is not None and np.array_equal(order, given)
         given_peak = peak_bytes(file.graph, given) if is_valid else None
         steps = step_bytes(file.graph, found.order).tolist()

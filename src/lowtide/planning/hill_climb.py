@@ -5,6 +5,7 @@ It draws the random numbers of glibc's `rand_r` from the seed 0, as TVM does on 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from lowtide.planning.pools import NOWHERE, UNBOUNDED, PoolPlacement, PoolProblem, by_size
 from lowtide.planning.problem import Int64Array
 from lowtide.search.effort import Effort, SearchOptions, StopReason
-from lowtide.search.kernels import Array, kernel
+from lowtide.search.kernels import Array, Record, kernel
 
 ROUNDS: Final = 500
 """How many orders a climb tries."""
@@ -161,23 +162,10 @@ class _Climb:
         state.order = order.copy()
         placed = order.copy()
         placed[:begin] = order[:begin][np.argsort(state.offset[order[:begin]], kind="stable")]
-        _first_fit(
-            begin,
-            len(order),
-            order,
-            placed,
-            problem.nbytes,
-            problem.starts,
-            problem.conflicts,
-            problem.alignment,
-            problem.follower_alignment,
-            problem.pool_starts,
-            problem.candidates,
-            problem.pool_bytes,
-            np.full(len(order), -1),
-            state.pool,
-            state.offset,
+        placing = Placing(
+            placed, mark=np.full(len(order), -1), pool=state.pool, offset=state.offset
         )
+        _first_fit(problem, placing, order, begin, len(order))
         return int((state.pool == NOWHERE).sum())
 
     def _swap(self, one: int, two: int) -> None:
@@ -218,7 +206,7 @@ class _Climb:
         """
         first, second = np.zeros((2, len(self.order)), np.int64)
         problem = self.problem
-        _count_before(top, problem.starts, problem.conflicts, self.position, first, second)
+        _count_before(problem, top, self.position, first, second)
         return first, second
 
 
@@ -228,51 +216,37 @@ def _pick(counts: Int64Array, random: _Random) -> int:
     return int(np.searchsorted(ends, random.below(int(ends[-1])), side="right"))
 
 
-@kernel
-def _first_fit(
-    begin: int,
-    count: int,
-    order: Array,
-    placed: Array,
-    nbytes: Array,
-    starts: Array,
-    conflicts: Array,
-    alignment: Array,
-    follower: Array,
-    pool_starts: Array,
-    candidates: Array,
-    pool_bytes: Array,
-    mark: Array,
-    pool: Array,
-    offset: Array,
-) -> int:
-    """Place the buffers from `begin` on in order; return how many.
+@dataclass(frozen=True, eq=False, slots=True)
+class Placing(Record):
+    """A placement that is being made.
 
-    `placed[:begin]` are those before, sorted by offset; `mark` is scratch of -1.
+    `placed` lists the buffers that have a place, by offset. Per buffer: `mark` is the place in the
+    order of the last buffer that it was seen to be in conflict with (-1: none), `pool` and `offset`
+    are where it lies.
     """
+
+    placed: Array
+    mark: Array
+    pool: Array
+    offset: Array
+
+
+@kernel
+def _first_fit(problem: PoolProblem, placing: Placing, order: Array, begin: int, count: int) -> int:
+    """Place the buffers from `begin` on in order, behind those that are placed; return how many."""
+    placed = placing.placed
+    offset = placing.offset
     for index in range(begin, count):
         buffer = order[index]
-        for at in range(starts[buffer], starts[buffer + 1]):
-            mark[conflicts[at]] = index
-        pool[buffer] = NOWHERE
+        for at in range(problem.starts[buffer], problem.starts[buffer + 1]):
+            placing.mark[problem.conflicts[at]] = index
+        placing.pool[buffer] = NOWHERE
         offset[buffer] = 0
-        for option in range(pool_starts[buffer], pool_starts[buffer + 1]):
-            candidate = candidates[option]
-            place = _lowest(
-                index,
-                buffer,
-                candidate,
-                placed,
-                nbytes,
-                alignment,
-                follower,
-                pool_bytes,
-                mark,
-                pool,
-                offset,
-            )
+        for option in range(problem.pool_starts[buffer], problem.pool_starts[buffer + 1]):
+            candidate = problem.candidates[option]
+            place = _lowest(problem, placing, index, buffer, candidate)
             if place >= 0:
-                pool[buffer] = candidate
+                placing.pool[buffer] = candidate
                 offset[buffer] = place
                 break
         at = index
@@ -284,31 +258,23 @@ def _first_fit(
 
 
 @kernel
-def _lowest(
-    index: int,
-    buffer: int,
-    candidate: int,
-    placed: Array,
-    nbytes: Array,
-    alignment: Array,
-    follower: Array,
-    pool_bytes: Array,
-    mark: Array,
-    pool: Array,
-    offset: Array,
-) -> int:
-    """Return the lowest hole of a pool, or -1 where one in conflict leaves no room above it."""
-    size = nbytes[buffer]
-    own = alignment[buffer]
-    limit = pool_bytes[candidate]
+def _lowest(problem: PoolProblem, placing: Placing, index: int, buffer: int, candidate: int) -> int:
+    """Return the lowest hole of a pool, or -1 where one in conflict leaves no room above it.
+
+    Those in conflict are marked with `index`, which is also how many are placed.
+    """
+    offset = placing.offset
+    size = problem.nbytes[buffer]
+    own = problem.alignment[buffer]
+    limit = problem.pool_bytes[candidate]
     if limit != UNBOUNDED and size > limit:
         return -1
     place = 0
     for at in range(index):
-        other = placed[at]
-        if mark[other] == index and pool[other] == candidate:
-            wanted = follower[other]
-            behind = (offset[other] + nbytes[other] + wanted - 1) // wanted * wanted
+        other = placing.placed[at]
+        if placing.mark[other] == index and placing.pool[other] == candidate:
+            wanted = problem.follower_alignment[other]
+            behind = (offset[other] + problem.nbytes[other] + wanted - 1) // wanted * wanted
             behind = (behind + own - 1) // own * own
             if limit != UNBOUNDED and behind + size > limit:
                 return -1
@@ -319,9 +285,11 @@ def _lowest(
 
 @kernel
 def _count_before(
-    top: int, starts: Array, conflicts: Array, position: Array, first: Array, second: Array
+    problem: PoolProblem, top: int, position: Array, first: Array, second: Array
 ) -> int:
     """Count in `first` and `second`, by position, the neighbours of `top` and theirs."""
+    starts = problem.starts
+    conflicts = problem.conflicts
     for at in range(starts[top], starts[top + 1]):
         one = conflicts[at]
         if position[one] < position[top]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lowtide.planning.problem import Int64Array
 from lowtide.search.effort import StopReason
+from lowtide.search.kernels import Array, Record
 
 UNBOUNDED: Final = -1
 """In place of the size of a pool: as large as need be."""
@@ -18,7 +19,7 @@ NOWHERE: Final = -1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class PoolProblem:
+class PoolProblem(Record):
     """Buffers by number, in the order in which ties are broken: the first of equal ones first.
 
     `conflicts[starts[i]:starts[i + 1]]` are those that buffer `i` must not overlap with, if they
@@ -27,14 +28,14 @@ class PoolProblem:
     `candidates[pool_starts[i]:pool_starts[i + 1]]`, of `pool_bytes`, the first that has room.
     """
 
-    nbytes: Int64Array
-    starts: Int64Array
-    conflicts: Int64Array
-    alignment: Int64Array
-    follower_alignment: Int64Array
-    pool_starts: Int64Array
-    candidates: Int64Array
-    pool_bytes: Int64Array
+    nbytes: Array
+    starts: Array
+    conflicts: Array
+    alignment: Array
+    follower_alignment: Array
+    pool_starts: Array
+    candidates: Array
+    pool_bytes: Array
 
     @property
     def degree(self) -> Int64Array:

@@ -11,28 +11,54 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowtide.remat.tables import NODE, NODES_AT, ONCE, Int64Array, Tables
+from lowtide.remat.tables import Int64Array, Tables
+from lowtide.search.kernels import Array, Record
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Gaps(Record):
+    """An order with its gaps, for kernels.
+
+    Node `order[i]` runs at position i. Per node: its `position`, and in `closing` the last position
+    before which it may run again (-1: it may not). The gaps of buffer b are those from `first[b]`
+    up to `first[b + 1]`; `ends` has the position of the use that ends each one. The end of the
+    sequence counts as a use of a live-out buffer; the last gap of any other buffer ends one behind.
+
+        position   2     3     4     5     6     7
+        buffer     made ------ use --------- use ------ ...
+                   |  gap 0    |   gap 1     |  gap 2, to the end
+    """
+
+    order: Array
+    position: Array
+    closing: Array
+    first: Array
+    ends: Array
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Base:
-    """An order for the kernels, in `words`.
+    """An order of a graph, and more of its gaps.
 
-    These are the order, the position of each node, the last position before which it may run again
-    (-1: it may not), where the gaps of each buffer begin, one more where all end, and per gap the
-    position of the use that ends it. The end of the sequence counts as a use of a live-out buffer;
-    the last gap of any other buffer ends one behind. Per gap, `starts` and `ends` are the positions
-    at which it begins and ends, `sizes` the bytes and `producers` the producer of its buffer.
+    Per gap, `starts` is the position at which it begins, `sizes` the bytes and `producers` the
+    producer of its buffer.
     """
 
     tables: Tables
-    order: Int64Array
-    words: Int64Array
-    gaps_of: Int64Array
-    ends: Int64Array
+    gaps: Gaps
     starts: Int64Array
     sizes: Int64Array
     producers: Int64Array
+
+    @property
+    def order(self) -> Int64Array:
+        """All nodes, each once."""
+        return self.gaps.order
+
+    @property
+    def ends(self) -> Int64Array:
+        """Per gap the position at which it ends."""
+        return self.gaps.ends
 
     def nothing_dropped(self) -> Int64Array:
         """Return the flags of gaps with which each node runs once: only the last are dropped."""
@@ -43,22 +69,21 @@ class Base:
 
         They are held behind their last use too. What is made later, or read later again, is held.
         """
-        position = int(self.words[self.tables.node_count + node])
+        position = int(self.gaps.position[node])
         dropped = self.nothing_dropped()
         spans = (self.starts <= position) & (self.ends > position) & (self.sizes > 0)
         spans &= self.producers >= 0
         dropped[spans & (self.ends < self.tables.node_count)] = 1
         kept = np.zeros(self.tables.buffer_count, np.bool_)
         kept[buffers] = True
-        dropped[spans & np.repeat(kept, np.diff(self.gaps_of))] = 0
+        dropped[spans & np.repeat(kept, np.diff(self.gaps.first))] = 0
         return dropped
 
     def droppable_over(self, dropped: Int64Array, position: int) -> Int64Array:
         """Return the gaps not dropped that are open at a position and might be dropped."""
-        last = self.words[2 * self.tables.node_count :][: self.tables.node_count]
         open_there = (self.starts < position) & (self.ends > position) & (self.sizes > 0)
         may = (self.producers >= 0) & (self.ends < self.tables.node_count) & (dropped == 0)
-        return np.flatnonzero(open_there & may & (last[self.producers] >= self.ends))
+        return np.flatnonzero(open_there & may & (self.gaps.closing[self.producers] >= self.ends))
 
 
 def base_of(tables: Tables, order: Int64Array) -> Base:
@@ -71,18 +96,16 @@ def base_of(tables: Tables, order: Int64Array) -> Base:
     behind = np.where(graph.live_out, count, count + 1)
     ends = np.concatenate([position[graph.consumers.items], behind])
     by_end = np.lexsort([ends, owner])
-    gaps_of = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=tables.buffer_count))])
+    lengths = np.bincount(owner, minlength=tables.buffer_count)
+    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     owner, ends = owner[by_end], ends[by_end].astype(np.int64)
-    words = np.concatenate([order, position, _closing(tables, position), gaps_of, ends])
+    gaps = Gaps(np.array(order, np.int64), position, _closing(tables, position), first, ends)
     producers = graph.producer[owner].astype(np.int64)
     made = np.where(producers < 0, -1, position[producers])
     is_first = np.diff(owner, prepend=-1) > 0
     return Base(
         tables=tables,
-        order=order,
-        words=words.astype(np.int64),
-        gaps_of=gaps_of.astype(np.int64),
-        ends=ends,
+        gaps=gaps,
         starts=np.where(is_first, made, np.roll(ends, 1)),
         sizes=graph.buffer_bytes[owner],
         producers=producers,
@@ -94,6 +117,5 @@ def _closing(tables: Tables, position: Int64Array) -> Int64Array:
     control = tables.graph.control
     closing = np.full(tables.node_count, tables.node_count)
     np.minimum.at(closing, control.items, position[control.row_numbers()])
-    once = tables.words[NODES_AT + 1 :][ONCE : tables.node_count * NODE : NODE]
-    closing[once > 0] = -1
+    closing[tables.problem.once > 0] = -1
     return closing

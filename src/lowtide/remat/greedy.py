@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from lowtide.remat.lazy import cost_of, unfold
-from lowtide.remat.measure import measure
-from lowtide.remat.tables import (
-    BUFFER,
-    BUFFER_COUNT,
-    BUFFERS_AT,
-    COST,
-    NODE,
-    NODE_COUNT,
-    NODES_AT,
-    PRODUCER,
-    READS,
-    READS_END,
-    SIZE,
-)
-from lowtide.search.kernels import Array, FloatArray, kernel
+import numpy as np
+
+from lowtide.analysis.graph_tables import GraphTables
+from lowtide.remat.gaps import Gaps
+from lowtide.remat.lazy import LONGEST, Steps, Unfolding, cost_of, unfold, unfolding
+from lowtide.remat.measure import Liveness, liveness, measure
+from lowtide.remat.tables import Problem
+from lowtide.search.kernels import Array, FloatArray, Record, kernel
 
 ANY: Final = 1 << 62
 CLOSURE: Final = 60
@@ -27,129 +20,178 @@ CLOSURE: Final = 60
 MOST_AT_ONCE: Final = 12
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Candidates(Record):
+    """Gaps that can be dropped, at most one per buffer, with the position at which each begins.
+
+    `score` is what dropping it is worth.
+    """
+
+    gap: Array
+    buffer: Array
+    start: Array
+    score: FloatArray
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scratch(Record):
+    """What making plans works with, for all orders of a graph.
+
+    `bytes` are those of each step of `steps`. `over[i]` is how many positions before i are above a
+    cap. `seen` has a stamp for each node, `stack` nodes to look at.
+    """
+
+    steps: Steps
+    bytes: Array
+    unfolding: Unfolding
+    liveness: Liveness
+    over: Array
+    candidates: Candidates
+    seen: Array
+    stack: Array
+
+
+def scratch_of(graph: GraphTables) -> Scratch:
+    """Return the arrays for a graph."""
+    count, buffers = graph.nodes, graph.buffers
+    longest = LONGEST * count + 1
+    gap, buffer, start = (np.zeros(buffers, np.int64) for _ in range(3))
+    return Scratch(
+        steps=Steps(np.zeros(longest, np.int64), np.zeros(longest, np.int64)),
+        bytes=np.zeros(longest, np.int64),
+        unfolding=unfolding(count, buffers),
+        liveness=liveness(buffers),
+        over=np.zeros(count + 3, np.int64),
+        candidates=Candidates(gap, buffer, start, score=np.zeros(buffers)),
+        seen=np.zeros(count, np.int64),
+        stack=np.zeros(count + 1, np.int64),
+    )
+
+
 @kernel
-def held_at(h: Array, dropped: Array, first: int, last: int, ends: int, j: int) -> int:
-    """Whether a buffer is held at position `j`, before which the gaps from `first` begin."""
-    k = first
-    while k < last - 1 and h[ends + k] < j:
+def held_at(base: Gaps, dropped: Array, b: int, j: int) -> int:
+    """Whether a buffer is held at position `j`, before which some of its gaps begin."""
+    k = base.first[b]
+    last = base.first[b + 1] - 1
+    while k < last and base.ends[k] < j:
         k += 1
     return int(1 - dropped[k])
 
 
 @kernel
 def closure_cost(
-    g: Array, h: Array, dropped: Array, p: int, j: int, most: int, stamp: int, room: Array
+    problem: Problem,
+    base: Gaps,
+    dropped: Array,
+    p: int,
+    j: int,
+    most: int,
+    stamp: int,
+    scratch: Scratch,
 ) -> int:
     """Return the ticks of running `p` again before position `j` with what is missing for it.
 
-    No more than `most` nodes are looked at. `room`: two numbers per node.
+    No more than `most` nodes are looked at. `scratch.seen` has no `stamp` yet.
     """
-    count = g[NODE_COUNT]
-    gaps = 3 * count
-    ends = gaps + g[BUFFER_COUNT] + 1
+    reads = problem.graph.reads
+    seen = scratch.seen
+    stack = scratch.stack
     total = 0
     depth = 1
-    seen = 0
-    room[count] = p
-    room[p] = stamp
+    count = 0
+    stack[0] = p
+    seen[p] = stamp
     while depth > 0:
         depth -= 1
-        node = NODES_AT + 1 + room[count + depth] * NODE
-        total += g[node + COST]
-        seen += 1
-        if seen > most:
+        v = stack[depth]
+        total += problem.cost[v]
+        count += 1
+        if count > most:
             break
-        for i in range(g[node + READS], g[node + READS_END]):
-            a = g[i]
-            q = g[g[BUFFERS_AT] + a * BUFFER + PRODUCER]
+        for i in range(reads.starts[v], reads.starts[v + 1]):
+            a = reads.items[i]
+            q = problem.graph.producer[a]
             if q < 0:
                 continue
-            if room[q] == stamp or h[2 * count + q] < j:
+            if seen[q] == stamp or base.closing[q] < j:
                 continue
-            if held_at(h, dropped, h[gaps + a], h[gaps + a + 1], ends, j):
+            if held_at(base, dropped, a, j):
                 continue
-            room[q] = stamp
-            room[count + depth] = q
+            seen[q] = stamp
+            stack[depth] = q
             depth += 1
     return int(total)
 
 
 @kernel
-def open_gaps(g: Array, h: Array, dropped: Array, worst: int, found: Array) -> int:
-    """Write (gap, buffer, where it begins) of those that can be dropped over position `worst`.
-
-    Returns how many there are. `found`: three numbers per buffer.
-    """
-    count = g[NODE_COUNT]
-    buffers = g[BUFFER_COUNT]
-    gaps = 3 * count
-    ends = gaps + buffers + 1
+def open_gaps(
+    graph: GraphTables, base: Gaps, dropped: Array, worst: int, candidates: Candidates
+) -> int:
+    """List the gaps that can be dropped over position `worst`; return how many there are."""
     total = 0
-    for b in range(buffers):
-        record = g[BUFFERS_AT] + b * BUFFER
-        p = g[record + PRODUCER]
-        if g[record + SIZE] == 0 or p < 0:
+    for b in range(graph.buffers):
+        p = graph.producer[b]
+        if graph.size[b] == 0 or p < 0:
             continue
-        if h[count + p] >= worst:
+        if base.position[p] >= worst:
             continue
-        k = h[gaps + b]
-        last = h[gaps + b + 1] - 1
-        while k < last and h[ends + k] < worst:
+        k = base.first[b]
+        last = base.first[b + 1] - 1
+        while k < last and base.ends[k] < worst:
             k += 1
-        j = h[ends + k]
-        if dropped[k] > 0 or j <= worst or j >= count or h[2 * count + p] < j:
+        j = base.ends[k]
+        if dropped[k] > 0 or j <= worst or j >= graph.nodes or base.closing[p] < j:
             continue
-        found[3 * total] = k
-        found[3 * total + 1] = b
-        found[3 * total + 2] = h[ends + k - 1] if k > h[gaps + b] else h[count + p]
+        candidates.gap[total] = k
+        candidates.buffer[total] = b
+        candidates.start[total] = base.ends[k - 1] if k > base.first[b] else base.position[p]
         total += 1
     return int(total)
 
 
 @kernel
 def rate_gaps(
-    g: Array,
-    h: Array,
+    problem: Problem,
+    base: Gaps,
     dropped: Array,
-    found: Array,
     total: int,
     excess: int,
-    over: Array,
     seed: int,
-    score: FloatArray,
-    room: Array,
+    scratch: Scratch,
 ) -> int:
-    """Write the score of each gap found: bytes and root of the steps covered, by cost, squared.
+    """Write the score of each candidate: bytes and root of the steps covered, by cost, squared.
 
-    `over[i]`: how many positions before `i` are above the cap, of which the peak is `excess` bytes
-    above. With a `seed` above 0 costs are blurred. `room`: two numbers per node. Returns `total`.
+    The peak is `excess` bytes above the cap. With a `seed` above 0 costs are blurred. Returns
+    `total`.
     """
-    count = g[NODE_COUNT]
-    ends = 3 * count + g[BUFFER_COUNT] + 1
-    for v in range(count):
-        room[v] = -1
+    graph = problem.graph
+    candidates = scratch.candidates
+    over = scratch.over
+    for v in range(graph.nodes):
+        scratch.seen[v] = -1
     for c in range(total):
-        b = found[3 * c + 1]
-        j = h[ends + found[3 * c]]
-        p = g[g[BUFFERS_AT] + b * BUFFER + PRODUCER]
-        spent = float(closure_cost(g, h, dropped, p, j, CLOSURE, b, room) + 1)
+        b = candidates.buffer[c]
+        j = base.ends[candidates.gap[c]]
+        p = graph.producer[b]
+        spent = float(closure_cost(problem, base, dropped, p, j, CLOSURE, b, scratch) + 1)
         if seed > 0:
             seed = (seed * 1103515245 + 12345) & 2147483647
             spent = spent * (1.0 + float(seed >> 15) / 65536.0)
-        covered = max(over[j] - over[found[3 * c + 2] + 1], 1)
-        worth = float(min(2 * g[g[BUFFERS_AT] + b * BUFFER + SIZE], 3 * excess))
-        score[c] = worth * worth * float(covered) / (spent * spent)
+        covered = max(over[j] - over[candidates.start[c] + 1], 1)
+        worth = float(min(2 * graph.size[b], 3 * excess))
+        candidates.score[c] = worth * worth * float(covered) / (spent * spent)
     return total
 
 
 @kernel
 def drop_best(
-    g: Array, found: Array, total: int, excess: int, score: FloatArray, dropped: Array
+    graph: GraphTables, candidates: Candidates, total: int, excess: int, dropped: Array
 ) -> int:
     """Drop the gaps of highest score; return how many.
 
     Those make up for a quarter of `excess`, or are twelve, or all.
     """
+    score = candidates.score
     freed = 0
     added = 0
     while added < total and added < MOST_AT_ONCE and 4 * freed < excess:
@@ -158,89 +200,90 @@ def drop_best(
             if score[c] > score[best]:
                 best = c
         score[best] = -1.0
-        dropped[found[3 * best]] = 1
-        freed += g[g[BUFFERS_AT] + found[3 * best + 1] * BUFFER + SIZE]
+        dropped[candidates.gap[best]] = 1
+        freed += graph.size[candidates.buffer[best]]
         added += 1
     return int(added)
 
 
 @kernel
+def count_over(nodes: int, length: int, cap: int, scratch: Scratch) -> int:
+    """Fill in `scratch.over`; return the first of the highest steps."""
+    over = scratch.over
+    position = scratch.steps.position
+    worst = 0
+    for t in range(length):
+        if scratch.bytes[t] > scratch.bytes[worst]:
+            worst = t
+    for i in range(nodes + 2):
+        over[i] = 0
+    for t in range(length):
+        if scratch.bytes[t] > cap:
+            over[position[t] + 1] = 1
+    for i in range(nodes + 1):
+        over[i + 1] += over[i]
+    return worst
+
+
+@kernel
 def fit(
-    g: Array,
-    h: Array,
+    problem: Problem,
+    base: Gaps,
     dropped: Array,
     cap: int,
     reach: int,
     rounds: int,
     seed: int,
-    sequence: Array,
-    steps: Array,
-    over: Array,
-    found: Array,
-    score: FloatArray,
-    room: Array,
+    scratch: Scratch,
 ) -> int:
-    """Drop gaps until the sequence holds at most `cap` bytes; return its length, -1 for none.
-
-    `found`: three numbers per buffer; `room`: what `unfold` and `measure` take.
-    """
-    count = g[NODE_COUNT]
+    """Drop gaps until the sequence holds at most `cap` bytes; return its length, -1 for none."""
+    graph = problem.graph
+    steps = scratch.steps
+    candidates = scratch.candidates
     for _ in range(rounds):
-        length = unfold(g, h, dropped, reach, sequence, room)
+        length = unfold(graph, base, dropped, reach, steps, scratch.unfolding)
         if length < 0:
             return -1
-        peak = measure(g, sequence, length, ANY, steps, room)
+        peak = measure(graph, steps.node, length, ANY, scratch.bytes, scratch.liveness)
         if peak <= cap:
             return length
-        worst = 0
-        for t in range(length):
-            if steps[t] > steps[worst]:
-                worst = t
-        for i in range(count + 2):
-            over[i] = 0
-        for t in range(length):
-            if steps[t] > cap:
-                over[sequence[4 * count + t] + 1] = 1
-        for i in range(count + 1):
-            over[i + 1] += over[i]
-        at = sequence[4 * count + worst]
+        worst = count_over(graph.nodes, length, cap, scratch)
         if seed > 0:
             seed = (seed * 69069 + 1) & 2147483647
-        total = open_gaps(g, h, dropped, at, found)
-        rate_gaps(g, h, dropped, found, total, peak - cap, over, seed, score, room)
-        if drop_best(g, found, total, peak - cap, score, dropped) == 0:
+        total = open_gaps(graph, base, dropped, steps.position[worst], candidates)
+        rate_gaps(problem, base, dropped, total, peak - cap, seed, scratch)
+        if drop_best(graph, candidates, total, peak - cap, dropped) == 0:
             return -1
     return -1
 
 
 @kernel
 def prune(
-    g: Array,
-    h: Array,
+    problem: Problem,
+    base: Gaps,
     dropped: Array,
     gaps: Array,
     gap_count: int,
     cap: int,
     reach: int,
-    sequence: Array,
-    steps: Array,
-    room: Array,
+    scratch: Scratch,
 ) -> int:
     """Hold the gaps in `gaps` one by one where that is no dearer and fits; return the ticks."""
-    best = ANY
-    length = unfold(g, h, dropped, reach, sequence, room)
-    best = cost_of(g, sequence, length)
+    graph = problem.graph
+    steps = scratch.steps
+    length = unfold(graph, base, dropped, reach, steps, scratch.unfolding)
+    best = cost_of(problem.cost, steps.node, length)
     for c in range(gap_count):
         k = gaps[c]
         dropped[k] = 1 - dropped[k]
-        length = unfold(g, h, dropped, reach, sequence, room)
+        length = unfold(graph, base, dropped, reach, steps, scratch.unfolding)
         cost = ANY
         if length >= 0:
-            cost = cost_of(g, sequence, length)
+            cost = cost_of(problem.cost, steps.node, length)
         if cost > best:
             dropped[k] = 1 - dropped[k]
             continue
-        if measure(g, sequence, length, cap, steps, room) > cap:
+        if measure(graph, steps.node, length, cap, scratch.bytes, scratch.liveness) > cap:
             dropped[k] = 1 - dropped[k]
             continue
         best = cost
@@ -249,25 +292,26 @@ def prune(
 
 @kernel
 def margins(
-    g: Array,
-    h: Array,
+    problem: Problem,
+    base: Gaps,
     dropped: Array,
     gaps: Array,
     gap_count: int,
     reach: int,
-    sequence: Array,
     margin: Array,
-    room: Array,
+    scratch: Scratch,
 ) -> int:
     """Write how many ticks each gap costs or saves when it alone changes; return the ticks now."""
-    length = unfold(g, h, dropped, reach, sequence, room)
-    now = cost_of(g, sequence, length)
+    graph = problem.graph
+    steps = scratch.steps
+    length = unfold(graph, base, dropped, reach, steps, scratch.unfolding)
+    now = cost_of(problem.cost, steps.node, length)
     for c in range(gap_count):
         k = gaps[c]
         dropped[k] = 1 - dropped[k]
-        length = unfold(g, h, dropped, reach, sequence, room)
+        length = unfold(graph, base, dropped, reach, steps, scratch.unfolding)
         margin[c] = ANY
         if length >= 0:
-            margin[c] = cost_of(g, sequence, length) - now
+            margin[c] = cost_of(problem.cost, steps.node, length) - now
         dropped[k] = 1 - dropped[k]
     return int(now)

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from lowtide.remat.expand import Rows, expanded
+from lowtide.remat.greedy import Scratch
 from lowtide.remat.measure import step_bytes
-from lowtide.remat.polish import drop_runs
-from lowtide.remat.recompute import Scratch
+from lowtide.remat.polish import drop_runs, trial_of
 from lowtide.remat.slide import settled
 from lowtide.remat.tables import Int64Array, Tables, tables_of
 
@@ -49,9 +49,8 @@ class Improver:
 
     def _shorter(self, sequence: Int64Array, cap: int) -> Int64Array:
         result = sequence.copy()
-        trial = np.zeros(3 * len(sequence) + 1, np.int64)
-        scratch = self._scratch
-        length = drop_runs(
-            self._tables.words, result, len(result), cap, trial, scratch.steps, scratch.room
-        )
+        trial = trial_of(len(sequence), self._tables.node_count)
+        s = self._scratch
+        problem = self._tables.problem
+        length = drop_runs(problem, result, len(result), cap, trial, s.bytes, s.liveness)
         return result[:length].copy()

@@ -2,131 +2,153 @@
 
 from __future__ import annotations
 
-from lowtide.remat.tables import (
-    BUFFER,
-    BUFFER_COUNT,
-    BUFFERS_AT,
-    COST,
-    MADE,
-    MADE_END,
-    NODE,
-    NODE_COUNT,
-    NODES_AT,
-    PRODUCER,
-    READS,
-    READS_END,
-)
-from lowtide.search.kernels import Array, kernel
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowtide.analysis.graph_tables import GraphTables
+from lowtide.remat.gaps import Gaps
+from lowtide.search.kernels import Array, Record, kernel
+
+LONGEST = 4
+"""A sequence has at most so many steps per node."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Steps(Record):
+    """A sequence: per step the node that runs, and the position of the order that it runs for."""
+
+    node: Array
+    position: Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Unfolding(Record):
+    """What unfolding an order works with.
+
+    Per buffer: `held` is 1 where it is in memory, `gap` is the gap that it is in. Per node: `stamp`
+    is the last position before which it was found missing; `again` lists, by their positions, the
+    nodes to run again, `stack` those to look at.
+    """
+
+    held: Array
+    gap: Array
+    stamp: Array
+    again: Array
+    stack: Array
+
+
+def unfolding(nodes: int, buffers: int) -> Unfolding:
+    """Return the arrays for a graph of so many nodes and buffers."""
+    by_buffer = [np.zeros(buffers, np.int64) for _ in range(2)]
+    by_node = [np.zeros(nodes + 1, np.int64) for _ in range(3)]
+    return Unfolding(*by_buffer, *by_node)
 
 
 @kernel
-def unfold(g: Array, h: Array, dropped: Array, reach: int, sequence: Array, room: Array) -> int:
+def unfold(
+    graph: GraphTables, base: Gaps, dropped: Array, reach: int, steps: Steps, work: Unfolding
+) -> int:
     """Write the sequence of an order with `dropped` gaps; return its length, -1 if too long.
 
     Before each step of the order, what it reads and is not held is computed again with all that
     this takes, in the order's order. What is computed again is then held if its next use is at most
     `reach` positions away. A node that may not run any more is not: what it made is held instead.
-    `g`, `h`: the words of `Tables` and `Base`; `sequence`: room for four times the nodes, behind
-    which the base position of each step is written; `room`: two numbers per buffer, three per node.
     """
-    count = g[NODE_COUNT]
-    buffers = g[BUFFER_COUNT]
-    gaps = 3 * count
-    ends = gaps + buffers + 1
-    most = 4 * count
-    stamps = 2 * buffers
-    for b in range(buffers):
-        room[b] = 1 if g[g[BUFFERS_AT] + b * BUFFER + PRODUCER] < 0 else 0
-        room[buffers + b] = h[gaps + b]
-    for v in range(count):
-        room[stamps + v] = -1
+    makes = graph.makes
+    reads = graph.reads
+    ends = base.ends
+    held = work.held
+    gap = work.gap
+    most = LONGEST * graph.nodes
+    for b in range(graph.buffers):
+        held[b] = 1 if graph.producer[b] < 0 else 0
+        gap[b] = base.first[b]
+    for v in range(graph.nodes):
+        work.stamp[v] = -1
     length = 0
-    for i in range(count):
-        v = h[i]
-        node = NODES_AT + 1 + v * NODE
-        again = closure(g, h, i, v, room)
+    for i in range(graph.nodes):
+        v = base.order[i]
+        again = closure(graph, base, i, v, work)
         if length + again + 1 > most:
             return -1
         for k in range(again):
-            x = h[room[stamps + count + k]]
-            sequence[length] = x
-            sequence[most + length] = i
+            steps.node[length] = base.order[work.again[k]]
+            steps.position[length] = i
             length += 1
-        sequence[length] = v
-        sequence[most + length] = i
+        steps.node[length] = v
+        steps.position[length] = i
         length += 1
         for k in range(again):
-            x = NODES_AT + 1 + h[room[stamps + count + k]] * NODE
-            for j in range(g[x + MADE], g[x + MADE_END]):
-                b = g[j]
-                room[b] = 1 if h[ends + room[buffers + b]] <= i + reach else 0
-        for j in range(g[node + READS], g[node + READS_END]):
-            b = g[j]
-            while h[ends + room[buffers + b]] <= i:
-                room[buffers + b] += 1
-            room[b] = 1 - dropped[room[buffers + b]]
-        for j in range(g[node + MADE], g[node + MADE_END]):
-            room[g[j]] = 1 - dropped[room[buffers + g[j]]]
+            x = base.order[work.again[k]]
+            for j in range(makes.starts[x], makes.starts[x + 1]):
+                b = makes.items[j]
+                held[b] = 1 if ends[gap[b]] <= i + reach else 0
+        for j in range(reads.starts[v], reads.starts[v + 1]):
+            b = reads.items[j]
+            while ends[gap[b]] <= i:
+                gap[b] += 1
+            held[b] = 1 - dropped[gap[b]]
+        for j in range(makes.starts[v], makes.starts[v + 1]):
+            b = makes.items[j]
+            held[b] = 1 - dropped[gap[b]]
     return length
 
 
 @kernel
-def closure(g: Array, h: Array, i: int, target: int, room: Array) -> int:
+def closure(graph: GraphTables, base: Gaps, i: int, target: int, work: Unfolding) -> int:
     """Return how many nodes have to run again before `target` at position `i`.
 
-    Their positions are written to the last third of `room`, ascending.
+    Their positions are written to `work.again`, ascending.
     """
-    count = g[NODE_COUNT]
-    buffers = g[BUFFER_COUNT]
-    stamps = 2 * buffers
-    list_at = stamps + count
-    stack = list_at + count
+    reads = graph.reads
+    stack = work.stack
     found = 0
     depth = 1
-    room[stack] = target
+    stack[0] = target
     while depth > 0:
         depth -= 1
-        node = NODES_AT + 1 + room[stack + depth] * NODE
-        for j in range(g[node + READS], g[node + READS_END]):
-            b = g[j]
-            if room[b]:
+        v = stack[depth]
+        for j in range(reads.starts[v], reads.starts[v + 1]):
+            b = reads.items[j]
+            if work.held[b]:
                 continue
-            p = g[g[BUFFERS_AT] + b * BUFFER + PRODUCER]
+            p = graph.producer[b]
             if p < 0:
                 continue
-            if room[stamps + p] == i or h[2 * count + p] < i:
+            if work.stamp[p] == i or base.closing[p] < i:
                 continue
-            room[stamps + p] = i
-            room[stack + depth] = p
+            work.stamp[p] = i
+            stack[depth] = p
             depth += 1
-            room[list_at + found] = h[count + p]
+            work.again[found] = base.position[p]
             found += 1
-    sort(room, list_at, found)
-    return int(found)
+    sort(work.again, found)
+    return found
 
 
 @kernel
-def sort(values: Array, start: int, count: int) -> int:
-    """Sort `values[start:start + count]`, ascending (Shell 1959); return `count`."""
+def sort(values: Array, count: int) -> int:
+    """Sort the first `count` values, ascending (Shell 1959); return `count`."""
     gap = 1
     while gap < count:
         gap = 3 * gap + 1
     while gap > 1:
         gap = gap // 3
         for i in range(gap, count):
-            value = values[start + i]
+            value = values[i]
             j = i
-            while j >= gap and values[start + j - gap] > value:
-                values[start + j] = values[start + j - gap]
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
                 j -= gap
-            values[start + j] = value
+            values[j] = value
     return count
 
 
 @kernel
-def cost_of(g: Array, sequence: Array, length: int) -> int:
-    """Return the ticks of `sequence[:length]`."""
+def cost_of(cost: Array, sequence: Array, length: int) -> int:
+    """Return the ticks of `sequence[:length]`, of which each node has its `cost`."""
     total = 0
     for t in range(length):
-        total += g[NODES_AT + 1 + sequence[t] * NODE + COST]
+        total += cost[sequence[t]]
     return int(total)

@@ -11,10 +11,11 @@ import numpy as np
 
 from lowtide.remat.bound import BoundSearch, topological_order
 from lowtide.remat.gaps import base_of
+from lowtide.remat.greedy import scratch_of
 from lowtide.remat.improve import Improver
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.neighbourhood import searched
-from lowtide.remat.recompute import Plan, Recompute, Scratch
+from lowtide.remat.recompute import Plan, Recompute
 from lowtide.remat.slide import settled
 from lowtide.remat.tables import Int64Array, Tables, once_nodes
 from lowtide.remat.xla import xla_sequence
@@ -82,7 +83,7 @@ class LevelSearch:
         self._once = once_nodes(tables)
         self._is_deep = False
         """Whether a level had no plan that holds what it computes again for long."""
-        self._scratch = Scratch(tables)
+        self._scratch = scratch_of(tables.problem.graph)
         self._improver = Improver(tables, self._scratch)
         starts = self._starts(orders)
         self._peak = int(step_bytes(tables, starts[0]).max())

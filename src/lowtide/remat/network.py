@@ -37,22 +37,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.remat.tables import (
-    BUFFER,
-    BUFFERS_AT,
-    NODE,
-    NODE_COUNT,
-    NODES_AT,
-    ONCE,
-    PRODUCER,
-    READS,
-    READS_END,
-    SCRATCH,
-    WAITS,
-    WAITS_END,
-    Int64Array,
-    Tables,
-)
+from lowtide.remat.tables import Int64Array, Problem, Tables
 from lowtide.search.kernels import Array, kernel
 
 UNBOUNDED: Final = 1 << 60
@@ -62,37 +47,39 @@ DESCENDANT: Final = 2
 
 
 @kernel
-def relations(g: Array, order: Array, place: int, kind: Array) -> int:
+def relations(problem: Problem, order: Array, place: int, kind: Array) -> int:
     """Mark the node at `place` of an order, and its ancestors, with 1; its descendants with 2.
 
     `kind` is 0 for other nodes.
     """
-    count = g[NODE_COUNT]
-    for v in range(count):
+    graph = problem.graph
+    reads = graph.reads
+    waits = problem.waits
+    for v in range(graph.nodes):
         kind[v] = 0
     kind[order[place]] = ANCESTOR
     for i in range(place, -1, -1):
-        if kind[order[i]] == 0:
+        v = order[i]
+        if kind[v] == 0:
             continue
-        node = NODES_AT + 1 + order[i] * NODE
-        for j in range(g[node + WAITS], g[node + WAITS_END]):
-            kind[g[j]] = ANCESTOR
-        for j in range(g[node + READS], g[node + READS_END]):
-            p = g[g[BUFFERS_AT] + g[j] * BUFFER + PRODUCER]
+        for j in range(waits.starts[v], waits.starts[v + 1]):
+            kind[waits.items[j]] = ANCESTOR
+        for j in range(reads.starts[v], reads.starts[v + 1]):
+            p = graph.producer[reads.items[j]]
             if p >= 0:
                 kind[p] = ANCESTOR
     start = order[place]
-    for i in range(place + 1, count):
-        node = NODES_AT + 1 + order[i] * NODE
-        for j in range(g[node + WAITS], g[node + WAITS_END]):
-            if g[j] == start or kind[g[j]] == DESCENDANT:
-                kind[order[i]] = DESCENDANT
-        for j in range(g[node + READS], g[node + READS_END]):
-            p = g[g[BUFFERS_AT] + g[j] * BUFFER + PRODUCER]
+    for i in range(place + 1, graph.nodes):
+        v = order[i]
+        for j in range(waits.starts[v], waits.starts[v + 1]):
+            if waits.items[j] == start or kind[waits.items[j]] == DESCENDANT:
+                kind[v] = DESCENDANT
+        for j in range(reads.starts[v], reads.starts[v + 1]):
+            p = graph.producer[reads.items[j]]
             if p < 0:
                 continue
             if p == start or kind[p] == DESCENDANT:
-                kind[order[i]] = DESCENDANT
+                kind[v] = DESCENDANT
     return 0
 
 
@@ -260,7 +247,7 @@ class Networks:
         """Return the network of a node."""
         tables, kind = self.tables, self._kind
         graph = tables.graph
-        relations(tables.words, self.order, int(self.position[node]), kind)
+        relations(tables.problem, self.order, int(self.position[node]), kind)
         source, sink = self._source, self._source + 1
         vertex = np.arange(sink + 1)
         vertex[: tables.node_count][kind == DESCENDANT] = source
@@ -270,11 +257,11 @@ class Networks:
         vertex[np.flatnonzero(graph.live_out) + tables.node_count] = source
         fixed = self._fixed(node)
         size = np.where(fixed[self._held], 0, graph.buffer_bytes[self._held])
-        scratch = tables.words[NODES_AT + 1 + node * NODE + SCRATCH]
+        own = tables.problem.graph.own_bytes[node]
         runs = np.flatnonzero((kind == ANCESTOR) & (vertex[: tables.node_count] != sink))
         return Network(
             node=node,
-            fixed_bytes=int(graph.buffer_bytes[fixed].sum() + scratch),
+            fixed_bytes=int(graph.buffer_bytes[fixed].sum() + own),
             fixed_buffers=np.flatnonzero(graph.producer == node),
             source=source,
             arcs=self._arcs(vertex, size, runs),
@@ -304,8 +291,7 @@ class Networks:
         tables = self.tables
         control = tables.graph.control
         after = kind[control.row_numbers()] == ANCESTOR
-        once = tables.words[NODES_AT + 1 :][ONCE : tables.node_count * NODE : NODE]
-        ran = np.flatnonzero((once > 0) & (kind == ANCESTOR))
+        ran = np.flatnonzero((tables.problem.once > 0) & (kind == ANCESTOR))
         closed: Int64Array = np.concatenate([control.items[after].astype(np.int64), ran])
         return closed
 
@@ -313,10 +299,8 @@ class Networks:
         """Which buffers are live in the step of a node whatever is held."""
         graph = self.tables.graph
         fixed: npt.NDArray[np.bool_] = graph.producer == node
-        begin = NODES_AT + 1 + node * NODE
-        words = self.tables.words
-        read = words[words[begin + READS] : words[begin + READS_END]]
-        fixed[read] = True
+        reads = self.tables.problem.graph.reads
+        fixed[reads.items[reads.starts[node] : reads.starts[node + 1]]] = True
         takers = graph.shares[graph.shares[:, 0] == node, 1]
         fixed[takers] = False
         return fixed

@@ -11,16 +11,13 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from lowtide.remat.gaps import Base
-from lowtide.remat.greedy import fit, margins, prune
+from lowtide.remat.greedy import Scratch, fit, margins, prune
 from lowtide.remat.lazy import unfold
-from lowtide.remat.measure import NO_CAP, ROOM, measure
-from lowtide.remat.tables import Float64Array, Int64Array, Tables
+from lowtide.remat.measure import NO_CAP, measure
+from lowtide.remat.tables import Int64Array
 
 Sequence: TypeAlias = tuple[int, ...]
 """Numbers of nodes in the order in which they run, each at least once."""
-
-LONGEST: Final = 4
-"""A sequence has at most so many steps per node."""
 
 _ROUNDS: Final = 400
 """Rounds of dropping gaps, and as many more per thousand nodes."""
@@ -44,25 +41,12 @@ class Plan:
         return self.ticks, self.base, self.reach
 
 
-class Scratch:
-    """Arrays that the kernels work in, for all orders of a graph."""
-
-    def __init__(self, tables: Tables) -> None:
-        count, buffers = tables.node_count, tables.buffer_count
-        self.sequence: Int64Array = np.zeros(2 * LONGEST * count + 1, np.int64)
-        self.steps: Int64Array = np.zeros(LONGEST * count + 1, np.int64)
-        self.room: Int64Array = np.zeros(ROOM * buffers + 5 * count + 1, np.int64)
-        self.over: Int64Array = np.zeros(count + 3, np.int64)
-        self.found: Int64Array = np.zeros(3 * buffers + 1, np.int64)
-        self.score: Float64Array = np.zeros(buffers + 1, np.float64)
-
-
 class Recompute:
     """Makes and changes plans on one order; `work` counts the steps that were looked at."""
 
     def __init__(self, base: Base, scratch: Scratch) -> None:
         self.base = base
-        self.words = base.tables.words
+        self.problem = base.tables.problem
         self.work = 0
         self._scratch = scratch
         self._once = int(base.tables.cost.sum())
@@ -78,22 +62,9 @@ class Recompute:
 
         With a `seed` above 0, what a gap costs is blurred at random.
         """
-        s = self._scratch
         before = len(self.dropped_gaps(dropped))
         length = fit(
-            self.words,
-            self.base.words,
-            dropped,
-            cap,
-            reach,
-            self._rounds,
-            seed,
-            s.sequence,
-            s.steps,
-            s.over,
-            s.found,
-            s.score,
-            s.room,
+            self.problem, self.base.gaps, dropped, cap, reach, self._rounds, seed, self._scratch
         )
         added = len(self.dropped_gaps(dropped)) - before
         self.work += (3 + max(0, added)) * self.base.tables.node_count
@@ -101,18 +72,9 @@ class Recompute:
 
     def margins(self, dropped: Int64Array, gaps: Int64Array, reach: int) -> Int64Array:
         """Return how many ticks each of some gaps costs or saves if it alone changes."""
-        s = self._scratch
         margin = np.zeros(len(gaps) + 1, np.int64)
         margins(
-            self.words,
-            self.base.words,
-            dropped,
-            gaps,
-            len(gaps),
-            reach,
-            s.sequence,
-            margin,
-            s.room,
+            self.problem, self.base.gaps, dropped, gaps, len(gaps), reach, margin, self._scratch
         )
         self.work += (1 + len(gaps)) * self.base.tables.node_count
         return margin[: len(gaps)]
@@ -123,18 +85,8 @@ class Recompute:
         saved = self.margins(dropped, gaps, reach)
         size = self.base.sizes[gaps]
         gaps = gaps[np.argsort(saved / np.maximum(1, size), kind="stable")]
-        s = self._scratch
         ticks = prune(
-            self.words,
-            self.base.words,
-            dropped,
-            gaps,
-            len(gaps),
-            cap,
-            reach,
-            s.sequence,
-            s.steps,
-            s.room,
+            self.problem, self.base.gaps, dropped, gaps, len(gaps), cap, reach, self._scratch
         )
         self.work += (1 + len(gaps)) * self.base.tables.node_count
         return ticks - self._once
@@ -147,16 +99,19 @@ class Recompute:
 
     def sequence(self, dropped: Int64Array, reach: int) -> Int64Array:
         """Return the sequence of gaps that are known to give one."""
-        s = self._scratch
-        length = unfold(self.words, self.base.words, dropped, reach, s.sequence, s.room)
-        return s.sequence[:length].copy()
+        length = self._unfold(dropped, reach)
+        return self._scratch.steps.node[:length].copy()
 
     def tight_positions(self, dropped: Int64Array, cap: int, reach: int) -> Int64Array:
         """Return the positions of the order in which nearly `cap` bytes are held."""
         s = self._scratch
-        length = unfold(self.words, self.base.words, dropped, reach, s.sequence, s.room)
-        measure(self.words, s.sequence, length, NO_CAP, s.steps, s.room)
-        steps = s.steps[:length]
+        length = self._unfold(dropped, reach)
+        measure(self.problem.graph, s.steps.node, length, NO_CAP, s.bytes, s.liveness)
+        steps = s.bytes[:length]
         most = min(cap, int(steps.max(initial=0)))
-        at = LONGEST * self.base.tables.node_count
-        return np.unique(s.sequence[at : at + length][steps >= most - most // 50])
+        return np.unique(s.steps.position[:length][steps >= most - most // 50])
+
+    def _unfold(self, dropped: Int64Array, reach: int) -> int:
+        s = self._scratch
+        graph = self.problem.graph
+        return unfold(graph, self.base.gaps, dropped, reach, s.steps, s.unfolding)

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
+from lowtide.analysis.graph_tables import GraphTables, with_edges
 from lowtide.scheduling.cuts import SMALLEST
 from lowtide.scheduling.divide import Divided, Workbench, divide
 from lowtide.scheduling.proof import SPLIT, Case
 from lowtide.scheduling.propagation import OPEN, Narrowed, Work, narrowed, unnarrowed
-from lowtide.scheduling.words import Words, with_edges
 from lowtide.search.kernels import Array
 
 SHARE: Final = 0.985
@@ -50,13 +50,13 @@ class Result:
     cases: tuple[Case, ...]
 
 
-def branch(words: Words, target: int, near: Array, work: Work, nodes: int) -> Result:
+def branch(tables: GraphTables, target: int, near: Array, work: Work, nodes: int) -> Result:
     """Look for an order with all steps up to `target`, starting close to `near`.
 
     Ends after so many `nodes` of the tree, or when the work is spent.
     """
     cases: list[Case] = []
-    waiting: list[tuple[int, int, int, Words, Array]] = [(-1, -1, -1, words, near)]
+    waiting: list[tuple[int, int, int, GraphTables, Array]] = [(-1, -1, -1, tables, near)]
     while waiting:
         if nodes <= 0:
             return Result(Answer.OPEN, None, ())
@@ -74,7 +74,7 @@ def branch(words: Words, target: int, near: Array, work: Work, nodes: int) -> Re
         u, v = _pair(state, tried.order, target)
         for x, y in ((u, v), (v, u)):
             edge = np.array([x]), np.array([y])
-            child = with_edges(state.bench.words, *edge)
+            child = with_edges(state.bench.tables, *edge)
             waiting.append((len(cases) - 1, x, y, child, tried.order))
     return Result(Answer.NONE, None, tuple(cases))
 
@@ -84,7 +84,7 @@ def _explored(state: Narrowed, target: int, work: Work) -> tuple[Narrowed, Divid
 
     Rounds are long in a large graph: an order is looked for after the first one too.
     """
-    steps = (1, MOST_ROUNDS) if state.bench.words.nodes >= LARGE else (MOST_ROUNDS,)
+    steps = (1, MOST_ROUNDS) if state.bench.tables.nodes >= LARGE else (MOST_ROUNDS,)
     tried = None
     for rounds in steps:
         state = narrowed(state, target, SHARE, work, rounds)
@@ -140,7 +140,7 @@ def _gain(bench: Workbench, node: int, other: int, target: int) -> tuple[int, in
 
 def _if_before(bench: Workbench, node: int, other: int, target: int) -> tuple[int, int]:
     """The least bytes of the step of a node where another one comes before it, and behind it."""
-    asked = np.zeros(bench.words.nodes, np.int64)
+    asked = np.zeros(bench.tables.nodes, np.int64)
     asked[other] = 1
     value, costs = bench.cuts.prices(node, asked, target)
     cost = int(costs[other])

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from lowtide.analysis.graph_tables import GraphTables
 from lowtide.scheduling.cuts import LARGEST_ONLY, SMALLEST, Cuts
 from lowtide.scheduling.stretches import Stretches
-from lowtide.scheduling.words import MAKE, MAKES, READ, READS, SIZE, Words
 from lowtide.search.kernels import Array
 
 FAILURES: Final = 12
@@ -37,20 +37,18 @@ class Divided:
 class Workbench:
     """All that works on one graph."""
 
-    def __init__(self, words: Words) -> None:
-        self.words = words
-        self.stretches = Stretches(words)
-        self.cuts = Cuts(words)
+    def __init__(self, tables: GraphTables) -> None:
+        self.tables = tables
+        self.stretches = Stretches(tables)
+        self.cuts = Cuts(tables)
 
     @cached_property
     def touched(self) -> Array:
         """Bytes that each node reads and makes."""
-        words = self.words
-        size = words.table(SIZE, words.buffers)
-        touched = np.zeros(words.nodes, np.int64)
-        for starts, items in ((READ, READS), (MAKE, MAKES)):
-            start, buffers = words.rows(starts, items)
-            np.add.at(touched, np.repeat(np.arange(words.nodes), np.diff(start)), size[buffers])
+        tables = self.tables
+        touched = np.zeros(tables.nodes, np.int64)
+        for rows in (tables.reads, tables.makes):
+            np.add.at(touched, rows.numbers(), tables.size[rows.items])
         return touched
 
     def peak(self, order: Array) -> int:

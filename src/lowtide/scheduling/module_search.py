@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Final
 
 import numpy as np
 
+from lowtide.analysis.graph_tables import GraphTables, tables_of
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
 from lowtide.scheduling.cuts import Cuts
@@ -16,7 +16,6 @@ from lowtide.scheduling.exact import MOST_WORK, lower_order
 from lowtide.scheduling.plain_bound import plain_proof
 from lowtide.scheduling.proof import CutBound, Exhausted, Proof
 from lowtide.scheduling.search import SearchResult, search_order
-from lowtide.scheduling.words import Words, packed
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort, StopReason
 from lowtide.search.kernels import Array, in_python
@@ -61,7 +60,7 @@ class Searches:
 
     def search(self, graph: MemoryGraph) -> SearchResult:
         """Return the result of `search_order`; raises what that raises."""
-        key = _key(packed(graph))
+        key = tables_of(graph).key()
         found = self._found.get(key)
         if found is None:
             found = search_order(graph, self.effort, self.deadline, None, self._most_words(graph))
@@ -86,12 +85,12 @@ class Searches:
         proof: Proof = plain_proof(graph)
         if proof.bytes >= peak or self.deadline.passed:
             return OrderBound(peak, proof)
-        words = packed(graph)
-        if _key(words) not in self._found:
-            proof = _highest_cuts(graph, words, order, proof, self.deadline)
+        tables = tables_of(graph)
+        if tables.key() not in self._found:
+            proof = _highest_cuts(graph, tables, order, proof, self.deadline)
             if proof.bytes >= peak or self.deadline.passed:
                 return OrderBound(peak, proof)
-            work = _TINY_WORK if words.nodes <= _TINY else MOST_WORK
+            work = _TINY_WORK if tables.nodes <= _TINY else MOST_WORK
             least = lower_order(graph, peak, proof.bytes, work, self.deadline)
             if least is not None and least.order is None:
                 return OrderBound(peak, Exhausted(peak))
@@ -106,20 +105,16 @@ class Searches:
         return OrderBound(peak, proof, (found.order, *found.others))
 
 
-def _key(words: Words) -> bytes:
-    return sha256(words.words.tobytes()).digest()
-
-
 def _highest_cuts(
-    graph: MemoryGraph, words: Words, order: Array, proof: Proof, deadline: Deadline
+    graph: MemoryGraph, tables: GraphTables, order: Array, proof: Proof, deadline: Deadline
 ) -> Proof:
     """The best of a proof and of minimum cuts at the highest steps of an order.
 
     Small graphs are not worth compiling anything.
     """
     steps = step_bytes(graph, order)
-    with in_python() if words.nodes <= _SMALL else nullcontext():
-        cuts = Cuts(words)
+    with in_python() if tables.nodes <= _SMALL else nullcontext():
+        cuts = Cuts(tables)
         for place in np.argsort(-steps, kind="stable")[:_CUTS].tolist():
             if steps[place] <= proof.bytes or deadline.passed:
                 break

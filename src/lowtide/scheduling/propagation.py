@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
+from lowtide.analysis.graph_tables import GraphTables, with_edges
 from lowtide.scheduling.divide import Workbench
 from lowtide.scheduling.proof import CYCLE
 from lowtide.scheduling.settling import settled
-from lowtide.scheduling.words import Words, with_edges
 from lowtide.search.kernels import Array
 
 OPEN: Final = -3
@@ -47,10 +47,10 @@ class Narrowed:
     has_work: bool
 
 
-def unnarrowed(words: Words, near: Array) -> Narrowed:
+def unnarrowed(tables: GraphTables, near: Array) -> Narrowed:
     """Return a graph before anything is forced, and an order close to `near`."""
-    order = settled(words, near)
-    bench = Workbench(words)
+    order = settled(tables, near)
+    bench = Workbench(tables)
     if order is None:
         return Narrowed(bench, near, _joined([]), CYCLE, True, True)
     return Narrowed(bench, order, _joined([]), OPEN, False, True)
@@ -68,11 +68,11 @@ def narrowed(state: Narrowed, target: int, share: float, work: Work, rounds: int
         forced = _joined([state.forced, rows])
         if closed != OPEN or not has_work or not len(rows):
             return Narrowed(bench, order, forced, closed, True, has_work)
-        words = with_edges(bench.words, rows[:, 0], rows[:, 1])
-        settled_order = settled(words, order)
+        tables = with_edges(bench.tables, rows[:, 0], rows[:, 1])
+        settled_order = settled(tables, order)
         if settled_order is None:
             return Narrowed(bench, order, forced, CYCLE, True, True)
-        behind = Workbench(words)
+        behind = Workbench(tables)
         behind.cuts.remember(bench.cuts)
         state = Narrowed(behind, settled_order, forced, OPEN, False, True)
     return state
@@ -85,8 +85,9 @@ def _round(
     profile = bench.stretches.profile(order)
     high = np.flatnonzero(profile > share * target)
     rows: list[Array] = []
+    words = bench.tables.words
     for place in high[np.argsort(-profile[high], kind="stable")].tolist():
-        if not work.spend(len(bench.words.words)):
+        if not work.spend(words):
             return _joined(rows), OPEN, False
         node = int(order[place])
         forced = bench.cuts.forced(node, target, int(share * target), order)

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import Final
 
 import numpy as np
 
+from lowtide.analysis.graph_tables import tables_of
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.scheduling.proof import Proof, renamed
 from lowtide.scheduling.series import Part, parts
 from lowtide.scheduling.settling import settled
 from lowtide.scheduling.solver import LIMITS, Limits, Solver
-from lowtide.scheduling.words import packed
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort, StopReason
 from lowtide.search.kernels import Array
@@ -61,14 +60,14 @@ def search_order(
     than the effort does (`Limits.words`). Raises ValueError for a graph whose nodes wait for each
     other.
     """
-    words = packed(graph)
-    start = settled(words, np.arange(words.nodes))
+    tables = tables_of(graph)
+    start = settled(tables, np.arange(tables.nodes))
     if start is None:
         raise ValueError("nodes of the graph wait for each other")
     limits = LIMITS[effort]
     if most_words is not None:
         limits = replace(limits, words=min(limits.words, most_words))
-    search = _Search(parts(words, start), limits, deadline, progress or (lambda peak, bound: None))
+    search = _Search(parts(tables, start), limits, deadline, progress or (lambda peak, bound: None))
     stopped = search.run()
     return search.result(stopped)
 
@@ -87,9 +86,9 @@ class _Search:
         self.solvers: dict[bytes, Solver] = {}
         self.of_piece: list[Solver] = []
         for piece in pieces:
-            key = sha256(piece.words.words.tobytes()).digest()
+            key = piece.tables.key()
             if key not in self.solvers:
-                self.solvers[key] = Solver(piece.words, limits, self._passed, self._tell)
+                self.solvers[key] = Solver(piece.tables, limits, self._passed, self._tell)
             self.of_piece.append(self.solvers[key])
 
     def run(self) -> StopReason:

@@ -14,24 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.scheduling.words import (
-    KEPT,
-    MAKER,
-    OWN,
-    PRED,
-    PREDS,
-    SHARE,
-    SHARE_MADE,
-    SHARE_READ,
-    SIZE,
-    SUCC,
-    SUCCS,
-    USE,
-    USES,
-    Tables,
-    Words,
-    joined,
-)
+from lowtide.analysis.graph_tables import GraphColumns, GraphTables, joined
 from lowtide.search.kernels import Array
 
 SMALLEST: Final = 256
@@ -42,32 +25,30 @@ SMALLEST: Final = 256
 class Part:
     """A graph, the nodes of the whole that are its nodes, and bytes live during all of it."""
 
-    words: Words
+    tables: GraphTables
     nodes: Array
     carried: int
 
 
-def parts(words: Words, order: Array, smallest: int = SMALLEST) -> list[Part]:
+def parts(tables: GraphTables, order: Array, smallest: int = SMALLEST) -> list[Part]:
     """Return the parts of a graph, first to last, given any of its orders."""
-    ends = _ends(words, order, smallest)
+    ends = _ends(tables, order, smallest)
     if len(ends) == 1:
-        return [Part(words, np.arange(words.nodes), 0)]
-    first, last = _lives(words, order)
+        return [Part(tables, np.arange(tables.nodes), 0)]
+    first, last = _lives(tables, order)
     bounds = pairwise([0, *ends])
-    return [_part(words, order, first, last, low, high) for low, high in bounds]
+    return [_part(tables, order, first, last, low, high) for low, high in bounds]
 
 
-def _ends(words: Words, order: Array, smallest: int) -> list[int]:
+def _ends(tables: GraphTables, order: Array, smallest: int) -> list[int]:
     """The places behind the last node of each part."""
-    count = words.nodes
+    count = tables.nodes
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)
     follower = np.full(count + 1, count, np.int64)
-    start, items = words.rows(SUCC, SUCCS)
-    np.minimum.at(follower, np.repeat(place, np.diff(start)), place[items])
+    np.minimum.at(follower, place[tables.behind.numbers()], place[tables.behind.items])
     needed = np.full(count + 1, -1, np.int64)
-    start, items = words.rows(PRED, PREDS)
-    np.maximum.at(needed, np.repeat(place, np.diff(start)), place[items])
+    np.maximum.at(needed, place[tables.before.numbers()], place[tables.before.items])
     places = np.arange(count)
     latest = np.maximum.accumulate(np.concatenate([[0], follower[:count]]))[:count]
     earliest = np.minimum.accumulate(needed[count - 1 :: -1])[::-1]
@@ -80,61 +61,54 @@ def _ends(words: Words, order: Array, smallest: int) -> list[int]:
     return [*ends, count]
 
 
-def _lives(words: Words, order: Array) -> tuple[Array, Array]:
+def _lives(tables: GraphTables, order: Array) -> tuple[Array, Array]:
     """The first and last place at which each buffer is live; -1 from the start, n to the end."""
-    count, buffers = words.nodes, words.buffers
+    count = tables.nodes
     place = np.empty(count + 1, np.int64)
     place[order] = np.arange(count)
     place[-1] = -1
-    first = place[words.table(MAKER, buffers)]
+    first = place[tables.producer]
     last = first.copy()
-    start = words.table(USE, buffers + 1)
-    uses = words.table(USES, int(start[-1]))
-    np.maximum.at(last, np.repeat(np.arange(buffers), np.diff(start)), place[uses])
-    last[words.table(KEPT, buffers) != 0] = count
+    np.maximum.at(last, tables.users.numbers(), place[tables.users.items])
+    last[tables.live_out != 0] = count
     return first, last
 
 
-def _part(words: Words, order: Array, first: Array, last: Array, low: int, high: int) -> Part:
+def _part(
+    tables: GraphTables, order: Array, first: Array, last: Array, low: int, high: int
+) -> Part:
     nodes = np.sort(order[low:high])
-    local = np.full(words.nodes + 1, -1, np.int64)
+    local = np.full(tables.nodes + 1, -1, np.int64)
     local[nodes] = np.arange(len(nodes))
-    size = words.table(SIZE, words.buffers)
-    touches = _touched(words, local)
+    size, pairs = tables.size, tables.pairs
+    touches = _touched(tables, local)
     passing = (first < low) & (last >= high) & ~touches
     buffers = np.flatnonzero(touches)
-    number = np.full(words.buffers, -1, np.int64)
+    number = np.full(tables.buffers, -1, np.int64)
     number[buffers] = np.arange(len(buffers))
-    start = words.table(USE, words.buffers + 1)
-    rows = np.repeat(np.arange(words.buffers), np.diff(start))
-    users = local[words.table(USES, int(start[-1]))]
+    users = local[tables.users.items]
     inside = users >= 0
-    node_shares = np.repeat(np.arange(words.nodes), np.diff(words.table(SHARE, words.nodes + 1)))
-    own = local[node_shares] >= 0
-    share_count = len(node_shares)
-    starts, before = words.rows(PRED, PREDS)
-    behind = np.repeat(np.arange(words.nodes), np.diff(starts))
-    edges = (local[before] >= 0) & (local[behind] >= 0)
-    tables = Tables(
-        before=local[before[edges]],
-        behind=local[behind[edges]],
-        used=number[rows[inside]],
+    pair_node = local[np.repeat(np.arange(tables.nodes), np.diff(pairs.starts))]
+    own = pair_node >= 0
+    before, behind = local[tables.before.items], local[tables.before.numbers()]
+    edges = (before >= 0) & (behind >= 0)
+    columns = GraphColumns(
+        before=before[edges],
+        behind=behind[edges],
+        used=number[tables.users.numbers()[inside]],
         user=users[inside],
         size=size[buffers],
-        maker=local[words.table(MAKER, words.buffers)[buffers]],
-        kept=(last[buffers] >= high).astype(np.int64),
-        own=words.table(OWN, words.nodes)[nodes],
-        share_node=local[node_shares[own]],
-        share_read=number[words.table(SHARE_READ, share_count)[own]],
-        share_made=number[words.table(SHARE_MADE, share_count)[own]],
+        producer=local[tables.producer[buffers]],
+        live_out=(last[buffers] >= high).astype(np.int64),
+        own_bytes=tables.own_bytes[nodes],
+        pair_node=pair_node[own],
+        pair_read=number[pairs.read[own]],
+        pair_made=number[pairs.made[own]],
     )
-    return Part(joined(tables), nodes, int(size[passing].sum()))
+    return Part(joined(columns), nodes, int(size[passing].sum()))
 
 
-def _touched(words: Words, local: Array) -> npt.NDArray[np.bool_]:
-    maker = words.table(MAKER, words.buffers)
-    touched = local[maker] >= 0
-    start = words.table(USE, words.buffers + 1)
-    rows = np.repeat(np.arange(words.buffers), np.diff(start))
-    touched[rows[local[words.table(USES, int(start[-1]))] >= 0]] = True
+def _touched(tables: GraphTables, local: Array) -> npt.NDArray[np.bool_]:
+    touched = local[tables.producer] >= 0
+    touched[tables.users.numbers()[local[tables.users.items] >= 0]] = True
     return touched

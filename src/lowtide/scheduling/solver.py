@@ -8,13 +8,13 @@ from typing import Final
 
 import numpy as np
 
+from lowtide.analysis.graph_tables import GraphTables
 from lowtide.scheduling.branch import Answer, branch
 from lowtide.scheduling.divide import Workbench, divide
 from lowtide.scheduling.proof import CutBound, KeptBytes, Proof, Refutation
 from lowtide.scheduling.propagation import Work
 from lowtide.scheduling.settling import settled
 from lowtide.scheduling.stretches import WAYS
-from lowtide.scheduling.words import KEPT, SIZE, Words
 from lowtide.search.effort import Effort
 from lowtide.search.kernels import Array
 
@@ -55,21 +55,25 @@ class Solver:
     """The best order so far, and the bound with its proof."""
 
     def __init__(
-        self, words: Words, limits: Limits, passed: Callable[[], bool], tell: Callable[[], None]
+        self,
+        tables: GraphTables,
+        limits: Limits,
+        passed: Callable[[], bool],
+        tell: Callable[[], None],
     ) -> None:
-        self.words, self.limits, self.passed, self.tell = words, limits, passed, tell
-        self.bench = Workbench(words)
+        self.tables, self.limits, self.passed, self.tell = tables, limits, passed, tell
+        self.bench = Workbench(tables)
         self.orders: list[Array] = []
         self.peak = self.bound = self.enough = 0
         self.proof: Proof = KeptBytes(0)
         self.starts: list[tuple[int, Array]] = []
-        self.looked_at = np.zeros(words.nodes, bool)
+        self.looked_at = np.zeros(tables.nodes, bool)
         self.has_begun = False
 
     def begin(self) -> None:
         """Find the greedy orders, what is held at the end, and what the highest step needs."""
-        count = self.words.nodes
-        given = settled(self.words, np.arange(count))
+        count = self.tables.nodes
+        given = settled(self.tables, np.arange(count))
         assert given is not None
         found = [given]
         for way in range(WAYS):
@@ -80,10 +84,9 @@ class Solver:
         self.starts = [(peaks[i], found[i]) for i in np.argsort(peaks, kind="stable")]
         self.peak = self.starts[0][0]
         self.orders = [order for peak, order in self.starts if peak == self.peak][:MOST_ORDERS]
-        kept = self.words.table(KEPT, self.words.buffers) != 0
-        held = int(self.words.table(SIZE, self.words.buffers)[kept].sum())
+        held = int(self.tables.size[self.tables.live_out != 0].sum())
         self._raise(KeptBytes(held))
-        if self.words.nodes:
+        if self.tables.nodes:
             highest = self.bench.stretches.profile(self.orders[0]).argmax()
             self._look_at(int(self.orders[0][highest]))
         self.has_begun = True
@@ -169,10 +172,10 @@ class Solver:
             at_once = answer is Answer.NONE and not at_once
 
     def _last_nodes(self) -> int:
-        return 1 << 20 if self.words.nodes <= FEW_NODES else 24
+        return 1 << 20 if self.tables.nodes <= FEW_NODES else 24
 
     def _ask(self, target: int, work: Work, nodes: int) -> Answer:
-        found = branch(self.words, target, self.orders[0], work, nodes)
+        found = branch(self.tables, target, self.orders[0], work, nodes)
         if found.answer is Answer.FOUND and found.order is not None:
             self._take(found.order, self.bench.peak(found.order))
         if found.answer is Answer.NONE:

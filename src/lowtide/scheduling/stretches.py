@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from lowtide.scheduling.descent import BY_BYTES, BY_PLACE, BY_WEIGHT, depth_first
-from lowtide.scheduling.greedy import LATE_FIRST, TINY_FIRST, backward, count_left, forward
+from lowtide.analysis.graph_tables import GraphTables
+from lowtide.analysis.taken_over import Matching, matching
+from lowtide.scheduling.descent import BY_BYTES, BY_PLACE, BY_WEIGHT, Descent, depth_first
+from lowtide.scheduling.greedy import (
+    LATE_FIRST,
+    TINY_FIRST,
+    Order,
+    Ready,
+    backward,
+    count_left,
+    forward,
+)
 from lowtide.scheduling.heap import WIDTH
-from lowtide.scheduling.steps import NONE, uses_left, walk
-from lowtide.scheduling.words import PRED, PREDS, READ, READS, Words
-from lowtide.search.kernels import Array, kernel
+from lowtide.scheduling.steps import uses_left, walk
+from lowtide.search.kernels import Array, Record, kernel
 
 DEPTH_WEIGHT: Final = 0
 BACKWARD: Final = 1
@@ -26,29 +36,35 @@ WAYS: Final = 8
 """Ways to order a stretch, by number."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Attempts(Record):
+    """What ordering stretches works with; `found` and `best` have room for all nodes."""
+
+    found: Array
+    best: Array
+    ready: Ready
+    descent: Descent
+    matching: Matching
+
+
 @kernel
 def arrange(
-    g: Array, order: Array, place: Array, first: int, stop: int, way: int, found: Array,
-    left: Array, waiting: Array, latest: Array, key: Array, heap: Array, rows: Array,
-) -> int:  # fmt: skip
-    """Fill the stretch of `found` in one way; return the nodes placed."""
+    graph: GraphTables, given: Order, first: int, stop: int, way: int, attempts: Attempts
+) -> int:
+    """Fill the stretch of `attempts.found` in one way; return the nodes placed."""
+    found = attempts.found
+    ready = attempts.ready
     if way == FORWARD:
-        return forward(
-            g, order, place, first, stop, TINY_FIRST, found, left, waiting, latest, key, heap
-        )
+        return forward(graph, given, first, stop, TINY_FIRST, found, ready)
     if way == FORWARD_LATE:
-        return forward(
-            g, order, place, first, stop, LATE_FIRST, found, left, waiting, latest, key, heap
-        )
+        return forward(graph, given, first, stop, LATE_FIRST, found, ready)
     if way == BACKWARD:
-        return backward(g, order, place, first, stop, found, left, waiting, latest, key, heap)
+        return backward(graph, given, first, stop, found, ready)
     kind = BY_BYTES if way >= DEPTH_BYTES else BY_PLACE
     if way == DEPTH_WEIGHT:
         kind = BY_WEIGHT
     mirror = 1 if way >= MIRROR_PLACE and way != DEPTH_BYTES else 0
-    return depth_first(
-        g, order, place, first, stop, kind, mirror, found, rows, heap, waiting, latest, key
-    )
+    return depth_first(graph, given, first, stop, kind, mirror, found, attempts.descent)
 
 
 @kernel
@@ -62,16 +78,24 @@ def highest(profile: Array, first: int, stop: int) -> int:
 
 @kernel
 def improve(
-    g: Array, order: Array, place: Array, ends: Array, count: int, target: int, only: int,
-    profile: Array, found: Array, best: Array, left: Array, waiting: Array, latest: Array,
-    key: Array, heap: Array, rows: Array, partner: Array, queue: Array, by: Array,
-) -> int:  # fmt: skip
+    graph: GraphTables,
+    given: Order,
+    ends: Array,
+    count: int,
+    target: int,
+    only: int,
+    profile: Array,
+    attempts: Attempts,
+) -> int:
     """Reorder each stretch that has a step above `target`, in the way that lowers it most.
 
     Stretch `i` ends before place `ends[i]`; with `only` from 0 on, that way is taken everywhere.
-    `order`, `place` and `profile` are brought up to date; returns the largest step.
+    The order given and `profile` are brought up to date; returns the largest step.
     """
-    live = uses_left(g, left)
+    found = attempts.found
+    best = attempts.best
+    left = attempts.ready.left
+    live = uses_left(graph, left)
     peak = 0
     first = 0
     for s in range(count):
@@ -82,13 +106,11 @@ def improve(
         way = only if only >= 0 else GIVEN
         while way <= WAYS:
             for i in range(first, stop):
-                found[i] = order[i] if way == GIVEN else best[i]
+                found[i] = given.node[i] if way == GIVEN else best[i]
             if GIVEN < way < WAYS:
-                arrange(
-                    g, order, place, first, stop, way, found, left, waiting, latest, key, heap, rows
-                )
-            count_left(g, found, place, first, stop, left)
-            behind = walk(g, found, first, stop, live, left, profile, partner, queue, by)
+                arrange(graph, given, first, stop, way, attempts)
+            count_left(graph, found, given.place, first, stop, left)
+            behind = walk(graph, found, first, stop, live, left, profile, attempts.matching)
             here = highest(profile, first, stop)
             if lowest < 0 or here < lowest:
                 lowest = here
@@ -99,36 +121,46 @@ def improve(
                 break
             way += 1
         for i in range(first, stop):
-            order[i] = best[i]
-            place[order[i]] = i
+            given.node[i] = best[i]
+            given.place[best[i]] = i
         peak = max(peak, lowest)
         live = behind
         first = stop
     return peak
 
 
+def attempts_of(graph: GraphTables) -> Attempts:
+    """Return what ordering stretches of a graph works with."""
+    nodes, buffers = graph.nodes + 1, graph.buffers + 1
+    edges, uses = len(graph.before.items), len(graph.reads.items)
+    waiting, latest, key, found, best = (np.zeros(nodes, np.int64) for _ in range(5))
+    heap = np.zeros(WIDTH * (nodes + uses + 1), np.int64)
+    return Attempts(
+        found=found,
+        best=best,
+        ready=Ready(waiting, latest, key, np.zeros(buffers, np.int64), heap),
+        descent=Descent(
+            users=latest,
+            total=key,
+            state=waiting,
+            needed=np.zeros(edges, np.int64),
+            ends=np.zeros(nodes, np.int64),
+            stack=heap,
+        ),
+        matching=matching(buffers),
+    )
+
+
 class Stretches:
     """Working arrays for orders of one graph."""
 
-    def __init__(self, words: Words) -> None:
-        self.words = words
-        g = words.words
-        nodes, buffers = words.nodes + 1, words.buffers + 1
-        edges = len(words.rows(PRED, PREDS)[1])
-        uses = len(words.rows(READ, READS)[1])
-        self.found, self.best = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
-        self.left = np.zeros(buffers, np.int64)
-        self.waiting, self.latest = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
-        self.key = np.zeros(nodes, np.int64)
-        self.heap = np.zeros(WIDTH * (nodes + uses + 1), np.int64)
-        self.rows = np.zeros(edges + nodes, np.int64)
-        self.partner = np.full(buffers, NONE, np.int64)
-        self.queue, self.by = np.zeros(buffers, np.int64), np.zeros(buffers, np.int64)
-        self.g = g
+    def __init__(self, tables: GraphTables) -> None:
+        self.tables = tables
+        self._attempts = attempts_of(tables)
 
     def profile(self, order: Array) -> Array:
         """Return the bytes of each step of an order."""
-        return self._run(order.copy(), self.words.total, GIVEN)
+        return self._run(order.copy(), self.tables.total, GIVEN)
 
     def arranged(self, order: Array, way: int) -> Array:
         """Return all nodes, ordered in one way; ties may depend on the given order."""
@@ -153,8 +185,5 @@ class Stretches:
         only: int = GIVEN,
     ) -> int:
         """Reorder stretches of an order in place, as the kernel of this name says."""
-        return improve(
-            self.g, order, place, ends, len(ends), target, only, profile, self.found, self.best,
-            self.left, self.waiting, self.latest, self.key, self.heap, self.rows,
-            self.partner, self.queue, self.by,
-        )  # fmt: skip
+        given = Order(order, place)
+        return improve(self.tables, given, ends, len(ends), target, only, profile, self._attempts)

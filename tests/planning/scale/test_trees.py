@@ -18,15 +18,14 @@ def variants(kernel):
 def test_the_first_small_leaf_is_found_after_some_are_cleared(next_at_most, data):
     values = data.draw(st.lists(st.integers(0, 20), min_size=1, max_size=40))
     tree = trees.tree_of(np.array(values, np.int64))
-    leaves = len(tree) // 2
     for place in data.draw(st.sets(st.integers(0, len(values) - 1))):
-        trees.clear_leaf(tree, leaves, place)
+        trees.clear_leaf(tree, place)
         values[place] = trees.HUGE
     for limit in range(21):
         begin = data.draw(st.integers(0, len(values)))
         end = data.draw(st.integers(0, len(values)))
         small = [place for place in range(begin, end) if values[place] <= limit]
-        assert next_at_most(tree, leaves, begin, end, limit) == (small[0] if small else -1)
+        assert next_at_most(tree, begin, end, limit) == (small[0] if small else -1)
 
 
 @pytest.mark.parametrize("python", [False, True])
@@ -37,16 +36,15 @@ def test_the_least_of_a_range_is_found_after_additions_to_ranges(python, data):
     if python:
         add, place_of_least = add.python, place_of_least.python
     values = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=1, max_size=40)), np.int64)
-    least = trees.tree_of(values)
-    added = np.zeros_like(least)
+    tree = trees.range_tree_of(values)
     ends = st.integers(0, len(values))
     for _ in range(8):
         begin, end = sorted(data.draw(st.tuples(ends, ends).filter(lambda x: x[0] != x[1])))
         value = data.draw(st.integers(-9, 9))
         values[begin:end] += value
-        assert add(least, added, len(least) // 2, begin, end, value) == values.min()
+        assert add(tree, begin, end, value) == values.min()
         begin, end = sorted(data.draw(st.tuples(ends, ends).filter(lambda x: x[0] != x[1])))
-        found = place_of_least(least, added, len(least) // 2, begin, end)
+        found = place_of_least(tree, begin, end)
         assert begin <= found < end
         assert values[found] == values[begin:end].min()
 

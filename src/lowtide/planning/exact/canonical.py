@@ -35,6 +35,7 @@ from lowtide.planning.exact.moves import (
     SIZE,
     TWIN,
     WORK,
+    State,
     all_have_room,
     put,
 )
@@ -59,7 +60,7 @@ from lowtide.planning.exact.parts import (
     open_frame,
     split,
 )
-from lowtide.search.kernels import Array, FloatArray, kernel
+from lowtide.search.kernels import Array, kernel
 
 
 @kernel
@@ -97,8 +98,12 @@ def by_rest(item: Array, choice: Array, begin: int, first: int, behind: int) -> 
 
 
 @kernel
-def can_be_lifted(item: Array, section: Array, cover: Array, sections_of: Array, i: int) -> int:
+def can_be_lifted(state: State, i: int) -> int:
     """Return 1 if some item can come to lie where `i` rests, so that `i` may be higher, else 0."""
+    item = state.item
+    section = state.section
+    cover = state.cover
+    sections_of = state.sections_of
     at = i * ITEM
     top = item[at + REST] + item[at + SIZE]
     for s in range(item[at + BEGIN], item[at + END]):
@@ -111,8 +116,11 @@ def can_be_lifted(item: Array, section: Array, cover: Array, sections_of: Array,
 
 
 @kernel
-def may_lie(item: Array, obstacles: Array, now: Array, i: int) -> int:
+def may_lie(state: State, i: int) -> int:
     """Return 1 if `i` may be placed where it rests, else 0: too high, or its twin comes first."""
+    item = state.item
+    obstacles = state.obstacles
+    now = state.now
     at = i * ITEM
     if item[at + REST] + item[at + SIZE] > now[HEIGHT]:
         return 0
@@ -126,18 +134,13 @@ def may_lie(item: Array, obstacles: Array, now: Array, i: int) -> int:
 
 
 @kernel
-def children(
-    item: Array,
-    section: Array,
-    cover: Array,
-    sections_of: Array,
-    obstacles: Array,
-    choice: Array,
-    pending: Array,
-    now: Array,
-    part: int,
-) -> int:
+def children(state: State, part: int) -> int:
     """Write the items that can be the next one placed in a part; return where they end."""
+    item = state.item
+    section = state.section
+    choice = state.choice
+    pending = state.pending
+    now = state.now
     least = pending[part + PART_LEAST]
     rank = pending[part + PART_RANK]
     begin = now[CHOICES]
@@ -150,35 +153,28 @@ def children(
         i = choice[k]
         rest = item[i * ITEM + REST]
         later = rest > least or (rest == least and item[i * ITEM + RANK] > rank)
-        if later != 0 and may_lie(item, obstacles, now, i) > 0:
+        if later != 0 and may_lie(state, i) > 0:
             choice[kept] = i
             kept += 1
         if item[i * ITEM + FIXED] >= 0:
             break
-        if not can_be_lifted(item, section, cover, sections_of, i):
+        if not can_be_lifted(state, i):
             break
     return int(kept)
 
 
 @kernel
-def canonical_search(
-    item: Array,
-    section: Array,
-    cover: Array,
-    sections_of: Array,
-    obstacles: Array,
-    trail: Array,
-    frame: Array,
-    choice: Array,
-    pending: Array,
-    weight: FloatArray,
-    now: Array,
-) -> int:
+def canonical_search(state: State) -> int:
     """Go on with the search; return whether it is solved, refuted, at its limit, or needs room."""
+    item = state.item
+    frame = state.frame
+    choice = state.choice
+    pending = state.pending
+    now = state.now
     if now[MODE] == BEGIN_SEARCH:
         sections = now[SECTIONS]
         items = now[ITEMS]
-        if not begin_search(item, section, cover, obstacles, pending, weight, now, items, sections):
+        if not begin_search(state, items, sections):
             return REFUTED
     while 1:
         if now[MODE] == OPEN:
@@ -188,12 +184,12 @@ def canonical_search(
                 return SPENT
             if crowded(now):
                 return CROWDED
-            at = open_frame(frame, pending, now) * FRAME
+            at = open_frame(state) * FRAME
             part = frame[at + PART_OF] * PART
-            end = children(item, section, cover, sections_of, obstacles, choice, pending, now, part)
+            end = children(state, part)
             frame[at + BEHIND_CHOICES] = end
             continue
-        at = back_to_top(item, section, sections_of, trail, frame, now)
+        at = back_to_top(state)
         if frame[at + NEXT_CHOICE] == frame[at + BEHIND_CHOICES]:
             if frame[at + PARENT] < 0:
                 return REFUTED
@@ -206,13 +202,13 @@ def canonical_search(
         first = pending[part + PART_FIRST]
         behind = pending[part + PART_BEHIND]
         rest = item[i * ITEM + REST]
-        if not put(item, section, cover, sections_of, obstacles, trail, now, i, rest):
+        if not put(state, i, rest):
             continue
-        if not all_have_room(item, section, cover, weight, now, first, behind, rest):
+        if not all_have_room(state, first, behind, rest):
             continue
         now[PLACED] = rest
         now[PLACED_RANK] = item[i * ITEM + RANK]
         chain = frame[at + REST_OF_CHAIN]
-        now[HEAD] = split(section, pending, now, first, behind, now[DEPTH] - 1, chain)
+        now[HEAD] = split(state, first, behind, now[DEPTH] - 1, chain)
         now[MODE] = OPEN
     return SPENT

@@ -7,9 +7,10 @@ leave it. Every change is written to the trail first, from which it is undone.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from lowtide.search.kernels import Array, FloatArray, kernel
+from lowtide.search.kernels import Array, FloatArray, Record, kernel
 
 ITEM: Final = 15
 """Numbers in the record of an item."""
@@ -105,6 +106,30 @@ NEVER: Final = 1 << 62
 """A height that is out of reach."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class State(Record):
+    """The state of a search.
+
+    What is read together lies together: `item`, `section`, `trail` are records of so many numbers
+    (ITEM, SECTION, UNDO), as are `frame` (`parts.FRAME`) and `pending` (`parts.PART`). Per section:
+    `cover` lists its items, and `weight` is how often it was in the way. `sections_of` lists the
+    sections of each item, `obstacles` its fixed neighbours. `choice` is a stack of items to try,
+    `now` has the registers.
+    """
+
+    item: Array
+    section: Array
+    cover: Array
+    sections_of: Array
+    obstacles: Array
+    trail: Array
+    frame: Array
+    choice: Array
+    pending: Array
+    weight: FloatArray
+    now: Array
+
+
 @kernel
 def lifted(item: Array, obstacles: Array, i: int, height: int) -> int:
     """Return the lowest address from `height` up at which fixed items and alignment let `i` lie."""
@@ -138,17 +163,14 @@ def remember(trail: Array, now: Array, kind: int, what: int, before: int) -> int
 
 
 @kernel
-def raise_floor(
-    item: Array,
-    section: Array,
-    cover: Array,
-    obstacles: Array,
-    trail: Array,
-    now: Array,
-    t: int,
-    height: int,
-) -> int:
+def raise_floor(state: State, t: int, height: int) -> int:
     """Set the floor of section `t`; return 0 where a fixed item there is in the way, else 1."""
+    item = state.item
+    section = state.section
+    cover = state.cover
+    obstacles = state.obstacles
+    trail = state.trail
+    now = state.now
     remember(trail, now, UNDO_FLOOR, t, section[t * SECTION + FLOOR])
     section[t * SECTION + FLOOR] = height
     now[WORK] += section[t * SECTION + COVER_END] - section[t * SECTION + COVER]
@@ -168,21 +190,16 @@ def raise_floor(
 
 
 @kernel
-def put(
-    item: Array,
-    section: Array,
-    cover: Array,
-    sections_of: Array,
-    obstacles: Array,
-    trail: Array,
-    now: Array,
-    i: int,
-    address: int,
-) -> int:
+def put(state: State, i: int, address: int) -> int:
     """Place item `i`; return 0 where it is too high or a fixed item is in the way, else 1.
 
     The sections that this touches are from `now[LOW]` to before `now[HIGH]`.
     """
+    item = state.item
+    section = state.section
+    sections_of = state.sections_of
+    trail = state.trail
+    now = state.now
     at = i * ITEM
     remember(trail, now, UNDO_PLACE, i, 0)
     item[at + PLACE] = address
@@ -196,16 +213,19 @@ def put(
     top = address + item[at + SIZE]
     good = 1 if top <= now[HEIGHT] else 0
     for k in range(item[at + BEGIN], item[at + END]):
-        if not raise_floor(item, section, cover, obstacles, trail, now, sections_of[k], top):
+        if not raise_floor(state, sections_of[k], top):
             good = 0
     return good
 
 
 @kernel
-def undo(
-    item: Array, section: Array, sections_of: Array, trail: Array, now: Array, mark: int
-) -> int:
+def undo(state: State, mark: int) -> int:
     """Take back all that was done since the trail had `mark` entries."""
+    item = state.item
+    section = state.section
+    sections_of = state.sections_of
+    trail = state.trail
+    now = state.now
     while now[TRAIL] > mark:
         now[TRAIL] -= 1
         entry = now[TRAIL] * UNDO
@@ -226,13 +246,17 @@ def undo(
 
 
 @kernel
-def has_room(item: Array, section: Array, cover: Array, now: Array, t: int, least: int) -> int:
+def has_room(state: State, t: int, least: int) -> int:
     """Return 0 if what is not placed in section `t` is proved not to fit above `least`, else 1.
 
     It is a machine that works on one job at a time; rest heights are release dates, and the
     earliest end is had in order of these (Jackson, "Scheduling a Production Line to Minimize
     Maximum Tardiness", 1955). `cover` stays sorted by rest height, so that the next sort is short.
     """
+    item = state.item
+    section = state.section
+    cover = state.cover
+    now = state.now
     at = t * SECTION
     now[WORK] += 2
     room = now[HEIGHT] + now[PADDING]
@@ -267,23 +291,17 @@ def has_room(item: Array, section: Array, cover: Array, now: Array, t: int, leas
 
 
 @kernel
-def all_have_room(
-    item: Array,
-    section: Array,
-    cover: Array,
-    weight: FloatArray,
-    now: Array,
-    first: int,
-    behind: int,
-    least: int,
-) -> int:
+def all_have_room(state: State, first: int, behind: int, least: int) -> int:
     """Return 1 if no section from `first` to before `behind` lacks room, else 0.
 
     The section that does becomes heavier, and is `now[FAILED]`.
     """
+    section = state.section
+    weight = state.weight
+    now = state.now
     for t in range(first, behind):
         left = section[t * SECTION + LEFT]
-        if left > 0 and has_room(item, section, cover, now, t, least) == 0:
+        if left > 0 and has_room(state, t, least) == 0:
             weight[t] += 1.0
             now[FAILED] = t
             return 0

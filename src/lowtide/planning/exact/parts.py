@@ -31,11 +31,12 @@ from lowtide.planning.exact.moves import (
     SECTION,
     TRAIL,
     TRAIL_ROOM,
+    State,
     all_have_room,
     lifted,
     undo,
 )
-from lowtide.search.kernels import Array, FloatArray, kernel
+from lowtide.search.kernels import Array, kernel
 
 PART: Final = 7
 """Numbers in a record of `pending`."""
@@ -78,13 +79,14 @@ WASTE: Final = -1
 
 
 @kernel
-def push_part(
-    section: Array, pending: Array, now: Array, first: int, behind: int, frame: int, chain: int
-) -> int:
+def push_part(state: State, first: int, behind: int, frame: int, chain: int) -> int:
     """Put a part into a chain, the tightest first, and return the new head of the chain.
 
     Only the parts with the same parent frame are compared, those in front.
     """
+    section = state.section
+    pending = state.pending
+    now = state.now
     slack = now[HEIGHT]
     for t in range(first, behind):
         if section[t * SECTION + LEFT]:
@@ -116,44 +118,36 @@ def push_part(
 
 
 @kernel
-def split(
-    section: Array, pending: Array, now: Array, first: int, behind: int, frame: int, chain: int
-) -> int:
+def split(state: State, first: int, behind: int, frame: int, chain: int) -> int:
     """Put the parts of a stretch of time where something is left in front of a chain.
 
     Nothing that is left lives in two parts. Returns the new head.
     """
+    section = state.section
     begin = -1
     for t in range(first, behind):
         if begin >= 0 and section[t * SECTION + CUT] == 0:
-            chain = push_part(section, pending, now, begin, t, frame, chain)
+            chain = push_part(state, begin, t, frame, chain)
             begin = -1
         if begin < 0 and section[t * SECTION + LEFT] > 0:
             begin = t
     if begin >= 0:
-        chain = push_part(section, pending, now, begin, behind, frame, chain)
+        chain = push_part(state, begin, behind, frame, chain)
     return chain
 
 
 @kernel
-def begin_search(
-    item: Array,
-    section: Array,
-    cover: Array,
-    obstacles: Array,
-    pending: Array,
-    weight: FloatArray,
-    now: Array,
-    items: int,
-    sections: int,
-) -> int:
+def begin_search(state: State, items: int, sections: int) -> int:
     """Let all items rest on the ground, and make parts of time; return 0 if there is no room."""
+    item = state.item
+    obstacles = state.obstacles
+    now = state.now
     for i in range(items):
         item[i * ITEM + REST] = lifted(item, obstacles, i, 0)
     now[HEAD] = -1
-    if not all_have_room(item, section, cover, weight, now, 0, sections, 0):
+    if not all_have_room(state, 0, sections, 0):
         return 0
-    now[HEAD] = split(section, pending, now, 0, sections, -1, -1)
+    now[HEAD] = split(state, 0, sections, -1, -1)
     now[MODE] = OPEN
     return 1
 
@@ -171,8 +165,11 @@ def crowded(now: Array) -> int:
 
 
 @kernel
-def open_frame(frame: Array, pending: Array, now: Array) -> int:
+def open_frame(state: State) -> int:
     """Make a frame for the first part of the chain, without choices; return its number."""
+    frame = state.frame
+    pending = state.pending
+    now = state.now
     part = now[HEAD]
     number = now[DEPTH]
     at = number * FRAME
@@ -192,12 +189,12 @@ def open_frame(frame: Array, pending: Array, now: Array) -> int:
 
 
 @kernel
-def back_to_top(
-    item: Array, section: Array, sections_of: Array, trail: Array, frame: Array, now: Array
-) -> int:
+def back_to_top(state: State) -> int:
     """Take back the last choice of the uppermost frame; return where its record begins."""
+    frame = state.frame
+    now = state.now
     at = (now[DEPTH] - 1) * FRAME
-    undo(item, section, sections_of, trail, now, frame[at + MARK])
+    undo(state, frame[at + MARK])
     now[PENDING] = frame[at + POOL]
     now[CHOICES] = frame[at + BEHIND_CHOICES]
     return int(at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -155,14 +155,11 @@ class Search:
         weight: FloatArray,
     ) -> None:
         self.tables = tables
-        self.weight = weight
-        self._kernel: Callable[..., int] = _SEARCHES[method]
-        self._item, self._section = tables.item.copy(), tables.section.copy()
-        self._cover = tables.cover.copy()
+        self._kernel: Callable[[moves.State], int] = _SEARCHES[method]
         self._now = np.zeros(moves.REGISTERS, np.int64)
         count, sections = len(tables.order), tables.section_count
-        records = self._item.reshape(-1, moves.ITEM)
-        records[:, moves.RANK] = rank[tables.order]
+        item = tables.item.copy()
+        item.reshape(-1, moves.ITEM)[:, moves.RANK] = rank[tables.order]
         self._now[moves.HEIGHT] = height
         self._now[moves.PADDING] = tables.padding
         self._now[moves.COMMON] = tables.common
@@ -172,12 +169,19 @@ class Search:
         self._now[moves.HEAD] = -1
         self._now[moves.MODE] = parts.BEGIN_SEARCH
         room = 2 * (count + sections) + 64
-        self._arrays = {
-            moves.TRAIL_ROOM: np.zeros(4 * room * moves.UNDO, np.int64),
-            moves.FRAME_ROOM: np.zeros(room * parts.FRAME, np.int64),
-            moves.CHOICE_ROOM: np.zeros(4 * room, np.int64),
-            moves.PENDING_ROOM: np.zeros(2 * room * parts.PART, np.int64),
-        }
+        self._state = moves.State(
+            item=item,
+            section=tables.section.copy(),
+            cover=tables.cover.copy(),
+            sections_of=tables.sections_of,
+            obstacles=tables.obstacles,
+            trail=np.zeros(4 * room * moves.UNDO, np.int64),
+            frame=np.zeros(room * parts.FRAME, np.int64),
+            choice=np.zeros(4 * room, np.int64),
+            pending=np.zeros(2 * room * parts.PART, np.int64),
+            weight=weight,
+            now=self._now,
+        )
         self.outcome = Outcome.OPEN
 
     def run(self, nodes: int) -> Outcome:
@@ -186,36 +190,33 @@ class Search:
         status = CROWDED
         while status == CROWDED:
             self._make_room()
-            status = self._kernel(
-                self._item,
-                self._section,
-                self._cover,
-                self.tables.sections_of,
-                self.tables.obstacles,
-                self._arrays[moves.TRAIL_ROOM],
-                self._arrays[moves.FRAME_ROOM],
-                self._arrays[moves.CHOICE_ROOM],
-                self._arrays[moves.PENDING_ROOM],
-                self.weight,
-                self._now,
-            )
+            status = self._kernel(self._state)
         self.outcome = Outcome(status)
         return self.outcome
 
     def _make_room(self) -> None:
         """Double the arrays that are more than half full."""
-        for register, (used, width) in _STACKS.items():
-            array = self._arrays[register]
-            needed = 2 * width * int(self._now[used] + self._now[moves.LARGEST])
-            if needed > len(array):
-                self._arrays[register] = np.concatenate([array, np.zeros(needed, np.int64)])
-            self._now[register] = len(self._arrays[register]) // width
+        state = self._state
+        self._state = replace(
+            state,
+            trail=self._with_room(state.trail, _TRAIL),
+            frame=self._with_room(state.frame, _FRAME),
+            choice=self._with_room(state.choice, _CHOICE),
+            pending=self._with_room(state.pending, _PENDING),
+        )
+
+    def _with_room(self, array: Int64Array, stack: _Stack) -> Int64Array:
+        needed = 2 * stack.width * int(self._now[stack.used] + self._now[moves.LARGEST])
+        if needed > len(array):
+            array = np.concatenate([array, np.zeros(needed, np.int64)])
+        self._now[stack.room] = len(array) // stack.width
+        return array
 
     @property
     def addresses(self) -> Int64Array:
         """Where each item lies, once the height is known to fit."""
         found = np.empty(len(self.tables.order), np.int64)
-        found[self.tables.order] = self._item.reshape(-1, moves.ITEM)[:, moves.PLACE]
+        found[self.tables.order] = self._state.item.reshape(-1, moves.ITEM)[:, moves.PLACE]
         return found
 
     @property
@@ -229,10 +230,19 @@ class Search:
         return int(self._now[moves.NODES])
 
 
-_STACKS: Final = {
-    moves.TRAIL_ROOM: (moves.TRAIL, moves.UNDO),
-    moves.FRAME_ROOM: (moves.DEPTH, parts.FRAME),
-    moves.CHOICE_ROOM: (moves.CHOICES, 1),
-    moves.PENDING_ROOM: (moves.PENDING, parts.PART),
-}
-"""By the register of an array's room: the register of what is in use, and numbers per record."""
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    """An array that grows: how many numbers a record has, and two registers.
+
+    `used` says how many records are in use, `room` how many fit.
+    """
+
+    width: int
+    used: int
+    room: int
+
+
+_TRAIL: Final = _Stack(moves.UNDO, moves.TRAIL, moves.TRAIL_ROOM)
+_FRAME: Final = _Stack(parts.FRAME, moves.DEPTH, moves.FRAME_ROOM)
+_CHOICE: Final = _Stack(1, moves.CHOICES, moves.CHOICE_ROOM)
+_PENDING: Final = _Stack(parts.PART, moves.PENDING, moves.PENDING_ROOM)

@@ -40,6 +40,7 @@ from lowtide.planning.exact.moves import (
     SIZE,
     TWIN,
     WORK,
+    State,
     all_have_room,
     lifted,
     put,
@@ -67,18 +68,20 @@ from lowtide.planning.exact.parts import (
     open_frame,
     split,
 )
-from lowtide.search.kernels import Array, FloatArray, kernel
+from lowtide.search.kernels import Array, kernel
 
 
 @kernel
-def count_choices(
-    item: Array, section: Array, cover: Array, sections_of: Array, p: int, most: int
-) -> int:
+def count_choices(state: State, p: int, most: int) -> int:
     """Return how many items can rest on the floor of section `p`, at most about `most`.
 
     -1 stands for a section to avoid: an item there rests on this floor, but hangs over a deeper
     place in another stretch of its life.
     """
+    item = state.item
+    section = state.section
+    cover = state.cover
+    sections_of = state.sections_of
     level = section[p * SECTION + FLOOR]
     found = 0
     for k in range(section[p * SECTION + COVER], section[p * SECTION + COVER_END]):
@@ -103,17 +106,11 @@ def falls(section: Array, t: int, level: int) -> int:
 
 
 @kernel
-def valley(
-    item: Array,
-    section: Array,
-    cover: Array,
-    sections_of: Array,
-    weight: FloatArray,
-    now: Array,
-    first: int,
-    behind: int,
-) -> int:
+def valley(state: State, first: int, behind: int) -> int:
     """Return the edge of a valley to branch on, in the sections from `first` to before `behind`."""
+    section = state.section
+    weight = state.weight
+    now = state.now
     room = now[HEIGHT] + now[PADDING]
     best = -1
     best_score = 0.0
@@ -138,7 +135,7 @@ def valley(
             p = t - 1 if side else begin
             slack = room - level - section[p * SECTION + LEFT]
             now[WORK] += section[p * SECTION + COVER_END] - section[p * SECTION + COVER]
-            found = count_choices(item, section, cover, sections_of, p, 1 << 30)
+            found = count_choices(state, p, 1 << 30)
             if found < 0:
                 continue
             if slack > 0:
@@ -168,10 +165,14 @@ def lowest(section: Array, first: int, behind: int) -> int:
 
 
 @kernel
-def collect(
-    item: Array, section: Array, cover: Array, choice: Array, now: Array, at: int, frame: Array
-) -> int:
+def collect(state: State, at: int) -> int:
     """Write the choices of a frame, by rank, those that waste space last; return their number."""
+    item = state.item
+    section = state.section
+    cover = state.cover
+    frame = state.frame
+    choice = state.choice
+    now = state.now
     p = frame[at + BRANCH]
     level = section[p * SECTION + FLOOR]
     begin = now[CHOICES]
@@ -199,20 +200,18 @@ def collect(
 
 
 @kernel
-def next_level(
-    item: Array,
-    section: Array,
-    cover: Array,
-    sections_of: Array,
-    obstacles: Array,
-    now: Array,
-    p: int,
-) -> int:
+def next_level(state: State, p: int) -> int:
     """Return the lowest height above the floor of section `p` at which an item there can rest.
 
     One that could rest on the floor has to be lifted by an item that does not live in `p`; a fixed
     one cannot be.
     """
+    item = state.item
+    section = state.section
+    cover = state.cover
+    sections_of = state.sections_of
+    obstacles = state.obstacles
+    now = state.now
     level = section[p * SECTION + FLOOR]
     best = NEVER
     now[CLOCK] += 1
@@ -242,54 +241,38 @@ def next_level(
 
 
 @kernel
-def attempt(
-    item: Array,
-    section: Array,
-    cover: Array,
-    sections_of: Array,
-    obstacles: Array,
-    trail: Array,
-    weight: FloatArray,
-    now: Array,
-    i: int,
-    p: int,
-    level: int,
-) -> int:
+def attempt(state: State, i: int, p: int, level: int) -> int:
     """Make a choice at section `p`; return 1 if nothing speaks against it, else 0."""
+    section = state.section
+    weight = state.weight
+    now = state.now
     if i != WASTE:
-        if not put(item, section, cover, sections_of, obstacles, trail, now, i, level):
+        if not put(state, i, level):
             weight[p] += 1.0
             return 0
     else:
-        above = next_level(item, section, cover, sections_of, obstacles, now, p)
+        above = next_level(state, p)
         if above + section[p * SECTION + LEFT] > now[HEIGHT] + now[PADDING]:
             return 0
         now[LOW] = p
         now[HIGH] = p + 1
-        if not raise_floor(item, section, cover, obstacles, trail, now, p, above):
+        if not raise_floor(state, p, above):
             return 0
-    return all_have_room(item, section, cover, weight, now, now[LOW], now[HIGH], 0)
+    return all_have_room(state, now[LOW], now[HIGH], 0)
 
 
 @kernel
-def skyline_search(
-    item: Array,
-    section: Array,
-    cover: Array,
-    sections_of: Array,
-    obstacles: Array,
-    trail: Array,
-    frame: Array,
-    choice: Array,
-    pending: Array,
-    weight: FloatArray,
-    now: Array,
-) -> int:
+def skyline_search(state: State) -> int:
     """Go on with the search; return whether it is solved, refuted, at its limit, or needs room."""
+    section = state.section
+    frame = state.frame
+    choice = state.choice
+    pending = state.pending
+    now = state.now
     if now[MODE] == BEGIN_SEARCH:
         sections = now[SECTIONS]
         items = now[ITEMS]
-        if not begin_search(item, section, cover, obstacles, pending, weight, now, items, sections):
+        if not begin_search(state, items, sections):
             return REFUTED
     while 1:
         if now[MODE] == OPEN:
@@ -299,17 +282,17 @@ def skyline_search(
                 return SPENT
             if crowded(now):
                 return CROWDED
-            at = open_frame(frame, pending, now) * FRAME
+            at = open_frame(state) * FRAME
             part = frame[at + PART_OF] * PART
             first = pending[part + PART_FIRST]
             behind = pending[part + PART_BEHIND]
-            p = valley(item, section, cover, sections_of, weight, now, first, behind)
+            p = valley(state, first, behind)
             if p < 0:
                 p = lowest(section, first, behind)
             frame[at + BRANCH] = p
-            collect(item, section, cover, choice, now, at, frame)
+            collect(state, at)
             continue
-        at = back_to_top(item, section, sections_of, trail, frame, now)
+        at = back_to_top(state)
         if frame[at + NEXT_CHOICE] == frame[at + BEHIND_CHOICES]:
             if frame[at + PARENT] < 0:
                 return REFUTED
@@ -320,19 +303,12 @@ def skyline_search(
         now[NODES] += 1
         p = frame[at + BRANCH]
         level = frame[at + LEVEL]
-        if not attempt(
-            item, section, cover, sections_of, obstacles, trail, weight, now, i, p, level
-        ):
+        if not attempt(state, i, p, level):
             continue
         part = frame[at + PART_OF] * PART
-        now[HEAD] = split(
-            section,
-            pending,
-            now,
-            pending[part + PART_FIRST],
-            pending[part + PART_BEHIND],
-            now[DEPTH] - 1,
-            frame[at + REST_OF_CHAIN],
-        )
+        first = pending[part + PART_FIRST]
+        behind = pending[part + PART_BEHIND]
+        chain = frame[at + REST_OF_CHAIN]
+        now[HEAD] = split(state, first, behind, now[DEPTH] - 1, chain)
         now[MODE] = OPEN
     return SPENT

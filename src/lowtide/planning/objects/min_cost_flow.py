@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -28,9 +29,9 @@ import numpy as np
 from lowtide.planning.objects.result import shared
 from lowtide.planning.objects.task_profile import nbytes_of
 from lowtide.planning.plans import ObjectsAssignment
-from lowtide.planning.problem import Int64Array, TensorUsageRecord
+from lowtide.planning.problem import TensorUsageRecord
 from lowtide.planning.registry import ObjectOptions, ObjectStrategy
-from lowtide.search.kernels import Array, kernel
+from lowtide.search.kernels import Array, Record, kernel
 
 NEW: Final = -1
 """In place of a giver: the tensor starts an object."""
@@ -66,43 +67,69 @@ def min_cost_flow(
     return shared(records, ids, objects)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Chains(Record):
+    """A flow of the tensors, of which there are `count`, in order of first task.
+
+    Per tensor: its bytes; in `begin` the first tensor that begins when it is over; `giver`, the
+    tensor whose object it takes over, NEW or UNSERVED; `gives`, 1 where its own object is taken
+    over.
+    """
+
+    count: int
+    nbytes: Array
+    begin: Array
+    giver: Array
+    gives: Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Distances(Record):
+    """How far each vertex is from the source; what came closer in a round is queued for the next.
+
+    Per vertex: its `distance`, the vertex `previous` to it on a cheapest path, and the last round
+    in which it was `queued`. `queue` and `next_queue` list vertices.
+    """
+
+    distance: Array
+    previous: Array
+    queued: Array
+    queue: Array
+    next_queue: Array
+
+
 def _solve(records: Sequence[TensorUsageRecord]) -> list[int]:
     """Per tensor the one whose object it takes over, or `NEW`."""
     n = len(records)
     firsts = [record.first_task for record in records]
-    nbytes = np.array([nbytes_of(record) for record in records], np.int64)
-    begin = np.array([bisect_right(firsts, record.last_task) for record in records], np.int64)
-    giver = np.full(n, UNSERVED, np.int64)
-    gives = np.zeros(n, np.int64)
-    work: list[Int64Array] = [np.zeros(2 * n + 2, np.int64) for _ in range(5)]
+    chains = Chains(
+        count=n,
+        nbytes=np.array([nbytes_of(record) for record in records], np.int64),
+        begin=np.array([bisect_right(firsts, record.last_task) for record in records], np.int64),
+        giver=np.full(n, UNSERVED, np.int64),
+        gives=np.zeros(n, np.int64),
+    )
+    distances = Distances(*(np.zeros(2 * n + 2, np.int64) for _ in range(5)))
     augment_flow = augment if n >= _NATIVE_FROM else augment.python
-    while augment_flow(n, nbytes, begin, giver, gives, *work):
+    while augment_flow(chains, distances):
         continue
-    return giver.tolist()
+    givers: list[int] = chains.giver.tolist()
+    return givers
 
 
 @kernel
-def augment(
-    n: int,
-    nbytes: Array,
-    begin: Array,
-    giver: Array,
-    gives: Array,
-    distance: Array,
-    previous: Array,
-    queued: Array,
-    queue: Array,
-    next_queue: Array,
-) -> int:
+def augment(chains: Chains, distances: Distances) -> int:
     """Send one more unit along a cheapest path; return 0 if there is none.
 
     Vertices are `left` 0 to n - 1, `right` n to 2n - 1, the source 2n and the sink 2n + 1. Those
     that came closer in one round are scanned in the next, in the order in which they did.
     """
+    n = chains.count
+    queue = distances.queue
     for v in range(2 * n + 2):
-        distance[v] = INFINITE
-        queued[v] = 0
-    distance[2 * n] = 0
+        distances.distance[v] = INFINITE
+        distances.queued[v] = 0
+    distances.distance[2 * n] = 0
     queue[0] = 2 * n
     length = 1
     turn = 0
@@ -110,102 +137,76 @@ def augment(
         turn += 1
         found = 0
         for at in range(length):
-            found = scan(
-                queue[at], n, nbytes, begin, giver, gives,
-                distance, previous, queued, next_queue, turn, found,
-            )  # fmt: skip
+            found = scan(queue[at], chains, distances, turn, found)
         for at in range(found):
-            queue[at] = next_queue[at]
+            queue[at] = distances.next_queue[at]
         length = found
-    if distance[2 * n + 1] == INFINITE:
+    if distances.distance[2 * n + 1] == INFINITE:
         return 0
-    return send(n, giver, gives, previous)
+    return send(chains, distances.previous)
 
 
 @kernel
-def scan(
-    v: int,
-    n: int,
-    nbytes: Array,
-    begin: Array,
-    giver: Array,
-    gives: Array,
-    distance: Array,
-    previous: Array,
-    queued: Array,
-    next_queue: Array,
-    turn: int,
-    found: int,
-) -> int:
+def scan(v: int, chains: Chains, distances: Distances, turn: int, found: int) -> int:
     """Follow the edges with room from a vertex; return how many vertices are queued then."""
-    here = distance[v]
+    n = chains.count
+    nbytes = chains.nbytes
+    giver = chains.giver
+    here = distances.distance[v]
     if v < n:
-        for i in range(begin[v], n):
+        for i in range(chains.begin[v], n):
             if giver[i] != v:
                 reached = here + max(0, nbytes[i] - nbytes[v])
-                found = reach(
-                    n + i, reached, v, distance, previous, queued, next_queue, turn, found
-                )
+                found = reach(n + i, reached, v, distances, turn, found)
     elif v < 2 * n:
         by = giver[v - n]
         if by == UNSERVED:
-            found = reach(2 * n + 1, here, v, distance, previous, queued, next_queue, turn, found)
+            found = reach(2 * n + 1, here, v, distances, turn, found)
         elif by != NEW:
             back = here - max(0, nbytes[v - n] - nbytes[by])
-            found = reach(by, back, v, distance, previous, queued, next_queue, turn, found)
+            found = reach(by, back, v, distances, turn, found)
     elif v == 2 * n:
         for i in range(n):
-            if gives[i] == 0:
-                found = reach(i, 0, v, distance, previous, queued, next_queue, turn, found)
+            if chains.gives[i] == 0:
+                found = reach(i, 0, v, distances, turn, found)
             if giver[i] != NEW:
-                found = reach(
-                    n + i, nbytes[i], v, distance, previous, queued, next_queue, turn, found
-                )
+                found = reach(n + i, nbytes[i], v, distances, turn, found)
     else:
         for i in range(n):
             if giver[i] != UNSERVED:
-                found = reach(n + i, here, v, distance, previous, queued, next_queue, turn, found)
+                found = reach(n + i, here, v, distances, turn, found)
     return found
 
 
 @kernel
-def reach(
-    u: int,
-    reached: int,
-    v: int,
-    distance: Array,
-    previous: Array,
-    queued: Array,
-    next_queue: Array,
-    turn: int,
-    found: int,
-) -> int:
+def reach(u: int, reached: int, v: int, distances: Distances, turn: int, found: int) -> int:
     """Note that `u` is so far from the source by way of `v`; return how many are queued then."""
-    if distance[u] <= reached:
+    if distances.distance[u] <= reached:
         return found
-    distance[u] = reached
-    previous[u] = v
-    if queued[u] == turn:
+    distances.distance[u] = reached
+    distances.previous[u] = v
+    if distances.queued[u] == turn:
         return found
-    queued[u] = turn
-    next_queue[found] = u
+    distances.queued[u] = turn
+    distances.next_queue[found] = u
     return found + 1
 
 
 @kernel
-def send(n: int, giver: Array, gives: Array, previous: Array) -> int:
+def send(chains: Chains, previous: Array) -> int:
     """Send a unit along the path that leads to the sink; return 1."""
+    n = chains.count
     v = 2 * n + 1
     while v != 2 * n:
         u = previous[v]
         if v < n:
             if u == 2 * n:
-                gives[v] = 1
+                chains.gives[v] = 1
         elif v < 2 * n:
             if u == 2 * n:
-                giver[v - n] = NEW
+                chains.giver[v - n] = NEW
             elif u < n:
-                giver[v - n] = u
+                chains.giver[v - n] = u
         v = u
     return 1
 

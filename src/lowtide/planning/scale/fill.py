@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from lowtide.planning.problem import ARENA, FREE, Int64Array, PackingProblem
 from lowtide.planning.scale import valleys
-from lowtide.planning.scale.trees import tree_of
+from lowtide.planning.scale.trees import range_tree_of, tree_of
+from lowtide.planning.scale.valleys import Arena, Buffers, Skyline
 
 BLOCK: Final = 50_000
 """Valleys to fill before Python looks whether the user wants to stop."""
@@ -90,48 +91,42 @@ def fill(
     clock = _clock(profile, manner)
     order, group = _groups(first, last + 1, clock)
     first, behind = first[order], last[order] + 1
-    slack, ends = tree_of(limit - profile), tree_of(behind)
-    state = np.zeros(valleys.STATE_FIELDS, np.int64)
-    state[_SIZES] = len(order), len(floor), len(group) - 1, len(ends) // 2, len(slack) // 2
-    state[valleys.TRIES] = manner.tries
-    offset = np.zeros(len(order), np.int64)
-    columns: tuple[Any, ...] = (
-        first,
-        behind,
-        nbytes[order],
-        problem.alignment[free[order]],
-        _values(nbytes[order], manner),
-        group,
-        clock,
-        ends,
-        *_by_first(first, behind, len(floor)),
-        slack,
-        np.zeros_like(slack),
-        *_skyline(floor, state),
-        offset,
+    by_first = np.argsort(first, kind="stable")
+    buffers = Buffers(
+        groups=len(group) - 1,
+        group=group,
+        begin=first,
+        end=behind,
+        size=nbytes[order],
+        alignment=problem.alignment[free[order]],
+        value=_values(nbytes[order], manner),
+        rank=_places(by_first),
+        offset=np.zeros(len(order), np.int64),
     )
-    result = _fill(state, manner.reach, columns, check)
+    arena = Arena(
+        buffers=buffers,
+        skyline=_skyline(floor),
+        clock=clock,
+        ends=tree_of(behind),
+        ends_by_rank=tree_of(behind[by_first]),
+        earlier=np.searchsorted(first[by_first], np.arange(len(floor) + 1)),
+        slack=range_tree_of(limit - profile),
+        reach=manner.reach,
+        tries=manner.tries,
+        left=np.array([len(order)]),
+        work=np.zeros(1, np.int64),
+    )
+    result = _fill(arena, check)
     offsets = problem.fixed_offset.copy()
-    offsets[free[order]] = offset
-    return Filling(offsets if result == valleys.FILLED else None, int(state[valleys.WORK]))
+    offsets[free[order]] = buffers.offset
+    return Filling(offsets if result == valleys.FILLED else None, int(arena.work[0]))
 
 
-_SIZES: Final = [
-    valleys.LEFT,
-    valleys.STEPS,
-    valleys.GROUPS,
-    valleys.LEAVES,
-    valleys.STEP_LEAVES,
-]
-
-
-def _fill(
-    state: Int64Array, reach: float, columns: tuple[Any, ...], check: Callable[[], None] | None
-) -> int:
+def _fill(arena: Arena, check: Callable[[], None] | None) -> int:
     while True:
         if check is not None:
             check()
-        result = valleys.fill(BLOCK, state, reach, *columns)
+        result = valleys.fill(arena, BLOCK)
         if result != valleys.MORE:
             return result
 
@@ -192,18 +187,15 @@ def _values(nbytes: Int64Array, manner: Manner) -> npt.NDArray[np.float64]:
     return values
 
 
-def _by_first(
-    first: Int64Array, behind: Int64Array, steps: int
-) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """The place of each buffer by first step, how many begin before each step, a tree of ends."""
-    order = np.argsort(first, kind="stable")
-    rank = np.zeros(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return rank, np.searchsorted(first[order], np.arange(steps + 1)), tree_of(behind[order])
+def _places(order: Int64Array) -> Int64Array:
+    """The place of each number in an order."""
+    places = np.zeros(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return places
 
 
-def _skyline(floor: Int64Array, state: Int64Array) -> tuple[Int64Array, ...]:
-    """The segments of a floor, which wait to be filled: height, neighbours, heap, place in it."""
+def _skyline(floor: Int64Array) -> Skyline:
+    """The segments of a floor, all of which wait to be filled."""
     steps = len(floor)
     begins = np.flatnonzero(np.diff(floor, prepend=-1))
     after, before = np.full(steps, valleys.NONE), np.full(steps, valleys.NONE)
@@ -212,5 +204,4 @@ def _skyline(floor: Int64Array, state: Int64Array) -> tuple[Int64Array, ...]:
     heap, where = np.zeros(steps, np.int64), np.full(steps, valleys.NONE)
     lowest = begins[np.argsort(floor[begins], kind="stable")]
     heap[: len(lowest)], where[lowest] = lowest, np.arange(len(lowest))
-    state[valleys.WAITING] = len(lowest)
-    return floor.copy(), after, before, heap, where
+    return Skyline(steps, floor.copy(), after, before, heap, where, np.array([len(lowest)]))

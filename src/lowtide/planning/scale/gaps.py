@@ -8,6 +8,7 @@ some steps sees little else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import FREE, Int64Array, PackingProblem, dense_times
 from lowtide.planning.scale.address_space import borders, packing_of
-from lowtide.search.kernels import Array, kernel
+from lowtide.search.kernels import Array, Record, kernel
 
 BLOCK: Final = 4_096
 """Buffers to place before Python looks whether the user wants to stop."""
@@ -26,9 +27,56 @@ LEVELS = 62
 FIELDS = 6
 FIRST, LAST, BEFORE, LOW, HIGH, NEXT = 0, 1, 2, 3, 4, 5
 """Fields of a stretch: its steps, the last step of earlier ones of its buffer or -1, its addresses
-if it is placed, and the next one in its cell."""
+if it is placed, and the next one in its cell. They lie side by side, since who follows a list reads
+all of a stretch and little of any other."""
 
 NO_ROOM = 2**63 - 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Buffers(Record):
+    """The buffers to place, in the order of `items`: the first `fixed` have an `address`.
+
+    Per buffer: bytes, alignment, and where its stretches begin (`starts`, one more where all end).
+    """
+
+    items: Array
+    fixed: int
+    nbytes: Array
+    alignment: Array
+    address: Array
+    starts: Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Stretches(Record):
+    """All stretches, in records of FIELDS words, and the lists of those that are placed.
+
+    `head` has per cell its first stretch, by where its record begins, or -1. The cells of the list
+    of stretches of 2**i steps, and less than twice that, begin at `cells[i]`; it has `filled[i]`.
+
+        steps      0   1   2   3   4   5   6   7
+        list 0   |   |   |   |   |   |   |   |   |    stretches of 1 step
+        list 1   |       |       |       |       |    of 2 and 3
+        list 2   |               |               |    of 4 to 7
+    """
+
+    fields: Array
+    cells: Array
+    filled: Array
+    head: Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Places(Record):
+    """What is in the way of a buffer: where each begins, and the address behind, side by side.
+
+    The first ones are the `borders` of regions, at the addresses in `border`.
+    """
+
+    pairs: Array
+    borders: int
+    border: Array
 
 
 def best_fit_in_order(
@@ -39,25 +87,33 @@ def best_fit_in_order(
     `check` is called now and then: it may raise an exception to end the work.
     """
     dense = dense_times(problem)
-    starts, stretches = _stretches(dense)
+    starts, fields = _stretches(dense)
     cells = (int(dense.last.max(initial=0)) >> np.arange(LEVELS)) + 1
-    lists = np.concatenate([np.zeros(1, np.int64), np.cumsum(cells), np.zeros(LEVELS, np.int64)])
-    head = np.full(int(cells.sum()), -1, np.int64)
+    stretches = Stretches(
+        fields=fields,
+        cells=np.concatenate([np.zeros(1, np.int64), np.cumsum(cells)]),
+        filled=np.zeros(LEVELS, np.int64),
+        head=np.full(int(cells.sum()), -1, np.int64),
+    )
     fixed = np.flatnonzero(problem.fixed_offset != FREE)
     border = borders(problem)
     address = np.zeros(len(problem), np.int64)
     address[fixed] = problem.fixed_offset[fixed] + border[problem.region_of[fixed]]
     room = len(problem.item) + len(border)
-    work = np.zeros(2 * room, np.int64)
-    items = np.concatenate([fixed, order])
-    columns = (problem.nbytes.copy(), problem.alignment.copy(), address, starts, stretches)
-    for begin in range(0, len(items), BLOCK):
+    places = Places(np.zeros(2 * room, np.int64), len(border), border)
+    buffers = Buffers(
+        items=np.concatenate([fixed, order]),
+        fixed=len(fixed),
+        nbytes=problem.nbytes.copy(),
+        alignment=problem.alignment.copy(),
+        address=address,
+        starts=starts,
+    )
+    for begin in range(0, len(buffers.items), BLOCK):
         if check is not None:
             check()
-        end = min(begin + BLOCK, len(items))
-        place_all(
-            items, begin, end, len(fixed), *columns, lists, head, border, len(border), work, room
-        )
+        end = min(begin + BLOCK, len(buffers.items))
+        place_all(buffers, stretches, places, begin, end)
     return packing_of(problem, address)
 
 
@@ -74,56 +130,39 @@ def _stretches(problem: PackingProblem) -> tuple[Int64Array, Int64Array]:
 
 
 @kernel
-def place_all(
-    items: Array,
-    begin: int,
-    end: int,
-    fixed: int,
-    nbytes: Array,
-    alignment: Array,
-    address: Array,
-    starts: Array,
-    stretches: Array,
-    lists: Array,
-    head: Array,
-    border: Array,
-    borders: int,
-    work: Array,
-    room: int,
-) -> int:
-    """Place `items[begin:end]`, the first `fixed` of all where `address` says; return how many.
-
-    `work` has `room` lowest addresses, then as many addresses behind.
-    """
+def place_all(buffers: Buffers, stretches: Stretches, places: Places, begin: int, end: int) -> int:
+    """Place `items[begin:end]`, those that are fixed where they are; return how many."""
+    address = buffers.address
+    starts = buffers.starts
     for place in range(begin, end):
-        item = items[place]
-        if place >= fixed:
-            for number in range(borders):
-                work[number] = border[number]
-                work[room + number] = border[number]
-            found = borders
+        item = buffers.items[place]
+        nbytes = buffers.nbytes[item]
+        if place >= buffers.fixed:
+            for number in range(places.borders):
+                places.pairs[2 * number] = places.border[number]
+                places.pairs[2 * number + 1] = places.border[number]
+            found = places.borders
             for row in range(starts[item], starts[item + 1]):
-                found = neighbours(row, found, stretches, lists, head, work, room)
-            sort_pairs(found, work, room)
-            address[item] = smallest_gap(
-                nbytes[item], alignment[item], found, border, borders, work, room
-            )
+                found = neighbours(row, found, stretches, places)
+            sort_pairs(found, places.pairs)
+            address[item] = smallest_gap(nbytes, buffers.alignment[item], found, places)
         for row in range(starts[item], starts[item + 1]):
-            put(row, address[item], address[item] + nbytes[item], stretches, lists, head)
+            put(row, address[item], address[item] + nbytes, stretches)
     return end - begin
 
 
 @kernel
-def put(row: int, low: int, high: int, stretches: Array, lists: Array, head: Array) -> int:
+def put(row: int, low: int, high: int, stretches: Stretches) -> int:
     """Add a stretch to its list; return which one that is."""
+    fields = stretches.fields
     at = row * FIELDS
-    level = level_of(stretches[at + LAST] - stretches[at + FIRST] + 1)
-    cell = lists[level] + (stretches[at + FIRST] >> level)
-    stretches[at + LOW] = low
-    stretches[at + HIGH] = high
-    stretches[at + NEXT] = head[cell]
-    head[cell] = at
-    lists[LEVELS + 1 + level] += 1
+    level = level_of(fields[at + LAST] - fields[at + FIRST] + 1)
+    cell = stretches.cells[level] + (fields[at + FIRST] >> level)
+    fields[at + LOW] = low
+    fields[at + HIGH] = high
+    fields[at + NEXT] = stretches.head[cell]
+    stretches.head[cell] = at
+    stretches.filled[level] += 1
     return level
 
 
@@ -138,70 +177,69 @@ def level_of(length: int) -> int:
 
 
 @kernel
-def neighbours(
-    row: int, found: int, stretches: Array, lists: Array, head: Array, work: Array, room: int
-) -> int:
+def neighbours(row: int, found: int, stretches: Stretches, places: Places) -> int:
     """Add the addresses of what lives with a stretch to the `found` ones; return how many are."""
-    begin = stretches[row * FIELDS + FIRST]
-    end = stretches[row * FIELDS + LAST]
-    before = stretches[row * FIELDS + BEFORE]
+    fields = stretches.fields
+    cells = stretches.cells
+    begin = fields[row * FIELDS + FIRST]
+    end = fields[row * FIELDS + LAST]
+    before = fields[row * FIELDS + BEFORE]
     for level in range(LEVELS):
-        if lists[LEVELS + 1 + level] == 0:
+        if stretches.filled[level] == 0:
             continue
-        low = lists[level] + max(0, (begin >> level) - 2)
-        for cell in range(low, lists[level] + (end >> level) + 1):
-            at = head[cell]
+        low = cells[level] + max(0, (begin >> level) - 2)
+        for cell in range(low, cells[level] + (end >> level) + 1):
+            at = stretches.head[cell]
             while at >= 0:
-                if before < stretches[at + FIRST] <= end and stretches[at + LAST] >= begin:
-                    work[found] = stretches[at + LOW]
-                    work[room + found] = stretches[at + HIGH]
+                if before < fields[at + FIRST] <= end and fields[at + LAST] >= begin:
+                    places.pairs[2 * found] = fields[at + LOW]
+                    places.pairs[2 * found + 1] = fields[at + HIGH]
                     found += 1
-                at = stretches[at + NEXT]
+                at = fields[at + NEXT]
     return found
 
 
 @kernel
-def sort_pairs(count: int, work: Array, room: int) -> int:
+def sort_pairs(count: int, pairs: Array) -> int:
     """Sort the addresses by the lowest, in steps that shrink (Shell, 1959); return `count`."""
     step = 1
     while step < count // 9:
         step = 3 * step + 1
     while step > 0:
         for number in range(step, count):
-            low = work[number]
-            high = work[room + number]
+            low = pairs[2 * number]
+            high = pairs[2 * number + 1]
             at = number
-            while at >= step and work[at - step] > low:
-                work[at] = work[at - step]
-                work[room + at] = work[room + at - step]
+            while at >= step and pairs[2 * (at - step)] > low:
+                pairs[2 * at] = pairs[2 * (at - step)]
+                pairs[2 * at + 1] = pairs[2 * (at - step) + 1]
                 at -= step
-            work[at] = low
-            work[room + at] = high
+            pairs[2 * at] = low
+            pairs[2 * at + 1] = high
         step //= 3
     return count
 
 
 @kernel
-def smallest_gap(
-    nbytes: int, alignment: int, found: int, border: Array, borders: int, work: Array, room: int
-) -> int:
+def smallest_gap(nbytes: int, alignment: int, found: int, places: Places) -> int:
     """Return the lowest address of the smallest gap for `nbytes` between sorted places."""
+    border = places.border
     behind = 0
     base = 0
     region = 0
     smallest = NO_ROOM
     chosen = 0
     for number in range(found):
-        while region < borders and border[region] <= behind:
+        while region < places.borders and border[region] <= behind:
             base = border[region]
             region += 1
         begin = base - (base - behind) // alignment * alignment
-        gap = work[number] - begin
+        gap = places.pairs[2 * number] - begin
         if nbytes <= gap < smallest:
             smallest = gap
             chosen = begin
-        behind = max(behind, work[room + number])
+        behind = max(behind, places.pairs[2 * number + 1])
     if smallest != NO_ROOM:
         return int(chosen)
-    base = border[borders - 1]
+    base = border[places.borders - 1]
     return int(base - (base - behind) // alignment * alignment)

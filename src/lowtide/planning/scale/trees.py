@@ -6,10 +6,12 @@ two, is the number of the first leaf.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from lowtide.planning.problem import Int64Array
-from lowtide.search.kernels import Array, kernel
+from lowtide.search.kernels import Array, Record, kernel
 
 HUGE = 2**62
 """What a leaf holds that stands for nothing."""
@@ -17,8 +19,40 @@ HUGE = 2**62
 MOST = 2**63 - 1
 
 
-def tree_of(values: Int64Array) -> Int64Array:
-    """Return a tree with the values as leaves, in which every node holds the least below it."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Tree(Record):
+    """A tree in which every node holds the least value below it."""
+
+    leaves: int
+    least: Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RangeTree(Record):
+    """A tree of values that are added to by ranges.
+
+    `added` is what all leaves below a node have more than what stands below it; `least`, the least
+    value below a node, has it in.
+    """
+
+    leaves: int
+    least: Array
+    added: Array
+
+
+def tree_of(values: Int64Array) -> Tree:
+    """Return a tree with the values as leaves."""
+    nodes = _nodes(values)
+    return Tree(len(nodes) // 2, nodes)
+
+
+def range_tree_of(values: Int64Array) -> RangeTree:
+    """Return a tree with the values as leaves, to which ranges can be added."""
+    nodes = _nodes(values)
+    return RangeTree(len(nodes) // 2, nodes, np.zeros_like(nodes))
+
+
+def _nodes(values: Int64Array) -> Int64Array:
     leaves = 1
     while leaves < len(values):
         leaves *= 2
@@ -32,27 +66,30 @@ def tree_of(values: Int64Array) -> Int64Array:
 
 
 @kernel
-def clear_leaf(tree: Array, leaves: int, place: int) -> int:
-    """Take a leaf out of a tree of least values; return the last node that changed."""
-    node = leaves + place
-    tree[node] = HUGE
+def clear_leaf(tree: Tree, place: int) -> int:
+    """Take a leaf out of a tree; return the last node that changed."""
+    least = tree.least
+    node = tree.leaves + place
+    least[node] = HUGE
     while node > 1:
         above = node >> 1
-        least = min(tree[2 * above], tree[2 * above + 1])
-        if tree[above] == least:
+        lower = min(least[2 * above], least[2 * above + 1])
+        if least[above] == lower:
             return node
-        tree[above] = least
+        least[above] = lower
         node = above
     return node
 
 
 @kernel
-def next_at_most(tree: Array, leaves: int, place: int, end: int, limit: int) -> int:
+def next_at_most(tree: Tree, place: int, end: int, limit: int) -> int:
     """Return the first leaf from `place` on, before `end`, that is at most `limit`; or -1."""
+    least = tree.least
+    leaves = tree.leaves
     if place >= end:
         return -1
     node = leaves + place
-    while tree[node] > limit:
+    while least[node] > limit:
         while node & 1 == 1:
             node >>= 1
         if node == 0:
@@ -60,7 +97,7 @@ def next_at_most(tree: Array, leaves: int, place: int, end: int, limit: int) -> 
         node += 1
     while node < leaves:
         node *= 2
-        if tree[node] > limit:
+        if least[node] > limit:
             node += 1
     return node - leaves if node - leaves < end else -1
 
@@ -78,12 +115,11 @@ def first_at_least(values: Array, begin: int, end: int, limit: int) -> int:
 
 
 @kernel
-def add_to_range(least: Array, added: Array, leaves: int, begin: int, end: int, value: int) -> int:
-    """Add `value` to the leaves from `begin` to `end`, not included; return the root's least.
-
-    `added` is what all leaves below a node have more than what stands below it; `least` of a node
-    has it in.
-    """
+def add_to_range(tree: RangeTree, begin: int, end: int, value: int) -> int:
+    """Add `value` to the leaves from `begin` to `end`, not included; return the root's least."""
+    leaves = tree.leaves
+    least = tree.least
+    added = tree.added
     left = leaves + begin
     right = leaves + end
     while left < right:
@@ -108,8 +144,11 @@ def add_to_range(least: Array, added: Array, leaves: int, begin: int, end: int, 
 
 
 @kernel
-def place_of_least(least: Array, added: Array, leaves: int, begin: int, end: int) -> int:
+def place_of_least(tree: RangeTree, begin: int, end: int) -> int:
     """Return the place from `begin` to `end`, not included, of the least leaf."""
+    leaves = tree.leaves
+    least = tree.least
+    added = tree.added
     left = leaves + begin
     right = leaves + end
     below_left = MOST

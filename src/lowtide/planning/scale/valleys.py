@@ -1,26 +1,27 @@
 """Kernels that fill an arena from below, one valley of its skyline after the other.
 
-The skyline is how high each step of time is filled. It consists of segments, which are numbered by
-their first step: `after` and `before` are the neighbours of a segment. The segments that may be
-filled next stand in a heap, the lowest first, of equal ones the earliest.
+height                 The skyline is how high each step of time is filled. It consists of
+  ^        ____        segments, which are numbered by their first step: here 0, 4 and 7.
+  |____   |    |       A segment lower than both neighbours is a valley: the next buffer goes
+  |    |  |    |       to the lowest one, of equally low ones the earliest. What no buffer
+  |    |__|    |       fits into is given up: the valley is filled up to its lower neighbour.
+  +----4--7----+--->
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lowtide.planning.scale.trees import (
+    RangeTree,
+    Tree,
     add_to_range,
     clear_leaf,
     first_at_least,
     next_at_most,
     place_of_least,
 )
-from lowtide.search.kernels import Array, FloatArray, kernel
-
-WAITING, LEFT, STEPS, GROUPS, LEAVES, STEP_LEAVES, TRIES, WORK = 0, 1, 2, 3, 4, 5, 6, 7
-STATE_FIELDS = 8
-"""Fields of a state: segments in the heap, buffers not placed, steps of time, groups of buffers,
-leaves of the trees of buffers and of steps, how many buffers of a group to look at, and how much
-was looked at so far."""
+from lowtide.search.kernels import Array, FloatArray, Record, kernel
 
 VALLEY_WORK = 32
 """What a valley costs, a buffer that is looked at being 1."""
@@ -32,143 +33,172 @@ NONE = -1
 SKY = 2**62
 
 
-@kernel
-def fill(
-    count: int,
-    state: Array,
-    reach: float,
-    begin: Array,
-    end: Array,
-    size: Array,
-    alignment: Array,
-    value: FloatArray,
-    group: Array,
-    clock: Array,
-    ends: Array,
-    rank: Array,
-    earlier: Array,
-    all_ends: Array,
-    slack: Array,
-    wasted: Array,
-    height: Array,
-    after: Array,
-    before: Array,
-    heap: Array,
-    where: Array,
-    offset: Array,
-) -> int:
-    """Fill at most `count` valleys; return whether all buffers have an `offset`, or why not.
+@dataclass(frozen=True, eq=False, slots=True)
+class Buffers(Record):
+    """The buffers to place, in groups by length, those of a group by first step.
 
-    `rank` is the place of each buffer by first step, `earlier` says how many begin before a step.
+    Group g has those from `group[g]` up to `group[g + 1]`, whose lengths are at least 2**g ticks
+    and less than twice that. Per buffer: `begin` is its first step, `end` the one behind its last
+    one, `size` its bytes, `value` what it is worth to place it soon, `rank` its place by first
+    step, `offset` where it is placed.
     """
+
+    groups: int
+    group: Array
+    begin: Array
+    end: Array
+    size: Array
+    alignment: Array
+    value: FloatArray
+    rank: Array
+    offset: Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Skyline(Record):
+    """How high each of `steps` is filled, in segments that are numbered by their first step.
+
+    Per segment: `height` in bytes, `after` (the step behind it; NONE: no segment begins here),
+    `before` (the segment that ends where it begins). Those that may be filled next stand in `heap`,
+    the lowest first, of equal ones the earliest; `where` is the place of a segment there, or NONE.
+    `waiting` is one word: how many stand in the heap.
+    """
+
+    steps: int
+    height: Array
+    after: Array
+    before: Array
+    heap: Array
+    where: Array
+    waiting: Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Arena(Record):
+    """An arena that is being filled.
+
+    `clock`: when each step begins and the last one ends, in ticks. Trees over the buffers that are
+    not placed, with the step behind each one: `ends` in their order, `ends_by_rank` by first step;
+    `earlier`: how many begin before each step. `slack`: bytes that may still be wasted, per step.
+    `reach`: how much of a valley may stay free, in lengths of the shortest buffer of a group, of
+    which so many `tries` are looked at. `left` and `work` are one word: buffers that are not
+    placed, and how much was looked at so far.
+    """
+
+    buffers: Buffers
+    skyline: Skyline
+    clock: Array
+    ends: Tree
+    ends_by_rank: Tree
+    earlier: Array
+    slack: RangeTree
+    reach: float
+    tries: int
+    left: Array
+    work: Array
+
+
+@kernel
+def fill(arena: Arena, count: int) -> int:
+    """Fill at most `count` valleys; return whether all buffers have an offset, or why not."""
+    skyline = arena.skyline
+    earlier = arena.earlier
     for _ in range(count):
-        if slack[1] < 0:
+        if arena.slack.least[1] < 0:
             return TOO_HIGH
-        if state[LEFT] == 0:
+        if arena.left[0] == 0:
             return FILLED
-        state[WORK] += VALLEY_WORK
-        first = pop(state, heap, where, height)
-        if after[first] == NONE:
+        arena.work[0] += VALLEY_WORK
+        first = pop(skyline)
+        if skyline.after[first] == NONE:
             continue
-        last = widen(first, state, height, after, before)
-        item = next_at_most(all_ends, state[LEAVES], earlier[first], earlier[last], last)
+        last = widen(first, skyline)
+        item = next_at_most(arena.ends_by_rank, earlier[first], earlier[last], last)
         if item == NONE:
-            low = raise_valley(first, last, state, height, after, before, slack, wasted)
-            push(low, state, heap, where, height)
+            push(raise_valley(first, last, skyline, arena.slack), skyline)
             continue
-        item = choose(
-            first, last, state, reach, begin, end, value, group, clock, ends, slack, wasted
-        )
-        low = height[first]
-        offset[item] = (low + alignment[item] - 1) // alignment[item] * alignment[item]
-        if offset[item] != low:
-            waste(begin[item], end[item], offset[item] - low, state, slack, wasted)
-        clear_leaf(ends, state[LEAVES], item)
-        clear_leaf(all_ends, state[LEAVES], rank[item])
-        state[LEFT] -= 1
-        split(first, begin[item], end[item], state, after, before)
-        if end[item] < last:
-            height[end[item]] = low
-            push(end[item], state, heap, where, height)
-        if begin[item] > first:
-            push(first, state, heap, where, height)
-        height[begin[item]] = offset[item] + size[item]
-        push(begin[item], state, heap, where, height)
+        put(choose(first, last, arena), first, last, arena)
     return MORE
 
 
 @kernel
-def choose(
-    first: int,
-    last: int,
-    state: Array,
-    reach: float,
-    begin: Array,
-    end: Array,
-    value: FloatArray,
-    group: Array,
-    clock: Array,
-    ends: Array,
-    slack: Array,
-    wasted: Array,
-) -> int:
+def put(item: int, first: int, last: int, arena: Arena) -> int:
+    """Place a buffer in the valley from `first` to `last`, not included; return its offset."""
+    buffers = arena.buffers
+    skyline = arena.skyline
+    height = skyline.height
+    begin = buffers.begin[item]
+    end = buffers.end[item]
+    alignment = buffers.alignment[item]
+    low = height[first]
+    offset = (low + alignment - 1) // alignment * alignment
+    buffers.offset[item] = offset
+    if offset != low:
+        add_to_range(arena.slack, begin, end, low - offset)
+    clear_leaf(arena.ends, item)
+    clear_leaf(arena.ends_by_rank, buffers.rank[item])
+    arena.left[0] -= 1
+    split(first, begin, end, skyline)
+    if end < last:
+        height[end] = low
+        push(end, skyline)
+    if begin > first:
+        push(first, skyline)
+    height[begin] = offset + buffers.size[item]
+    push(begin, skyline)
+    return int(offset)
+
+
+@kernel
+def choose(first: int, last: int, arena: Arena) -> int:
     """Return a buffer for the valley from `first` to `last`, not included; there has to be one.
 
     It is live at the step at which the least may be wasted, or if no buffer is, anywhere.
     """
-    top = min(log2(clock[last] - clock[first]), state[GROUPS] - 1)
-    tight = place_of_least(slack, wasted, state[STEP_LEAVES], first, last)
+    buffers = arena.buffers
+    group = buffers.group
+    top = min(log2(arena.clock[last] - arena.clock[first]), buffers.groups - 1)
+    tight = place_of_least(arena.slack, first, last)
     for down in range(top + 1):
-        found = best_of_group(
-            top - down, first, last, tight, state, reach, begin, end, value, group, clock, ends
-        )
+        found = best_of_group(top - down, first, last, tight, arena)
         if found != NONE:
             return found
     for down in range(top + 1):
         number = top - down
-        place = first_at_least(begin, group[number], group[number + 1], first)
-        found = next_at_most(ends, state[LEAVES], place, group[number + 1], last)
+        place = first_at_least(buffers.begin, group[number], group[number + 1], first)
+        found = next_at_most(arena.ends, place, group[number + 1], last)
         if found != NONE:
             return found
     return NONE
 
 
 @kernel
-def best_of_group(
-    number: int,
-    first: int,
-    last: int,
-    tight: int,
-    state: Array,
-    reach: float,
-    begin: Array,
-    end: Array,
-    value: FloatArray,
-    group: Array,
-    clock: Array,
-    ends: Array,
-) -> int:
+def best_of_group(number: int, first: int, last: int, tight: int, arena: Arena) -> int:
     """Return the best of some buffers of a group that lie in a valley and are live at `tight`.
 
     That is the most valuable one, less for what it leaves free of the valley: half as valuable
     where that is as long as `reach` times the shortest buffer of the group.
     """
+    clock = arena.clock
+    begin = arena.buffers.begin
+    end = arena.buffers.end
     longest = 2 << number
-    scale = max(1.0, reach * float(1 << number))
+    scale = max(1.0, arena.reach * float(1 << number))
     earliest = first
     if clock[tight] - clock[first] > longest:
         earliest = first_at_least(clock, first, tight, clock[tight] - longest)
-    place = first_at_least(begin, group[number], group[number + 1], earliest)
+    stop = arena.buffers.group[number + 1]
+    place = first_at_least(begin, arena.buffers.group[number], stop, earliest)
     best = NONE
     most = -1.0
-    for _ in range(state[TRIES]):
-        place = next_at_most(ends, state[LEAVES], place, group[number + 1], last)
+    for _ in range(arena.tries):
+        place = next_at_most(arena.ends, place, stop, last)
         if place == NONE or begin[place] > tight:
             return best
-        state[WORK] += 1
+        arena.work[0] += 1
         if end[place] > tight:
             free = clock[begin[place]] - clock[first] + clock[last] - clock[end[place]]
-            worth = value[place] / (1.0 + float(free) / scale)
+            worth = arena.buffers.value[place] / (1.0 + float(free) / scale)
             if worth > most:
                 most = worth
                 best = place
@@ -187,128 +217,121 @@ def log2(number: int) -> int:
 
 
 @kernel
-def widen(first: int, state: Array, height: Array, after: Array, before: Array) -> int:
+def widen(first: int, skyline: Skyline) -> int:
     """Join a segment with the equally high ones behind it; return the step behind them."""
-    last = int(after[first])
-    while last < state[STEPS] and height[last] == height[first]:
-        last = cut(last, state, after, before)
+    height = skyline.height
+    last = int(skyline.after[first])
+    while last < skyline.steps and height[last] == height[first]:
+        last = cut(last, skyline)
     return last
 
 
 @kernel
-def cut(segment: int, state: Array, after: Array, before: Array) -> int:
+def cut(segment: int, skyline: Skyline) -> int:
     """Give the steps of a segment to the one before; return the step behind them."""
+    after = skyline.after
+    before = skyline.before
     last = int(after[segment])
     after[before[segment]] = last
-    if last < state[STEPS]:
+    if last < skyline.steps:
         before[last] = before[segment]
     after[segment] = NONE
     return last
 
 
 @kernel
-def split(first: int, begin: int, end: int, state: Array, after: Array, before: Array) -> int:
+def split(first: int, begin: int, end: int, skyline: Skyline) -> int:
     """Make the steps from `begin` to `end` of a segment one by themselves; return its number."""
-    last = after[first]
+    last = skyline.after[first]
     if begin > first:
-        insert(begin, first, last, state, after, before)
+        insert(begin, first, last, skyline)
     if end < last:
-        insert(end, begin, last, state, after, before)
+        insert(end, begin, last, skyline)
     return begin
 
 
 @kernel
-def insert(segment: int, left: int, right: int, state: Array, after: Array, before: Array) -> int:
+def insert(segment: int, left: int, right: int, skyline: Skyline) -> int:
     """Put a segment between two neighbours; return it."""
-    after[left] = segment
-    before[segment] = left
-    after[segment] = right
-    if right < state[STEPS]:
-        before[right] = segment
+    skyline.after[left] = segment
+    skyline.before[segment] = left
+    skyline.after[segment] = right
+    if right < skyline.steps:
+        skyline.before[right] = segment
     return segment
 
 
 @kernel
-def raise_valley(
-    first: int,
-    last: int,
-    state: Array,
-    height: Array,
-    after: Array,
-    before: Array,
-    slack: Array,
-    wasted: Array,
-) -> int:
+def raise_valley(first: int, last: int, skyline: Skyline, slack: RangeTree) -> int:
     """Give up the room up to the lower neighbour; return the segment that the steps are now in."""
-    left = height[before[first]] if first > 0 else SKY
-    right = height[last] if last < state[STEPS] else SKY
+    height = skyline.height
+    left = height[skyline.before[first]] if first > 0 else SKY
+    right = height[last] if last < skyline.steps else SKY
     level = min(left, right)
-    waste(first, last, level - height[first], state, slack, wasted)
+    add_to_range(slack, first, last, height[first] - level)
     height[first] = level
     if right == level:
-        cut(last, state, after, before)
+        cut(last, skyline)
     if left != level:
         return first
-    left_one = int(before[first])
-    cut(first, state, after, before)
+    left_one = int(skyline.before[first])
+    cut(first, skyline)
     return left_one
 
 
 @kernel
-def waste(first: int, last: int, nbytes: int, state: Array, slack: Array, wasted: Array) -> int:
-    """Note that some bytes stay free at the steps from `first` to `last`, not included."""
-    return add_to_range(slack, wasted, state[STEP_LEAVES], first, last, -nbytes)
-
-
-@kernel
-def push(segment: int, state: Array, heap: Array, where: Array, height: Array) -> int:
+def push(segment: int, skyline: Skyline) -> int:
     """Put a segment in the heap, or where it is in there already, to its new place."""
-    place = where[segment]
+    place = skyline.where[segment]
     if place == NONE:
-        place = state[WAITING]
-        state[WAITING] += 1
-    place = float_up(segment, place, heap, where, height)
-    return sink(segment, place, state, heap, where, height)
+        place = skyline.waiting[0]
+        skyline.waiting[0] += 1
+    return sink(segment, float_up(segment, place, skyline), skyline)
 
 
 @kernel
-def pop(state: Array, heap: Array, where: Array, height: Array) -> int:
+def pop(skyline: Skyline) -> int:
     """Take the lowest segment out of the heap; return it."""
-    lowest = int(heap[0])
-    where[lowest] = NONE
-    state[WAITING] -= 1
-    if state[WAITING] > 0:
-        sink(heap[state[WAITING]], 0, state, heap, where, height)
+    lowest = int(skyline.heap[0])
+    skyline.where[lowest] = NONE
+    skyline.waiting[0] -= 1
+    waiting = skyline.waiting[0]
+    if waiting > 0:
+        sink(skyline.heap[waiting], 0, skyline)
     return lowest
 
 
 @kernel
-def float_up(segment: int, place: int, heap: Array, where: Array, height: Array) -> int:
+def float_up(segment: int, place: int, skyline: Skyline) -> int:
     """Move the free place of a segment up as far as it belongs; return it."""
+    heap = skyline.heap
     while place > 0:
         above = heap[(place - 1) >> 1]
-        if not_above(above, segment, height) == 1:
+        if not_above(above, segment, skyline.height) == 1:
             return place
         heap[place] = above
-        where[above] = place
+        skyline.where[above] = place
         place = (place - 1) >> 1
     return place
 
 
 @kernel
-def sink(segment: int, place: int, state: Array, heap: Array, where: Array, height: Array) -> int:
+def sink(segment: int, place: int, skyline: Skyline) -> int:
     """Move the free place of a segment down as far as it belongs, put it there; return it."""
-    while 2 * place + 1 < state[WAITING]:
+    heap = skyline.heap
+    height = skyline.height
+    waiting = skyline.waiting[0]
+    while 2 * place + 1 < waiting:
         child = 2 * place + 1
-        if child + 1 < state[WAITING] and not_above(heap[child + 1], heap[child], height) == 1:
+        if child + 1 < waiting and not_above(heap[child + 1], heap[child], height) == 1:
             child += 1
         if not_above(segment, heap[child], height) == 1:
             break
         heap[place] = heap[child]
-        where[heap[place]] = place
+        skyline.where[heap[place]] = place
         place = child
     heap[place] = segment
-    where[segment] = place
+    skyline.where[segment] = place
     return place
 
 

@@ -1,9 +1,10 @@
 """Functions that run as native code, and as Python where one wants to look inside.
 
-The subset: parameters and results annotated `int` (64 bits, wraps around), `float`, `Array` or
-`FloatArray`; assignment, `while`, `for` over `range`, `if`, `break`, `continue`, `return`;
-arithmetic with Python's meaning, comparisons, `and`, `or`, `not`, `min`, `max`, `abs`, `int`,
-`float`; subscripts from 0; integer constants of the module, and calls of other kernels.
+The subset: parameters and results annotated `int` (64 bits, wraps around), `float`, `Array`,
+`FloatArray` or with a record (`records.py`), whose fields are read; assignment, `while`, `for` over
+`range`, `if`, `break`, `continue`, `return`; arithmetic with Python's meaning, comparisons, `and`,
+`or`, `not`, `min`, `max`, `abs`, `int`, `float`; subscripts from 0; a name for an array or a record
+within a record, given once; integer constants of the module, and calls of other kernels.
 """
 
 from __future__ import annotations
@@ -19,21 +20,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
-Array = npt.NDArray[np.int64]
-"""A contiguous array of 64-bit integers that a kernel reads and writes."""
-
-FloatArray = npt.NDArray[np.float64]
-"""A contiguous array of 64-bit floats that a kernel reads and writes."""
+from lowtide.search.kernels.records import (
+    ARRAYS,
+    SCALARS,
+    KernelError,
+    Kind,
+    address_of,
+    checked,
+    kind_of,
+)
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-
-SCALARS: Final[dict[str, Any]] = {"int": ctypes.c_int64, "float": ctypes.c_double}
-ARRAYS: Final[dict[str, type]] = {"Array": np.int64, "FloatArray": np.float64}
-
 
 _IN_PYTHON: Final = ContextVar("_IN_PYTHON", default=False)
 
@@ -48,15 +46,11 @@ def in_python() -> Iterator[None]:
         _IN_PYTHON.reset(token)
 
 
-class KernelError(Exception):
-    """A kernel has something that the subset lacks, or is called with wrong arguments."""
-
-
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The types of parameters and result, by the names of their annotations."""
+    """The types of parameters and result."""
 
-    parameters: tuple[tuple[str, str], ...]
+    parameters: tuple[tuple[str, Kind], ...]
     result: str
 
 
@@ -96,14 +90,19 @@ class Kernel(Generic[Parameters, Result]):
     def signature(self) -> Signature:
         """Types of parameters and result; raises KernelError for one that kernels do not have."""
         tree = self.tree
-        known = {**SCALARS, **ARRAYS}
-        parameters = [(x.arg, self._annotation(x.annotation, known)) for x in tree.args.args]
-        return Signature(tuple(parameters), self._annotation(tree.returns, SCALARS))
+        parameters = [(x.arg, self._kind(x.annotation)) for x in tree.args.args]
+        result = tree.returns
+        if isinstance(result, ast.Name) and result.id in SCALARS:
+            return Signature(tuple(parameters), result.id)
+        raise self.error(result or tree, f"expected one of {', '.join(SCALARS)} as annotation")
 
-    def _annotation(self, node: ast.expr | None, known: dict[str, Any]) -> str:
-        if isinstance(node, ast.Name) and node.id in known:
-            return node.id
-        raise self.error(node or self.tree, f"expected one of {', '.join(known)} as annotation")
+    def _kind(self, node: ast.expr | None) -> Kind:
+        if isinstance(node, ast.Name):
+            found = kind_of(node.id, self.python.__module__)
+            if found is not None:
+                return found
+        known = ", ".join([*SCALARS, *ARRAYS])
+        raise self.error(node or self.tree, f"expected a record or one of {known} as annotation")
 
     def error(self, node: ast.AST, problem: str) -> KernelError:
         """Return the error for a problem at a place in the source."""
@@ -116,28 +115,38 @@ class Kernel(Generic[Parameters, Result]):
         from lowtide.search.kernels.machine import compiled
 
         signature = self.signature
-        types = [SCALARS.get(kind, ctypes.c_void_p) for _, kind in signature.parameters]
+        types = [_native_type(kind) for _, kind in signature.parameters]
         address = compiled(self)
         return ctypes.CFUNCTYPE(SCALARS[signature.result], *types)(address)
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        """Run native code; raises KernelError for an array of another type, or not contiguous."""
+        """Run native code.
+
+        Raises KernelError for an array or a record of another type, and for an array that is not
+        contiguous, aligned and writable.
+        """
         if _IN_PYTHON.get():
             return self.python(*args, **kwargs)
         if kwargs:
             raise KernelError(f"{self.name}: kernels take no keyword arguments")
-        kinds = self.signature.parameters
-        if len(args) != len(kinds):
-            raise KernelError(f"{self.name}: {len(args)} arguments, expected {len(kinds)}")
-        values = [self._argument(x, *kind) for x, kind in zip(args, kinds, strict=True)]
+        expected = self._expected
+        if len(args) != len(expected):
+            raise KernelError(f"{self.name}: {len(args)} arguments, expected {len(expected)}")
+        values = [_argument(x, *kind) for x, kind in zip(args, expected, strict=True)]
         result: Result = self._native(*values)
         return result
 
-    def _argument(self, value: Any, name: str, kind: str) -> Any:
-        if kind in SCALARS:
-            return value
-        if not isinstance(value, np.ndarray) or value.dtype != ARRAYS[kind]:
-            raise KernelError(f"{self.name}: {name} is no {kind} but {type(value).__name__}")
-        if not (value.flags.c_contiguous and value.flags.writeable and value.flags.aligned):
-            raise KernelError(f"{self.name}: {name} is not contiguous, aligned and writable")
-        return value.ctypes.data
+    @cached_property
+    def _expected(self) -> tuple[tuple[Kind, str], ...]:
+        """The types of parameters, and what errors call them."""
+        return tuple((kind, f"{self.name}: {name}") for name, kind in self.signature.parameters)
+
+
+def _native_type(kind: Kind) -> Any:
+    return SCALARS.get(kind, ctypes.c_void_p) if isinstance(kind, str) else ctypes.c_char_p
+
+
+def _argument(value: Any, kind: Kind, name: str) -> Any:
+    if not isinstance(kind, str):
+        return checked(value, kind, name).table
+    return value if kind in SCALARS else address_of(value, kind, name)

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from llvmlite import ir
 
+from lowtide.search.kernels.declarations import BOOL, FLOAT, INT, TYPES, Unit
 from lowtide.search.kernels.kernel import Kernel
+from lowtide.search.kernels.records import kinds_of
 
-_INT: Final = ir.IntType(64)
-_BOOL: Final = ir.IntType(1)
-_FLOAT: Final = ir.DoubleType()
-_TYPES: Final[dict[str, ir.Type]] = {
-    "int": _INT,
-    "float": _FLOAT,
-    "Array": _INT.as_pointer(),
-    "FloatArray": _FLOAT.as_pointer(),
-}
 _COMPARISONS: Final[dict[type[ast.cmpop], str]] = {
     ast.Lt: "<",
     ast.LtE: "<=",
@@ -31,31 +23,11 @@ _COMPARISONS: Final[dict[type[ast.cmpop], str]] = {
 
 def lower(kernel: Kernel[..., Any]) -> ir.Module:
     """Return the LLVM module of a kernel and of all kernels that it calls."""
-    module = ir.Module(name=kernel.name)
-    functions: dict[str, tuple[Kernel[..., Any], ir.Function]] = {}
-    waiting = [kernel]
-
-    def declare(callee: Kernel[..., Any]) -> ir.Function:
-        if callee.name in functions:
-            known, function = functions[callee.name]
-            if known is not callee:
-                raise kernel.error(callee.tree, f"two kernels have the name {callee.name}")
-            return function
-        signature = callee.signature
-        parameters = [_TYPES[kind] for _, kind in signature.parameters]
-        shape = ir.FunctionType(_TYPES[signature.result], parameters)
-        function = ir.Function(module, shape, callee.name)
-        if callee is not kernel:
-            function.linkage = "internal"
-            waiting.append(callee)
-        functions[callee.name] = callee, function
-        return function
-
-    declare(kernel)
-    while waiting:
-        current = waiting.pop()
-        _Body(current, functions[current.name][1], declare).build()
-    return module
+    unit = Unit(kernel)
+    while unit.waiting:
+        current = unit.waiting.pop()
+        _Body(current, unit.functions[current.name][1], unit).build()
+    return unit.module
 
 
 class _Loop(NamedTuple):
@@ -72,26 +44,27 @@ class _Body:
         self,
         kernel: Kernel[..., Any],
         function: ir.Function,
-        declare: Callable[[Kernel[..., Any]], ir.Function],
+        unit: Unit,
     ) -> None:
         self.kernel = kernel
         self.function = function
-        self.declare = declare
+        self.unit = unit
         self.entry = function.append_basic_block("entry")
         self.build_at = ir.IRBuilder(function.append_basic_block("body"))
         self.variables: dict[str, ir.AllocaInstr] = {}
-        self.arrays: dict[str, ir.Argument] = {}
+        self.pointers: dict[str, ir.Value] = {}
+        """Arrays and records by name, and fields by the record and their number."""
+        self.fields: dict[tuple[ir.Value, int], ir.Value] = {}
         self.loops: list[_Loop] = []
 
     def build(self) -> None:
-        for (name, kind), argument in zip(
-            self.kernel.signature.parameters, self.function.args, strict=True
-        ):
-            if isinstance(argument.type, ir.PointerType):
-                self.arrays[name] = argument
+        names = [name for name, _ in self.kernel.signature.parameters]
+        for name, argument in zip(names, self.function.args, strict=True):
+            if argument.type.is_pointer:
+                self.pointers[name] = argument
             else:
                 self._store(name, argument)
-            argument.name = f"{name}.{kind}"
+            argument.name = f"{name}.argument"
         self._block(self.kernel.tree.body)
         if not self.build_at.block.is_terminated:
             if self._reachable():
@@ -150,25 +123,37 @@ class _Body:
             self.build_at.store(self._cast(new, place.type.pointee, node), place)
             return
         if not isinstance(target, ast.Name):
-            raise self._error(target, "expected a name or a subscript")
+            self._set(target, ir.Constant(INT, 0))
+            return
         old = self._name_value(target)
         self._set(target, self._binary(node, node.op, old, self._value(node.value)))
 
     def _set(self, target: ast.expr, value: ir.Value) -> None:
         if isinstance(target, ast.Name):
-            if target.id in self.arrays:
-                raise self._error(target, f"{target.id} is an array and cannot be set")
+            if target.id in self.pointers:
+                raise self._error(target, f"{target.id} is an array or a record and cannot be set")
+            if value.type.is_pointer:
+                self._name(target, value)
+                return
             self._store(target.id, self._cast(value, self._type_of(target.id, value), target))
         elif isinstance(target, ast.Subscript):
             place = self._place(target)
             self.build_at.store(self._cast(value, place.type.pointee, target), place)
+        elif isinstance(target, ast.Attribute):
+            raise self._error(target, f"{ast.unparse(target)} is a field and cannot be set")
         else:
             raise self._error(target, "expected a name or a subscript")
+
+    def _name(self, target: ast.Name, pointer: ir.Value) -> None:
+        """Give an array or a record a name, which stands for it in all that follows."""
+        if target.id in self.variables:
+            raise self._error(target, f"{target.id} is a number and cannot be set to anything else")
+        self.pointers[target.id] = pointer
 
     def _type_of(self, name: str, value: ir.Value) -> ir.Type:
         if name in self.variables:
             return self.variables[name].allocated_type
-        return _INT if value.type == _BOOL else value.type
+        return INT if value.type == BOOL else value.type
 
     def _store(self, name: str, value: ir.Value) -> None:
         if name not in self.variables:
@@ -211,7 +196,7 @@ class _Body:
     def _for(self, node: ast.For) -> None:
         first, last, step = self._range(node)
         assert isinstance(node.target, ast.Name)
-        counter = ir.IRBuilder(self.entry).alloca(_INT, name=f"{node.target.id}.counter")
+        counter = ir.IRBuilder(self.entry).alloca(INT, name=f"{node.target.id}.counter")
         self.build_at.store(first, counter)
         test, body = self._new("for"), self._new("do")
         again, behind = self._new("next"), self._new("endfor")
@@ -225,7 +210,7 @@ class _Body:
         self._loop(body, node.body, _Loop(again, behind))
         self.build_at.position_at_end(again)
         now = self.build_at.load(counter)
-        self.build_at.store(self.build_at.add(now, ir.Constant(_INT, step)), counter)
+        self.build_at.store(self.build_at.add(now, ir.Constant(INT, step)), counter)
         self.build_at.branch(test)
         self.build_at.position_at_end(behind)
 
@@ -245,8 +230,8 @@ class _Body:
             step = ast.literal_eval(call.args[2])
             if not isinstance(step, int) or not step:
                 raise self._error(node, "expected a number other than 0 as step")
-        ends = [self._cast(self._value(x), _INT, node) for x in call.args[:2]]
-        return (ends[0], ends[1], step) if len(ends) == 2 else (ir.Constant(_INT, 0), ends[0], step)
+        ends = [self._cast(self._value(x), INT, node) for x in call.args[:2]]
+        return (ends[0], ends[1], step) if len(ends) == 2 else (ir.Constant(INT, 0), ends[0], step)
 
     def _loop(self, body: ir.Block, statements: list[ast.stmt], loop: _Loop) -> None:
         self.loops.append(loop)
@@ -276,10 +261,10 @@ class _Body:
 
     def _condition(self, node: ast.expr) -> ir.Value:
         value = self._value(node)
-        if value.type == _BOOL:
+        if value.type == BOOL:
             return value
-        if value.type == _INT:
-            return self.build_at.icmp_signed("!=", value, ir.Constant(_INT, 0))
+        if value.type == INT:
+            return self.build_at.icmp_signed("!=", value, ir.Constant(INT, 0))
         raise self._error(node, "expected a condition")
 
     def _constant_value(self, node: ast.Constant) -> ir.Value:
@@ -287,18 +272,18 @@ class _Body:
 
     def _number(self, node: ast.AST, value: object) -> ir.Value:
         if isinstance(value, bool):
-            return ir.Constant(_BOOL, int(value))
+            return ir.Constant(BOOL, int(value))
         if isinstance(value, int):
-            return ir.Constant(_INT, value)
+            return ir.Constant(INT, value)
         if isinstance(value, float):
-            return ir.Constant(_FLOAT, value)
+            return ir.Constant(FLOAT, value)
         raise self._error(node, f"kernels have no constant {value!r}")
 
     def _name_value(self, node: ast.Name) -> ir.Value:
         if node.id in self.variables:
             return self.build_at.load(self.variables[node.id])
-        if node.id in self.arrays:
-            return self.arrays[node.id]
+        if node.id in self.pointers:
+            return self.pointers[node.id]
         outside = self.kernel.python.__globals__
         if node.id not in outside:
             raise self._error(node, f"{node.id} is not set before it is read")
@@ -308,21 +293,39 @@ class _Body:
         return self.build_at.load(self._place(node))
 
     def _place(self, node: ast.Subscript) -> ir.Value:
-        if not isinstance(node.value, ast.Name) or node.value.id not in self.arrays:
-            raise self._error(node, "only arrays that are parameters have subscripts")
-        index = self._cast(self._value(node.slice), _INT, node)
-        return self.build_at.gep(self.arrays[node.value.id], [index])
+        array = self._value(node.value)
+        if array.type not in (TYPES["Array"], TYPES["FloatArray"]):
+            raise self._error(node, "only arrays have subscripts")
+        index = self._cast(self._value(node.slice), INT, node)
+        return self.build_at.gep(array, [index])
+
+    def _attribute_value(self, node: ast.Attribute) -> ir.Value:
+        """A field of a record: loaded where the function begins, since none is ever set."""
+        words = self._value(node.value)
+        record = self.unit.record_at(words.type)
+        if record is None:
+            raise self._error(node, f"{ast.unparse(node.value)} is no record")
+        kinds = kinds_of(record)
+        if node.attr not in kinds:
+            raise self._error(node, f"record {record.__name__} has no field {node.attr}")
+        number = list(kinds).index(node.attr)
+        if (words, number) not in self.fields:
+            at = ir.IRBuilder(self.entry)
+            place = at.gep(words, [ir.Constant(INT, 0), ir.Constant(ir.IntType(32), number)])
+            is_record = not isinstance(kinds[node.attr], str)
+            self.fields[words, number] = place if is_record else at.load(place)
+        return self.fields[words, number]
 
     def _binop_value(self, node: ast.BinOp) -> ir.Value:
         return self._binary(node, node.op, self._value(node.left), self._value(node.right))
 
     def _binary(self, node: ast.AST, operator: ast.operator, a: ir.Value, b: ir.Value) -> ir.Value:
         kind = type(operator).__name__
-        if isinstance(operator, ast.Div) or _FLOAT in (a.type, b.type):
+        if isinstance(operator, ast.Div) or FLOAT in (a.type, b.type):
             name = _FLOAT_OPERATORS.get(kind)
-            a, b = self._cast(a, _FLOAT, node), self._cast(b, _FLOAT, node)
+            a, b = self._cast(a, FLOAT, node), self._cast(b, FLOAT, node)
         else:
-            a, b = self._cast(a, _INT, node), self._cast(b, _INT, node)
+            a, b = self._cast(a, INT, node), self._cast(b, INT, node)
             if isinstance(operator, ast.FloorDiv | ast.Mod):
                 return self._divide(operator, a, b)
             name = _INT_OPERATORS.get(kind)
@@ -332,21 +335,21 @@ class _Body:
 
     def _divide(self, operator: ast.operator, a: ir.Value, b: ir.Value) -> ir.Value:
         """Python rounds down, the machine to zero."""
-        at, zero = self.build_at, ir.Constant(_INT, 0)
+        at, zero = self.build_at, ir.Constant(INT, 0)
         rest = at.srem(a, b)
         signs = at.icmp_signed("<", at.xor(rest, b), zero)
         below = at.and_(at.icmp_signed("!=", rest, zero), signs)
         if isinstance(operator, ast.Mod):
             return at.add(rest, at.select(below, b, zero))
-        return at.sub(at.sdiv(a, b), at.zext(below, _INT))
+        return at.sub(at.sdiv(a, b), at.zext(below, INT))
 
     def _unaryop_value(self, node: ast.UnaryOp) -> ir.Value:
         if isinstance(node.op, ast.Not):
             return self.build_at.not_(self._condition(node.operand))
         value = self._value(node.operand)
         if isinstance(node.op, ast.USub):
-            return self.build_at.fneg(value) if value.type == _FLOAT else self.build_at.neg(value)
-        if isinstance(node.op, ast.Invert) and value.type == _INT:
+            return self.build_at.fneg(value) if value.type == FLOAT else self.build_at.neg(value)
+        if isinstance(node.op, ast.Invert) and value.type == INT:
             return self.build_at.not_(value)
         raise self._error(node, f"kernels have no {type(node.op).__name__} of this type")
 
@@ -364,20 +367,20 @@ class _Body:
         return result
 
     def _compared(self, node: ast.AST, sign: str, a: ir.Value, b: ir.Value) -> ir.Value:
-        if _FLOAT in (a.type, b.type):
-            a, b = self._cast(a, _FLOAT, node), self._cast(b, _FLOAT, node)
+        if FLOAT in (a.type, b.type):
+            a, b = self._cast(a, FLOAT, node), self._cast(b, FLOAT, node)
             compare = self.build_at.fcmp_unordered if sign == "!=" else self.build_at.fcmp_ordered
             return compare(sign, a, b)
-        return self.build_at.icmp_signed(sign, self._cast(a, _INT, node), self._cast(b, _INT, node))
+        return self.build_at.icmp_signed(sign, self._cast(a, INT, node), self._cast(b, INT, node))
 
     def _boolop_value(self, node: ast.BoolOp) -> ir.Value:
         """Whether all or any hold; an operand is computed only where those before do not decide."""
-        decided = ir.Constant(_BOOL, int(isinstance(node.op, ast.Or)))
+        decided = ir.Constant(BOOL, int(isinstance(node.op, ast.Or)))
         behind = self._new("decided")
         incoming = []
         for number, operand in enumerate(node.values, 1):
             value = self._value(operand)
-            if value.type != _BOOL:
+            if value.type != BOOL:
                 raise self._error(operand, "and, or take comparisons")
             here = self.build_at.block
             if number == len(node.values):
@@ -390,7 +393,7 @@ class _Body:
             self.build_at.cbranch(value, *ends)
             self.build_at.position_at_end(more)
         self.build_at.position_at_end(behind)
-        return self._joined(_BOOL, incoming)
+        return self._joined(BOOL, incoming)
 
     def _ifexp_value(self, node: ast.IfExp) -> ir.Value:
         then, other, behind = self._new("then"), self._new("else"), self._new("either")
@@ -400,7 +403,7 @@ class _Body:
             self.build_at.position_at_end(block)
             sides.append((self._value(operand), self.build_at.block))
         kinds = {value.type for value, _ in sides}
-        kind = _FLOAT if _FLOAT in kinds else _BOOL if kinds == {_BOOL} else _INT
+        kind = FLOAT if FLOAT in kinds else BOOL if kinds == {BOOL} else INT
         incoming = []
         for value, block in sides:
             self.build_at.position_at_end(block)
@@ -427,7 +430,7 @@ class _Body:
         callee = self.kernel.python.__globals__.get(name)
         if not isinstance(callee, Kernel):
             raise self._error(node, f"{name} is no kernel")
-        function = self.declare(callee)
+        function = self.unit.function(callee)
         wanted = function.function_type.args
         if len(values) != len(wanted):
             raise self._error(node, f"{len(values)} arguments, expected {len(wanted)}")
@@ -440,20 +443,20 @@ class _Body:
         best = self._value(node.args[0])
         for operand in node.args[1:]:
             value = self._value(operand)
-            kind = _FLOAT if _FLOAT in (best.type, value.type) else _INT
+            kind = FLOAT if FLOAT in (best.type, value.type) else INT
             best, value = self._cast(best, kind, node), self._cast(value, kind, node)
             best = self.build_at.select(self._compared(node, sign, value, best), value, best)
         return best
 
     def _converted(self, node: ast.Call, name: str, value: ir.Value) -> ir.Value:
         if name == "float":
-            return self._cast(value, _FLOAT, node)
+            return self._cast(value, FLOAT, node)
         if name == "int":
-            return self.build_at.fptosi(value, _INT) if value.type == _FLOAT else value
-        if value.type == _FLOAT:
+            return self.build_at.fptosi(value, INT) if value.type == FLOAT else value
+        if value.type == FLOAT:
             raise self._error(node, "abs takes an int")
         return self.build_at.select(
-            self.build_at.icmp_signed("<", value, ir.Constant(_INT, 0)),
+            self.build_at.icmp_signed("<", value, ir.Constant(INT, 0)),
             self.build_at.neg(value),
             value,
         )
@@ -461,12 +464,12 @@ class _Body:
     def _cast(self, value: ir.Value, wanted: ir.Type, node: ast.AST) -> ir.Value:
         if value.type == wanted:
             return value
-        if value.type == _BOOL and wanted == _INT:
-            return self.build_at.zext(value, _INT)
-        if value.type == _BOOL and wanted == _FLOAT:
-            return self.build_at.uitofp(value, _FLOAT)
-        if value.type == _INT and wanted == _FLOAT:
-            return self.build_at.sitofp(value, _FLOAT)
+        if value.type == BOOL and wanted == INT:
+            return self.build_at.zext(value, INT)
+        if value.type == BOOL and wanted == FLOAT:
+            return self.build_at.uitofp(value, FLOAT)
+        if value.type == INT and wanted == FLOAT:
+            return self.build_at.sitofp(value, FLOAT)
         raise self._error(node, f"expected {wanted}, found {value.type}")
 
 
