@@ -8,7 +8,7 @@ from tests.codegen.loops import target_of
 
 from lowtide.codegen import indexing
 from lowtide.codegen.arrays import Array
-from lowtide.codegen.cpu.domain import MOST_BOXES, LoopDomain, Visit, domains_of
+from lowtide.codegen.domain import MOST_BOXES, LoopDomain, Visit, domains_of
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.parts import within
 from lowtide.codegen.indexing import Affine, Index

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from lowtide.backends.interface import Progress
-from lowtide.codegen.kernels import Kernels
+from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
 from lowtide.compiler import ModulePlan
 from lowtide.cost.machine import X86_SERVER, Machine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowtide.client.executable import Compiled
-from lowtide.codegen.kernels import Kernels
+from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import thunks_of
 from lowtide.ir import Instruction
 

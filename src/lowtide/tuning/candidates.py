@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
+from lowtide.codegen.cpu.kernels import scratch_of, written
 from lowtide.codegen.kernel import KernelPlan
-from lowtide.codegen.kernels import scratch_of, written
 from lowtide.ir import Instruction, Shape
 from lowtide.ir.thunk import KernelEntry
 from lowtide.llvm.objects import environment

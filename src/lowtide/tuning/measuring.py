@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.codegen.kernels import scratch_of
+from lowtide.codegen.cpu.kernels import scratch_of
 from lowtide.ir import ElementType, Shape
 from lowtide.ir.buffer import AllocationKind, Slice
 from lowtide.ir.literal import DTYPES

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
-from lowtide.codegen.kernels import Kernels, likeness, scratch_of
+from lowtide.codegen.cpu.kernels import Kernels, likeness, scratch_of
 from lowtide.codegen.program import NO_CODE
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.llvm.cache import ObjectCache

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import prod
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.cpu.domain import domains_of
 from lowtide.codegen.cpu.loop_kernel import loop_part
 from lowtide.codegen.cpu.loop_nest import Job
+from lowtide.codegen.domain import domains_of
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.moves import moved_types, retyped
 from lowtide.codegen.elements.operands import bind, leaves, members, roots_of

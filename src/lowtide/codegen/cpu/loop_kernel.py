@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import prod
 
 from lowtide.codegen.cpu.cost import loop_seconds, vector_cycles
-from lowtide.codegen.cpu.domain import LoopDomain, Trial
 from lowtide.codegen.cpu.element_streaming import either, is_large
 from lowtide.codegen.cpu.loop_nest import Job, LoopNest, nest_of
 from lowtide.codegen.cpu.loop_writer import LoopWriter
+from lowtide.codegen.domain import LoopDomain, Trial
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elementwise.memory import STREAMED
 from lowtide.codegen.parts import KernelPart

@@ -8,12 +8,12 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.cpu.cost import widest
-from lowtide.codegen.cpu.domain import LoopDomain, Trial
 from lowtide.codegen.cpu.order import LoopOrder, order_of
-from lowtide.codegen.cpu.space import LoopSpace, groups_of
+from lowtide.codegen.domain import LoopDomain, Trial
 from lowtide.codegen.elements.moves import Raw
 from lowtide.codegen.elements.operands import members
 from lowtide.codegen.elements.outputs import KernelOutput
+from lowtide.codegen.space import LoopSpace, groups_of
 from lowtide.ir import Instruction
 from lowtide.llvm.target import Target
 

@@ -9,7 +9,6 @@ from lowtide.codegen import indexing
 from lowtide.codegen.cpu.element_streaming import cache_for, fence, fetch_ahead
 from lowtide.codegen.cpu.fetching import fetching_for
 from lowtide.codegen.cpu.loop_nest import LoopNest
-from lowtide.codegen.cpu.space import lane_variable
 from lowtide.codegen.cpu.strided import first_lanes
 from lowtide.codegen.cpu.tiles import TransposedTile
 from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements
@@ -19,6 +18,7 @@ from lowtide.codegen.elements.outputs import stored
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.codegen.space import lane_variable
 from lowtide.llvm.function import Function, Integer
 
 Positions = Mapping[int, Affine]

@@ -12,9 +12,9 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.arrays import Array
-from lowtide.codegen.cpu.domain import Trial
 from lowtide.codegen.cpu.strided import FARTHEST
 from lowtide.codegen.cpu.tiles import LINE, side_of
+from lowtide.codegen.domain import Trial
 
 LONGEST_UNROLLED: Final = 8
 """Steps of a loop that is unrolled, at most."""

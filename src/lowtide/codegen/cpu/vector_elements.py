@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lowtide.codegen.arrays import Array
+from lowtide.codegen.cpu.division import division
+from lowtide.codegen.cpu.reading import consecutive, gathered
 from lowtide.codegen.cpu.strided import is_aligned, store_in_turn, strided
 from lowtide.codegen.cpu.tiles import TransposedTile
-from lowtide.codegen.elements.division import division
 from lowtide.codegen.elements.elements import ElementRule, Elements
-from lowtide.codegen.elements.reading import consecutive, gathered
 from lowtide.codegen.elements.scalar import ScalarMemory
 from lowtide.codegen.elements.table import rule_of
 from lowtide.codegen.elements.values import Mask

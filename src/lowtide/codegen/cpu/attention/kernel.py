@@ -24,13 +24,13 @@ from lowtide.codegen.cpu.contraction.packing import (
     packer,
 )
 from lowtide.codegen.cpu.reduction.strip import Strip, StripStep
-from lowtide.codegen.cpu.space import decomposed
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.parts import converted, reshaped
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.indexing import Affine, Index, linear
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
+from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.cost.machine import X86_SERVER
 from lowtide.ir import Instruction, Opcode, array_shape

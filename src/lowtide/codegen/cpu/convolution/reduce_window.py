@@ -13,7 +13,6 @@ from typing import Final
 
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.cost import element_bytes, seconds
-from lowtide.codegen.cpu.space import decomposed
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
@@ -21,6 +20,7 @@ from lowtide.codegen.elements.reducers import Reducer, carried, renamed
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.indexing import Affine, Index, constant
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
+from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import ReduceWindow, WindowDimension

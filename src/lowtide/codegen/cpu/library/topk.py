@@ -19,7 +19,6 @@ from lowtide.codegen.cpu.library.order import joined, ordered
 from lowtide.codegen.cpu.library.radix import count_bytes, radix_function
 from lowtide.codegen.cpu.library.ranking import ranking_function
 from lowtide.codegen.cpu.library.records import Records, records_of
-from lowtide.codegen.cpu.space import decomposed
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.values import Mask
@@ -27,6 +26,7 @@ from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.elementwise.number import Number, any_lane
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, rounded
+from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import TopK
 from lowtide.ir.thunk import Phase

@@ -19,9 +19,9 @@ from lowtide.codegen.cpu.library.field import (
     spread,
 )
 from lowtide.codegen.cpu.library.matrices import BatchFunction
-from lowtide.codegen.cpu.space import decomposed
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import KernelCode, KernelPlan
+from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import TriangularSolve
 from lowtide.ir.thunk import Phase

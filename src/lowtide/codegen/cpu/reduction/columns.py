@@ -17,13 +17,13 @@ from lowtide.codegen.cpu.reduction.results import store_points, store_rows
 from lowtide.codegen.cpu.reduction.scratch import ThreadScratch
 from lowtide.codegen.cpu.reduction.strip import first_lanes
 from lowtide.codegen.cpu.reduction.totals import Totals, total_types
-from lowtide.codegen.cpu.space import decomposed, lane_variable
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import bind, members
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index, linear
 from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.codegen.space import decomposed, lane_variable
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction
 from lowtide.llvm.function import Function, Integer

@@ -10,13 +10,13 @@ from lowtide.codegen.cpu.reduction.partials import Partials
 from lowtide.codegen.cpu.reduction.results import store_rows
 from lowtide.codegen.cpu.reduction.strip import first_lanes
 from lowtide.codegen.cpu.reduction.totals import Totals
-from lowtide.codegen.cpu.space import decomposed, lane_variable
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.reducers import carried, renamed
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.indexing import Affine, Index, linear
 from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.codegen.space import decomposed, lane_variable
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 

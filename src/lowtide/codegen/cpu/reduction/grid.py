@@ -10,13 +10,13 @@ from typing import Final
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.cost import widest
-from lowtide.codegen.cpu.domain import trial_of, whole
 from lowtide.codegen.cpu.reduction.form import ReductionForm, visit
-from lowtide.codegen.cpu.space import LoopSpace, groups_of
+from lowtide.codegen.domain import trial_of, whole
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import members
 from lowtide.codegen.elements.reducers import monoid_of
 from lowtide.codegen.indexing import Affine, Index
+from lowtide.codegen.space import LoopSpace, groups_of
 from lowtide.llvm.target import Target
 
 _GATHER: Final = 10.0

@@ -24,7 +24,6 @@ from lowtide.codegen.cpu.reduction.steps import (
 )
 from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
 from lowtide.codegen.cpu.reduction.totals import folded_lanes, stored_bytes
-from lowtide.codegen.cpu.space import decomposed, lane_variable
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
@@ -35,6 +34,7 @@ from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, rounded
+from lowtide.codegen.space import decomposed, lane_variable
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Scan

@@ -17,10 +17,10 @@ from lowtide.codegen.cpu.reduction.rows import AHEAD_OF_ROWS, RowsKernel, row_by
 from lowtide.codegen.cpu.reduction.scratch import ScratchArray
 from lowtide.codegen.cpu.reduction.strip import StripStep
 from lowtide.codegen.cpu.reduction.totals import Totals
-from lowtide.codegen.cpu.space import decomposed
 from lowtide.codegen.elements.reducers import carried, renamed
 from lowtide.codegen.elements.values import Element
 from lowtide.codegen.indexing import Affine
+from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction
 from lowtide.llvm.function import Integer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from llvmlite import ir
-from lowtide.search.kernels.records import Kind, Record, kinds_of
 
 from lowtide.search.kernels.kernel import Kernel
+from lowtide.search.kernels.records import Kind, Record, kinds_of
 
 INT: Final = ir.IntType(64)
 BOOL: Final = ir.IntType(1)

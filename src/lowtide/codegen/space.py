@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from lowtide.codegen.cpu.domain import Trial
+from lowtide.codegen.domain import Trial
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.indexing import Affine, Index, Variable
 from lowtide.llvm.function import Integer
