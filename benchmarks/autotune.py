@@ -63,7 +63,7 @@ def measure(program: Any, threads: int, seconds: float) -> Row:
     from lowtide.backends.cpu import CpuBackend
     from lowtide.llvm.cache import ObjectCache
     from lowtide.llvm.target import host_target
-    from lowtide.runtime.cpu.call import Executable
+    from lowtide.runtime.cpu.call import LinkedExecutable
     from lowtide.tuning.tuner import Tuner
 
     none = ObjectCache(None)
@@ -77,7 +77,7 @@ def measure(program: Any, threads: int, seconds: float) -> Row:
     changed = len([x for x in kernels if not known.issuperset(x.phases)])
     given = program.arguments()
     sides = (plain, tuned) if changed else (plain,)
-    times = alternating([partial(Executable(x.program), *given) for x in sides], seconds)
+    times = alternating([partial(LinkedExecutable(x.program), *given) for x in sides], seconds)
     return Row(
         program.name,
         times[0],

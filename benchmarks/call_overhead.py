@@ -26,14 +26,14 @@ from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Machine
 from lowtide.llvm.target import host_target
 from lowtide.runtime.cpu.arguments import Argument
-from lowtide.runtime.cpu.call import Executable, load
+from lowtide.runtime.cpu.call import LinkedExecutable, load
 from lowtide.runtime.cpu.program import Interface, Memory, NativeProgram, Result
 
 CALLS = 200
 """Calls of one slice."""
 
 
-def adding_one(count: int, arguments: int, threads: int) -> Executable:
+def adding_one(count: int, arguments: int, threads: int) -> LinkedExecutable:
     """Return a program that adds 1 to its first argument, a vector, and ignores the others."""
     f = Function(
         "plus", parameters(buffers="ptr", scratch="ptr", begin="i64", end="i64", thread="i64")

@@ -28,7 +28,7 @@ from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import host_target
-from lowtide.runtime.cpu.call import Executable
+from lowtide.runtime.cpu.call import LinkedExecutable
 
 
 class Case(NamedTuple):
@@ -185,12 +185,14 @@ def cases() -> dict[str, Case]:
     return found
 
 
-def compiled(function: Callable[..., Any], arguments: Sequence[Any], threads: int) -> Executable:
+def compiled(
+    function: Callable[..., Any], arguments: Sequence[Any], threads: int
+) -> LinkedExecutable:
     """Return the native program of a function."""
     import jax
 
     text = jax.jit(function, keep_unused=True).lower(*arguments).as_text("hlo")
-    return Executable(build(parse_hlo(text), CpuBackend(threads)).program)
+    return LinkedExecutable(build(parse_hlo(text), CpuBackend(threads)).program)
 
 
 def peak_loop() -> tuple[Callable[[], None], int]:

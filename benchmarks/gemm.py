@@ -31,7 +31,7 @@ from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import host_target
-from lowtide.runtime.cpu.call import Executable
+from lowtide.runtime.cpu.call import LinkedExecutable
 
 SLICE = 2e-3
 """Seconds of one slice, at least."""
@@ -163,7 +163,7 @@ def measured(product: Product, threads: int, rounds: int) -> tuple[float, float,
     started = time.process_time()
     program = build(parse_hlo(text), CpuBackend(threads)).program
     compiling = time.process_time() - started
-    ours = Executable(program)
+    ours = LinkedExecutable(program)
     given = [jax.device_put(x) for x in operands]
     expected = np.asarray(theirs(*given)).astype(np.float64)
     error = np.abs(np.asarray(ours(*operands)).astype(np.float64) - expected).max()

@@ -21,7 +21,7 @@ import numpy as np
 from lowtide.backends.build import build
 from lowtide.backends.cpu import CpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.runtime.cpu.call import Executable
+from lowtide.runtime.cpu.call import LinkedExecutable
 
 Function = Callable[..., Any]
 
@@ -109,10 +109,10 @@ CASES: dict[str, tuple[Function, Sequence[tuple[int, ...]], str]] = {
 }
 
 
-def compiled(function: Function, arguments: Sequence[Any], threads: int) -> Executable:
+def compiled(function: Function, arguments: Sequence[Any], threads: int) -> LinkedExecutable:
     """Return the native program of a function."""
     text = jax.jit(function).lower(*arguments).as_text("hlo")
-    return Executable(build(parse_hlo(text), CpuBackend(threads)).program)
+    return LinkedExecutable(build(parse_hlo(text), CpuBackend(threads)).program)
 
 
 def seconds(call: Callable[[], Any], least: float = 2e-3) -> float:

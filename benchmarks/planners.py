@@ -18,7 +18,7 @@ from typing import Final
 
 import lowtide
 from lowtide.frontend.packing_csv import read_packing_csv
-from lowtide.packing.compare import Comparison, compare
+from lowtide.packing.compare import StrategyResult, compare
 from lowtide.packing.named import NamedProblem, named_problem
 from lowtide.packing.of_module import module_problem
 from lowtide.planning import SearchOptions, packing_problem
@@ -35,10 +35,10 @@ class Column:
 
     title: str
     buffers: int
-    rows: list[Comparison] = field(default_factory=list)
+    rows: list[StrategyResult] = field(default_factory=list)
     bounds: dict[str, int] = field(default_factory=dict)
 
-    def ratio(self, row: Comparison) -> float | None:
+    def ratio(self, row: StrategyResult) -> float | None:
         """Size over bound, None where there is no plan or nothing to place."""
         bound = self.bounds.get(row.kind, 0)
         return None if row.nbytes is None or not bound else row.nbytes / bound
@@ -75,7 +75,7 @@ def measured(named: NamedProblem, deadline: float) -> Column:
     return column
 
 
-def cell(column: Column, row: Comparison) -> str:
+def cell(column: Column, row: StrategyResult) -> str:
     """Return ratio and seconds, a dash where there is no plan."""
     ratio = column.ratio(row)
     if ratio is None:

@@ -15,7 +15,7 @@ from lowtide.budgeting.errors import refusal
 from lowtide.budgeting.pareto import pareto
 from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.budgeting.points import xla_choice
-from lowtide.budgeting.variants import Variant
+from lowtide.budgeting.variants import ProgramVariant
 from lowtide.checking import check_plan
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
@@ -32,7 +32,7 @@ def make_plan(module: Module, stage: str) -> compiler.ModulePlan:
 
 
 def planner_of(
-    module: Module, variants: tuple[Variant, ...] = (), deadline: Deadline | None = None
+    module: Module, variants: tuple[ProgramVariant, ...] = (), deadline: Deadline | None = None
 ) -> BudgetPlanner:
     return BudgetPlanner(module, make_plan(module, "scheduled"), options_until(deadline), variants)
 
@@ -161,7 +161,7 @@ def test_ctrl_c_that_nobody_handles_goes_on(monkeypatch) -> None:
 @pytest.mark.parametrize("plans", range(6))
 def test_ctrl_c_while_plans_are_made_leaves_those_that_were(plans, monkeypatch) -> None:
     made: list[compiler.ModulePlan] = []
-    variant = Variant("split-large-instructions{parts=4}")
+    variant = ProgramVariant("split-large-instructions{parts=4}")
     deadline = Deadline()
 
     def interrupted(module: Module, options: compiler.PlanOptions) -> compiler.ModulePlan:
@@ -220,7 +220,7 @@ def test_ctrl_c_while_bounds_are_proved_leaves_what_is_proved(monkeypatch) -> No
 
 def test_a_variant_is_taken_where_it_costs_less() -> None:
     """Run in parts, the step needs less memory than by recomputation, and less time."""
-    variant = Variant("split-large-instructions{parts=4}")
+    variant = ProgramVariant("split-large-instructions{parts=4}")
     planner = planner_of(training_step(rows=4096), (variant,))
     alone = planner_of(training_step(rows=4096))
     budget = alone.least.arena_bytes

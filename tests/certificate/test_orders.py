@@ -19,7 +19,7 @@ from tests.certificate.graphs import (
     sequences,
 )
 
-from lowtide.analysis.module_graphs import Call
+from lowtide.analysis.module_graphs import GraphCall
 from lowtide.certificate import NOT_CERTIFIED, OPTIMAL, REJECTED
 from lowtide.certificate.graphs import graph_of
 from lowtide.certificate.matching import largest_matching, least_cover
@@ -133,7 +133,7 @@ def test_a_graph_that_others_call() -> None:
     """A node holds what the graph that it calls needs, but for the bytes that are its own."""
     inner, outer = memory_graph_of(chain(2)), memory_graph_of(chain(2))
     inside = Ordered("body", inner, [0, 1, 2, 3], CutBound(0, 2))
-    caller = Ordered("main", outer, [0, 1, 2, 3], CutBound(0, 2), (Call(2, 0, 5),))
+    caller = Ordered("main", outer, [0, 1, 2, 3], CutBound(0, 2), (GraphCall(2, 0, 5),))
     made = order_certificate([inside, caller], TEXT)
     verdict = answer(made)
     own, need = least_peak(outer), least_peak(inner)

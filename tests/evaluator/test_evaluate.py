@@ -90,6 +90,8 @@ WRONG = {
         lambda x: [x[0], 2**80, *x[2:]],
         r"parameter 1 \(%t\) at index \{0\} cannot be",
     ),
+    "complex": (lambda x: [x[0], 1j, *x[2:]], r"cannot be 1j: it is no complex number"),
+    "infinity": (lambda x: [x[0], float("inf"), *x[2:]], r"cannot be inf: it is an integer"),
 }
 
 

@@ -9,7 +9,7 @@ from tests.evaluator.arena_plans import hand_made, moved, only_values
 from lowtide import compiler
 from lowtide.evaluator import evaluate
 from lowtide.evaluator.in_arena import ArenaError, differing_leaves, run_in_arena
-from lowtide.evaluator.in_arena.memory import Memory
+from lowtide.evaluator.in_arena.memory import ArenaMemory
 from lowtide.evaluator.in_arena.sites import Sites
 from lowtide.evaluator.in_arena.storage import reshaped, storage_of, transposed
 from lowtide.evaluator.in_arena.watch import Watch, overlap
@@ -380,7 +380,7 @@ def test_a_declared_alias_has_to_be_one_place() -> None:
 def test_bytes_between_and_behind_the_slices_are_watched() -> None:
     _, assignment = hand_made(CHAIN, RIGHT, 192)
     for position in (130, 192):
-        memory = Memory(assignment.allocations)
+        memory = ArenaMemory(assignment.allocations)
         watch = Watch(memory, Sites(assignment))
         watch.finish()
         memory.bytes[1][position] = 1

@@ -6,6 +6,7 @@ from tests.support import CORPUS, EXAMPLES, needs_shared, read_text
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module, Opcode
 from lowtide.ir.clone import CloneMap, clone_computation, clone_module
+from lowtide.ir.collection import without_collection
 from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import Metadata
@@ -217,9 +218,10 @@ def test_cloning_takes_time_in_proportion():
         module = parse_hlo("\n".join([*lines, "}"]))
         taken = []
         for _ in range(3):
-            start = time.process_time()
-            clone_module(module)
-            taken.append(time.process_time() - start)
+            with without_collection():  # Its time grows with all that other tests left.
+                start = time.process_time()
+                clone_module(module)
+                taken.append(time.process_time() - start)
         seconds.append(min(taken))
     assert seconds[1] < 40 * seconds[0]
 
@@ -265,7 +267,6 @@ def test_slots_are_all_copied():
         "module",
         "name",
         "kept",  # results of analyses
-        "order",  # a result that is kept
         "parameters",
         "version",
     }

@@ -3,7 +3,9 @@
 import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir import Module, Opcode
+from lowtide.ir import ElementType, Module, Opcode, array_shape
+from lowtide.ir.annotations import NO_ANNOTATIONS
+from lowtide.ir.attributes import Parameter
 from lowtide.ir.traversal import computation_post_order, post_order
 from lowtide.verifier import verify
 
@@ -75,6 +77,57 @@ def test_added_names_are_unique_in_the_module() -> None:
     assert added.name == "a.1"
     other = module.add_computation("e")
     assert other.name == "e.1"
+
+
+LIKE = """
+HloModule m
+
+f {
+  ROOT q = f32[4] parameter(0)
+}
+
+g {
+  r = f32[4] parameter(0)
+  ROOT n = f32[4] negate(r)
+}
+
+ENTRY e {
+  p = f32[4] parameter(0)
+  a = f32[4] negate(p)
+  k = f32[4] call(a), to_apply=f, sharding={replicated}, metadata={op_name="k"}
+  ROOT d = f32[4] add(k, a), control-predecessors={k}
+}
+"""
+
+
+def test_adding_one_like_another_takes_over_all_but_what_is_given() -> None:
+    module = parse_hlo(LIKE)
+    known = module.entry.instructions
+    made = module.entry.add_like(known["k"], (known["p"],))
+    assert made.name == "k.1"
+    assert made.operands == (known["p"],)
+    assert list(known["p"].users) == [known["a"], made]
+    assert made.called_computations == known["k"].called_computations
+    assert made.annotations.sharding is not None
+    assert made.metadata.op_name == "k"
+    assert known["k"].position >= 0
+    assert made.position == -1
+    consistent(module)
+
+
+def test_adding_one_like_another_takes_what_is_given_and_no_control_edges() -> None:
+    module = parse_hlo(LIKE)
+    known, other = module.entry.instructions, module.computations["g"]
+    shape = array_shape(ElementType.F32, (2,))
+    made = module.entry.add_like(
+        known["k"], (), shape=shape, called_computations=(other,), annotations=NO_ANNOTATIONS
+    )
+    assert made.shape is shape
+    assert made.called_computations == (other,)
+    assert made.annotations == NO_ANNOTATIONS
+    assert not module.entry.add_like(known["d"], known["d"].operands).control_predecessors
+    parameter = other.add_like(other.parameters[0], (), attributes=Parameter(1))
+    assert other.parameters == [other.instructions["r"], parameter]
 
 
 def test_deep_chains_are_walked_without_recursion() -> None:

@@ -14,7 +14,7 @@ from lowtide.evaluator import Token, evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.module import Module
 from lowtide.llvm.target import Target, host_target, restricted
-from lowtide.runtime.cpu.call import CallOptions, Executable
+from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 
 
 @cache
@@ -24,12 +24,12 @@ def target_named(name: str) -> Target:
     return host if name == "native" else restricted(host, name)
 
 
-def compiled(module: Module | str, threads: int = 2, target: str = "native") -> Executable:
+def compiled(module: Module | str, threads: int = 2, target: str = "native") -> LinkedExecutable:
     """Return a module, or its text, as native code that keeps no memory between calls."""
     if isinstance(module, str):
         module = parse_hlo(module)
     program = build(module, CpuBackend(threads, target_named(target))).program
-    return Executable(program, options=CallOptions(huge_pages=False))
+    return LinkedExecutable(program, options=CallOptions(huge_pages=False))
 
 
 def flat(value: Any) -> list[np.ndarray]:

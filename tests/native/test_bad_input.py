@@ -17,7 +17,7 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES
-from lowtide.runtime.cpu.call import Executable
+from lowtide.runtime.cpu.call import LinkedExecutable
 
 ADD = """HloModule m
 ENTRY e {
@@ -35,7 +35,7 @@ SECOND = np.arange(3, dtype=np.int32)
 
 
 @cache
-def program(text: str) -> Executable:
+def program(text: str) -> LinkedExecutable:
     return compiled(text)
 
 
@@ -289,7 +289,7 @@ import numpy as np
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.backends.build import build
 from lowtide.backends.cpu import CpuBackend
-from lowtide.runtime.cpu.call import CallOptions, Executable
+from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 TEXT = '''HloModule m
 ENTRY e {
   p = f32[] parameter(0)
@@ -300,7 +300,7 @@ ENTRY e {
 }'''
 TEXT = TEXT.replace('ENTRY', 'less { a = f32[] parameter(0) b = f32[] parameter(1) '
     'ROOT l = pred[] compare(a, b), direction=LT }\\nENTRY')
-executable = Executable(build(parse_hlo(TEXT), CpuBackend(2)).program,
+executable = LinkedExecutable(build(parse_hlo(TEXT), CpuBackend(2)).program,
                         options=CallOptions(huge_pages=False))
 def used():
     lines = open('/proc/self/status').read().splitlines()

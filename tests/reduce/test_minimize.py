@@ -4,9 +4,9 @@ import pytest
 
 import lowtide
 from lowtide.ir import Module, Opcode
+from lowtide.passes.dead_code import remove_dead_code
 from lowtide.reduce.minimize import as_test, minimize
 from lowtide.testing.generation import MEMORY, random_module
-from lowtide.transforms.dead_code import remove_dead_code
 
 
 def multiplies(module: Module) -> bool:

@@ -17,11 +17,11 @@ from lowtide.ir import Module
 from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
-from lowtide.runtime.cpu.call import Executable
+from lowtide.runtime.cpu.call import LinkedExecutable
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.serial import serialize
 from lowtide.tuning import measuring
-from lowtide.tuning.candidates import Candidate, Work
+from lowtide.tuning.candidates import Candidate, Tunable
 from lowtide.tuning.tuner import Limits, Measure, Tuner, read_times
 
 THREADS = 2
@@ -75,12 +75,12 @@ class Favouring:
         self.number = number
         self.ways: list[int] = []
 
-    def __call__(self, work: Work, candidates: Sequence[Candidate], *_: object) -> list[float]:
+    def __call__(self, work: Tunable, candidates: Sequence[Candidate], *_: object) -> list[float]:
         self.ways.append(len(candidates))
         return [0.5 if i == self.number else 1.0 for i in range(len(candidates))]
 
 
-def fastest_is_largest(work: Work, candidates: Sequence[Candidate], *_: object) -> list[float]:
+def fastest_is_largest(work: Tunable, candidates: Sequence[Candidate], *_: object) -> list[float]:
     return [1.0 / (1 + x.plan.shared_bytes + 2 * x.plan.thread_bytes) for x in candidates]
 
 
@@ -111,14 +111,14 @@ def test_every_way_computes_the_same(name: str) -> None:
     module = MODULES[name]
     given = arguments(module)
     first = compiled(module)
-    expected = Executable(first.program)(*given)
+    expected = LinkedExecutable(first.program)(*given)
     for number in (1, 2, 3):
         chooser = Favouring(number)
         other = compiled(module, tuner(ObjectCache(None), chooser))
         if number == chooser.ways[0]:
             break
         assert first.program.objects != other.program.objects
-        found = Executable(other.program)(*given)
+        found = LinkedExecutable(other.program)(*given)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
     assert number > 1
 
@@ -162,7 +162,7 @@ def test_a_choice_stays_within_the_memory() -> None:
 def test_slightly_faster_is_not_enough() -> None:
     module = MODULES["square"]
 
-    def measure(work: Work, candidates: Sequence[Candidate], *_: object) -> list[float]:
+    def measure(work: Tunable, candidates: Sequence[Candidate], *_: object) -> list[float]:
         return [1.0, *[0.99] * (len(candidates) - 1)]
 
     plain = serialize(compiled(module).program)

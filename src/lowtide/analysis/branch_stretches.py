@@ -8,7 +8,7 @@ Stretch = tuple[int, int]
 """The first and the last position of a time, both included."""
 
 
-class Choice:
+class BranchStretches:
     """The branches of a conditional: first and last position, and the last reads within."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Choice:
 
 
 def branch_stretches(
-    choices: Sequence[Choice], made: Sequence[int], last_read: Sequence[int]
+    choices: Sequence[BranchStretches], made: Sequence[int], last_read: Sequence[int]
 ) -> dict[int, tuple[Stretch, ...]]:
     """Return the stretches of the values which only branches of a conditional need to the end."""
     unneeded: dict[int, list[Stretch]] = {}
@@ -59,7 +59,7 @@ def branch_stretches(
 
 
 def last_reads_in_branches(
-    choices: Sequence[Choice], stretches: Mapping[int, Sequence[Stretch]]
+    choices: Sequence[BranchStretches], stretches: Mapping[int, Sequence[Stretch]]
 ) -> frozenset[tuple[int, int]]:
     """Return the pairs of a value and a position in a branch after which it is not needed there."""
     return frozenset(

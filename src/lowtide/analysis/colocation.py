@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lowtide.analysis.flat_schedule import FlatSchedule, Loop
+from lowtide.analysis.flat_schedule import CarriedState, FlatSchedule
 from lowtide.ir import Opcode
 
 Segment = tuple[int, int, int, int]
@@ -104,7 +104,7 @@ def colocate(
     `save_memory`, values share only where they have to; without `share_copies`, a copy does not
     stay where its operand was.
     """
-    work = Sharing(flat)
+    work = StorageClasses(flat)
     work.claim(aliases, owns_results=owns_results)
     work.grant(wishes(flat, aliases))
     if save_memory:
@@ -122,7 +122,7 @@ def wishes(flat: FlatSchedule, aliases: Sequence[tuple[int, int]]) -> list[Wish]
 
 def _of_joins(flat: FlatSchedule) -> Iterator[Wish]:
     for number, join in enumerate(flat.joins):
-        if isinstance(join, Loop):
+        if isinstance(join, CarriedState):
             for part, values in enumerate(zip(join.initial, join.state, join.updated, strict=True)):
                 initial, state, updated = values
                 yield Wish(WishKind.STATE, number, part, state, updated)
@@ -143,7 +143,7 @@ def _of_aliases(flat: FlatSchedule, aliases: Sequence[tuple[int, int]]) -> Itera
         yield Wish(WishKind.ALIAS, leaf, 0, flat.parameters[parameter], flat.outputs[leaf])
 
 
-class Sharing:
+class StorageClasses:
     """Union-find over values; each class knows its segments and the storage it is bound to."""
 
     def __init__(self, flat: FlatSchedule) -> None:
@@ -167,7 +167,7 @@ class Sharing:
             if x.alone and self.flat.ends(x.read, x.position):
                 self.in_place.add((x.read, x.made))
         for join in self.flat.joins:
-            if isinstance(join, Loop):
+            if isinstance(join, CarriedState):
                 self.in_place.update(zip(join.updated, join.final, strict=True))
                 self.in_place.update(zip(join.initial, join.state, strict=True))
                 for state, final in zip(join.state, join.final, strict=True):
@@ -286,7 +286,10 @@ class Sharing:
     def fixed_classes(self) -> frozenset[int]:
         """Return the classes that lie in storage of arguments or in the state of loops."""
         states = [
-            state for join in self.flat.joins if isinstance(join, Loop) for state in join.state
+            state
+            for join in self.flat.joins
+            if isinstance(join, CarriedState)
+            for state in join.state
         ]
         return frozenset([*self.argument, *map(self.find, states)])
 

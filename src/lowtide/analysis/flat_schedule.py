@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from lowtide.analysis.branch_stretches import (
-    Choice,
+    BranchStretches,
     Stretch,
     branch_stretches,
     last_reads_in_branches,
@@ -26,7 +26,7 @@ Sequences = Mapping[Computation, Sequence[Instruction]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class CallSite:
+class FlatCallSite:
     """One run of a computation: by which instruction, within which call site, as what.
 
     `parent` is the number of the caller's call site, -1 for the first one. `values` are the
@@ -81,7 +81,7 @@ class Values:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Loop:
+class CarriedState:
     """The state that a while changes, one entry per element: four values that want one buffer.
 
     `initial` is given, `state` is what condition and body read, `updated` what the body returns,
@@ -145,13 +145,13 @@ class FlatSchedule:
     async-start, and that of the async-done up to which it may run.
     """
 
-    sites: tuple[CallSite, ...]
+    sites: tuple[FlatCallSite, ...]
     instructions: tuple[Instruction, ...]
     site_of: tuple[int, ...]
     values: Values
     shares: tuple[tuple[int, int, int], ...]
     overwrites: tuple[FlatOverwrite, ...]
-    joins: tuple[Loop | Selection, ...]
+    joins: tuple[CarriedState | Selection, ...]
     kept: frozenset[tuple[int, int]]
     stretches: Mapping[int, tuple[Stretch, ...]]
     last_reads: frozenset[tuple[int, int]]
@@ -202,15 +202,15 @@ class _Flattener:
         self.flows = flows
         self.sequences = sequences
         self.orders: dict[Computation, list[int]] = {}
-        self.sites: list[CallSite] = []
+        self.sites: list[FlatCallSite] = []
         self.instructions: list[Instruction] = []
         self.site_of: list[int] = []
         self.values = Values()
         self.shares: list[tuple[int, int, int]] = []
         self.overwrites: list[FlatOverwrite] = []
-        self.joins: list[Loop | Selection] = []
+        self.joins: list[CarriedState | Selection] = []
         self.kept: set[tuple[int, int]] = set()
-        self.choices: list[Choice] = []
+        self.choices: list[BranchStretches] = []
         self.started: dict[tuple[int, Instruction], tuple[int, int]] = {}
         self.asynchronous: list[tuple[int, int, int]] = []
 
@@ -252,7 +252,7 @@ class _Flattener:
     ) -> int:
         flow = self.flows[computation]
         values = [-1] * len(flow.value_node)
-        self.sites.append(CallSite(flow, role, caller, parent, values))
+        self.sites.append(FlatCallSite(flow, role, caller, parent, values))
         return len(self.sites) - 1
 
     def _make(self, flow: ComputationDataflow, value: int, site: int, position: int) -> int:
@@ -369,7 +369,7 @@ class _Flattener:
         made = flow.makes[node]
         leaves = [flow.leaves[node].index(value) for value in made]
         sites, ends, returned = [], [], []
-        choice = Choice()
+        choice = BranchStretches()
         for branch, operand in zip(
             instruction.called_computations, instruction.operands[1:], strict=True
         ):
@@ -433,7 +433,7 @@ class _Flattener:
             made = flow.leaves[node][leaf]
             local[made] = self._make(flow, made, site, end)
         self.joins.append(
-            Loop(
+            CarriedState(
                 inner,
                 changed,
                 start,

@@ -19,7 +19,7 @@ from lowtide.ir import Computation, Module, Opcode
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class GraphCall:
     """A node that runs the graph of number `callee`.
 
     The node holds what that graph needs, less `less` bytes that are the node's own buffers. It runs
@@ -41,7 +41,7 @@ class ComputationGraph:
 
     flow: ComputationDataflow
     graph: MemoryGraph
-    calls: tuple[Call, ...]
+    calls: tuple[GraphCall, ...]
     order: tuple[int, ...]
 
     @property
@@ -91,14 +91,14 @@ def _order(module: Module, flow: ComputationDataflow) -> tuple[int, ...]:
 
 def _calls(
     flow: ComputationDataflow, numbers: Mapping[Computation, int], state: Mapping[Computation, int]
-) -> tuple[Call, ...]:
+) -> tuple[GraphCall, ...]:
     """The calls of a computation's nodes; what is the caller's own does not count twice."""
-    calls: dict[Call, None] = {}
+    calls: dict[GraphCall, None] = {}
     for instruction, _, callee in call_sites(flow.computation):
         node = flow.number[instruction]
         is_loop = instruction.opcode is Opcode.WHILE
         made = 0 if is_loop else sum([flow.value_bytes[v] for v in flow.makes[node]])
-        calls[Call(node, numbers[callee], made + state[callee])] = None
+        calls[GraphCall(node, numbers[callee], made + state[callee])] = None
     return tuple(calls)
 
 

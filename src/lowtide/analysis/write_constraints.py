@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import final
 
 from lowtide.analysis.dataflow import ComputationDataflow
-from lowtide.analysis.flat_schedule import FlatSchedule, Loop
+from lowtide.analysis.flat_schedule import CarriedState, FlatSchedule
 from lowtide.analysis.topological_order import Edge
 from lowtide.ir import Computation, Instruction, Opcode
 
@@ -99,7 +99,7 @@ def _needed_at_end(flat: FlatSchedule) -> dict[int, frozenset[int]]:
     """Per call site the values that it hands over when it ends, not just passes on."""
     found = {0: frozenset(flat.outputs)}
     for join in flat.joins:
-        if isinstance(join, Loop):
+        if isinstance(join, CarriedState):
             found[join.site] = frozenset(join.updated)
         else:
             for site, returned in zip(join.sites, join.returned, strict=True):

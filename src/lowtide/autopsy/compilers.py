@@ -25,7 +25,7 @@ TIME_LIMIT: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class XlaOutcome:
     """What XLA plans, in bytes: temporaries, and outputs that overwrite an argument.
 
     `error` is empty, or says why there is no answer; the sizes are 0 then.
@@ -47,7 +47,7 @@ class Compiler(Protocol):
     def is_rebuilt(self) -> bool:
         """Whether it is not the program itself, but one that computes the same."""
 
-    def compile(self, options: Sequence[Options]) -> list[Outcome]:
+    def compile(self, options: Sequence[Options]) -> list[XlaOutcome]:
         """Return the outcome for each set of options."""
 
 
@@ -60,16 +60,16 @@ class LoweredCompiler:
     def __init__(self, lowered: Any) -> None:
         self._lowered = lowered
 
-    def compile(self, options: Sequence[Options]) -> list[Outcome]:
+    def compile(self, options: Sequence[Options]) -> list[XlaOutcome]:
         """Return the outcome for each set of options."""
         return [self._compile(x) for x in options]
 
-    def _compile(self, options: Options) -> Outcome:
+    def _compile(self, options: Options) -> XlaOutcome:
         try:
             stats = self._lowered.compile(compiler_options=dict(options)).memory_analysis()
         except Exception as error:  # XLA and JAX raise what they like; the user sees it.
-            return Outcome(error=_first_line(error))
-        return Outcome(stats.temp_size_in_bytes, stats.alias_size_in_bytes)
+            return XlaOutcome(error=_first_line(error))
+        return XlaOutcome(stats.temp_size_in_bytes, stats.alias_size_in_bytes)
 
 
 class RebuiltCompiler:
@@ -85,10 +85,10 @@ class RebuiltCompiler:
         self._module = module
         self._donations = donations
 
-    def compile(self, options: Sequence[Options]) -> list[Outcome]:
+    def compile(self, options: Sequence[Options]) -> list[XlaOutcome]:
         """Return the outcome for each set of options."""
         if self._module.replica_count * self._module.num_partitions > 1:
-            return [Outcome(error="it is a program for several devices")] * len(options)
+            return [XlaOutcome(error="it is a program for several devices")] * len(options)
         plain = plain_module(self._module)
         plain.input_output_aliases += alias_entries(self._module, self._donations)
         return _in_child(write_hlo_module_proto(plain), options)
@@ -118,7 +118,7 @@ _CHILD: Final = (
 """What the child runs: this very package, wherever it was imported from."""
 
 
-def _in_child(proto: bytes, options: Sequence[Options]) -> list[Outcome]:
+def _in_child(proto: bytes, options: Sequence[Options]) -> list[XlaOutcome]:
     texts = [json.dumps(dict(x)) for x in options]
     package = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", _CHILD, package, *texts]
@@ -135,13 +135,13 @@ def _in_child(proto: bytes, options: Sequence[Options]) -> list[Outcome]:
         reason = f"no answer within {TIME_LIMIT:.0f} s"
     outcomes = [_outcome(json.loads(line)) for line in output.splitlines()]
     missing = len(options) - len(outcomes)
-    return outcomes + [Outcome(error=reason or "no answer")] * missing
+    return outcomes + [XlaOutcome(error=reason or "no answer")] * missing
 
 
-def _outcome(line: Mapping[str, Any]) -> Outcome:
+def _outcome(line: Mapping[str, Any]) -> XlaOutcome:
     if "error" in line:
-        return Outcome(error=line["error"])
-    return Outcome(line["temp"], line["alias"])
+        return XlaOutcome(error=line["error"])
+    return XlaOutcome(line["temp"], line["alias"])
 
 
 def _last_words(stderr: bytes) -> str:

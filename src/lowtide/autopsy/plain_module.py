@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from lowtide.autopsy.value_numbers import ValueNumbers
+from lowtide.analysis.value_numbers import ValueNumbers
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.annotations import NO_ANNOTATIONS, Annotations
 from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes, CustomCall, Dimensions, Reshape
@@ -65,7 +65,9 @@ class _Writer:
     def __init__(self, target: Computation, done: dict[Computation, Computation]) -> None:
         self.target = target
         self.done = done
-        self.numbers = ValueNumbers()
+        self.numbers = ValueNumbers(alone=lambda x: x.opcode is Opcode.PARAMETER)
+        """Barriers of one value count as equal: nothing keeps a compiler from merging them."""
+        self.number: dict[Instruction, int] = {}
         self.dear: set[int] = set()
         """The numbers of what is dear to compute and there already."""
 
@@ -90,22 +92,35 @@ class _Writer:
         keeps_layout = isinstance(x.attributes, CustomCall) and x.attributes.operand_layouts
         shape = x.shape if keeps_layout else x.shape.with_default_layout()
         called = tuple([self.done[callee] for callee in x.called_computations])
-        copy = self.target.add(x.opcode, shape, tuple(operands), x.attributes, called, x.name)
-        copy.set_annotations(_annotations(x))
-        copy.set_metadata(x.raw_metadata)
-        if self.numbers.find(copy) in self.dear:
+        copy = self.target.add_like(
+            x,
+            tuple(operands),
+            shape=shape,
+            called_computations=called,
+            annotations=_annotations(x),
+        )
+        if self._find(copy) in self.dear:
             copy.set_operands(tuple([self._barrier(operand) for operand in operands]))
-            self.numbers.make(copy)
+            self._tell_apart(copy)
         if TABLE[x.opcode].family in _DEAR:
-            self.dear.add(self.numbers.number[copy])
+            self.dear.add(self.number[copy])
         return copy
 
     def _barrier(self, operand: Instruction) -> Instruction:
         if not operand.shape.is_array or operand.shape.element_count == 1:
             return operand
         barrier = self.target.add(Opcode.OPTIMIZATION_BARRIER, operand.shape, (operand,))
-        self.numbers.make(barrier)
+        self._tell_apart(barrier)
         return barrier
+
+    def _find(self, x: Instruction) -> int:
+        """Give an instruction its number, that of an equal one if there is any."""
+        found = self.number[x] = self.numbers.of(x, self.number)
+        return found
+
+    def _tell_apart(self, x: Instruction) -> None:
+        """Give an instruction a number that nothing else has."""
+        self.number[x] = self.numbers.of_key(x)
 
     # -- bitcasts ------------------------------------------------------------------------------
 
@@ -138,7 +153,7 @@ class _Writer:
         attributes: Attributes = NO_ATTRIBUTES,
     ) -> Instruction:
         made = self.target.add(opcode, shape, (operand,), attributes)
-        self.numbers.find(made)
+        self._find(made)
         return made
 
 

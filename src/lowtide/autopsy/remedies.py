@@ -9,7 +9,7 @@ from typing import Final
 
 from lowtide import compiler
 from lowtide.analysis.donation import Donation
-from lowtide.autopsy.compilers import Compiler, Options, Outcome, RebuiltCompiler, alias_entries
+from lowtide.autopsy.compilers import Compiler, Options, RebuiltCompiler, XlaOutcome, alias_entries
 from lowtide.autopsy.report import Remedy
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
@@ -69,7 +69,7 @@ def _option_remedy(
     doubt: str,
     change: str,
     options: Options,
-    outcome: Outcome,
+    outcome: XlaOutcome,
 ) -> Remedy:
     predicted = planned.other_order_bytes if options == _MEMORY_ORDER else None
     if outcome.error:
@@ -127,7 +127,7 @@ def argument_name(name: str) -> str:
     return name
 
 
-def _doubt(planned: Planned, compile_with: Compiler, outcomes: Sequence[Outcome]) -> str:
+def _doubt(planned: Planned, compile_with: Compiler, outcomes: Sequence[XlaOutcome]) -> str:
     """Why a rebuilt program does not stand for the one at hand; "" where it does."""
     if not compile_with.is_rebuilt:
         return ""
@@ -142,7 +142,7 @@ def _doubt(planned: Planned, compile_with: Compiler, outcomes: Sequence[Outcome]
     )
 
 
-def _arena_bytes(planned: Planned, outcome: Outcome) -> int:
+def _arena_bytes(planned: Planned, outcome: XlaOutcome) -> int:
     return outcome.temp_bytes + planned.output_bytes - outcome.alias_bytes
 
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
 from lowtide.budgeting.graphs import BudgetGraphs, budget_graphs
-from lowtide.budgeting.points import Choice, Progress, choices, plain_seconds, xla_choice
+from lowtide.budgeting.points import Progress, SequenceChoice, choices, plain_seconds, xla_choice
 from lowtide.budgeting.rewriting import with_sequences
-from lowtide.budgeting.variants import MEMORY_VARIANTS, Variant, variant_of
+from lowtide.budgeting.variants import MEMORY_VARIANTS, ProgramVariant, variant_of
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
 from lowtide.compiler import plan as plan_module
 from lowtide.ir import Module
@@ -104,7 +104,7 @@ class Family:
         return budget_graphs(self.plain.plan.module, self._options.scratch_bytes)
 
     @cached_property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[SequenceChoice, ...]:
         """What there is to choose from beside the plain plan, cheapest first."""
         return choices(self.graphs, self._options.search.effort, self._deadline, self._progress)
 
@@ -183,7 +183,7 @@ class BudgetPlanner:
         module: Module,
         plain: ModulePlan,
         options: PlanOptions = DEFAULT_PLAN,
-        variants: Sequence[Variant] = MEMORY_VARIANTS,
+        variants: Sequence[ProgramVariant] = MEMORY_VARIANTS,
         progress: Progress | None = None,
     ) -> None:
         """Take a module and the plan that it has without a budget; all plans have its options."""
@@ -266,14 +266,14 @@ class BudgetPlanner:
         with self.deadline.held():
             return self.bounds.at(budget)
 
-    def _made(self, variant: Variant) -> Family | None:
+    def _made(self, variant: ProgramVariant) -> Family | None:
         """A variant, None where there is none or the deadline came before it was planned."""
         made = None
         with self.deadline.until_interrupted():
             made = self._variant(variant)
         return made
 
-    def _variant(self, variant: Variant) -> Family | None:
+    def _variant(self, variant: ProgramVariant) -> Family | None:
         options = self._options
         if self.deadline.passed:
             return None

@@ -36,7 +36,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SequenceChoice:
     """Sequences of a module: what they need by its graphs, in bytes, and their extra seconds.
 
     Sequences are of instructions, by number; computations that run as they did are not in them.
@@ -52,7 +52,7 @@ def choices(
     effort: Effort,
     deadline: Deadline | None = None,
     progress: Progress | None = None,
-) -> tuple[Choice, ...]:
+) -> tuple[SequenceChoice, ...]:
     """Return choices with ever more extra seconds and ever fewer bytes.
 
     The deadline ends the search with what it has. The order of the schedule by itself is none of
@@ -88,7 +88,7 @@ class _Search:
         self.progress = progress
         self.plain = _plain(graphs)
         self.peak = self.plain.peaks[-1] - graphs.entry.state_bytes
-        self.found: list[Choice] = []
+        self.found: list[SequenceChoice] = []
         self.frontiers: dict[tuple[int, tuple[int, ...]], Frontier] = {}
         self.lows = self._lows()
 
@@ -101,9 +101,9 @@ class _Search:
             seen.add(held.peaks)
             self._add_entry(held)
 
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[SequenceChoice]:
         """The choices that no other one beats, cheapest first."""
-        kept: list[Choice] = []
+        kept: list[SequenceChoice] = []
         least = self.peak
         for choice in sorted(self.found, key=lambda x: (x.extra_seconds, x.nbytes)):
             if choice.nbytes < least:
@@ -161,7 +161,7 @@ class _Search:
             if point.sequence != graph.found.order:
                 sequences[graph.computation] = sequence
             size = peak - graph.state_bytes
-            self.found.append(Choice(size, max(0.0, total - base), sequences))
+            self.found.append(SequenceChoice(size, max(0.0, total - base), sequences))
 
     def _frontier(self, number: int, graph: BudgetGraph, memory: MemoryGraph) -> Frontier:
         key = number, tuple(memory.inner_bytes.tolist())

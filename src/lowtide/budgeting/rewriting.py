@@ -100,11 +100,7 @@ class _Runs:
                 x.set_operands(operands)
             self.order.append(x)
             return x
-        made = self.computation.add(
-            x.opcode, x.shape, operands, x.attributes, x.called_computations, x.name
-        )
-        made.set_metadata(x.raw_metadata)
-        made.set_annotations(x.annotations)
+        made = self.computation.add_like(x, operands)
         self.order.append(made)
         return made
 

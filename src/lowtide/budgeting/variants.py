@@ -19,7 +19,7 @@ from lowtide.passes.registry import parse_passes
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class ProgramVariant:
     """A program that may take less memory: `passes` run on the module once it is at `stage`.
 
     Modules of more than `most_instructions` have no such variant, which would take long to find.
@@ -38,20 +38,20 @@ class Variant:
 _MIDDLING: Final = 5_000
 _LARGE: Final = 15_000
 
-MEMORY_VARIANTS: Final[tuple[Variant, ...]] = (
-    Variant("loop-residual-recompute{contractions=true}"),
-    Variant("loop-segments"),
-    Variant("loop-residual-recompute{contractions=true},loop-segments"),
-    Variant("compress-saved-values", most_instructions=_LARGE),
-    Variant("split-large-instructions{parts=2}", most_instructions=_MIDDLING),
-    Variant("split-large-instructions{parts=4}", most_instructions=_MIDDLING),
-    Variant("split-large-instructions{parts=8}", most_instructions=_LARGE),
-    Variant("split-large-instructions{parts=16}", most_instructions=_MIDDLING),
+MEMORY_VARIANTS: Final[tuple[ProgramVariant, ...]] = (
+    ProgramVariant("loop-residual-recompute{contractions=true}"),
+    ProgramVariant("loop-segments"),
+    ProgramVariant("loop-residual-recompute{contractions=true},loop-segments"),
+    ProgramVariant("compress-saved-values", most_instructions=_LARGE),
+    ProgramVariant("split-large-instructions{parts=2}", most_instructions=_MIDDLING),
+    ProgramVariant("split-large-instructions{parts=4}", most_instructions=_MIDDLING),
+    ProgramVariant("split-large-instructions{parts=8}", most_instructions=_LARGE),
+    ProgramVariant("split-large-instructions{parts=16}", most_instructions=_MIDDLING),
 )
 """What is tried, in order."""
 
 
-def variant_of(module: Module, variant: Variant, stage: str) -> Module | None:
+def variant_of(module: Module, variant: ProgramVariant, stage: str) -> Module | None:
     """Return a variant of a module on its way to `stage`, None where its passes change nothing.
 
     A scheduled module, or one that is not to be optimized, has no variants; a large one has few.

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from lowtide.analysis.colocation import Refusal, Sharing, Wish, WishKind, wishes
+from lowtide.analysis.colocation import Refusal, StorageClasses, Wish, WishKind, wishes
 from lowtide.analysis.dataflow import Dataflow, dataflow
 from lowtide.analysis.donation import aliases
-from lowtide.analysis.flat_schedule import FlatSchedule, Loop, flatten
+from lowtide.analysis.flat_schedule import CarriedState, FlatSchedule, flatten
 from lowtide.analysis.topological_order import Edge, TopologicalOrder
 from lowtide.analysis.write_constraints import WriteConstraints
 from lowtide.buffers.copy_reason import CopyReason, reader_reason, reason_for
@@ -99,9 +99,9 @@ class _Insertion:
         self.sequences = sequences
         return flatten(self.module.entry, sequences, flows, writable)
 
-    def _share(self, flat: FlatSchedule) -> Sharing:
+    def _share(self, flat: FlatSchedule) -> StorageClasses:
         pairs = self._aliases()
-        sharing = Sharing(flat)
+        sharing = StorageClasses(flat)
         sharing.claim(pairs, owns_results=True)
         sharing.grant(self._wishes(flat))
         return sharing
@@ -134,7 +134,7 @@ class _Insertion:
         self,
         orders: dict[Computation, TopologicalOrder] | None,
         flat: FlatSchedule,
-        sharing: Sharing,
+        sharing: StorageClasses,
     ) -> tuple[Edge, ...]:
         """Keep by control edges what the shared buffers rely on."""
         if orders is None:
@@ -154,7 +154,7 @@ class _Insertion:
 
     # -- copies --------------------------------------------------------------------------------
 
-    def _copy(self, flows: Dataflow, flat: FlatSchedule, sharing: Sharing) -> None:
+    def _copy(self, flows: Dataflow, flat: FlatSchedule, sharing: StorageClasses) -> None:
         """Make copies for all that is refused; those for later readers first, by themselves."""
         editor = Editor(self.module)
         if not self._serve_late_readers(flows, flat, sharing, editor):
@@ -162,7 +162,7 @@ class _Insertion:
         editor.finish()
 
     def _serve_late_readers(
-        self, flows: Dataflow, flat: FlatSchedule, sharing: Sharing, editor: Editor
+        self, flows: Dataflow, flat: FlatSchedule, sharing: StorageClasses, editor: Editor
     ) -> bool:
         late = _LateReaders(flows, flat, sharing, self.sequences)
         found = False
@@ -212,7 +212,7 @@ class _Insertion:
             return (flat.instructions[overwrite.position], overwrite.operand), overwrite.leaf
         join = flat.joins[wish.number]
         leaf = join.leaves[wish.part]
-        if not isinstance(join, Loop):
+        if not isinstance(join, CarriedState):
             return flat.sites[join.sites[wish.branch]].computation, leaf
         body = flat.sites[join.site]
         if wish.kind is WishKind.STATE:
@@ -228,7 +228,7 @@ class _LateReaders:
         self,
         flows: Dataflow,
         flat: FlatSchedule,
-        sharing: Sharing,
+        sharing: StorageClasses,
         sequences: Mapping[Computation, Sequence[Instruction]],
     ) -> None:
         self.flows = flows
@@ -267,7 +267,7 @@ _SEARCHED: Final = 200
 """How many instructions are looked at to see that a control edge would say nothing new."""
 
 
-def _successions(flat: FlatSchedule, sharing: Sharing) -> list[tuple[int, int]]:
+def _successions(flat: FlatSchedule, sharing: StorageClasses) -> list[tuple[int, int]]:
     """Pairs of values of which the second takes the place of the first.
 
     A value that only some branches need gives way to one value in each of the others.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lowtide.analysis.colocation import Refusal, Wish, WishKind
-from lowtide.analysis.flat_schedule import FlatSchedule, Loop
+from lowtide.analysis.flat_schedule import CarriedState, FlatSchedule
 from lowtide.ir import Instruction, Opcode, Shape, ShapeIndex
 from lowtide.ir.shape import index_text
 
@@ -98,7 +98,7 @@ def _what(flat: FlatSchedule, wish: Wish, outputs: Sequence[str]) -> str:
         operand = writer.operands[overwrite.operand]
         return f"operand {operand.name} of {writer.name} is copied before it is overwritten"
     join = flat.joins[wish.number]
-    if isinstance(join, Loop):
+    if isinstance(join, CarriedState):
         loop = flat.sites[join.site].caller
         assert loop is not None
         carry = f"loop carry {_leaf_index(loop, join.leaves[wish.part])} of {loop.name}"

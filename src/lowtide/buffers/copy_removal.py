@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from lowtide.analysis.colocation import Sharing, wishes
+from lowtide.analysis.colocation import StorageClasses, wishes
 from lowtide.analysis.dataflow import Dataflow
 from lowtide.analysis.donation import aliases
 from lowtide.analysis.flat_schedule import FlatSchedule, flatten
@@ -25,7 +25,7 @@ def remove_copies(
     pairs = [(alias.output, alias.parameter) for alias in aliases(module)]
     writable = frozenset([parameter for _, parameter in pairs])
     flat = flatten(module.entry, module.schedule.sequences, flows, writable)
-    sharing = Sharing(flat)
+    sharing = StorageClasses(flat)
     sharing.claim(pairs, owns_results=True)
     sharing.grant(wishes(flat, pairs))
     runs = _runs(flat, candidates)

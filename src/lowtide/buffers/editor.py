@@ -201,7 +201,7 @@ class Editor:
             found = stack.pop()
             if found.opcode not in _PLUMBING or found.users or found.is_root:
                 continue
-            if found.control_predecessors or found.control_successors or found in self._removed:
+            if found.has_control_edges or found in self._removed:
                 continue
             stack.extend(dict.fromkeys(found.operands))
             self._remove(found)

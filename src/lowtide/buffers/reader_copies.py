@@ -14,7 +14,7 @@ from lowtide.buffers.editor import Editor
 from lowtide.ir import Instruction
 
 
-class Read(NamedTuple):
+class OperandRead(NamedTuple):
     """An instruction that reads a value as one of its operands."""
 
     reader: Instruction
@@ -30,16 +30,16 @@ class Reads:
         self._results = frozenset(flow.root)
         self._place = {instruction: place for place, instruction in enumerate(sequence)}
         self._names: list[list[Instruction]] = [[] for _ in flow.value_node]
-        self._reads: list[list[Read]] = [[] for _ in flow.value_node]
+        self._reads: list[list[OperandRead]] = [[] for _ in flow.value_node]
         for instruction in sequence:
             if instruction.shape.is_array:
                 self._names[flow.leaves_of(instruction)[0]].append(instruction)
             read = set(flow.reads[flow.number[instruction]])
             for number, operand in enumerate(instruction.operands):
                 for value in read.intersection(flow.leaves_of(operand)):
-                    self._reads[value].append(Read(instruction, number, operand))
+                    self._reads[value].append(OperandRead(instruction, number, operand))
 
-    def later(self, value: int, writer: Instruction) -> list[Read]:
+    def later(self, value: int, writer: Instruction) -> list[OperandRead]:
         """Return who reads a value after `writer`."""
         place = self._place[writer]
         return [read for read in self._reads[value] if self._place[read.reader] > place]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from lowtide.analysis.colocation import Wish, WishKind
-from lowtide.analysis.flat_schedule import FlatSchedule, Loop
+from lowtide.analysis.flat_schedule import CarriedState, FlatSchedule
 from lowtide.analysis.topological_order import Edge, TopologicalOrder
 from lowtide.analysis.write_constraints import Constraint, WriteConstraints
 from lowtide.ir import Computation
@@ -83,7 +83,7 @@ class _Chains:
         self.final: dict[int, int] = {}
         """Per element of the state of a loop what the loop returns."""
         for join in flat.joins:
-            if isinstance(join, Loop):
+            if isinstance(join, CarriedState):
                 self.final.update(zip(join.state, join.final, strict=True))
         self._chain_of: dict[int, list[int]] = {}
 

@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.analysis.module_graphs import Call
+from lowtide.analysis.module_graphs import GraphCall
 
 FINEST: Final = 13
 """A tick is 1e-13 seconds or, for long computations, a larger power of ten."""
 _MOST_TICKS: Final = 1 << 52
 
 
-Timed = tuple[MemoryGraph, Sequence[Call]]
+Timed = tuple[MemoryGraph, Sequence[GraphCall]]
 """A graph with the seconds of its nodes without what they run, and what these run how often."""
 
 
@@ -121,7 +121,7 @@ def graphs_of(found: Sequence[Timed], exponent: int = FINEST) -> list[Graph]:
 
 def graph_of(
     graph: MemoryGraph,
-    calls: Sequence[Call] = (),
+    calls: Sequence[GraphCall] = (),
     exponent: int = FINEST,
     totals: Sequence[int] = (),
 ) -> Graph:

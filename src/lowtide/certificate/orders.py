@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.analysis.module_graphs import Call
+from lowtide.analysis.module_graphs import GraphCall
 from lowtide.certificate.flows import Cut, cut_at
 from lowtide.certificate.graphs import FINEST, Graph, exponent_of, graphs_of, tick_name
 from lowtide.certificate.sequences import Written, arena_document, written
@@ -40,7 +40,7 @@ class Ordered:
     graph: MemoryGraph
     steps: Sequence[int]
     proof: Proof | None = None
-    calls: tuple[Call, ...] = ()
+    calls: tuple[GraphCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

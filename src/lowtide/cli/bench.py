@@ -9,7 +9,7 @@ import typer
 from lowtide.cli.arguments import JsonOption, ModuleArgument, ThreadsOption
 
 if TYPE_CHECKING:
-    from lowtide.inspection.side_by_side import Comparison, Side
+    from lowtide.inspection.side_by_side import CompilerSide, SideBySide
     from lowtide.ir import Module
 
 
@@ -58,7 +58,7 @@ def bench(
         raise VerificationError(f"{found.module.name}: results differ: {result.wrong}")
 
 
-def _lines(module: Module, result: Comparison) -> list[str]:
+def _lines(module: Module, result: SideBySide) -> list[str]:
     count = f"{result.threads} thread{'' if result.threads == 1 else 's'}"
     lines = [f"{module.name}   {count}", _row("", "compile", "median", "least", "memory")]
     sides = [("lowtide", result.ours), ("XLA:CPU", result.theirs)]
@@ -80,7 +80,7 @@ def _lines(module: Module, result: Comparison) -> list[str]:
     return lines
 
 
-def _side(name: str, side: Side) -> str:
+def _side(name: str, side: CompilerSide) -> str:
     from lowtide.cli.runs import duration
 
     times = [duration(x) for x in (side.compile_seconds, side.median, side.least)]
@@ -91,7 +91,7 @@ def _row(name: str, *cells: str) -> str:
     return f"  {name:<8}" + "".join([f"{cell:>16}" for cell in cells])
 
 
-def _document(module: Module, result: Comparison) -> dict[str, object]:
+def _document(module: Module, result: SideBySide) -> dict[str, object]:
     theirs = result.theirs
     return {
         "schema": "lowtide.bench/1",
@@ -106,7 +106,7 @@ def _document(module: Module, result: Comparison) -> dict[str, object]:
     }
 
 
-def _side_json(side: Side) -> dict[str, object]:
+def _side_json(side: CompilerSide) -> dict[str, object]:
     return {
         "compile_seconds": side.compile_seconds,
         "median_seconds": side.median,

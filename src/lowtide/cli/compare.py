@@ -8,22 +8,26 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lowtide.cli.plan_packing import PackingRequest
-    from lowtide.packing.compare import Comparison
+    from lowtide.cli.plan_request import PlanRequest
+    from lowtide.packing.compare import StrategyResult
     from lowtide.packing.named import NamedProblem
+    from lowtide.planning import SearchOptions
     from lowtide.report.drawing import Paint
 
 _MARKS: Final = "*†‡§¶"
 
 
-def plan_compared(named: NamedProblem, request: PackingRequest) -> None:
+def plan_compared(named: NamedProblem, packing: PackingRequest, request: PlanRequest) -> None:
     """Write a table of all strategies; with Ctrl-C, of those that are done by then.
 
     Raises VerificationError for a wrong plan, OverBudgetError where none fits the capacity.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import OverBudgetError
+    from lowtide.packing.compare import SECONDS_EACH
 
-    rows, bound, interrupted = _rows(named, request)
+    seconds = SECONDS_EACH if request.deadline is None else request.deadline
+    rows, bound, interrupted = _rows(named, request.search(capacity=packing.capacity), seconds)
     if request.json:
         console.write_json(_document(named, rows, bound))
     else:
@@ -32,31 +36,32 @@ def plan_compared(named: NamedProblem, request: PackingRequest) -> None:
 
         display = display_for(sys.stdout)
         lines = _screen(named, rows, bound, display.width, Paint(color=display.color))
-        console.write("\n".join([*lines, *_limits(rows, request)]))
+        console.write("\n".join([*lines, *_limits(rows, seconds)]))
     if interrupted:
         raise KeyboardInterrupt
     best = min([x.nbytes for x in rows if x.nbytes is not None], default=None)
-    if request.capacity is not None and (best is None or best > request.capacity):
+    if packing.capacity is not None and (best is None or best > packing.capacity):
         raise OverBudgetError(
-            f"{named.title}: no strategy needs {request.capacity:,} bytes or less; no smaller than "
+            f"{named.title}: no strategy needs {packing.capacity:,} bytes or less; no smaller than "
             f"{bound:,} is proved needed"
         )
 
 
-def _rows(named: NamedProblem, request: PackingRequest) -> tuple[list[Comparison], int, bool]:
+def _rows(
+    named: NamedProblem, search: SearchOptions, seconds: float
+) -> tuple[list[StrategyResult], int, bool]:
     """What the strategies come to, the best bound that one proved, and whether Ctrl-C ended it."""
     from lowtide.cli.exit_codes import VerificationError
     from lowtide.cli.progress import progress
     from lowtide.packing.check import WrongPackingError
-    from lowtide.packing.compare import SECONDS_EACH, compare
+    from lowtide.packing.compare import compare
     from lowtide.planning import StopReason, max_live
 
-    seconds = SECONDS_EACH if request.deadline is None else request.deadline
     bound = max_live(named.problem)
-    rows: list[Comparison] = []
+    rows: list[StrategyResult] = []
     try:
         with progress(f"comparing strategies on {named.title}") as line:
-            for row, solved in compare(named, request.search(), seconds):
+            for row, solved in compare(named, search, seconds):
                 rows.append(row)
                 line.state = f": {row.strategy} done,"
                 if solved is not None:
@@ -70,7 +75,7 @@ def _rows(named: NamedProblem, request: PackingRequest) -> tuple[list[Comparison
     return rows, bound, False
 
 
-def _document(named: NamedProblem, rows: Sequence[Comparison], bound: int) -> dict[str, object]:
+def _document(named: NamedProblem, rows: Sequence[StrategyResult], bound: int) -> dict[str, object]:
     from lowtide.planning import max_live
     from lowtide.search.deadline import ended_by
 
@@ -101,7 +106,7 @@ def _document(named: NamedProblem, rows: Sequence[Comparison], bound: int) -> di
 
 
 def _screen(
-    named: NamedProblem, rows: Sequence[Comparison], bound: int, width: int, paint: Paint
+    named: NamedProblem, rows: Sequence[StrategyResult], bound: int, width: int, paint: Paint
 ) -> list[str]:
     from lowtide.cli.packing_text import printable
     from lowtide.planning import max_live
@@ -135,7 +140,7 @@ _TITLES: Final = {"offsets": "offsets", "objects": "shared objects, end to end"}
 
 
 def _line(
-    row: Comparison, bound: int, names: int, size: int, mark: str, width: int, paint: Paint
+    row: StrategyResult, bound: int, names: int, size: int, mark: str, width: int, paint: Paint
 ) -> str:
     from lowtide.report.drawing import elide_end
 
@@ -149,15 +154,12 @@ def _line(
     return painted + f" {mark}{ended}".rstrip()
 
 
-def _limits(rows: Sequence[Comparison], request: PackingRequest) -> list[str]:
+def _limits(rows: Sequence[StrategyResult], seconds: float) -> list[str]:
     """What ended some strategies early."""
-    from lowtide.packing.compare import SECONDS_EACH
-
     if not _by_the_clock(rows):
         return []
-    seconds = SECONDS_EACH if request.deadline is None else request.deadline
     return [f"Each strategy had {seconds:g} s; --deadline gives it another time."]
 
 
-def _by_the_clock(rows: Sequence[Comparison]) -> bool:
+def _by_the_clock(rows: Sequence[StrategyResult]) -> bool:
     return any(x.stopped.value == "deadline" or x.fault.startswith("no plan in") for x in rows)

@@ -64,7 +64,7 @@ def explain(
     lower it. All sizes are proved or counted, not measured: nothing is run.
     """
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.cli.plan_packing import effort_named
+    from lowtide.cli.plan_request import effort_named
 
     request = _Request(stage, effort_named(effort), deadline, reoptimize)
     if plan is not None:

@@ -18,6 +18,7 @@ from lowtide.cli.arguments import (
 from lowtide.cli.plan_budget import BudgetRequest
 from lowtide.cli.plan_module import ModuleRequest
 from lowtide.cli.plan_packing import PackingRequest
+from lowtide.cli.plan_request import PlanRequest
 from lowtide.options import DEFAULT_STAGE
 
 _GRAPHS: Final = (".json",)
@@ -106,16 +107,16 @@ def plan(
     With --strategy or --compare, live ranges of a module are a packing problem. Ctrl-C ends a
     search with its best, status 130; above --capacity it is 2.
     """
-    request = PackingRequest(
-        strategy, capacity, effort, deadline, compare, json, limit, output, svg, html
-    )
+    request = PlanRequest(effort, deadline, json, limit, output, svg, html)
+    packed = PackingRequest(strategy, capacity, compare)
     module = ModuleRequest(stage, assigner, packing, reoptimize)
-    _plan(file, request, module, BudgetRequest(budget, remat, pareto), alignment)
+    _plan(file, request, packed, module, BudgetRequest(budget, remat, pareto), alignment)
 
 
 def _plan(
     file: str,
-    request: PackingRequest,
+    request: PlanRequest,
+    packing: PackingRequest,
     wanted: ModuleRequest,
     budget: BudgetRequest,
     alignment: int,
@@ -129,6 +130,7 @@ def _plan(
     from lowtide.packing.named import named_problem
 
     request.check()
+    packing.check(request)
     keep_solvers()
     is_graph = not is_packing(file) and _plain(file).endswith(_GRAPHS)
     if budget.is_wanted and is_packing(file):
@@ -144,10 +146,10 @@ def _plan(
             )
         found = read_packing(file, alignment)
         named = named_problem(found)
-        if request.compare:
-            plan_compared(named, request)
+        if packing.compare:
+            plan_compared(named, packing, request)
         else:
-            plan_packing(named, request, found)
+            plan_packing(named, packing, request, found)
         return
     if is_graph:
         if wanted != ModuleRequest() or alignment != 1:
@@ -158,15 +160,19 @@ def _plan(
         if budget.is_wanted:
             plan_budget(file, request, budget)
         else:
-            plan_graph(file, request)
+            plan_graph(file, packing, request)
         return
     if alignment != 1:
         raise UsageError("--alignment is for packings; the alignment of a module is its target's")
-    _plan_module(file, request, wanted, budget)
+    _plan_module(file, request, packing, wanted, budget)
 
 
 def _plan_module(
-    file: str, request: PackingRequest, wanted: ModuleRequest, budget: BudgetRequest
+    file: str,
+    request: PlanRequest,
+    packing: PackingRequest,
+    wanted: ModuleRequest,
+    budget: BudgetRequest,
 ) -> None:
     from lowtide.cli.compare import plan_compared
     from lowtide.cli.exit_codes import UsageError
@@ -177,15 +183,15 @@ def _plan_module(
     from lowtide.cli.progress import progress
 
     if budget.is_wanted:
-        if request.strategy or request.compare or request.capacity is not None:
+        if packing.strategy or packing.compare or packing.capacity is not None:
             raise UsageError(
                 "--budget, --remat and --pareto plan a module; leave out --strategy, --compare and "
                 "--capacity"
             )
         plan_fit(load(file, reoptimize=wanted.reoptimize).module, wanted, request, budget)
         return
-    if request.strategy is None and not request.compare:
-        if request.capacity is not None:
+    if packing.strategy is None and not packing.compare:
+        if packing.capacity is not None:
             raise UsageError("--capacity is for packings; with a module, for --strategy only")
         plan_module(load(file, reoptimize=wanted.reoptimize).module, wanted, request)
         return
@@ -196,10 +202,10 @@ def _plan_module(
     module = load(file, reoptimize=wanted.reoptimize).module
     with progress(f"planning {module.name}"):
         named = module_problem(module, wanted.stage)
-    if request.compare:
-        plan_compared(named, request)
+    if packing.compare:
+        plan_compared(named, packing, request)
     else:
-        plan_packing(named, request)
+        plan_packing(named, packing, request)
 
 
 def _plain(file: str) -> str:

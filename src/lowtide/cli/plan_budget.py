@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lowtide.cli.plan_packing import PackingRequest, effort_named
+from lowtide.cli.plan_request import PlanRequest, effort_named
 
 if TYPE_CHECKING:
     from lowtide.cli.plan_graph import SolvedGraph
@@ -48,7 +48,7 @@ class BudgetRequest:
             raise UsageError("--remat says how to keep to a budget: give --budget SIZE, too")
 
 
-def plan_budget(path: str, request: PackingRequest, wanted: BudgetRequest) -> None:
+def plan_budget(path: str, request: PlanRequest, wanted: BudgetRequest) -> None:
     """Find a plan within a budget, or the frontier of memory against time, and write it.
 
     Raises InputError for a malformed file, OverBudgetError where no plan that is known fits, and
@@ -92,7 +92,7 @@ def plan_budget(path: str, request: PackingRequest, wanted: BudgetRequest) -> No
         raise OverBudgetError(f"{solved.file.name}: {_refusal(solved, plan)}")
 
 
-def _budgets(solved: SolvedGraph, request: PackingRequest, deadline: Deadline) -> Budgets:
+def _budgets(solved: SolvedGraph, request: PlanRequest, deadline: Deadline) -> Budgets:
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.progress import progress
     from lowtide.remat.budget import Budgets

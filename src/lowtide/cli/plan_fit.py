@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lowtide.cli.plan_budget import BudgetRequest
 from lowtide.cli.plan_module import ModuleRequest, check_planned, clock_lines, deliver_plan
-from lowtide.cli.plan_packing import PackingRequest
+from lowtide.cli.plan_request import PlanRequest
 
 if TYPE_CHECKING:
     from lowtide.budgeting.pareto import Pareto
@@ -26,7 +26,7 @@ CAVEAT: Final = (
 
 
 def plan_fit(
-    module: Module, wanted: ModuleRequest, request: PackingRequest, budget: BudgetRequest
+    module: Module, wanted: ModuleRequest, request: PlanRequest, budget: BudgetRequest
 ) -> None:
     """Find the plan of a module within a budget, or its frontier, and write it.
 
@@ -93,7 +93,7 @@ def _deliver(
     planner: BudgetPlanner,
     point: PlannedPoint,
     wanted: ModuleRequest,
-    request: PackingRequest,
+    request: PlanRequest,
     fit: Fit | None,
     curve: Pareto | None,
 ) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lowtide.cli.plan_packing import PackingRequest, effort_named
+from lowtide.cli.plan_packing import PackingRequest
+from lowtide.cli.plan_request import PlanRequest, effort_named
 
 if TYPE_CHECKING:
     from lowtide.frontend.graph_json import GraphFile
@@ -53,7 +54,7 @@ class SolvedGraph:
         return sorted(range(len(self.steps)), key=lambda i: (-self.steps[i], i))[:limit]
 
 
-def plan_graph(path: str, request: PackingRequest) -> None:
+def plan_graph(path: str, packing: PackingRequest, request: PlanRequest) -> None:
     """Find an order and write it.
 
     Raises InputError for a malformed file, OverBudgetError for a peak above the capacity, and
@@ -63,27 +64,27 @@ def plan_graph(path: str, request: PackingRequest) -> None:
     from lowtide.cli.exit_codes import OverBudgetError
     from lowtide.cli.interrupts import ending_at
 
-    _check(request)
+    _check(packing, request)
     file = read_graph(path)
     with ending_at(request.deadline) as deadline:
         solved = solve(file, request, deadline)
         with deadline.held():
             deliver(
-                graph_document(solved, request.capacity, deadline.remarks()),
+                graph_document(solved, packing.capacity, deadline.remarks()),
                 request,
                 lambda width, paint: graph_screen(solved, request.limit, width, paint),
                 lambda: of_graph(solved, path),
             )
     if deadline.was_interrupted or solved.was_interrupted:
         raise KeyboardInterrupt
-    fault = _capacity_fault(solved, request.capacity)
+    fault = _capacity_fault(solved, packing.capacity)
     if fault:
         raise OverBudgetError(f"{solved.file.name}: {fault}")
 
 
 def deliver(
     document: dict[str, Any],
-    request: PackingRequest,
+    request: PlanRequest,
     lines: Callable[[int, Paint], list[str]],
     certificate: Callable[[], bytes],
 ) -> None:
@@ -118,16 +119,16 @@ def read_graph(path: str) -> GraphFile:
         return read_graph_json(read_bytes(stream, path), path)
 
 
-def _check(request: PackingRequest) -> None:
+def _check(packing: PackingRequest, request: PlanRequest) -> None:
     from lowtide.cli.exit_codes import UsageError
 
-    if request.strategy or request.compare or request.svg or request.html:
+    if packing.strategy or packing.compare or request.svg or request.html:
         raise UsageError("--strategy, --compare and pictures are for packings, not for graphs")
     if request.output is not None and request.output.suffix.lower() != ".json":
         raise UsageError(f"{request.output}: the order of a graph is written as .json")
 
 
-def solve(file: GraphFile, request: PackingRequest, deadline: Deadline) -> SolvedGraph:
+def solve(file: GraphFile, request: PlanRequest, deadline: Deadline) -> SolvedGraph:
     """Return a graph with the best order found for it, and what is proved about that."""
     from lowtide.analysis.graph_tables import tables_of
     from lowtide.analysis.memory_profile import peak_bytes, step_bytes

@@ -13,7 +13,7 @@ from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
     from lowtide.autopsy.assigners import AssignedPlan
-    from lowtide.cli.plan_packing import PackingRequest
+    from lowtide.cli.plan_request import PlanRequest
     from lowtide.ir import Module
     from lowtide.ir.buffer import AssignedValue, BufferAssignment
     from lowtide.report.drawing import Paint
@@ -30,7 +30,7 @@ class ModuleRequest:
     reoptimize: bool = False
 
 
-def plan_module(module: Module, wanted: ModuleRequest, request: PackingRequest) -> None:
+def plan_module(module: Module, wanted: ModuleRequest, request: PlanRequest) -> None:
     """Plan a module and write the plan.
 
     Raises LowtideError for an unknown assigner or packing strategy, KeyboardInterrupt once what was
@@ -61,7 +61,7 @@ def clock_lines(deadline: Deadline) -> list[str]:
 
 def deliver_plan(
     planned: AssignedPlan,
-    request: PackingRequest,
+    request: PlanRequest,
     fields: Mapping[str, object] | None = None,
     lines: Sequence[str] = (),
     certificate: Callable[[], bytes] | None = None,
@@ -72,7 +72,7 @@ def deliver_plan(
     plan where it is not the one of the module alone.
     """
     from lowtide.cli import console
-    from lowtide.cli.plan_packing import write_pictures
+    from lowtide.cli.plan_request import write_pictures
     from lowtide.options import display_for
     from lowtide.packing.pictures import plan_picture
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lowtide.cli.plan_request import PlanRequest, write_pictures
+
 if TYPE_CHECKING:
     from lowtide.frontend.packing_csv import PackingFile
     from lowtide.packing.named import NamedProblem, SolvedPacking
-    from lowtide.planning import Effort, SearchOptions
     from lowtide.report.packing_picture import PackingPicture
-    from lowtide.search.deadline import Deadline
 
 
 STDIN: Final = "-"
@@ -23,52 +23,18 @@ STDIN: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class PackingRequest:
-    """The options of `lowtide plan` that a packing problem heeds."""
+    """The options of `lowtide plan` for packing problems; graphs have a capacity, too."""
 
     strategy: str | None = None
     capacity: int | None = None
-    effort: str = "default"
-    deadline: float | None = None
     compare: bool = False
-    json: bool = False
-    limit: int = 12
-    output: Path | None = None
-    svg: Path | None = None
-    html: Path | None = None
 
-    def check(self) -> None:
-        """Raise UsageError for options that contradict one another, OSError for outputs."""
-        from lowtide.cli import console
+    def check(self, request: PlanRequest) -> None:
+        """Raise UsageError for options that contradict one another."""
         from lowtide.cli.exit_codes import UsageError
 
-        effort_named(self.effort)
-        console.check_outputs(self.output, self.svg, self.html)
-        if self.compare and (self.strategy or self.output or self.svg or self.html):
+        if self.compare and (self.strategy or request.output or request.svg or request.html):
             raise UsageError("--compare writes a table only; leave out --strategy, -o and pictures")
-
-    def without_html(self) -> PackingRequest:
-        """The same without a page."""
-        return replace(self, html=None)
-
-    def search(self, begun: Deadline | None = None) -> SearchOptions:
-        """The limits of a search, which begins now or has `begun`.
-
-        Raises UsageError for an unknown effort.
-        """
-        from lowtide.planning import SearchOptions
-
-        return SearchOptions(effort_named(self.effort), begun or self.deadline, self.capacity)
-
-
-def effort_named(name: str) -> Effort:
-    """Return an effort by its name; raises UsageError for an unknown one."""
-    from lowtide.cli.exit_codes import UsageError
-    from lowtide.search import effort as search
-
-    try:
-        return search.effort_named(name)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def is_packing(path: str) -> bool:
@@ -114,7 +80,10 @@ def read_packing(path: str, alignment: int) -> PackingFile:
 
 
 def plan_packing(
-    named: NamedProblem, request: PackingRequest, file: PackingFile | None = None
+    named: NamedProblem,
+    packing: PackingRequest,
+    request: PlanRequest,
+    file: PackingFile | None = None,
 ) -> None:
     """Solve a problem and write the plan; `file` is what it was read from.
 
@@ -131,14 +100,14 @@ def plan_packing(
     _check_output(request.output)
     for text in named.notes:
         console.note(text)
-    solved = solve_packing(named, request)
+    solved = solve_packing(named, packing, request)
     fault = ""
-    if request.capacity is not None:
-        fault = capacity_fault(named, solved, request.capacity)
+    if packing.capacity is not None:
+        fault = capacity_fault(named, solved, packing.capacity)
     _write_output(named, solved, request.output, file, fits=not fault)
     write_pictures(request, lambda: _picture(named, solved))
     if request.json:
-        console.write_json(packing_document(named, solved, request.capacity))
+        console.write_json(packing_document(named, solved, packing.capacity))
     else:
         display = display_for(sys.stdout)
         lines = packing_screen(named, solved, request.limit, display.width, color=display.color)
@@ -151,7 +120,9 @@ def plan_packing(
         raise OverBudgetError(f"{named.title}: {fault}{behind}")
 
 
-def solve_packing(named: NamedProblem, request: PackingRequest) -> SolvedPacking:
+def solve_packing(
+    named: NamedProblem, packing: PackingRequest, request: PlanRequest
+) -> SolvedPacking:
     """Return a plan that passed the checker; one of very many buffers is not checked."""
     from lowtide.cli import console
     from lowtide.cli.exit_codes import VerificationError
@@ -160,8 +131,8 @@ def solve_packing(named: NamedProblem, request: PackingRequest) -> SolvedPacking
     from lowtide.packing.named import solve
 
     with progress(f"packing {named.title}") as line:
-        search = replace(request.search(), progress=line.show_search)
-        solved = solve(named.problem, request.strategy, search)
+        search = replace(request.search(capacity=packing.capacity), progress=line.show_search)
+        solved = solve(named.problem, packing.strategy, search)
     for change in solved.changes:
         console.note(f"{solved.strategy} does not take the problem as it is: {change}")
     if len(named.problem) > MOST_CHECKED:
@@ -234,22 +205,3 @@ def _picture(named: NamedProblem, solved: SolvedPacking) -> PackingPicture:
     from lowtide.packing.pictures import packing_picture
 
     return packing_picture(named, solved)
-
-
-def write_pictures(request: PackingRequest, draw: Callable[[], PackingPicture]) -> None:
-    """Write the pictures that are asked for."""
-    from lowtide.cli import console
-
-    if request.svg is None and request.html is None:
-        return
-    picture = draw()
-    if request.svg is not None:
-        from lowtide.report.packing_svg import packing_svg
-
-        data = packing_svg(picture).encode()
-        console.write_file(request.svg, lambda stream: stream.write(data))
-    if request.html is not None:
-        from lowtide.report.packing_html import packing_html
-
-        page = packing_html(picture).encode()
-        console.write_file(request.html, lambda stream: stream.write(page))

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class NamedProgram:
     """What a MODULE argument names: a module, and the executable where the file is one."""
 
     found: ModuleInput
@@ -28,7 +28,7 @@ class Program:
         return self.found.module
 
 
-def load_program(path: str, options: Options) -> Program:
+def load_program(path: str, options: Options) -> NamedProgram:
     """Return the module or the executable in a file, which its first bytes tell.
 
     Raises InputError, InvalidModuleError or OverMemoryError.
@@ -36,15 +36,15 @@ def load_program(path: str, options: Options) -> Program:
     from lowtide.cli.modules import is_executable, load
 
     if not is_executable(path):
-        return Program(load(path))
+        return NamedProgram(load(path))
     from lowtide.client.executable import deserialize_executable
     from lowtide.frontend.files import ModuleInput
 
     executable = deserialize_executable(path, options)
-    return Program(ModuleInput(executable.module, path), executable)
+    return NamedProgram(ModuleInput(executable.module, path), executable)
 
 
-def executable_of(program: Program, options: Options) -> Executable:
+def executable_of(program: NamedProgram, options: Options) -> Executable:
     """Return a program in native code, compiled if it is not yet, with a line that says how far.
 
     Raises UnsupportedOpError, whose words name what works instead, and OverMemoryError.

@@ -18,7 +18,7 @@ from lowtide.cli.arguments import (
 
 if TYPE_CHECKING:
     from lowtide.cli.outputs import Output
-    from lowtide.cli.programs import Program
+    from lowtide.cli.programs import NamedProgram
     from lowtide.cli.runs import Runs
     from lowtide.frontend.files import ModuleInput
     from lowtide.ir import Module
@@ -158,7 +158,7 @@ def _check_usage(
 
 
 def _check_executable(
-    program: Program, threads: int | None, deadline: float | None, *, must_have_values: bool
+    program: NamedProgram, threads: int | None, deadline: float | None, *, must_have_values: bool
 ) -> None:
     """Raise UsageError for what an executable, if the program is one, cannot do."""
     from lowtide.cli.exit_codes import UsageError
@@ -205,7 +205,7 @@ def _arguments(found: ModuleInput, inputs: Path | None, seed: int | None) -> tup
 # -- engines -------------------------------------------------------------------------------------
 
 
-def _native(program: Program, arguments: Any, options: Options, wanted: _Wanted) -> Runs:
+def _native(program: NamedProgram, arguments: Any, options: Options, wanted: _Wanted) -> Runs:
     from lowtide.cli.run_native import NativeRequest, native_runs, sanitized_runs
 
     if wanted.sanitize:
@@ -214,7 +214,7 @@ def _native(program: Program, arguments: Any, options: Options, wanted: _Wanted)
     return native_runs(program, arguments, options, request)
 
 
-def _in_arena(program: Program, arguments: Any, options: Options, wanted: _Wanted) -> Runs:
+def _in_arena(program: NamedProgram, arguments: Any, options: Options, wanted: _Wanted) -> Runs:
     from lowtide.cli.progress import progress
     from lowtide.cli.run_arena import runs_in_arena, target_of
     from lowtide.client.executable import check_memory
@@ -228,7 +228,7 @@ def _in_arena(program: Program, arguments: Any, options: Options, wanted: _Wante
         )
 
 
-def _reference(program: Program, arguments: Any, options: Options, wanted: _Wanted) -> Runs:
+def _reference(program: NamedProgram, arguments: Any, options: Options, wanted: _Wanted) -> Runs:
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.progress import progress
     from lowtide.cli.runs import Runs, timed

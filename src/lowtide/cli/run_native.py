@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lowtide.cli.runs import Runs, duration, timed
 
 if TYPE_CHECKING:
-    from lowtide.cli.programs import Program
+    from lowtide.cli.programs import NamedProgram
     from lowtide.client.executable import Executable
     from lowtide.inspection.profile import Profile
     from lowtide.options import Options
@@ -24,7 +24,9 @@ class NativeRequest:
     trace: Path | None = None
 
 
-def native_runs(program: Program, arguments: Any, options: Options, wanted: NativeRequest) -> Runs:
+def native_runs(
+    program: NamedProgram, arguments: Any, options: Options, wanted: NativeRequest
+) -> Runs:
     """Compile a program if it is not yet, and run it."""
     from lowtide.cli.programs import executable_of
 
@@ -92,7 +94,7 @@ def _profiled(
 
 
 def sanitized_runs(
-    program: Program, arguments: Any, options: Options, reproducer: Path | None
+    program: NamedProgram, arguments: Any, options: Options, reproducer: Path | None
 ) -> Runs:
     """Run thunk by thunk under watch.
 
@@ -137,7 +139,9 @@ def sanitized_runs(
     )
 
 
-def _write_reproducer(error: Any, program: Program, threads: int, module: Any, path: Path) -> None:
+def _write_reproducer(
+    error: Any, program: NamedProgram, threads: int, module: Any, path: Path
+) -> None:
     from lowtide.cli import console
     from lowtide.cli.progress import progress
     from lowtide.inspection.reproducer import reproducer

@@ -28,7 +28,7 @@ DEFAULT_CAPACITY: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class CompilationSignature:
     """What tells one compilation from another: equal signatures give equal programs.
 
     `arguments` has None in place of an argument that is a constant; `constants` has its number,
@@ -46,7 +46,7 @@ def signature(
     arguments: Sequence[Shape],
     constants: Mapping[int, Array] | None = None,
     options: Hashable = None,
-) -> Signature:
+) -> CompilationSignature:
     """Return the signature of a compilation; `constants` are values by number of the argument.
 
     `computation` is a name or a fingerprint that says all of what is computed. Raises ValueError
@@ -58,7 +58,7 @@ def signature(
         raise ValueError(f"constant {unknown[0]} is none of the {len(arguments)} arguments")
     shapes = tuple([None if i in values else shape for i, shape in enumerate(arguments)])
     known = tuple([_constant(number, values[number]) for number in sorted(values)])
-    return Signature(computation, shapes, known, options)
+    return CompilationSignature(computation, shapes, known, options)
 
 
 def _constant(number: int, value: Array) -> tuple[int, str, tuple[int, ...], bytes]:
@@ -68,7 +68,7 @@ def _constant(number: int, value: Array) -> tuple[int, str, tuple[int, ...], byt
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class CacheStatistics:
     """What a cache did so far.
 
     A request that waited for another thread's compilation is a hit where that succeeded, and
@@ -186,10 +186,10 @@ class CompilationCache(Generic[V]):
             self._started.clear()
 
     @property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> CacheStatistics:
         """What the cache did so far."""
         with self._lock:
-            return Statistics(
+            return CacheStatistics(
                 self._hits, self._misses, self._failures, self._evictions, self._seconds
             )
 

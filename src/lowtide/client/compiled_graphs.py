@@ -8,7 +8,7 @@ from typing import TypeAlias, final
 
 import numpy as np
 
-from lowtide.client.compilation_cache import CompilationCache, Statistics, signature
+from lowtide.client.compilation_cache import CacheStatistics, CompilationCache, signature
 from lowtide.client.library import LocalClient, LocalExecutable
 from lowtide.frontend.graphs.compiler import GraphProgram
 from lowtide.ir import Shape, array_shape
@@ -59,7 +59,7 @@ class CompiledGraphs:
         return self._cache.get_or_compile(key, compile_)
 
     @property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> CacheStatistics:
         """What was compiled, found and dropped."""
         return self._cache.statistics
 

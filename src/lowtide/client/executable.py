@@ -30,7 +30,7 @@ from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.options import Options, cache_folder
 from lowtide.passes import Observer
 from lowtide.runtime.cpu.call import CallOptions
-from lowtide.runtime.cpu.call import Executable as Callee
+from lowtide.runtime.cpu.call import LinkedExecutable as Callee
 from lowtide.runtime.cpu.profile import Span
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.serial import deserialize, serialize
@@ -261,7 +261,7 @@ def _fits(memory: Any, most: int | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class PlannedProgram:
     """A native program with the plan that it runs in; `seconds` by stage until here.
 
     `budget` is what keeping to `Options.memory` came to, None without one, and `base` the module
@@ -280,7 +280,7 @@ def compile_anew(
     options: Options | None = None,
     progress: Progress | None = None,
     observers: Sequence[Observer] = (),
-) -> Compiled:
+) -> PlannedProgram:
     """Return the native program of a module, which is not changed, with all that is known of it.
 
     It is compiled also where a cache has the program; kernels come from the cache. `observers` look
@@ -304,10 +304,10 @@ def compile_anew(
     if found.budget_seconds:
         seconds["budget"] = found.budget_seconds
     seconds["kernels"] = perf_counter() - start - sum(seconds.values())
-    return Compiled(found.program, found.plan, seconds, found.budget, found.base)
+    return PlannedProgram(found.program, found.plan, seconds, found.budget, found.base)
 
 
-def executable_of(compiled: Compiled, options: Options | None = None) -> Executable:
+def executable_of(compiled: PlannedProgram, options: Options | None = None) -> Executable:
     """Return what is compiled as an executable, however much memory it needs."""
     plan = compiled.plan
     complete = sum([values.nbytes for _, values in compiled.program.constants]) <= _SPELLED_BYTES

@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import MethodType
 from typing import Any, Final, TypeAlias, final
 
-from lowtide.client.compilation_cache import CompilationCache, Statistics
+from lowtide.client.compilation_cache import CacheStatistics, CompilationCache
 from lowtide.client.jax_lowering import (
     LoweredProgram,
     closes_over_tracers,
@@ -24,8 +24,8 @@ from lowtide.client.jax_lowering import (
     trace_state,
 )
 from lowtide.client.jit_arguments import abstract_key, leaf_keys, other_key
-from lowtide.client.jit_program import Call, JaxProgram, JitProgram, output_kind
-from lowtide.client.library import Executable, ModuleCompiler, native_compiler
+from lowtide.client.jit_program import Call, JaxFallback, JitProgram, output_kind
+from lowtide.client.library import ModuleCompiler, ModuleExecutable, native_compiler
 from lowtide.ir import Module, UnsupportedOpError
 from lowtide.ir.sizes import bytes_of
 from lowtide.options import Options
@@ -172,7 +172,7 @@ class Jitted:
         self._flatten = jax.tree_util.tree_flatten
         self._tracer = jax.core.Tracer
         self._leaf_keys = leaf_keys()
-        self._programs: CompilationCache[JitProgram | JaxProgram] = CompilationCache()
+        self._programs: CompilationCache[JitProgram | JaxFallback] = CompilationCache()
         self._calls: dict[Hashable, Call] = {}
 
     # -- calls ---------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class Jitted:
         keywords: dict[str, Any],
         key: tuple[Any, ...],
         leaves: Sequence[Any],
-    ) -> JitProgram | JaxProgram:
+    ) -> JitProgram | JaxFallback:
         """Return the program for these types; NumPy and JAX arrays of one type share it."""
         try:
             types = [abstract_key(x) for x in leaves]
@@ -241,7 +241,7 @@ class Jitted:
 
     def _compile(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any]
-    ) -> JitProgram | JaxProgram:
+    ) -> JitProgram | JaxFallback:
         traced = self._staged.trace(*arguments, **keywords)
         if closes_over_tracers(traced):
             raise _EnclosingTrace
@@ -253,9 +253,9 @@ class Jitted:
             if not self._fallback:
                 raise
             self._say_once(error)
-            return JaxProgram(lowered, self._output)
+            return JaxFallback(lowered, self._output)
 
-    def _executable(self, module: Module, options: Options | None = None) -> Executable:
+    def _executable(self, module: Module, options: Options | None = None) -> ModuleExecutable:
         return (self._compiler or native_compiler())(module, options or self._options)
 
     def _say_once(self, error: UnsupportedOpError) -> None:
@@ -299,7 +299,7 @@ class Jitted:
         self._staged.clear_cache()
 
     @property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> CacheStatistics:
         """What was compiled; only the first call with arguments of some types counts."""
         return self._programs.statistics
 
@@ -318,7 +318,7 @@ class Lowered:
     def __init__(
         self,
         program: LoweredProgram,
-        make: Callable[[Module, Options | None], Executable],
+        make: Callable[[Module, Options | None], ModuleExecutable],
         options: Options,
         output: str,
     ) -> None:
@@ -363,7 +363,7 @@ class Lowered:
 class Compiled:
     """An executable for arguments of one type; the static ones are not given again."""
 
-    def __init__(self, program: LoweredProgram, executable: Executable, output: str) -> None:
+    def __init__(self, program: LoweredProgram, executable: ModuleExecutable, output: str) -> None:
         import jax
 
         self.executable = executable

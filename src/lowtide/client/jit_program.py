@@ -10,7 +10,7 @@ import numpy as np
 
 from lowtide.client.jax_lowering import LoweredProgram, is_key_type, weakly_typed, wrapped_key
 from lowtide.client.jit_arguments import Convert, abstract_key, converter
-from lowtide.client.library import Executable
+from lowtide.client.library import ModuleExecutable
 from lowtide.ir import LowtideError
 from lowtide.ir.suggestions import nearest
 from lowtide.runtime.cpu.arguments import SharedMemoryError
@@ -46,7 +46,7 @@ class JitProgram:
         "_unflatten",
     )
 
-    def __init__(self, program: LoweredProgram, executable: Executable, output: str) -> None:
+    def __init__(self, program: LoweredProgram, executable: ModuleExecutable, output: str) -> None:
         import jax
 
         self._program = program
@@ -137,7 +137,7 @@ def _converted(converters: Sequence[Convert | None], leaves: Sequence[Any]) -> l
 
 
 @final
-class JaxProgram:
+class JaxFallback:
     """A function that `jax.jit` runs, since lowtide cannot compile it."""
 
     __slots__ = ("_compiled", "_in_tree", "_output")

@@ -21,15 +21,15 @@ from lowtide.ir import LowtideError, Module, Shape
 from lowtide.ir.clone import clone_computation, clone_module
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
+from lowtide.ir.given_arrays import missing_text, opened_array, sizes_fit, type_text
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import ProgramShape
 from lowtide.ir.suggestions import nearest
 from lowtide.options import Options
-from lowtide.runtime.cpu.arguments import opened_array, type_text
 from lowtide.verifier import verify
 
 
-class Executable(Protocol):
+class ModuleExecutable(Protocol):
     """A compiled module: what a `ModuleCompiler` returns.
 
     Called with the leaves of the parameters, depth first, it returns a value in the form of the
@@ -51,7 +51,7 @@ class Executable(Protocol):
         """Return the executable as bytes."""
 
 
-ModuleCompiler: TypeAlias = Callable[[Module, Options], Executable]
+ModuleCompiler: TypeAlias = Callable[[Module, Options], ModuleExecutable]
 """Makes an executable of a verified module, which it does not change."""
 
 _HOME: Final = ("lowtide.client.executable", "compile_module")
@@ -163,7 +163,7 @@ class LocalClient:
 class LocalExecutable:
     """A compiled computation: `run` executes it."""
 
-    def __init__(self, client: LocalClient, module: Module, executable: Executable) -> None:
+    def __init__(self, client: LocalClient, module: Module, executable: ModuleExecutable) -> None:
         self.client = client
         self.executable = executable
         self.program_shape: ProgramShape = module.entry.program_shape
@@ -181,7 +181,10 @@ class LocalExecutable:
 
     def _checked(self, arguments: Sequence[Any]) -> list[Array]:
         if len(arguments) != len(self._leaves):
-            raise InputError(_wrong_count(self._leaves, len(arguments)))
+            raise InputError(
+                f"expected {len(self._leaves)} arguments, found {len(arguments)}"
+                + missing_text(self._leaves, len(arguments))
+            )
         pairs = enumerate(zip(self._leaves, arguments, strict=True))
         return [_argument(i, leaf, argument) for i, (leaf, argument) in pairs]
 
@@ -237,21 +240,13 @@ def _laid_out(module: Module, layouts: Sequence[Shape]) -> Module:
 # -- arguments -----------------------------------------------------------------------------------
 
 
-def _wrong_count(leaves: Sequence[Leaf], found: int) -> str:
-    message = f"expected {len(leaves)} arguments, found {found}"
-    if found >= len(leaves):
-        return message
-    missing = leaves[found]
-    return f"{message}; the first one missing is {missing}, {missing.shape.text(layout=False)}"
-
-
 def _argument(number: int, leaf: Leaf, argument: Any) -> Array:
     shape = leaf.shape
     dtype = DTYPES[shape.element_type]
     array = opened_array(argument)
     if isinstance(argument, bool | int | float | complex) and shape.rank == 0:
         return _number(number, leaf, argument)
-    if not _is_read_as(array.dtype, shape.element_type) or not _fits(array.shape, shape):
+    if not _is_read_as(array.dtype, shape.element_type) or not sizes_fit(array.shape, shape):
         raise InputError(
             f"argument {number}, {leaf}: expected {shape.text(layout=False)} (dtype {dtype.name}), "
             f"found {type_text(array)}"
@@ -270,11 +265,3 @@ def _number(number: int, leaf: Leaf, value: complex) -> Array:
 def _is_read_as(dtype: np.dtype[Any], element_type: ElementType) -> bool:
     expected = DTYPES[element_type]
     return dtype == expected or (dtype.kind == "u" and dtype.itemsize == expected.itemsize)
-
-
-def _fits(sizes: tuple[int, ...], shape: Shape) -> bool:
-    flags = shape.dynamic or (False,) * shape.rank
-    return len(sizes) == shape.rank and all(
-        size == bound or (flag and (bound < 0 or size < bound))
-        for size, bound, flag in zip(sizes, shape.dimensions, flags, strict=True)
-    )

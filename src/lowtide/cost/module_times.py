@@ -43,7 +43,7 @@ _FREE: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class NodeRun:
     """Node `node` runs a computation `count` times; of a conditional's, only the longest counts.
 
     `is_certain` says that it runs at least so often.
@@ -60,7 +60,7 @@ class Times:
     """Seconds of each node of a computation without those of what it runs, and what it runs."""
 
     own: Float64Array
-    runs: tuple[Run, ...]
+    runs: tuple[NodeRun, ...]
 
     def with_callees(self, totals: Mapping[Computation, float]) -> Float64Array:
         """Return the seconds of each node, given those of one run of each callee."""
@@ -173,11 +173,11 @@ def _body_seconds(body: Computation, memo: dict[Computation, float]) -> float:
 # -- what a node runs ----------------------------------------------------------------------------
 
 
-def _runs(flow: ComputationDataflow) -> tuple[Run, ...]:
+def _runs(flow: ComputationDataflow) -> tuple[NodeRun, ...]:
     runs = []
     for instruction, role, callee in call_sites(flow.computation):
         certain = role is not CallRole.BRANCH
-        runs.append(Run(flow.number[instruction], callee, _count(instruction, role), certain))
+        runs.append(NodeRun(flow.number[instruction], callee, _count(instruction, role), certain))
     return tuple(runs)
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from lowtide.evaluator.interpreter import Interpreter
 from lowtide.evaluator.values import TOKEN, Token, Value, from_leaves, value_leaves
-from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
-from lowtide.ir.literal import DTYPES, Array
+from lowtide.ir.given_arrays import check_count, misfit, read_as, sizes_fit
+from lowtide.ir.literal import Array
 from lowtide.ir.module import Module
-from lowtide.ir.shape import UNBOUNDED, Shape, ShapeIndex
+from lowtide.ir.shape import Shape, ShapeIndex
 
 
 def evaluate(module: Module, arguments: Sequence[Any], *, seed: int = 0) -> Value:
@@ -68,8 +68,7 @@ def parameter_leaves(module: Module) -> Iterator[Leaf]:
 def arguments_of(module: Module, arguments: Sequence[Any]) -> list[Value]:
     """Return the values of the entry's parameters; raises InputError where one does not fit."""
     leaves = list(parameter_leaves(module))
-    if len(arguments) != len(leaves):
-        raise InputError(_wrong_count(leaves, len(arguments)))
+    check_count(leaves, len(arguments))
     checked = iter([_checked(leaf, x) for leaf, x in zip(leaves, arguments, strict=True)])
     values = []
     for parameter in module.entry.parameters:
@@ -79,51 +78,11 @@ def arguments_of(module: Module, arguments: Sequence[Any]) -> list[Value]:
     return values
 
 
-def _wrong_count(leaves: list[Leaf], given: int) -> str:
-    message = f"the module takes {len(leaves)} arguments, found {given}"
-    if given < len(leaves):
-        missing = leaves[given]
-        return f"{message}; the first one missing is {missing}, {missing.shape.text(layout=False)}"
-    return message
-
-
 def _checked(leaf: Leaf, argument: Any) -> Array:
     shape = leaf.shape
     if not shape.is_array:
         raise InputError(f"{leaf} is {shape.element_type.value}[], which no argument can be")
     array = np.asarray(argument)
-    if not _fits(array.shape, shape):
-        raise InputError(_wrong(leaf, array))
-    dtype = DTYPES[shape.element_type]
-    if array.dtype == dtype:
-        return array
-    if isinstance(argument, (bool, int, float, complex)):
-        return _converted(leaf, argument, dtype)
-    if array.dtype.kind != "u" or array.dtype.itemsize != dtype.itemsize:
-        raise InputError(_wrong(leaf, array))
-    if shape.element_type is ElementType.PRED or shape.element_type.bits % 8:
-        return array.astype(dtype)
-    return np.ascontiguousarray(array).view(dtype).reshape(array.shape)
-
-
-def _converted(leaf: Leaf, number: complex, dtype: np.dtype[Any]) -> Array:
-    try:
-        return np.asarray(number).astype(np.result_type(type(number), np.int8)).astype(dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{leaf} cannot be {number!r}: {error}") from error
-
-
-def _fits(sizes: tuple[int, ...], shape: Shape) -> bool:
-    if len(sizes) != shape.rank:
-        return False
-    dynamic = shape.dynamic or (False,) * shape.rank
-    return all(
-        size == bound or (flag and (bound == UNBOUNDED or size < bound))
-        for size, bound, flag in zip(sizes, shape.dimensions, dynamic, strict=True)
-    )
-
-
-def _wrong(leaf: Leaf, array: Array) -> str:
-    dtype = DTYPES[leaf.shape.element_type]
-    needed = f"{leaf.shape.text(layout=False)} (dtype {dtype.name})"
-    return f"{leaf} needs {needed}, found {array.dtype.name}{list(array.shape)}"
+    if not sizes_fit(array.shape, shape):
+        raise misfit(leaf, array)
+    return read_as(leaf, array, argument)

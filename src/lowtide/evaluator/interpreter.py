@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from lowtide.evaluator.program import Program, compile_program
+from lowtide.evaluator.program import EvaluatorProgram, compile_program
 from lowtide.evaluator.values import Value
 from lowtide.ir.computation import Computation
 from lowtide.ir.module import Module
@@ -26,8 +26,8 @@ class Interpreter:
     def __init__(self, module: Module, *, seed: int = 0) -> None:
         self.module = module
         self.random_counter = seed
-        self._programs: dict[Computation, Program] = {}
-        self.vector_programs: dict[Computation, Program | None] = {}
+        self._programs: dict[Computation, EvaluatorProgram] = {}
+        self.vector_programs: dict[Computation, EvaluatorProgram | None] = {}
         """Owned by `vectorized`: programs that run at many positions at once."""
 
     def run(self, computation: Computation, arguments: Sequence[Value]) -> Value:
@@ -38,7 +38,7 @@ class Interpreter:
         """
         return self.execute(self._program(computation), arguments)
 
-    def execute(self, program: Program, arguments: Sequence[Value]) -> Value:
+    def execute(self, program: EvaluatorProgram, arguments: Sequence[Value]) -> Value:
         """Return what a program makes of the values of its parameters."""
         values: list[Any] = [None] * program.size
         for slot, constant in program.constants:
@@ -54,7 +54,7 @@ class Interpreter:
         result: Value = values[program.root]
         return result
 
-    def _program(self, computation: Computation) -> Program:
+    def _program(self, computation: Computation) -> EvaluatorProgram:
         program = self._programs.get(computation)
         if program is None or program.version != computation.version:
             program = self._programs[computation] = compile_program(computation)

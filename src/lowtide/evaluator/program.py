@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class EvaluatorStep:
     """One instruction: the slots that it reads, the one that it writes, those dead after it."""
 
     instruction: Instruction
@@ -31,7 +31,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class EvaluatorProgram:
     """The steps of a computation as it is at `version`; `size` is the number of slots.
 
     Constants and parameters are no steps: their values are put in place before the first one.
@@ -39,7 +39,7 @@ class Program:
 
     version: int
     size: int
-    steps: tuple[Step, ...]
+    steps: tuple[EvaluatorStep, ...]
     parameters: tuple[int, ...]
     constants: tuple[tuple[int, Value], ...]
     root: int
@@ -47,7 +47,7 @@ class Program:
 
 def compile_program(
     computation: Computation, table: Mapping[Opcode, Handler] | None = None
-) -> Program:
+) -> EvaluatorProgram:
     """Return the program of a computation, in sequence order, without dead instructions.
 
     `table` replaces the usual handlers. An opcode without a handler is an error only when it is
@@ -58,7 +58,7 @@ def compile_program(
     slots = {instruction: i for i, instruction in enumerate(order)}
     last_use = _last_uses(order, computation.root)
     constants: list[tuple[int, Value]] = []
-    steps: list[Step] = []
+    steps: list[EvaluatorStep] = []
     for i, instruction in enumerate(order):
         if instruction.opcode is Opcode.PARAMETER:
             continue
@@ -68,8 +68,8 @@ def compile_program(
         operands = tuple([slots[operand] for operand in instruction.operands])
         dead = [j for j in dict.fromkeys((*operands, i)) if last_use.get(order[j]) == i]
         handler = table.get(instruction.opcode, _missing)
-        steps.append(Step(instruction, handler, i, operands, tuple(dead)))
-    return Program(
+        steps.append(EvaluatorStep(instruction, handler, i, operands, tuple(dead)))
+    return EvaluatorProgram(
         version=computation.version,
         size=len(order),
         steps=tuple(steps),

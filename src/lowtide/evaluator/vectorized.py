@@ -15,7 +15,7 @@ import numpy as np
 
 from lowtide.evaluator import elementwise
 from lowtide.evaluator.bits import bitcast_convert
-from lowtide.evaluator.program import Program, compile_program
+from lowtide.evaluator.program import EvaluatorProgram, compile_program
 from lowtide.evaluator.reducers import as_ufunc
 from lowtide.evaluator.values import TOKEN, Token, Value, as_array, from_leaves, value_leaves
 from lowtide.ir.attributes import Conditional, GetTupleElement
@@ -83,7 +83,7 @@ def _one_by_one(
 # -- compilation -------------------------------------------------------------------------------
 
 
-def _program(interpreter: Interpreter, computation: Computation) -> Program | None:
+def _program(interpreter: Interpreter, computation: Computation) -> EvaluatorProgram | None:
     programs = interpreter.vector_programs
     if computation not in programs:
         programs[computation] = _compile(computation)
@@ -93,7 +93,7 @@ def _program(interpreter: Interpreter, computation: Computation) -> Program | No
     return program
 
 
-def _compile(computation: Computation) -> Program | None:
+def _compile(computation: Computation) -> EvaluatorProgram | None:
     """Return the program that runs at many positions at once, None where there is none."""
     stack = [computation]
     while stack:
@@ -103,7 +103,7 @@ def _compile(computation: Computation) -> Program | None:
             stack.extend(instruction.called_computations)
     program = compile_program(computation, vector_handlers())
     constants = tuple([(slot, _flatten(value)) for slot, value in program.constants])
-    return Program(
+    return EvaluatorProgram(
         version=program.version,
         size=program.size,
         steps=program.steps,

@@ -3,7 +3,7 @@
 A row is what the second dot contracts. Whatever needs of the scores only the same row of them
 (scale, mask, softmax in any of its forms) can be done while a block of rows lies in the cache, so
 that the scores are never stored (Dao et al., 2022, FlashAttention; Rabe and Staats, 2021,
-Self-attention does not need O(n^2) memory). `Kind.ATTENTION` says what such a kernel does.
+Self-attention does not need O(n^2) memory). `KernelKind.ATTENTION` says what such a kernel does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, final
 from lowtide.cost.kernels import compute_seconds, move_seconds
 from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.attention_rows import (
-    Region,
+    ScoreRegion,
     SecondDot,
     is_laid_out,
     key_side,
@@ -25,14 +25,14 @@ from lowtide.fusion.attention_rows import (
     paired_dimensions,
 )
 from lowtide.fusion.bodies import Bodies
-from lowtide.fusion.cluster import Cluster, Kind
+from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.fusion.legality import INDEXING, MOST_INPUTS, MOST_MEMBERS, MOST_ROW_BYTES, seed
 from lowtide.fusion.materialize import materialize
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.traversal import applied_computations, computation_post_order, post_order
 from lowtide.ops.table import TABLE
+from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.interface import Pass
-from lowtide.transforms.dead_code import remove_dead_code
 
 MOST_ROWS: Final = 16
 """Rows of scores that are computed at once: as many as a kernel of a dot keeps in registers."""
@@ -109,7 +109,7 @@ class _Finder:
             if compute_seconds(x) > 2 * X86_SERVER.element_seconds * x.shape.element_count:
                 continue
             cluster = seed(x, position)
-            if cluster is not None and cluster.kind is Kind.LOOP:
+            if cluster is not None and cluster.kind is KernelKind.LOOP:
                 self.free.add(x)
 
     # -- what depends on the scores ------------------------------------------------------------
@@ -142,7 +142,7 @@ class _Finder:
                 result = x
         return result
 
-    def _regions(self, root: Instruction, second: SecondDot) -> Iterator[Region]:
+    def _regions(self, root: Instruction, second: SecondDot) -> Iterator[ScoreRegion]:
         """Yield the ways in which the weights are made of dots: of all that there are, of each."""
         seen = self._behind(root, second)
         if not any(x.opcode is Opcode.REDUCE for x in seen):
@@ -161,7 +161,7 @@ class _Finder:
         if len(dots) > 1:
             choices.insert(0, tuple(dots))
         for firsts in choices:
-            region = Region(root, second, firsts)
+            region = ScoreRegion(root, second, firsts)
             dependent = self._dependent(region, among)
             if dependent and is_laid_out(region, dependent):
                 yield region
@@ -191,7 +191,7 @@ class _Finder:
             self.possible[x] = known
         return known
 
-    def _dependent(self, region: Region, among: Set[Instruction]) -> list[Instruction]:
+    def _dependent(self, region: ScoreRegion, among: Set[Instruction]) -> list[Instruction]:
         """Return what depends on the scores, operands first; nothing if anything else reads it."""
         found = dict.fromkeys(region.firsts)
         stack = list(region.firsts)
@@ -207,14 +207,14 @@ class _Finder:
         return sorted(found, key=self.order.__getitem__)
 
 
-_BETWEEN: Final = (Kind.LOOP, Kind.REDUCTION)
+_BETWEEN: Final = (KernelKind.LOOP, KernelKind.REDUCTION)
 _MOVING: Final = (Opcode.RESHAPE, Opcode.BITCAST, Opcode.TRANSPOSE)
 
 
 def _is_elementwise(x: Instruction, dot: Instruction) -> bool:
     """Whether an operation reads one element of a dot's result for each that it returns."""
     cluster = seed(x, 0)
-    if cluster is None or cluster.kind is not Kind.LOOP:
+    if cluster is None or cluster.kind is not KernelKind.LOOP:
         return False
     if x.opcode not in _MOVING and not TABLE[x.opcode].elementwise:
         return False
@@ -228,7 +228,7 @@ def _is_elementwise(x: Instruction, dot: Instruction) -> bool:
 class _Growth:
     """Adds to what depends on the scores what is cheap enough to be made where it is read."""
 
-    def __init__(self, finder: _Finder, region: Region) -> None:
+    def __init__(self, finder: _Finder, region: ScoreRegion) -> None:
         self.finder = finder
         self.region = region
         self.members: dict[Instruction, None] = dict.fromkeys(region.maps)
@@ -255,7 +255,7 @@ class _Growth:
             return None
         root = self.region.root
         space = root.shape.dimensions
-        return Cluster(Kind.ATTENTION, root, space, (), None, self.members, hero=root)
+        return Cluster(KernelKind.ATTENTION, root, space, (), None, self.members, hero=root)
 
     def _fits(self) -> bool:
         """Whether scores are many, a row of them fits the cache, and so do keys and values."""
@@ -293,7 +293,7 @@ class _Growth:
     def _is_wanted(self, x: Instruction) -> bool:
         """Whether a value from outside is better computed where it is read."""
         cluster = seed(x, 0)
-        if cluster is None or cluster.kind is not Kind.LOOP or x in self.finder.claimed:
+        if cluster is None or cluster.kind is not KernelKind.LOOP or x in self.finder.claimed:
             return False
         if len(self.members) + len(x.operands) > MOST_MEMBERS // 2 and x.shape.rank:
             return False

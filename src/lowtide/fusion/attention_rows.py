@@ -55,7 +55,7 @@ class SecondDot:
 
 
 @dataclass(eq=False, slots=True)
-class Region:
+class ScoreRegion:
     """What depends on the scores, up to the result, and how each value lies along the axes.
 
     Axes from 0 on are the dimensions of the result, those below 0 go along a row.
@@ -67,7 +67,7 @@ class Region:
     maps: dict[Instruction, IndexMap] = field(default_factory=dict)
 
 
-def is_laid_out(region: Region, dependent: Sequence[Instruction]) -> bool:
+def is_laid_out(region: ScoreRegion, dependent: Sequence[Instruction]) -> bool:
     """Find how what depends on the scores lies along the axes; return whether it all fits."""
     among = set(dependent)
     if region.second.weights not in among or region.second.values in among:
@@ -80,7 +80,7 @@ def is_laid_out(region: Region, dependent: Sequence[Instruction]) -> bool:
     return all(_lays_out_operands(region, x, among) for x in reversed(dependent))
 
 
-def _lays_out_operands(region: Region, x: Instruction, dependent: Set[Instruction]) -> bool:
+def _lays_out_operands(region: ScoreRegion, x: Instruction, dependent: Set[Instruction]) -> bool:
     """Find how the operands of an instruction lie, from how it does itself."""
     if x in region.firsts:
         return _is_first(region, x)
@@ -93,7 +93,7 @@ def _lays_out_operands(region: Region, x: Instruction, dependent: Set[Instructio
     return True
 
 
-def _operand_map(region: Region, x: Instruction, number: int) -> IndexMap | None:
+def _operand_map(region: ScoreRegion, x: Instruction, number: int) -> IndexMap | None:
     """Return how operand `number` lies, None where it is not read row by row."""
     own = region.maps[x]
     operand = x.operands[number]
@@ -117,7 +117,7 @@ def _operand_map(region: Region, x: Instruction, number: int) -> IndexMap | None
     return None
 
 
-def _weights_map(region: Region, own: IndexMap) -> IndexMap:
+def _weights_map(region: ScoreRegion, own: IndexMap) -> IndexMap:
     """Return how the weights lie: contracted dimensions go along a row, the others as the result's.
 
     A dot has the batch dimensions, what is left of its left operand, and of its right one.
@@ -158,7 +158,7 @@ def _is_along(digit: Digit) -> bool:
     return digit.axis < 0
 
 
-def _reduced_map(region: Region, reduce: Instruction, own: IndexMap) -> IndexMap | None:
+def _reduced_map(region: ScoreRegion, reduce: Instruction, own: IndexMap) -> IndexMap | None:
     """A reduction has to run along the whole row, and its result must not."""
     if any(map(_is_along, digits_of(own))):
         return None
@@ -193,7 +193,7 @@ def _cut_map(strides: Sequence[int], own: IndexMap, operand: Instruction) -> Ind
     return tuple(found)
 
 
-def _is_first(region: Region, dot: Instruction) -> bool:
+def _is_first(region: ScoreRegion, dot: Instruction) -> bool:
     """Whether a dot makes scores: one operand has just the dimensions of a row beside paired ones.
 
     Of the result's axes it has those of the rows, hence none which the values add.
@@ -215,7 +215,7 @@ def _is_first(region: Region, dot: Instruction) -> bool:
     return key_side(region, dot) is not None
 
 
-def key_side(region: Region, dot: Instruction) -> int | None:
+def key_side(region: ScoreRegion, dot: Instruction) -> int | None:
     """Return which operand of the first dot has the keys: what it has alone is a row."""
     own = region.maps[dot]
     batch, _, left = paired_dimensions(dot, 0)
@@ -232,7 +232,7 @@ def key_side(region: Region, dot: Instruction) -> int | None:
     return None
 
 
-def longest_row(region: Region) -> int:
+def longest_row(region: ScoreRegion) -> int:
     """Return the bytes of a row in the widest type that the kernel computes in."""
     longest = 1
     for x, index_map in region.maps.items():

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import final
 
+from lowtide.analysis.value_numbers import text_key
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.ir.attributes import Constant, Parameter
+from lowtide.ir.attributes import Parameter
 
 
 @final
@@ -37,7 +38,7 @@ class Bodies:
                 if operand not in number:
                     outside.append(operand)
                     number[operand] = -len(outside)
-            rows.append(_row(member, number))
+            rows.append(text_key(member, number))
             number[member] = place
         key = (number[root], tuple(rows), tuple([x.shape for x in outside]))
         body = self._made.get(key)
@@ -58,38 +59,6 @@ class Bodies:
                 inside[value] = body.add(
                     Opcode.PARAMETER, value.shape, (), Parameter(number), name=name
                 )
-            inside[member] = copied(member, body, tuple([inside[x] for x in member.operands]))
+            inside[member] = body.add_like(member, tuple([inside[x] for x in member.operands]))
         body.root = inside[root]
         return body
-
-
-def _row(member: Instruction, number: dict[Instruction, int]) -> Hashable:
-    """Return what an instruction computes; itself where that is not all in its text."""
-    attributes = member.attributes
-    if isinstance(attributes, Constant) and attributes.literal.elided:
-        return member
-    return (
-        member.opcode,
-        member.shape,
-        tuple([number[x] for x in member.operands]),
-        attributes,
-        member.called_computations,
-        member.annotations,
-    )
-
-
-def copied(
-    member: Instruction, body: Computation, operands: tuple[Instruction, ...]
-) -> Instruction:
-    """Add the same instruction to a body, with other operands; return it."""
-    copy = body.add(
-        member.opcode,
-        member.shape,
-        operands,
-        member.attributes,
-        member.called_computations,
-        name=member.name,
-    )
-    copy.set_metadata(member.raw_metadata)
-    copy.set_annotations(member.annotations)
-    return copy

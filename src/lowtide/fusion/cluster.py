@@ -10,7 +10,7 @@ from lowtide.fusion.access import Access
 from lowtide.ir import Instruction
 
 
-class Kind(StrEnum):
+class KernelKind(StrEnum):
     """The shapes of kernel, each of which code generation has a template for."""
 
     LOOP = "loop"
@@ -46,7 +46,7 @@ class Kind(StrEnum):
     """
 
 
-class Read(NamedTuple):
+class ClusterRead(NamedTuple):
     """How a cluster reads a value from outside.
 
     `access` is relative to the space of the cluster; `nbytes` is how much is read at least.
@@ -71,13 +71,13 @@ class Cluster:
     all members, once each.
     """
 
-    kind: Kind
+    kind: KernelKind
     root: Instruction
     space: tuple[int, ...]
     kept: tuple[int, ...]
     root_access: Access
     members: dict[Instruction, None]
-    inputs: dict[Instruction, Read] = field(default_factory=dict)
+    inputs: dict[Instruction, ClusterRead] = field(default_factory=dict)
     seconds: float = 0.0
     hero: Instruction | None = None
     packable: bool = False

@@ -8,7 +8,7 @@ from math import prod
 from typing import Final, final
 
 from lowtide.fusion.access import Access, composed
-from lowtide.fusion.cluster import Cluster, Kind, Read
+from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.legality import Joint, add_read, joined, seed
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Convolution
@@ -71,7 +71,7 @@ class ClusterGraph:
         """Compute constants, iotas and what is made of them wherever they are read."""
         for root in self.order:
             cluster = self.owner.get(root)
-            if cluster is not None and cluster.is_free and cluster.kind is Kind.LOOP:
+            if cluster is not None and cluster.is_free and cluster.kind is KernelKind.LOOP:
                 joints = [(x, joined(cluster, x)) for x in self.reading(root)]
                 self.absorb(cluster, [(x, joint) for x, joint in joints if joint is not None])
 
@@ -182,7 +182,11 @@ def join(producer: Cluster, reader: Cluster, joint: Joint) -> None:
         access = composed(joint.producer, own.access)
         nbytes = scaled(own.nbytes, read, root)
         inner = own.inner or joint.inner
-        add_read(inputs, operand, Read(access, nbytes, own.target, inner, own.pieces * read.pieces))
+        add_read(
+            inputs,
+            operand,
+            ClusterRead(access, nbytes, own.target, inner, own.pieces * read.pieces),
+        )
     reader.inputs = inputs
     reader.most_pieces += producer.most_pieces * read.pieces
     reader.members |= producer.members
@@ -193,7 +197,7 @@ def join(producer: Cluster, reader: Cluster, joint: Joint) -> None:
     reader.packable = reader.packable and producer.packable
 
 
-def _through(outer: Access, read: Read) -> Read:
+def _through(outer: Access, read: ClusterRead) -> ClusterRead:
     """How something is read from a space through which its reader is seen."""
     access = composed(outer, read.access)
     if access == read.access:
@@ -220,7 +224,7 @@ def copied(cluster: Cluster) -> Cluster:
     )
 
 
-def scaled(nbytes: int, read: Read, root: Instruction) -> int:
+def scaled(nbytes: int, read: ClusterRead, root: Instruction) -> int:
     """Return the bytes read of a producer's operand where only a part of its value is read."""
     whole = root.shape.nbytes
     if read.nbytes >= whole or not whole:
@@ -228,7 +232,7 @@ def scaled(nbytes: int, read: Read, root: Instruction) -> int:
     return nbytes * read.nbytes // whole
 
 
-def evaluations(reader: Cluster, read: Read, root: Instruction) -> float:
+def evaluations(reader: Cluster, read: ClusterRead, root: Instruction) -> float:
     """Return how often each element of a value would be computed in a reader."""
     if read.inner:
         return _packings(reader, root)

@@ -11,14 +11,10 @@ from lowtide.ir.schedule import Schedule
 from lowtide.ir.shape import major_to_minor
 from lowtide.ops.in_place import in_place_pairs, source_of
 from lowtide.ops.table import TABLE
+from lowtide.passes.call_sites import count_references, drop_unreferenced
+from lowtide.passes.editing import substitute
+from lowtide.passes.embedding import embed
 from lowtide.passes.matching import scalar_value
-from lowtide.transforms.control_flow.call_sites import (
-    count_references,
-    drop_unreferenced,
-    has_control_edges,
-)
-from lowtide.transforms.control_flow.editing import substitute
-from lowtide.transforms.control_flow.embedding import embed
 
 
 def write_out_fusions(module: Module, is_wanted: Callable[[Instruction], bool]) -> int:
@@ -51,7 +47,7 @@ def _write_out(
     body = fusion.called_computations[0]
     result = embed(body, fusion, fusion.operands, once=once)
     made = list(parent.instructions.values())[known:]
-    if has_control_edges(fusion):
+    if fusion.has_control_edges:
         _pass_on_edges(fusion, made)
     substitute(fusion, result)
     order = sequences.get(parent)

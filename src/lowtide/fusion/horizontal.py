@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from lowtide.fusion.cluster import Kind, Read
+from lowtide.fusion.cluster import ClusterRead, KernelKind
 from lowtide.fusion.kernel_graph import KernelGraph
-from lowtide.fusion.kernels import Kernel
+from lowtide.fusion.kernels import FusedKernel
 from lowtide.fusion.legality import MOST_INPUTS, MOST_MEMBERS, add_read
 from lowtide.fusion.merging import merge_kernels
 from lowtide.fusion.order_memory import Scheduler
@@ -42,8 +42,8 @@ def _merge_small(graph: KernelGraph, banned: Collection[int]) -> int:
     return sum([len(group) - 1 for group in groups])
 
 
-def _is_small(kernel: Kernel) -> bool:
-    return kernel.kind is Kind.LOOP and max(kernel.moved(), default=0) <= _MOST_BYTES
+def _is_small(kernel: FusedKernel) -> bool:
+    return kernel.kind is KernelKind.LOOP and max(kernel.moved(), default=0) <= _MOST_BYTES
 
 
 def _groups(graph: KernelGraph, nodes: list[int]) -> Iterator[list[int]]:
@@ -73,18 +73,20 @@ def _groups(graph: KernelGraph, nodes: list[int]) -> Iterator[list[int]]:
         yield group
 
 
-def _side_by_side(kernels: list[Kernel]) -> Kernel:
+def _side_by_side(kernels: list[FusedKernel]) -> FusedKernel:
     """Return the kernel that runs several, one after the other."""
     same = len({x.space for x in kernels}) == 1
     outputs = {x: y if same else None for kernel in kernels for x, y in kernel.outputs.items()}
-    inputs: dict[Instruction, Read] = {}
+    inputs: dict[Instruction, ClusterRead] = {}
     for kernel in kernels:
         for value, read in kernel.inputs.items():
             add_read(inputs, value, read)
     parts = [x for kernel in kernels for x in kernel.parts]
     first = kernels[0]
     size = sum([x.size for x in kernels])
-    return Kernel(Kind.LOOP, first.space, first.kept, first.rows, outputs, inputs, parts, size)
+    return FusedKernel(
+        KernelKind.LOOP, first.space, first.kept, first.rows, outputs, inputs, parts, size
+    )
 
 
 PASSES: Final = (

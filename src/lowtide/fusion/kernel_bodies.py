@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lowtide.fusion.access import Access, composed, identity
-from lowtide.fusion.cluster import Cluster, Kind, Read
-from lowtide.fusion.kernels import REDUCING, Kernel, aligned
+from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
+from lowtide.fusion.kernels import REDUCING, FusedKernel, aligned
 from lowtide.fusion.legality import add_read, seed
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Fusion, GetTupleElement
@@ -17,17 +17,17 @@ from lowtide.ir.traversal import post_order
 from lowtide.ops.cost import read_bytes
 from lowtide.ops.in_place import EPILOGUE, ONE_PASS, ROWS, works_in_rows
 
-_KIND_NAMES: Final[Mapping[str, frozenset[Kind]]] = {
-    "kLoop": frozenset({Kind.LOOP, Kind.UPDATE}),
-    "kInput": frozenset({Kind.REDUCTION, Kind.ROWS}),
-    "kOutput": frozenset({Kind.CONTRACTION}),
+_KIND_NAMES: Final[Mapping[str, frozenset[KernelKind]]] = {
+    "kLoop": frozenset({KernelKind.LOOP, KernelKind.UPDATE}),
+    "kInput": frozenset({KernelKind.REDUCTION, KernelKind.ROWS}),
+    "kOutput": frozenset({KernelKind.CONTRACTION}),
 }
 
 _VIEWS: Final = frozenset({Opcode.BITCAST, Opcode.CONSTANT, Opcode.IOTA, Opcode.RESHAPE})
 """Instructions that are no kernels by themselves: they store nothing, or next to nothing."""
 
 
-_Frame: TypeAlias = tuple[Kind, tuple[int, ...], Access, tuple[int, ...]]
+_Frame: TypeAlias = tuple[KernelKind, tuple[int, ...], Access, tuple[int, ...]]
 """Kind, space, kept and rows."""
 
 
@@ -41,12 +41,12 @@ class _Body:
     """What a fusion does: its loops, how it reads its parameters and stores its results."""
 
     frame: _Frame
-    reads: tuple[Read, ...]
+    reads: tuple[ClusterRead, ...]
     results: tuple[Access, ...]
     size: int
 
 
-def kernel_of(instruction: Instruction) -> Kernel | None:
+def kernel_of(instruction: Instruction) -> FusedKernel | None:
     """Return what an instruction is as a kernel, None where it is none that can be merged.
 
     Bodies of fusions are read once, as long as they do not change.
@@ -58,12 +58,12 @@ def kernel_of(instruction: Instruction) -> Kernel | None:
     cluster = seed(instruction, 0)
     if cluster is None:
         return None
-    access = None if cluster.kind is Kind.UPDATE else cluster.root_access
+    access = None if cluster.kind is KernelKind.UPDATE else cluster.root_access
     inputs = dict(cluster.inputs)
-    return Kernel(*_frame_of(cluster), {instruction: access}, inputs, [instruction], 1)
+    return FusedKernel(*_frame_of(cluster), {instruction: access}, inputs, [instruction], 1)
 
 
-def _fused(fusion: Instruction) -> Kernel | None:
+def _fused(fusion: Instruction) -> FusedKernel | None:
     outputs = _outputs(fusion)
     attributes = fusion.attributes_as(Fusion)
     if outputs is None or attributes.output_to_operand_aliasing:
@@ -75,11 +75,11 @@ def _fused(fusion: Instruction) -> Kernel | None:
     body = kept(callee, key, lambda: _body(fusion, callee))
     if body is None:
         return None
-    inputs: dict[Instruction, Read] = {}
+    inputs: dict[Instruction, ClusterRead] = {}
     for read, operand in zip(body.reads, fusion.operands, strict=True):
         add_read(inputs, operand, read)
     found = {value: body.results[i] for value, i in outputs.items()}
-    return Kernel(*body.frame, found, inputs, [fusion], body.size)
+    return FusedKernel(*body.frame, found, inputs, [fusion], body.size)
 
 
 def _fits(fusion: Instruction, callee: Computation) -> bool:
@@ -104,7 +104,7 @@ def _body(fusion: Instruction, callee: Computation) -> _Body | None:
     accesses = _accesses(frame, members, roots)
     if accesses is None:
         return None
-    unread = Read(None, 0)
+    unread = ClusterRead(None, 0)
     reads = [accesses.get(x, unread)._replace(nbytes=read_bytes(x)) for x in callee.parameters]
     results = [_root_access(frame, x) for x in roots]
     return _Body(frame, tuple(reads), tuple(results), len(members))
@@ -112,13 +112,13 @@ def _body(fusion: Instruction, callee: Computation) -> _Body | None:
 
 def _outputs(fusion: Instruction) -> dict[Instruction, int] | None:
     """The values that others read, with the numbers of the roots; None if read as a tuple."""
-    if fusion.control_predecessors or fusion.control_successors:
+    if fusion.has_control_edges:
         return None
     if fusion.shape.is_array:
         return {fusion: 0}
     if fusion.is_root or not all(x.opcode is Opcode.GET_TUPLE_ELEMENT for x in fusion.users):
         return None
-    if any(x.control_predecessors or x.control_successors for x in fusion.users):
+    if any(x.has_control_edges for x in fusion.users):
         return None
     return {x: x.attributes_as(GetTupleElement).index for x in fusion.users}
 
@@ -145,16 +145,16 @@ def _frame(
     fusion: Instruction, roots: tuple[Instruction, ...], members: Mapping[Instruction, Cluster]
 ) -> _Frame | None:
     """The loops of a body: those of its reductions, its contraction or its updates, if any."""
-    heroes = [x for x in members.values() if x.kind is not Kind.LOOP]
+    heroes = [x for x in members.values() if x.kind is not KernelKind.LOOP]
     kind, space, kept, rows = _frame_of(heroes[0] if heroes else members[roots[0]])
     if any(_frame_of(x) != (kind, space, kept, rows) for x in heroes):
         return None
-    if kind is Kind.CONTRACTION and len(heroes) > 1:
+    if kind is KernelKind.CONTRACTION and len(heroes) > 1:
         return None
-    if kind is Kind.UPDATE and not all(_is_last(x.root, roots) for x in heroes):
+    if kind is KernelKind.UPDATE and not all(_is_last(x.root, roots) for x in heroes):
         return None
-    if kind is Kind.REDUCTION and works_in_rows(fusion):
-        kind = Kind.ROWS
+    if kind is KernelKind.REDUCTION and works_in_rows(fusion):
+        kind = KernelKind.ROWS
     return kind, space, kept, rows
 
 
@@ -165,22 +165,22 @@ def _is_last(update: Instruction, roots: tuple[Instruction, ...]) -> bool:
 
 def _accesses(
     frame: _Frame, members: Mapping[Instruction, Cluster], roots: tuple[Instruction, ...]
-) -> dict[Instruction, Read] | None:
+) -> dict[Instruction, ClusterRead] | None:
     """How each value of a body is read, None where a root or a hero is not of its frame."""
-    found: dict[Instruction, Read] = {}
+    found: dict[Instruction, ClusterRead] = {}
     for root in roots:
         access = _root_access(frame, root)
-        if access is None and members[root].kind is not Kind.UPDATE:
+        if access is None and members[root].kind is not KernelKind.UPDATE:
             return None
-        add_read(found, root, Read(access, 0))
+        add_read(found, root, ClusterRead(access, 0))
     for x, cluster in reversed(list(members.items())):
         if x not in found:
             continue
         access = found[x].access
-        if cluster.kind in (Kind.REDUCTION, Kind.CONTRACTION) and access != frame[2]:
+        if cluster.kind in (KernelKind.REDUCTION, KernelKind.CONTRACTION) and access != frame[2]:
             return None
         for operand, read in cluster.inputs.items():
-            seen = composed(access, read.access) if cluster.kind is Kind.LOOP else read.access
+            seen = composed(access, read.access) if cluster.kind is KernelKind.LOOP else read.access
             add_read(found, operand, read._replace(access=seen))
     return found
 
@@ -195,7 +195,7 @@ def _root_access(frame: _Frame, root: Instruction) -> Access:
         return None
     if root.shape.dimensions == space:
         return identity(space)
-    if kind is Kind.UPDATE:
+    if kind is KernelKind.UPDATE:
         return aligned(space, root.shape.dimensions)
     return kept if kind in REDUCING and root.shape.dimensions == rows else None
 

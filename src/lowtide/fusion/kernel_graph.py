@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.fusion.cluster import Kind
+from lowtide.fusion.cluster import KernelKind
 from lowtide.fusion.kernel_bodies import kernel_of
-from lowtide.fusion.kernels import Kernel
+from lowtide.fusion.kernels import FusedKernel
 from lowtide.fusion.lives import Change, Lives
 from lowtide.fusion.merge_order import Between, MergeOrder
 from lowtide.fusion.merged_memory import merged_memory
@@ -33,12 +33,12 @@ _MOST_DISTANCE: Final = 4_096
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Merge:
+class KernelMerge:
     """Two kernels, their nodes, what they make together, and what changes by that."""
 
     first: int
     second: int
-    both: Kernel
+    both: FusedKernel
     between: Between
     change: Change
 
@@ -61,7 +61,7 @@ class KernelGraph:
         self.instructions = flow.nodes
         self.node: dict[Instruction, int] = dict(flow.number)
         self.order = MergeOrder(order.tolist())
-        self.kernels: dict[int, Kernel] = {}
+        self.kernels: dict[int, FusedKernel] = {}
         self._add_kernels(order)
         self._value = {
             x: leaves[0] for x, leaves in zip(flow.nodes, flow.leaves, strict=True) if leaves
@@ -136,14 +136,14 @@ class KernelGraph:
             and all(self.find(user) in (first, second) for user in x.users)
         ]
 
-    def keeps_in_place(self, both: Kernel) -> bool:
+    def keeps_in_place(self, both: FusedKernel) -> bool:
         """Whether results that are to be written over an argument still can be.
 
         A contraction adds up in its first result, alone or not.
         """
         reads = {self._value[x]: read for x, read in both.inputs.items()}
         results = list(both.outputs.items())
-        for x, access in results[1:] if both.kind is Kind.CONTRACTION else results:
+        for x, access in results[1:] if both.kind is KernelKind.CONTRACTION else results:
             read = reads.get(self._overwritten.get(self._value[x], -1))
             if read is None or read.target:
                 continue
@@ -153,7 +153,7 @@ class KernelGraph:
 
     # -- merging -------------------------------------------------------------------------------
 
-    def plan(self, first: int, second: int, both: Kernel) -> Merge | None:
+    def plan(self, first: int, second: int, both: FusedKernel) -> KernelMerge | None:
         """Return how two kernels become one, None where that closes a cycle or costs memory.
 
         The first is in front of the second. More bytes may live, up to the limit, and
@@ -176,9 +176,9 @@ class KernelGraph:
             less = sum([sum(x.moved()) for x in kernels]) - sum(both.moved())
             if change.area > less * distance:
                 return None
-        return Merge(first, second, both, between, change)
+        return KernelMerge(first, second, both, between, change)
 
-    def merge(self, merge: Merge) -> int:
+    def merge(self, merge: KernelMerge) -> int:
         """Make two kernels one; return its node."""
         moved = (*merge.between.after, *merge.between.before)
         before = {x: self.order.rank[x] for x in moved}
@@ -191,7 +191,7 @@ class KernelGraph:
         self.kernels[node] = merge.both
         return node
 
-    def unite(self, groups: Sequence[Sequence[int]], made: Sequence[Kernel]) -> None:
+    def unite(self, groups: Sequence[Sequence[int]], made: Sequence[FusedKernel]) -> None:
         """Make one kernel of each group of kernels of one height; lives are not looked at."""
         nodes = self.order.unite(groups, self.order.heights())
         for group in groups:
@@ -199,7 +199,7 @@ class KernelGraph:
                 del self.kernels[node]
         self.kernels.update(zip(nodes, made, strict=True))
 
-    def overwritten_by(self, kernel: Kernel) -> set[int]:
+    def overwritten_by(self, kernel: FusedKernel) -> set[int]:
         """Return the buffers of arguments over which results of a kernel are to be written."""
         values = [self._overwritten.get(self._value[x], -1) for x in kernel.outputs]
         return {x for x in values if x >= 0}
@@ -211,17 +211,17 @@ class KernelGraph:
         reads = [v for x in numbers for v in self.flow.reads[x]]
         self.lives.move(before, self.order.rank[node], sum(nbytes), reads)
 
-    def merged(self) -> Iterator[tuple[int, Kernel]]:
+    def merged(self) -> Iterator[tuple[int, FusedKernel]]:
         """Yield the kernels of several parts, in order, with their nodes."""
         found = [node for node, kernel in self.kernels.items() if len(kernel.parts) > 1]
         for node in sorted(found, key=self.order.rank.__getitem__):
             yield node, self.kernels[node]
 
-    def made(self, kernel: Kernel) -> list[int]:
+    def made(self, kernel: FusedKernel) -> list[int]:
         """Return the buffers that a kernel makes."""
         return [self._value[x] for x in kernel.outputs]
 
-    def read(self, kernel: Kernel) -> list[int]:
+    def read(self, kernel: FusedKernel) -> list[int]:
         """Return the buffers that a kernel reads."""
         return [self._value[x] for x in kernel.inputs]
 
@@ -231,10 +231,10 @@ class KernelGraph:
         shares = {node: list(self._pairs(kernel)) for node, kernel in self.merged()}
         return merged_memory(self.memory, stands_for, shares)
 
-    def _pairs(self, kernel: Kernel) -> Iterator[tuple[int, int]]:
+    def _pairs(self, kernel: FusedKernel) -> Iterator[tuple[int, int]]:
         """Yield what a kernel reads with what may take its place."""
         outputs = list(kernel.outputs.items())
-        if kernel.kind is Kind.CONTRACTION:
+        if kernel.kind is KernelKind.CONTRACTION:
             first = self._value[outputs.pop(0)[0]]
             for part in kernel.parts:
                 shares = self.flow.shares[self.flow.number[part]]

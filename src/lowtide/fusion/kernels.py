@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide.fusion.access import FIRST, Access, composed, identity
-from lowtide.fusion.cluster import Cluster, Kind, Read
+from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.legality import (
     MOST_INPUTS,
     MOST_MEMBERS,
@@ -20,11 +20,11 @@ from lowtide.fusion.legality import (
 )
 from lowtide.ir import Instruction
 
-REDUCING: Final = frozenset({Kind.REDUCTION, Kind.ROWS})
+REDUCING: Final = frozenset({KernelKind.REDUCTION, KernelKind.ROWS})
 
 
 @dataclass(eq=False, slots=True)
-class Kernel:
+class FusedKernel:
     """What runs as one: fusions and plain instructions, `parts`, operands first.
 
     `space` are the dimensions of the loops, `kept` the access to the results of its reductions and
@@ -33,12 +33,12 @@ class Kernel:
     `inputs` are the values from outside; `size` is the number of instructions.
     """
 
-    kind: Kind
+    kind: KernelKind
     space: tuple[int, ...]
     kept: Access
     rows: tuple[int, ...]
     outputs: dict[Instruction, Access]
-    inputs: dict[Instruction, Read]
+    inputs: dict[Instruction, ClusterRead]
     parts: list[Instruction]
     size: int
 
@@ -51,7 +51,9 @@ class Kernel:
 # -- two kernels as one ------------------------------------------------------------------------
 
 
-def merged(first: Kernel, second: Kernel, inner: Collection[Instruction] = ()) -> Kernel | None:
+def merged(
+    first: FusedKernel, second: FusedKernel, inner: Collection[Instruction] = ()
+) -> FusedKernel | None:
     """Return the kernel of two, of which only the second may read the first; None if there is none.
 
     Both run over one space, or one is a loop over what the reductions of the other keep. Each value
@@ -63,7 +65,7 @@ def merged(first: Kernel, second: Kernel, inner: Collection[Instruction] = ()) -
     most = max(len(first.inputs), len(second.inputs)) + len(first.outputs) + len(second.outputs)
     if most - 2 * len(inner) > MOST_INPUTS:
         return None
-    base = first if second.kind is Kind.LOOP else second
+    base = first if second.kind is KernelKind.LOOP else second
     if not _is_frame_of(base, first) or not _is_frame_of(base, second):
         return None
     maps = [_view(base, x) for x in (first, second)]
@@ -87,26 +89,26 @@ def merged(first: Kernel, second: Kernel, inner: Collection[Instruction] = ()) -
         return None
     parts = first.parts + second.parts
     size = first.size + second.size
-    return Kernel(kind, base.space, base.kept, base.rows, outputs, inputs, parts, size)
+    return FusedKernel(kind, base.space, base.kept, base.rows, outputs, inputs, parts, size)
 
 
-def _is_frame_of(base: Kernel, kernel: Kernel) -> bool:
+def _is_frame_of(base: FusedKernel, kernel: FusedKernel) -> bool:
     """Whether a kernel can run in the loops of another one."""
-    if kernel.kind is Kind.LOOP:
+    if kernel.kind is KernelKind.LOOP:
         return _view(base, kernel) is not None
     if kernel is base:
         return True
     same = kernel.space == base.space and kernel.kept == base.kept and kernel.rows == base.rows
     if kernel.kind in REDUCING:
         return base.kind in REDUCING and same
-    return kernel.kind is Kind.UPDATE and base.kind is Kind.UPDATE and same
+    return kernel.kind is KernelKind.UPDATE and base.kind is KernelKind.UPDATE and same
 
 
-def _view(base: Kernel, kernel: Kernel) -> Access:
+def _view(base: FusedKernel, kernel: FusedKernel) -> Access:
     """How the space of a kernel looks from that of another one, None where it does not fit."""
     if kernel.space == base.space:
         return identity(base.space)
-    if base.kind is Kind.UPDATE:
+    if base.kind is KernelKind.UPDATE:
         return aligned(base.space, kernel.space)
     return base.kept if kernel.space == base.rows else None
 
@@ -124,23 +126,27 @@ def aligned(space: tuple[int, ...], dimensions: tuple[int, ...]) -> Access:
 
 
 def _kind(
-    base: Kernel, first: Kernel, second: Kernel, maps: list[Access], between: list[Instruction]
-) -> Kind | None:
+    base: FusedKernel,
+    first: FusedKernel,
+    second: FusedKernel,
+    maps: list[Access],
+    between: list[Instruction],
+) -> KernelKind | None:
     """Rows, where what a reduction yields is read along the row; else that of the reductions."""
     kinds = (first.kind, second.kind)
-    if Kind.ROWS in kinds:
-        return Kind.ROWS
-    if base.kind is not Kind.REDUCTION:
+    if KernelKind.ROWS in kinds:
+        return KernelKind.ROWS
+    if base.kind is not KernelKind.REDUCTION:
         return base.kind
     full = identity(base.space)
     if maps[1] != full or all(composed(maps[0], first.outputs[x]) == full for x in between):
-        return Kind.REDUCTION
-    if first.kind is Kind.LOOP or not has_short_rows(_as_cluster(base)):
+        return KernelKind.REDUCTION
+    if first.kind is KernelKind.LOOP or not has_short_rows(_as_cluster(base)):
         return None
-    return Kind.ROWS
+    return KernelKind.ROWS
 
 
-def _as_cluster(kernel: Kernel) -> Cluster:
+def _as_cluster(kernel: FusedKernel) -> Cluster:
     root = next(iter(kernel.outputs))
     return Cluster(
         kernel.kind, root, kernel.space, _known(kernel.kept), kernel.kept, {}, kernel.inputs
@@ -152,10 +158,10 @@ def _known(access: Access) -> tuple[int, ...]:
 
 
 def _inputs(
-    first: Kernel, second: Kernel, maps: list[Access], between: list[Instruction]
-) -> dict[Instruction, Read] | None:
+    first: FusedKernel, second: FusedKernel, maps: list[Access], between: list[Instruction]
+) -> dict[Instruction, ClusterRead] | None:
     """What both read from outside; None where one of them overwrites what the other one reads."""
-    inputs: dict[Instruction, Read] = {}
+    inputs: dict[Instruction, ClusterRead] = {}
     for kernel, view in zip((first, second), maps, strict=True):
         for value, read in kernel.inputs.items():
             if value in between and kernel is second:
@@ -170,7 +176,7 @@ def _inputs(
 # -- what is shared ----------------------------------------------------------------------------
 
 
-def shared_reads(first: Kernel, second: Kernel, both: Kernel) -> Iterator[int]:
+def shared_reads(first: FusedKernel, second: FusedKernel, both: FusedKernel) -> Iterator[int]:
     """Yield for each value that the kernel of both reads once instead of twice its bytes.
 
     A value counts where both read it at the same points; what one makes for the other is left out.

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from lowtide.cost.kernels import compute_seconds
 from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.access import Access, access_of, composed, identity, inverse
-from lowtide.fusion.cluster import Cluster, Kind, Read
+from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.code_size import MOST_PIECES, pieces
 from lowtide.fusion.targets import reads_target_elsewhere
 from lowtide.ir import Instruction, Opcode, Shape
@@ -70,7 +70,7 @@ _NOT_IN_LOOPS: Final = frozenset({Opcode.COPY, Opcode.MAP, Opcode.STOCHASTIC_CON
 
 def seed(instruction: Instruction, position: int) -> Cluster | None:
     """Return the cluster of an instruction alone, None where it is opaque."""
-    if instruction.control_predecessors or instruction.control_successors:
+    if instruction.has_control_edges:
         return None
     if not _is_plain(instruction.shape):
         return None
@@ -113,15 +113,15 @@ def _is_loop(instruction: Instruction) -> bool:
 
 def _loop(instruction: Instruction, position: int) -> Cluster:
     space = instruction.shape.dimensions
-    reads: dict[Instruction, Read] = {}
+    reads: dict[Instruction, ClusterRead] = {}
     for number, operand in enumerate(instruction.operands):
         access = access_of(instruction, number)
         nbytes = operand.shape.nbytes
         if instruction.opcode in _PARTIAL and number == 0:
             nbytes = min(nbytes, instruction.shape.nbytes)
-        add_read(reads, operand, Read(access, nbytes))
+        add_read(reads, operand, ClusterRead(access, nbytes))
     return Cluster(
-        Kind.LOOP,
+        KernelKind.LOOP,
         instruction,
         space,
         identity(space),
@@ -164,10 +164,10 @@ def _reduction(reduce: Instruction, position: int) -> Cluster | None:
     reduced = reduce.attributes_as(Dimensions).dimensions
     ones = identity(space)
     kept = tuple([ones[i] for i in range(len(space)) if i not in reduced])
-    reads = {data: Read(ones, data.shape.nbytes)}
-    add_read(reads, reduce.operands[1], Read((), reduce.operands[1].shape.nbytes))
+    reads = {data: ClusterRead(ones, data.shape.nbytes)}
+    add_read(reads, reduce.operands[1], ClusterRead((), reduce.operands[1].shape.nbytes))
     return Cluster(
-        Kind.REDUCTION,
+        KernelKind.REDUCTION,
         reduce,
         space,
         kept,
@@ -182,12 +182,22 @@ def _reduction(reduce: Instruction, position: int) -> Cluster | None:
 
 def _contraction(hero: Instruction, position: int) -> Cluster:
     space = hero.shape.dimensions
-    reads: dict[Instruction, Read] = {}
+    reads: dict[Instruction, ClusterRead] = {}
     for operand in hero.operands:
-        add_read(reads, operand, Read(None, operand.shape.nbytes, inner=True))
+        add_read(reads, operand, ClusterRead(None, operand.shape.nbytes, inner=True))
     one = identity(space)
     return Cluster(
-        Kind.CONTRACTION, hero, space, one, one, {hero: None}, reads, 0.0, hero, False, position
+        KernelKind.CONTRACTION,
+        hero,
+        space,
+        one,
+        one,
+        {hero: None},
+        reads,
+        0.0,
+        hero,
+        False,
+        position,
     )
 
 
@@ -196,16 +206,28 @@ def _update(update: Instruction, position: int) -> Cluster:
     written = update.operands[1 if update.opcode is Opcode.DYNAMIC_UPDATE_SLICE else 2]
     space = written.shape.dimensions
     one = identity(space)
-    reads: dict[Instruction, Read] = {update.operands[0]: Read(None, 0, target=True)}
+    reads: dict[Instruction, ClusterRead] = {update.operands[0]: ClusterRead(None, 0, target=True)}
     for operand in update.operands[1:]:
         access = one if operand is written else () if not operand.shape.rank else None
-        add_read(reads, operand, Read(access, operand.shape.nbytes))
+        add_read(reads, operand, ClusterRead(access, operand.shape.nbytes))
     return Cluster(
-        Kind.UPDATE, update, space, one, one, {update: None}, reads, 0.0, update, False, position
+        KernelKind.UPDATE,
+        update,
+        space,
+        one,
+        one,
+        {update: None},
+        reads,
+        0.0,
+        update,
+        False,
+        position,
     )
 
 
-def add_read(reads: dict[Instruction, Read], operand: Instruction, read: Read) -> None:
+def add_read(
+    reads: dict[Instruction, ClusterRead], operand: Instruction, read: ClusterRead
+) -> None:
     """Note one more way in which a value is read; two different ones make a general one."""
     known = reads.get(operand)
     if known is None:
@@ -214,7 +236,7 @@ def add_read(reads: dict[Instruction, Read], operand: Instruction, read: Read) -
     access = known.access if known.access == read.access else None
     nbytes = max(known.nbytes, read.nbytes)
     count = max(known.pieces, read.pieces) if access is not None else known.pieces + read.pieces
-    reads[operand] = Read(
+    reads[operand] = ClusterRead(
         access, nbytes, known.target or read.target, known.inner or read.inner, count
     )
 
@@ -226,7 +248,7 @@ class Joint(NamedTuple):
     all accesses become general, and `inner` where they are made while an operand is packed.
     """
 
-    kind: Kind
+    kind: KernelKind
     space: tuple[int, ...]
     kept: tuple[int, ...]
     root_access: Access
@@ -243,11 +265,11 @@ def joined(producer: Cluster, consumer: Cluster) -> Joint | None:
     most = len(producer.inputs) + len(consumer.inputs) - 1
     if most > MOST_INPUTS and _too_many_inputs(producer, consumer):
         return None
-    if producer.kind is Kind.LOOP:
+    if producer.kind is KernelKind.LOOP:
         return _into_any(producer, consumer, read)
-    if producer.kind is Kind.CONTRACTION:
+    if producer.kind is KernelKind.CONTRACTION:
         return _behind(producer, consumer, read)
-    if producer.kind in (Kind.REDUCTION, Kind.ROWS):
+    if producer.kind in (KernelKind.REDUCTION, KernelKind.ROWS):
         return _in_rows(producer, consumer, read) or _behind(producer, consumer, read)
     return None
 
@@ -271,14 +293,14 @@ def _too_many_inputs(producer: Cluster, consumer: Cluster) -> bool:
     return len(producer.inputs.keys() | consumer.inputs.keys()) - 1 > MOST_INPUTS
 
 
-def _into_any(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
+def _into_any(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint | None:
     """A loop can be computed wherever its values are read, unless that takes too long."""
     if read.inner and not producer.packable:
         return None
     root = producer.root
     if root.opcode is Opcode.CONCATENATE and len(root.operands) > MOST_JOINED:
         return None
-    if consumer.kind is Kind.UPDATE and reads_target_elsewhere(producer, consumer):
+    if consumer.kind is KernelKind.UPDATE and reads_target_elsewhere(producer, consumer):
         return None
     if _makes_too_much(producer, consumer, read):
         return None
@@ -293,7 +315,7 @@ def _into_any(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
     )
 
 
-def _makes_too_much(producer: Cluster, consumer: Cluster, read: Read) -> bool:
+def _makes_too_much(producer: Cluster, consumer: Cluster, read: ClusterRead) -> bool:
     """Whether too many pieces of code would compute one value: by what is known, else counted."""
     if read.pieces * producer.most_pieces + consumer.most_pieces <= MOST_PIECES:
         return False
@@ -309,10 +331,10 @@ def _makes_too_much(producer: Cluster, consumer: Cluster, read: Read) -> bool:
     return max(pieces(both, consumer.root).values()) > MOST_PIECES
 
 
-def _behind(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
+def _behind(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint | None:
     """A loop over the result of a reduction or contraction, which may be written transposed."""
     result = producer.root.shape.dimensions
-    if consumer.kind is not Kind.LOOP or prod(consumer.space) != prod(result):
+    if consumer.kind is not KernelKind.LOOP or prod(consumer.space) != prod(result):
         return None
     back = inverse(read.access, consumer.space)
     if back is None or producer.root_access is None:
@@ -323,18 +345,18 @@ def _behind(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
     )
 
 
-def _in_rows(producer: Cluster, consumer: Cluster, read: Read) -> Joint | None:
+def _in_rows(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint | None:
     """What a reduction of each row yields is read along the same row."""
-    if consumer.kind not in (Kind.LOOP, Kind.REDUCTION, Kind.ROWS):
+    if consumer.kind not in (KernelKind.LOOP, KernelKind.REDUCTION, KernelKind.ROWS):
         return None
     if consumer.space != producer.space or read.access != producer.root_access:
         return None
-    if consumer.kind is not Kind.LOOP and consumer.kept != producer.kept:
+    if consumer.kind is not KernelKind.LOOP and consumer.kept != producer.kept:
         return None
     if not has_short_rows(producer):
         return None
     one = identity(producer.space)
-    return Joint(Kind.ROWS, producer.space, producer.kept, consumer.root_access, one, one)
+    return Joint(KernelKind.ROWS, producer.space, producer.kept, consumer.root_access, one, one)
 
 
 def has_short_rows(cluster: Cluster) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -13,7 +13,7 @@ from lowtide.analysis.dataflow import ComputationDataflow, ValueKind
 from lowtide.analysis.donation import Alias
 from lowtide.analysis.memory_graph import MemoryGraph, lists
 from lowtide.fusion.access import identity
-from lowtide.fusion.cluster import Kind
+from lowtide.fusion.cluster import KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.ir import Computation, Instruction, Opcode
 
@@ -24,25 +24,32 @@ def is_kept_by_caller(value: Instruction, computation: Computation) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class LiveMemory:
-    """The memory graph of clusters; its node of each instruction that stands for one.
+class Buffers:
+    """The buffers of arrays that clusters read.
 
-    `stored` has the buffer of each value that a cluster of several instructions stores, `of_value`
-    those of the values of the dataflow.
+    `stored` has that of each value that a cluster of several instructions stores, `of_value` those
+    of the values of the dataflow.
     """
+
+    flow: ComputationDataflow
+    stored: dict[Instruction, int] = field(default_factory=dict)
+    of_value: dict[int, int] = field(default_factory=dict)
+
+    def of(self, value: Instruction) -> int | None:
+        """Return the buffer of an array; None where nothing is made for it."""
+        if value in self.stored:
+            return self.stored[value]
+        return self.of_value.get(self.flow.leaves_of(value)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMemory:
+    """The memory graph of clusters; its node of each instruction that stands for one."""
 
     graph: MemoryGraph
     nodes: Sequence[Instruction]
     number: Mapping[Instruction, int]
-    stored: Mapping[Instruction, int]
-    of_value: Mapping[int, int]
-    flow: ComputationDataflow
-
-    def buffer_of(self, value: Instruction) -> int | None:
-        """Return the buffer of an array that a cluster reads."""
-        if value in self.stored:
-            return self.stored[value]
-        return self.of_value.get(self.flow.leaves_of(value)[0])
+    buffers: Buffers
 
 
 def live_memory(
@@ -69,8 +76,8 @@ class _Maker:
         self.nodes = [x for x in clusters.order if x in owner or x in alone]
         self.several = {x: cluster for x, cluster in owner.items() if len(cluster.members) > 1}
         self.number = {x: i for i, x in enumerate(self.nodes)}
-        self.of_value: dict[int, int] = {}
-        self.stored: dict[Instruction, int] = {}
+        self.buffers = Buffers(flow)
+        self.stored, self.of_value = self.buffers.stored, self.buffers.of_value
         self.producer: list[int] = []
         self.bytes: list[int] = []
         self.consumers: list[list[int]] = []
@@ -86,7 +93,7 @@ class _Maker:
         for instruction, nbytes in inner_bytes.items():
             inner[self.number[instruction]] = nbytes
         graph = self._graph(aliases, inner)
-        return LiveMemory(graph, self.nodes, self.number, self.stored, self.of_value, self.flow)
+        return LiveMemory(graph, self.nodes, self.number, self.buffers)
 
     def _make(self, node: int, instruction: Instruction, counted: set[int]) -> None:
         flow = self.flow
@@ -111,21 +118,16 @@ class _Maker:
         if cluster is None:
             self._read_alone(node, instruction)
             return
-        whole = identity(cluster.space) if cluster.kind is Kind.LOOP else None
+        whole = identity(cluster.space) if cluster.kind is KernelKind.LOOP else None
         made = self.stored[instruction]
         for operand, read in cluster.inputs.items():
-            buffer = self._buffer_of(operand)
+            buffer = self.buffers.of(operand)
             if buffer is None:
                 continue
             self.consumers[buffer].append(node)
             over = read.target or (whole is not None and read.access == whole)
             if over and self.bytes[buffer] == self.bytes[made]:
                 self.shares.append((node, buffer, made))
-
-    def _buffer_of(self, operand: Instruction) -> int | None:
-        if operand in self.stored:
-            return self.stored[operand]
-        return self.of_value.get(self.flow.leaves_of(operand)[0])
 
     def _read_alone(self, node: int, instruction: Instruction) -> None:
         number = self.flow.number[instruction]

@@ -13,14 +13,20 @@ import numpy.typing as npt
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import lifetimes, step_bytes
 from lowtide.fusion.access import Access
-from lowtide.fusion.cluster import Kind
-from lowtide.fusion.kernels import Kernel
+from lowtide.fusion.cluster import KernelKind
+from lowtide.fusion.kernels import FusedKernel
 from lowtide.ir import Instruction
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 
 _OVERWRITING: Final = frozenset(
-    {Kind.CONTRACTION, Kind.LOOP, Kind.REDUCTION, Kind.ROWS, Kind.UPDATE}
+    {
+        KernelKind.CONTRACTION,
+        KernelKind.LOOP,
+        KernelKind.REDUCTION,
+        KernelKind.ROWS,
+        KernelKind.UPDATE,
+    }
 )
 """Kernels whose results, but the first of a contraction, may take the place of what they read in
 the same order."""
@@ -81,7 +87,7 @@ class Lives:
         self._live = step_bytes(graph, order)
         self._shared: dict[int, int] = {}
 
-    def start(self, kernel: Kernel, place: int) -> None:
+    def start(self, kernel: FusedKernel, place: int) -> None:
         """Take a kernel as one of those that there are."""
         ends = {self._value[x]: self._last[self._value[x]] for x in kernel.inputs}
         self._shared[place] = self._taken_over(kernel, place, ends)
@@ -90,12 +96,12 @@ class Lives:
         """Return the bytes of an array, 0 if it has none of its own."""
         return self._bytes[self._value[value]]
 
-    def _taken_over(self, kernel: Kernel, place: int, ends: Mapping[int, int]) -> int:
+    def _taken_over(self, kernel: FusedKernel, place: int, ends: Mapping[int, int]) -> int:
         """Bytes of results that may take the place of an operand which dies."""
         if kernel.kind not in _OVERWRITING:
             return 0
         results = list(kernel.outputs.items())
-        if kernel.kind is Kind.CONTRACTION:
+        if kernel.kind is KernelKind.CONTRACTION:
             del results[0]
         dying: dict[tuple[int, Access], int] = defaultdict(int)
         for value, read in kernel.inputs.items():
@@ -113,9 +119,9 @@ class Lives:
 
     def change(
         self,
-        kernels: tuple[Kernel, Kernel],
+        kernels: tuple[FusedKernel, FusedKernel],
         nodes: tuple[int, int],
-        both: Kernel,
+        both: FusedKernel,
         late: bool,
     ) -> Change:
         """Return what merging two kernels does, `late` at the place of the second."""

@@ -7,23 +7,26 @@ from dataclasses import replace
 from typing import Final
 
 from lowtide.fusion.bodies import Bodies
-from lowtide.fusion.cluster import Cluster, Kind
+from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.annotations import Annotations
 from lowtide.ir.attributes import Fusion
 from lowtide.ops.in_place import ATTENTION, ROWS
 
-FUSION_KINDS: Final[Mapping[Kind, str]] = {
-    Kind.LOOP: "kLoop",
-    Kind.REDUCTION: "kInput",
-    Kind.ROWS: "kInput",
-    Kind.CONTRACTION: "kOutput",
-    Kind.UPDATE: "kLoop",
-    Kind.ATTENTION: "kCustom",
+FUSION_KINDS: Final[Mapping[KernelKind, str]] = {
+    KernelKind.LOOP: "kLoop",
+    KernelKind.REDUCTION: "kInput",
+    KernelKind.ROWS: "kInput",
+    KernelKind.CONTRACTION: "kOutput",
+    KernelKind.UPDATE: "kLoop",
+    KernelKind.ATTENTION: "kCustom",
 }
 """What XLA calls a fusion of each kind."""
 
-_CONFIGURATIONS: Final[Mapping[Kind, str]] = {Kind.ROWS: ROWS, Kind.ATTENTION: ATTENTION}
+_CONFIGURATIONS: Final[Mapping[KernelKind, str]] = {
+    KernelKind.ROWS: ROWS,
+    KernelKind.ATTENTION: ATTENTION,
+}
 
 
 def materialize(

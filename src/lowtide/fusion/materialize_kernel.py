@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from lowtide.fusion.bodies import copied
-from lowtide.fusion.cluster import Kind
-from lowtide.fusion.kernels import Kernel
+from lowtide.fusion.cluster import KernelKind
+from lowtide.fusion.kernels import FusedKernel
 from lowtide.fusion.materialize import FUSION_KINDS, origin, rewire, with_config
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Fusion, GetTupleElement, Parameter
@@ -17,9 +16,9 @@ from lowtide.ir.traversal import post_order
 from lowtide.ops.in_place import EPILOGUE, LOOPS, ONE_PASS, ROWS
 
 _SEVERAL_RESULTS: Final = {
-    Kind.REDUCTION: ONE_PASS,
-    Kind.UPDATE: ONE_PASS,
-    Kind.CONTRACTION: EPILOGUE,
+    KernelKind.REDUCTION: ONE_PASS,
+    KernelKind.UPDATE: ONE_PASS,
+    KernelKind.CONTRACTION: EPILOGUE,
 }
 
 
@@ -27,7 +26,7 @@ _NUMBER: Final = re.compile(r"\.\d+$")
 """What makes a name unique."""
 
 
-def materialize_kernels(computation: Computation, kernels: Sequence[Kernel]) -> None:
+def materialize_kernels(computation: Computation, kernels: Sequence[FusedKernel]) -> None:
     """Make one fusion of the parts of each kernel, and remove these; kernels stand in order.
 
     Results are the values that others read. Parts in bodies of fusions are copied.
@@ -44,7 +43,7 @@ def materialize_kernels(computation: Computation, kernels: Sequence[Kernel]) -> 
 
 
 def _fuse(
-    computation: Computation, kernel: Kernel, replaced: dict[Instruction, Instruction]
+    computation: Computation, kernel: FusedKernel, replaced: dict[Instruction, Instruction]
 ) -> None:
     """Make a fusion, and note in `replaced` what stands for the values of the parts."""
     body = computation.module.add_computation("fused_computation")
@@ -87,17 +86,17 @@ def _result(value: Instruction, fusion: Instruction, number: int) -> Instruction
     return result
 
 
-def _config(kernel: Kernel, made: Sequence[Instruction]) -> str:
+def _config(kernel: FusedKernel, made: Sequence[Instruction]) -> str:
     """The backend configuration, which says how results are stored."""
-    if kernel.kind is Kind.ROWS:
+    if kernel.kind is KernelKind.ROWS:
         return ROWS
-    if kernel.kind is Kind.LOOP and len({x.shape.dimensions for x in made}) > 1:
+    if kernel.kind is KernelKind.LOOP and len({x.shape.dimensions for x in made}) > 1:
         return LOOPS
     return _SEVERAL_RESULTS.get(kernel.kind, "") if len(made) > 1 else ""
 
 
 def _body_of_parts(
-    body: Computation, kernel: Kernel
+    body: Computation, kernel: FusedKernel
 ) -> tuple[dict[Instruction, Instruction], list[Instruction]]:
     """Fill a body; return what stands in it for each value, and the operands of the fusion."""
     inside: dict[Instruction, Instruction] = {}
@@ -113,7 +112,7 @@ def _body_of_parts(
                 outside.append(operand)
         operands = tuple([inside[x] for x in part.operands])
         if part.opcode is not Opcode.FUSION:
-            inside[part] = copied(part, body, operands)
+            inside[part] = body.add_like(part, operands)
             continue
         results = _copied_body(part, body, operands)
         inside[part] = results[0]
@@ -134,5 +133,5 @@ def _copied_body(
             continue
         if x is callee.root and x.opcode is Opcode.TUPLE:
             return [copies[y] for y in x.operands]
-        copies[x] = copied(x, body, tuple([copies[y] for y in x.operands]))
+        copies[x] = body.add_like(x, tuple([copies[y] for y in x.operands]))
     return [copies[callee.root]]

@@ -14,7 +14,7 @@ from typing import Final, final
 from lowtide.cost.kernels import move_seconds
 from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.kernel_graph import KernelGraph
-from lowtide.fusion.kernels import Kernel, merged, shared_reads
+from lowtide.fusion.kernels import FusedKernel, merged, shared_reads
 from lowtide.fusion.merging import merge_kernels
 from lowtide.fusion.order_memory import Scheduler
 from lowtide.ir import Module
@@ -45,7 +45,7 @@ class _Merger:
         self.graph = graph
         self.banned = banned
         """Nodes of kernels that stay alone."""
-        self.seconds: dict[Kernel, float] = {}
+        self.seconds: dict[FusedKernel, float] = {}
         """Of the kernels that have been looked at: a launch, and reads and writes."""
         self.queue: list[tuple[float, int, int]] = []
         """Seconds saved, negative, and two instructions whose kernels could be merged."""
@@ -91,7 +91,7 @@ class _Merger:
                     for other in nodes[i + 1 : i + 1 + _NEXT]:
                         yield node, other
 
-    def _seconds_saved(self, first: Kernel, second: Kernel, both: Kernel) -> float:
+    def _seconds_saved(self, first: FusedKernel, second: FusedKernel, both: FusedKernel) -> float:
         """A launch, and what is not moved any more; 0 where that is next to nothing."""
         moved = [*shared_reads(first, second, both)]
         moved += [read.nbytes for x, read in second.inputs.items() if x in first.outputs]
@@ -146,7 +146,7 @@ class _Merger:
         return True
 
 
-def _seconds_moved(kernel: Kernel) -> float:
+def _seconds_moved(kernel: FusedKernel) -> float:
     return X86_SERVER.launch_seconds + sum([move_seconds(nbytes) for nbytes in kernel.moved()])
 
 

@@ -97,5 +97,5 @@ class PeakView:
 
     def longer(self, values: Iterable[Instruction]) -> int:
         """Return the bytes that would live at the peak, and do not, if values were read later."""
-        buffers = dict.fromkeys([self.memory.buffer_of(x) for x in values])
+        buffers = dict.fromkeys([self.memory.buffers.of(x) for x in values])
         return sum([self.bytes[x] for x in buffers if x is not None and self.last[x] <= self.at])

@@ -15,7 +15,7 @@ from typing import Final, final
 from lowtide.cost.kernels import move_seconds
 from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.bodies import Bodies
-from lowtide.fusion.cluster import Cluster, Kind
+from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph, evaluations
 from lowtide.fusion.legality import Joint, joined_by_all
 from lowtide.fusion.live_memory import is_kept_by_caller
@@ -24,8 +24,8 @@ from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.peak_lowering import Allowance, PeakLowering
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.traversal import applied_computations, computation_post_order
+from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.interface import Pass
-from lowtide.transforms.dead_code import remove_dead_code
 
 _FAR: Final = 16
 """Positions between a value and a reader from which on it matters what lives in between."""
@@ -148,7 +148,7 @@ class _Queue:
         readers = self.graph.reading(root)
         if not readers:
             return None
-        if producer.kind is not Kind.LOOP and len(readers) > 1:
+        if producer.kind is not KernelKind.LOOP and len(readers) > 1:
             return None
         joints = joined_by_all(producer, readers)
         if joints is None:

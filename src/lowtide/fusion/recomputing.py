@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from lowtide.fusion.cluster import Cluster, Kind
+from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph, copied, evaluations, join
 from lowtide.fusion.legality import joined, joined_by_all
 from lowtide.fusion.peak import Estimate, PeakView
@@ -44,7 +44,7 @@ class _Recomputing:
         view.at = at
         live_out = view.memory.graph.live_out
         shortened = 0
-        for root, buffer in sorted(view.memory.stored.items(), key=self._readers_first):
+        for root, buffer in sorted(view.memory.buffers.stored.items(), key=self._readers_first):
             if view.bytes[buffer] < view.least or live_out[buffer] or root not in self.graph.owner:
                 continue
             if view.is_before(root) and view.last[buffer] > view.at:
@@ -61,14 +61,14 @@ class _Recomputing:
             return False
         producer = self._from_what_is_live(self.graph.owner[root])
         readers = view.late_readers(root)
-        if producer.kind is not Kind.LOOP or not readers:
+        if producer.kind is not KernelKind.LOOP or not readers:
             return False
         joints = joined_by_all(producer, readers)
         if joints is None or not self._is_worth_it(producer, buffer, readers):
             return False
         end, view.last[buffer] = view.last[buffer], view.at
         for operand in producer.inputs:
-            read = view.memory.buffer_of(operand)
+            read = view.memory.buffers.of(operand)
             if read is not None:
                 view.last[read] = max(view.last[read], end)
         self.graph.absorb(producer, joints)
@@ -79,7 +79,7 @@ class _Recomputing:
         for _ in range(_LEVELS):
             dead = [x for x in producer.inputs if self.view.longer([x])]
             owners = [self.graph.owner[x] for x in dead if x in self.graph.owner]
-            joints = [(x, joined(x, producer)) for x in owners if x.kind is Kind.LOOP]
+            joints = [(x, joined(x, producer)) for x in owners if x.kind is KernelKind.LOOP]
             found = next(((x, joint) for x, joint in joints if joint is not None), None)
             if found is None:
                 break

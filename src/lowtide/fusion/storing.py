@@ -49,7 +49,7 @@ class _Storing:
         for value in view.memory.nodes:
             if not value.shape.is_array or value.opcode is Opcode.PARAMETER:
                 continue
-            buffer = view.memory.buffer_of(value)
+            buffer = view.memory.buffers.of(value)
             if buffer is None or live_out[buffer] or view.bytes[buffer] < view.least:
                 continue
             if not view.is_before(value) or view.last[buffer] < view.at:

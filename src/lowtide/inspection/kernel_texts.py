@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lowtide.client.executable import Compiled
+from lowtide.client.executable import PlannedProgram
 from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import thunks_of
 from lowtide.ir import Instruction
 
 
-def kernel_texts(compiled: Compiled) -> list[tuple[str, str]]:
+def kernel_texts(compiled: PlannedProgram) -> list[tuple[str, str]]:
     """Return the name and the module in LLVM IR of each distinct kernel of a program.
 
     The name is that of the first instruction that it runs for. The texts are written anew: equal

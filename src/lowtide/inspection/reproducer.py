@@ -7,11 +7,12 @@ from lowtide.inspection.sanitizer import sanitize
 from lowtide.ir import Instruction, LowtideError, Module, Opcode
 from lowtide.ir.attributes import Parameter
 from lowtide.ir.clone import CloneMap, clone_module
+from lowtide.ir.metadata import NO_METADATA
 from lowtide.options import Options
+from lowtide.passes.dead_code import remove_dead_code
 from lowtide.reduce.minimize import as_test, minimize
 from lowtide.reduce.shrink import shrink
 from lowtide.reduce.shrink.arguments import likely_arguments
-from lowtide.transforms.dead_code import remove_dead_code
 
 SEEDS = (0, 1, 2, 3)
 """Those of the arguments with which the fault is looked for."""
@@ -48,16 +49,8 @@ def single(module: Module, name: str) -> Module:
             number = Parameter(len(given))
             given[operand] = entry.add(Opcode.PARAMETER, operand.shape, (), number, name="p")
     operands = tuple([given[x] for x in found.operands])
-    root = entry.add(
-        found.opcode,
-        found.shape,
-        operands,
-        found.attributes,
-        found.called_computations,
-        name=found.name,
-    )
-    root.set_annotations(found.annotations)
-    entry.root = root
+    entry.root = entry.add_like(found, operands)
+    entry.root.set_metadata(NO_METADATA)
     copy.entry = entry
     copy.entry_layout = None
     copy.schedule = None

@@ -26,6 +26,7 @@ from lowtide.inspection.expected_results import Expected
 from lowtide.inspection.watched_memory import WatchedMemory
 from lowtide.ir import Instruction, Module
 from lowtide.ir.buffer import Slice
+from lowtide.ir.given_arrays import check_count
 from lowtide.ir.literal import Array
 from lowtide.ir.places import place_of
 from lowtide.ir.thunk import (
@@ -38,7 +39,7 @@ from lowtide.ir.thunk import (
     WhileThunk,
 )
 from lowtide.options import Options
-from lowtide.runtime.cpu.arguments import as_array, check_count
+from lowtide.runtime.cpu.arguments import as_array
 from lowtide.runtime.cpu.linked import Linked
 from lowtide.runtime.cpu.native import native
 from lowtide.runtime.cpu.program import NativeProgram, nested

@@ -28,7 +28,7 @@ LEAST_ROUNDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class CompilerSide:
     """One side: seconds to compile and per call (of each turn), bytes beyond the arguments."""
 
     compile_seconds: float
@@ -47,7 +47,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class SideBySide:
     """Both sides, the other one None for the reason `missing`.
 
     `difference` is the largest one of all results, relative to the greatest magnitude of the array;
@@ -55,8 +55,8 @@ class Comparison:
     """
 
     threads: int
-    ours: Side
-    theirs: Side | None
+    ours: CompilerSide
+    theirs: CompilerSide | None
     missing: str = ""
     difference: float = 0.0
     wrong: str = ""
@@ -64,7 +64,7 @@ class Comparison:
 
 def compare(
     module: Module, arguments: Sequence[Any], options: Options, seconds: float
-) -> Comparison:
+) -> SideBySide:
     """Return how native code and XLA:CPU do on a module, timed for about so many seconds.
 
     Both get the module without aliases, so that each call takes the same arguments. Call it before
@@ -84,11 +84,11 @@ def compare(
             found = [np.asarray(x) for x in value_leaves(ours(*given)) if x is not None]
             difference, wrong = differences(module, found, theirs.results())
         times = in_turns(calls, seconds)
-    first = Side(sum(ours.making.seconds.values()), ours.arena_bytes, times[0])
+    first = CompilerSide(sum(ours.making.seconds.values()), ours.arena_bytes, times[0])
     if theirs is None:
-        return Comparison(threads, first, None, missing)
-    second = Side(theirs.compile_seconds, theirs.needed_bytes, times[1])
-    return Comparison(threads, first, second, "", difference, wrong)
+        return SideBySide(threads, first, None, missing)
+    second = CompilerSide(theirs.compile_seconds, theirs.needed_bytes, times[1])
+    return SideBySide(threads, first, second, "", difference, wrong)
 
 
 def without_aliases(module: Module) -> Module:

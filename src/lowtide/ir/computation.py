@@ -6,6 +6,7 @@ from bisect import insort
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, final
 
+from lowtide.ir.annotations import Annotations
 from lowtide.ir.attributes import MAIN_THREAD, NO_ATTRIBUTES, Attributes, Parameter
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Computation:
     """A named set of instructions. It owns them; their names are unique in the module.
 
-    `version` grows with every change, so an analysis result holds for one version.
+    `version` grows with every change, so an analysis result holds for one version (`kept.py`).
     Make computations with `Module.add_computation`.
     """
 
@@ -32,7 +33,6 @@ class Computation:
         "kept",
         "module",
         "name",
-        "order",
         "parameters",
         "version",
     )
@@ -47,10 +47,8 @@ class Computation:
         """The parameters, in order of their numbers once all of them are there."""
         self.execution_thread = MAIN_THREAD
         self.version = 0
-        self.order: tuple[int, list[Instruction]] | None = None
-        """What `traversal.post_order` found, and the version for which it holds."""
         self.kept: dict[Hashable, tuple[int, object]] = {}
-        """What analyses found, and the versions for which it holds: see `kept.py`."""
+        """What analyses found, and the versions for which that holds: see `kept.py`."""
         self._root: Instruction | None = None
         self._next_id = 0
 
@@ -105,6 +103,34 @@ class Computation:
         self.version += 1
         return self.append(unique, opcode, shape, operands, attributes, called_computations)
 
+    def add_like(
+        self,
+        instruction: Instruction,
+        operands: tuple[Instruction, ...],
+        *,
+        shape: Shape | None = None,
+        attributes: Attributes | None = None,
+        called_computations: tuple[Computation, ...] | None = None,
+        annotations: Annotations | None = None,
+    ) -> Instruction:
+        """Create an instruction that does to `operands` what `instruction` does to its own.
+
+        What is not given is that of `instruction`, which may stand in another module. The name is
+        its name, with a number where that is taken, and the metadata come along; control edges and
+        the place in the source text do not.
+        """
+        made = self.add(
+            instruction.opcode,
+            instruction.shape if shape is None else shape,
+            operands,
+            instruction.attributes if attributes is None else attributes,
+            instruction.called_computations if called_computations is None else called_computations,
+            instruction.name,
+        )
+        made.set_metadata(instruction.raw_metadata)
+        made.annotations = instruction.annotations if annotations is None else annotations
+        return made
+
     def append(
         self,
         name: str,
@@ -129,7 +155,7 @@ class Computation:
             self._next_id,
         )
         self._next_id += 1
-        self.order = None
+        self.kept.clear()
         self.instructions[name] = instruction
         if opcode is Opcode.PARAMETER:
             self._insert_parameter(instruction)
@@ -147,7 +173,7 @@ class Computation:
 
     def reorder(self, instructions: Iterable[Instruction]) -> None:
         """Make the order of creation that of `instructions`, which are all of this computation."""
-        self.order = None
+        self.kept.clear()
         self.instructions = {x.name: x for x in instructions}
         for number, instruction in enumerate(self.instructions.values()):
             instruction.id = number
@@ -173,7 +199,7 @@ class Computation:
         """
         if instruction.users or instruction is self._root:
             raise ValueError(f"{instruction} is still in use")
-        if instruction.control_predecessors or instruction.control_successors:
+        if instruction.has_control_edges:
             _take_out_of_control(instruction)
         for operand in instruction.operands:
             operand.users.pop(instruction, None)

@@ -117,6 +117,11 @@ class Instruction:
         """Whether the value is the result of the computation."""
         return self.parent.root is self
 
+    @property
+    def has_control_edges(self) -> bool:
+        """Whether something has to run before or after it without reading its value."""
+        return bool(self.control_predecessors or self.control_successors)
+
     # -- the doors -----------------------------------------------------------------------------
 
     def replace_all_uses_with(self, replacement: Instruction) -> None:

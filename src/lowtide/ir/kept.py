@@ -1,12 +1,18 @@
-"""Results of analyses that are kept with a computation until it changes."""
+"""Results of analyses, kept with a computation until it changes.
+
+There is no other place for them, and nobody declares what a pass preserves: a result holds for one
+version of its computation. It goes when the computation changes, when a pipeline ends
+(`forget_kept`), and with the computation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from lowtide.ir.computation import Computation
-from lowtide.ir.module import Module
+if TYPE_CHECKING:
+    from lowtide.ir.computation import Computation
+    from lowtide.ir.module import Module
 
 T = TypeVar("T")
 
@@ -14,8 +20,8 @@ T = TypeVar("T")
 def kept(computation: Computation, key: Hashable, analysis: Callable[[], T]) -> T:
     """Return `analysis()`, run only where the computation changed since the last time.
 
-    For what several passes ask for, one after the other. The result must not change; `key` has
-    all else that it depends on. It is there until the computation changes, or `forget_kept`.
+    For what is asked for again and again. The result must not be changed. `key` names the analysis
+    and all that it depends on besides the computation, such as versions of those that it calls.
     """
     found = computation.kept.get(key)
     if found is None or found[0] != computation.version:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from lowtide.ir.kept import kept
 from lowtide.ir.opcode import Opcode
 
 if TYPE_CHECKING:
@@ -20,12 +21,7 @@ def post_order(computation: Computation) -> list[Instruction]:
     predecessors from last to first, then operands from first to last: the order of XLA's text.
     It is kept until the computation changes; the list is the caller's own.
     """
-    kept = computation.order
-    if kept is not None and kept[0] == computation.version:
-        return kept[1].copy()
-    order = _post_order(computation)
-    computation.order = (computation.version, order)
-    return order.copy()
+    return kept(computation, post_order, lambda: _post_order(computation)).copy()
 
 
 def _post_order(computation: Computation) -> list[Instruction]:

@@ -63,7 +63,7 @@ def _gaps(problem: PackingProblem) -> dict[int, tuple[tuple[int, int], ...]]:
 # -- the capacity ------------------------------------------------------------------------------
 
 
-class Peak(NamedTuple):
+class PackingPeak(NamedTuple):
     """A step at which most is live, and the buffers that are, largest first.
 
     Neither what is fixed in a region counts nor, of the bytes, what else fits there.
@@ -74,11 +74,11 @@ class Peak(NamedTuple):
     buffers: tuple[int, ...]
 
 
-def peak_of(problem: PackingProblem) -> Peak:
+def peak_of(problem: PackingProblem) -> PackingPeak:
     """Return the first step at which most bytes are live."""
     begins = np.unique(problem.first)
     if not len(begins):
-        return Peak(0, 0, ())
+        return PackingPeak(0, 0, ())
     size = problem.nbytes[problem.item]
     change = np.zeros(len(begins) + 1, np.int64)
     np.add.at(change, np.searchsorted(begins, problem.first), size)
@@ -89,7 +89,7 @@ def peak_of(problem: PackingProblem) -> Peak:
     live = live[problem.region_of[live] == ARENA]
     order = np.lexsort((live, -problem.nbytes[live]))
     nbytes = int(profile.max()) - int(problem.region_bytes.sum())
-    return Peak(step, nbytes, tuple(live[order].tolist()))
+    return PackingPeak(step, nbytes, tuple(live[order].tolist()))
 
 
 def capacity_fault(named: NamedProblem, solved: SolvedPacking, capacity: int) -> str:

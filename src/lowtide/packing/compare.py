@@ -27,7 +27,7 @@ _LAID_OUT: Final = "objects_in_sequence{"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class StrategyResult:
     """What one strategy came to: bytes, seconds, and what of the problem it does not know.
 
     `nbytes` is None where there is no plan, and `fault` says why.
@@ -48,7 +48,7 @@ class _Overtime(Exception):  # noqa: N818  # a signal, no error
 
 def compare(
     named: NamedProblem, search: SearchOptions, seconds: float = SECONDS_EACH
-) -> Iterator[tuple[Comparison, SolvedPacking | None]]:
+) -> Iterator[tuple[StrategyResult, SolvedPacking | None]]:
     """Yield what each strategy comes to, those of offsets first, and its plan.
 
     Each has so many seconds for itself, and the effort of `search`. Raises WrongPackingError for a
@@ -63,20 +63,20 @@ def compare(
 
 def _compared(
     named: NamedProblem, kind: str, name: str, search: SearchOptions, seconds: float
-) -> tuple[Comparison, SolvedPacking | None]:
+) -> tuple[StrategyResult, SolvedPacking | None]:
     start = perf_counter()
     try:
         with _at_most(seconds + _GRACE):
             found = solve(named.problem, f"{kind}:{name}", search)
     except LowtideError as error:
         fault = str(error).removeprefix(f"{kind}:").removeprefix(name).strip(" :")
-        return Comparison(kind, name, None, perf_counter() - start, fault=fault), None
+        return StrategyResult(kind, name, None, perf_counter() - start, fault=fault), None
     except _Overtime:
         fault = f"no plan in {seconds:g} s"
-        return Comparison(kind, name, None, perf_counter() - start, fault=fault), None
+        return StrategyResult(kind, name, None, perf_counter() - start, fault=fault), None
     if len(named.problem) <= MOST_CHECKED:
         check(named, found)
-    row = Comparison(kind, name, found.height, found.seconds, found.changes, found.stopped)
+    row = StrategyResult(kind, name, found.height, found.seconds, found.changes, found.stopped)
     return row, found
 
 

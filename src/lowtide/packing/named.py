@@ -54,7 +54,7 @@ class NamedProblem:
     details: tuple[str, ...] = ()
 
 
-class Attempt(NamedTuple):
+class StrategyAttempt(NamedTuple):
     """What a strategy came to: the height of its arena in bytes, and its seconds."""
 
     strategy: str
@@ -74,7 +74,7 @@ class SolvedPacking:
     """
 
     kind: str
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[StrategyAttempt, ...]
     assignment: OffsetsAssignment
     objects: ObjectsAssignment | None = None
     changes: tuple[str, ...] = ()
@@ -189,14 +189,14 @@ def solve(
 def _by_offsets(problem: PackingProblem, name: str, search: SearchOptions) -> SolvedPacking:
     start = perf_counter()
     assignment, changes = place_simplified(problem, name, search)
-    attempt = Attempt(name, assignment.total_size, perf_counter() - start)
+    attempt = StrategyAttempt(name, assignment.total_size, perf_counter() - start)
     return SolvedPacking("offsets", (attempt,), assignment, None, changes)
 
 
 def _by_objects(problem: PackingProblem, name: str, search: SearchOptions) -> SolvedPacking:
     start = perf_counter()
     assignment, objects, changes = objects_end_to_end(problem, name, search)
-    attempt = Attempt(name, assignment.total_size, perf_counter() - start)
+    attempt = StrategyAttempt(name, assignment.total_size, perf_counter() - start)
     return SolvedPacking("objects", (attempt,), assignment, objects, changes)
 
 
@@ -219,7 +219,7 @@ def _solve_in_two_steps(problem: PackingProblem, search: SearchOptions) -> Solve
     except KeyboardInterrupt:
         stopped = replace(quick.assignment.packing, stopped=StopReason.INTERRUPT)
         return replace(quick, assignment=replace(quick.assignment, packing=stopped))
-    attempt = Attempt(EXACT, packing.arena_bytes, perf_counter() - start)
+    attempt = StrategyAttempt(EXACT, packing.arena_bytes, perf_counter() - start)
     bound = max(packing.bound, quick.assignment.lower_bound)
     offsets = tuple(packing.offset.tolist())
     found = OffsetsAssignment(problem, packing, offsets, packing.arena_bytes, bound)

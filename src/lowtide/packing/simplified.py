@@ -24,6 +24,7 @@ from lowtide.planning import (
 )
 from lowtide.planning.plans import DualBound
 from lowtide.planning.problem import MOST_BYTES, Int64Array, dense_times
+from lowtide.planning.scale.parts import only
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -49,7 +50,7 @@ def simplify(problem: PackingProblem, takes: frozenset[str]) -> Simplified:
     unit, changes = 1, []
     if "regions" not in takes and (len(problem.region_bytes) or (problem.region_of != ARENA).any()):
         kept = np.flatnonzero(problem.region_of == ARENA)
-        problem = _chosen(problem, kept)
+        problem = replace(only(problem, kept), region_bytes=np.zeros(0, np.int64))
         changes.append("regions left empty")
     if "fixed" not in takes and problem.has_fixed:
         raise ValueError("takes no fixed offsets")
@@ -70,23 +71,6 @@ def fill_gaps(problem: PackingProblem) -> PackingProblem:
     first, last = problem.spans()
     item = np.arange(len(problem), dtype=np.int64)
     return replace(problem, item=item, first=first, last=last)
-
-
-def _chosen(problem: PackingProblem, kept: Int64Array) -> PackingProblem:
-    """Some buffers of a problem, numbered from 0, in the arena only."""
-    number = np.full(len(problem), -1, np.int64)
-    number[kept] = np.arange(len(kept))
-    rows = number[problem.item] >= 0
-    return PackingProblem(
-        problem.nbytes[kept],
-        problem.alignment[kept],
-        number[problem.item[rows]],
-        problem.first[rows],
-        problem.last[rows],
-        problem.fixed_offset[kept],
-        problem.region_of[kept],
-        np.zeros(0, np.int64),
-    )
 
 
 def _in_units(problem: PackingProblem, unit: int) -> PackingProblem:

@@ -1,4 +1,4 @@
-"""The machinery of passes: what one is, pipelines, observers, rewriting by rules."""
+"""The machinery of passes: what one is, pipelines, observers, rewriting by rules, edits."""
 
 from lowtide.passes.interface import Pass, PassError
 from lowtide.passes.pipeline import Fixpoint, Observer, Step, run_pipeline

@@ -184,7 +184,7 @@ class Rewriter:
 
     def _apply(self, instruction: Instruction) -> bool:
         """Apply the first rule that fits; return whether one did."""
-        if instruction.control_predecessors or instruction.control_successors:
+        if instruction.has_control_edges:
             return False
         self._current = instruction
         for candidate in self._table.rules(instruction):
@@ -254,7 +254,6 @@ def is_dead(instruction: Instruction) -> bool:
         instruction.users
         or instruction.is_root
         or instruction.opcode is Opcode.PARAMETER
-        or instruction.control_predecessors
-        or instruction.control_successors
+        or instruction.has_control_edges
         or has_side_effect(instruction)
     )

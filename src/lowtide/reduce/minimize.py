@@ -16,8 +16,8 @@ from lowtide.ir.metadata import NO_METADATA, StackFrames
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.ir.shape import array_shape
 from lowtide.ir.traversal import post_order
+from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.rewriting import rewrite
-from lowtide.transforms.dead_code import remove_dead_code
 from lowtide.transforms.inline_calls import inline_calls
 from lowtide.verifier import verify
 

@@ -15,7 +15,7 @@ from lowtide.remat.greedy import scratch_of
 from lowtide.remat.improve import Improver
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.neighbourhood import searched
-from lowtide.remat.recompute import Plan, Recompute
+from lowtide.remat.recompute import Recompute, RematPlan
 from lowtide.remat.slide import settled
 from lowtide.remat.tables import Int64Array, Tables, once_nodes
 from lowtide.remat.xla import xla_sequence
@@ -61,7 +61,7 @@ class _Level:
     """A cap of bytes, the plans found for it, cheapest first, and the best sequence."""
 
     cap: int
-    plans: list[Plan]
+    plans: list[RematPlan]
     sequence: Int64Array | None = None
 
 
@@ -139,7 +139,7 @@ class LevelSearch:
     def _late(self) -> bool:
         return self._deadline is not None and self._deadline.passed
 
-    def _quick(self, cap: int, warm: list[Plan]) -> _Level:
+    def _quick(self, cap: int, warm: list[RematPlan]) -> _Level:
         """A plan from each order, and from the best of them with other starts and reaches."""
         plans = [plan for old in warm if (plan := self._again(old, cap))]
         for number, maker in enumerate(self._makers):
@@ -173,10 +173,10 @@ class LevelSearch:
         if step_bytes(self._tables, found).max() <= level.cap:
             self._keep(level, found)
 
-    def _deep(self, cap: int) -> list[Plan]:
+    def _deep(self, cap: int) -> list[RematPlan]:
         """Plans that hold what is computed again for short: much is computed many times."""
         for reach in _SHORT_REACHES:
-            found: list[Plan] = []
+            found: list[RematPlan] = []
             for number, maker in enumerate(self._makers):
                 if self._late():
                     break
@@ -186,7 +186,7 @@ class LevelSearch:
                 return found
         return []
 
-    def _varied(self, number: int, cap: int) -> list[Plan]:
+    def _varied(self, number: int, cap: int) -> list[RematPlan]:
         maker = self._makers[number]
         base = maker.base
         starts = [(base.nothing_dropped(), reach) for reach in _OTHER_REACHES]
@@ -194,7 +194,7 @@ class LevelSearch:
             starts += [
                 (base.held_at(node, buffers), reach) for reach in (_REACH, _OTHER_REACHES[-1])
             ]
-        found: list[Plan] = []
+        found: list[RematPlan] = []
         for dropped, reach in starts:
             if self._late():
                 break
@@ -202,7 +202,7 @@ class LevelSearch:
                 found.append(plan)
         return found
 
-    def _again(self, plan: Plan, cap: int) -> Plan | None:
+    def _again(self, plan: RematPlan, cap: int) -> RematPlan | None:
         """The plan with more gaps dropped, for a lower cap."""
         if self._late():
             return None
@@ -215,7 +215,7 @@ class LevelSearch:
         extra = self._ticks(level.sequence) - int(self._tables.cost.sum())
         return extra <= self._bounds.known(level.cap).extra_ticks * _NEAR_BOUND
 
-    def _search(self, level: _Level, warm: list[Plan]) -> None:
+    def _search(self, level: _Level, warm: list[RematPlan]) -> None:
         """Search near the best plans of two orders: half of the work for each."""
         plans = [plan for old in warm[:1] if (plan := self._again(old, level.cap))]
         plans += [plan for plan in [self._adopted(level)] if plan]
@@ -231,7 +231,7 @@ class LevelSearch:
         level.plans = sorted(plans, key=lambda plan: plan.key)[: self._settings.improved]
         self._improve(level)
 
-    def _adopted(self, level: _Level) -> Plan | None:
+    def _adopted(self, level: _Level) -> RematPlan | None:
         """A plan on the order of the first runs in the best sequence of a level."""
         if level.sequence is None or self._late():
             return None

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.remat.recompute import Plan, Recompute
+from lowtide.remat.recompute import Recompute, RematPlan
 
 _TOLERANCE: Final = 0.002
 """A plan that is dearer by up to this share may still be gone on with."""
@@ -26,13 +26,13 @@ _PATIENCE_PER_GAP: Final = 1
 
 _REACHES: Final = (20, 60, 400)
 
-Change = Callable[[Recompute, Plan, int, Random], int]
+Change = Callable[[Recompute, RematPlan, int, Random], int]
 """Changes the flags of a plan for a cap; returns the cap to drop more for."""
 
 
 def searched(
-    recompute: Recompute, start: Plan, cap: int, work: int, stop: Callable[[], bool]
-) -> Plan:
+    recompute: Recompute, start: RematPlan, cap: int, work: int, stop: Callable[[], bool]
+) -> RematPlan:
     """Return the cheapest plan within `cap` bytes met near `start`, which is within it.
 
     The search ends after `work` steps looked at, of which each trial counts as some at least, after
@@ -57,7 +57,7 @@ def searched(
     return best
 
 
-def _neighbour(recompute: Recompute, plan: Plan, cap: int, random: Random) -> Plan | None:
+def _neighbour(recompute: Recompute, plan: RematPlan, cap: int, random: Random) -> RematPlan | None:
     change = random.choice(_CHANGES)
     reach = random.choice(_REACHES) if random.random() < _RARELY else plan.reach
     trial = replace(plan, dropped=plan.dropped.copy(), reach=reach)
@@ -71,7 +71,7 @@ def _neighbour(recompute: Recompute, plan: Plan, cap: int, random: Random) -> Pl
 _RARELY: Final = 0.1
 
 
-def _hold_near(recompute: Recompute, plan: Plan, cap: int, random: Random) -> int:
+def _hold_near(recompute: Recompute, plan: RematPlan, cap: int, random: Random) -> int:
     """Hold some of the gaps that end near one of them."""
     gaps = recompute.dropped_gaps(plan.dropped)
     if len(gaps):
@@ -83,19 +83,19 @@ def _hold_near(recompute: Recompute, plan: Plan, cap: int, random: Random) -> in
     return cap
 
 
-def _hold_some(recompute: Recompute, plan: Plan, cap: int, random: Random) -> int:
+def _hold_some(recompute: Recompute, plan: RematPlan, cap: int, random: Random) -> int:
     """Hold a few gaps anywhere."""
     gaps = recompute.dropped_gaps(plan.dropped).tolist()
     plan.dropped[random.sample(gaps, min(len(gaps), random.choice((1, 2, 4, 8, 16))))] = 0
     return cap
 
 
-def _tighten(recompute: Recompute, plan: Plan, cap: int, random: Random) -> int:
+def _tighten(recompute: Recompute, plan: RematPlan, cap: int, random: Random) -> int:
     """Drop more than is needed."""
     return int(cap * (1 - random.choice((0.005, 0.01, 0.02, 0.05, 0.1))))
 
 
-def _drop_cheap(recompute: Recompute, plan: Plan, cap: int, random: Random) -> int:
+def _drop_cheap(recompute: Recompute, plan: RematPlan, cap: int, random: Random) -> int:
     """Drop gaps over a tight position that cost least for their bytes."""
     positions = recompute.tight_positions(plan.dropped, cap, plan.reach)
     position = random.choice(positions.tolist())

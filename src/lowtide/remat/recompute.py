@@ -24,7 +24,7 @@ _ROUNDS: Final = 400
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Plan:
+class RematPlan:
     """Gaps dropped in base `base`: the ticks that it takes beyond one run of each node.
 
     What is computed again is held for a use at most `reach` positions away.
@@ -91,11 +91,11 @@ class Recompute:
         self.work += (1 + len(gaps)) * self.base.tables.node_count
         return ticks - self._once
 
-    def plan(self, number: int, dropped: Int64Array, cap: int, reach: int) -> Plan | None:
+    def plan(self, number: int, dropped: Int64Array, cap: int, reach: int) -> RematPlan | None:
         """Return the plan that `dropped` leads to, None where it does not fit."""
         if not self.fit(dropped, cap, reach):
             return None
-        return Plan(self.prune(dropped, cap, reach), number, reach, dropped)
+        return RematPlan(self.prune(dropped, cap, reach), number, reach, dropped)
 
     def sequence(self, dropped: Int64Array, reach: int) -> Int64Array:
         """Return the sequence of gaps that are known to give one."""

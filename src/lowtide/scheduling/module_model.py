@@ -23,7 +23,7 @@ import numpy as np
 from lowtide.analysis.call_graph import CallRole, call_sites
 from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, ValueKind
 from lowtide.analysis.memory_graph import Int32Array, Int64Array, Lists, MemoryGraph, lists
-from lowtide.analysis.module_graphs import Call, ComputationGraph, module_graphs
+from lowtide.analysis.module_graphs import ComputationGraph, GraphCall, module_graphs
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.scheduling.module_places import (
@@ -334,8 +334,8 @@ def _consumers(
     return lists(consumers)
 
 
-def _call(call: Call, flow: ComputationDataflow, size: Int64Array) -> Call:
+def _call(call: GraphCall, flow: ComputationDataflow, size: Int64Array) -> GraphCall:
     """A call that holds what its callee needs beyond what counts as made by the caller's node."""
     made = list(flow.makes[call.node])
     state = call.less - sum([flow.value_bytes[value] for value in made])
-    return Call(call.node, call.callee, state + int(size[made].sum()))
+    return GraphCall(call.node, call.callee, state + int(size[made].sum()))

@@ -16,7 +16,7 @@ class KeptBytes:
 
 @dataclass(frozen=True, slots=True)
 class CutBound:
-    """The bound is the least step of a node in any order: a minimum cut (`witness.py`)."""
+    """The bound is the least step of a node in any order: a minimum cut (`cuts.py`)."""
 
     bytes: int
     node: int

@@ -11,9 +11,9 @@ from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.module import Module
 from lowtide.ir.printer import fingerprint
 from lowtide.ir.shape import Shape
+from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.rewriting import DEAD, Rule, rewrite
 from lowtide.testing.check_pass import assert_same_values, seeded_arguments
-from lowtide.transforms.dead_code import remove_dead_code
 from lowtide.verifier import verify
 
 

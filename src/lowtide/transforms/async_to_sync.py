@@ -7,14 +7,10 @@ from typing import Final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import CopyStart
+from lowtide.passes.call_sites import count_references, drop_unreferenced
+from lowtide.passes.editing import make, substitute
+from lowtide.passes.embedding import embed, may_copy, may_embed
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import (
-    count_references,
-    drop_unreferenced,
-    has_control_edges,
-)
-from lowtide.transforms.control_flow.editing import make, substitute
-from lowtide.transforms.control_flow.embedding import embed, may_copy, may_embed
 
 _DONE: Final[Mapping[Opcode, tuple[Opcode, Opcode]]] = {
     Opcode.ALL_GATHER_START: (Opcode.ALL_GATHER_DONE, Opcode.ALL_GATHER),
@@ -59,7 +55,7 @@ def _write_out(start: Instruction, *, once: bool) -> bool:
             return False
         chain.append(users[0])
     callee = start.called_computations[0]
-    if any(has_control_edges(x) or x.is_root for x in chain[:-1]) or has_control_edges(chain[-1]):
+    if any(x.has_control_edges or x.is_root for x in chain[:-1]) or chain[-1].has_control_edges:
         return False
     if not _may_write_out(callee, start, once=once):
         return False
@@ -82,10 +78,10 @@ def _may_write_out(callee: Computation, start: Instruction, *, once: bool) -> bo
 def _join(start: Instruction) -> bool:
     """Replace both halves of an operation by one."""
     second, whole = _DONE[start.opcode]
-    if has_control_edges(start) or start.is_root or len(start.users) != 1:
+    if start.has_control_edges or start.is_root or len(start.users) != 1:
         return False
     done = next(iter(start.users))
-    if done.opcode is not second or has_control_edges(done):
+    if done.opcode is not second or done.has_control_edges:
         return False
     attributes = start.attributes
     if isinstance(attributes, CopyStart):

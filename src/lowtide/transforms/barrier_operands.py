@@ -13,18 +13,17 @@ from typing import Final
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.traversal import post_order
 from lowtide.ops.table import TABLE
-from lowtide.passes.interface import Pass
-from lowtide.passes.matching import scalar_value
-from lowtide.transforms.control_flow.call_sites import SMALL, has_control_edges
-from lowtide.transforms.control_flow.editing import (
-    Elements,
-    copy_into,
+from lowtide.passes.call_sites import SMALL
+from lowtide.passes.editing import (
+    TupleElements,
     make,
     make_tuple,
     read_elements,
     remove_with_operands,
     substitute,
 )
+from lowtide.passes.interface import Pass
+from lowtide.passes.matching import scalar_value
 from lowtide.transforms.control_flow.hoisting import may_move
 
 _MOST_OPERATIONS: Final = 16
@@ -76,7 +75,7 @@ def _sink(computation: Computation) -> int:
 
 
 def _may_change(x: Instruction) -> bool:
-    if x.opcode is not Opcode.OPTIMIZATION_BARRIER or has_control_edges(x):
+    if x.opcode is not Opcode.OPTIMIZATION_BARRIER or x.has_control_edges:
         return False
     return x.operands[0].opcode is Opcode.TUPLE and read_elements(x) is not None
 
@@ -161,11 +160,10 @@ def _rebuild(
     parts = list(dict.fromkeys([x for x in source.operands if x not in computed] + needed))
     operand = make_tuple(parent, parts, source)
     shorter = make(parent, barrier.opcode, operand.shape, (operand,), barrier)
-    elements = Elements(shorter)
+    elements = TupleElements(shorter)
     behind = {x: elements[i] for i, x in enumerate(parts)}
     for x in operations:
-        behind[x] = copy_into(parent, x)
-        behind[x].set_operands(tuple([behind.get(y, y) for y in x.operands]))
+        behind[x] = parent.add_like(x, tuple([behind.get(y, y) for y in x.operands]))
     for index, reads in (read_elements(barrier) or {}).items():
         for x in reads:
             substitute(x, behind[source.operands[index]])

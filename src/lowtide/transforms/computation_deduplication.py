@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Final
 
+from lowtide.analysis.value_numbers import text_key
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.ir.attributes import Constant
 from lowtide.ir.traversal import computation_post_order, post_order
 from lowtide.passes.interface import Pass
 
@@ -24,9 +24,8 @@ def deduplicate_computations(module: Module) -> int:
     for computation in computation_post_order(module):
         for instruction in computation.instructions.values():
             changes += _call_first(instruction, kept)
-        key = None if computation in owned else _key(computation)
-        if key is not None:
-            kept[computation] = first.setdefault(key, computation)
+        if computation not in owned:
+            kept[computation] = first.setdefault(_key(computation), computation)
     if changes:
         _remove_uncalled(module, kept)
     return changes
@@ -59,30 +58,15 @@ _OWNERS: Final = frozenset(
 )
 
 
-def _key(computation: Computation) -> Hashable | None:
-    """What a computation does, None where that is not all in its text."""
+def _key(computation: Computation) -> Hashable:
+    """What a computation does."""
     number: dict[Instruction, int] = {}
     rows: list[Hashable] = []
     for instruction in (*computation.parameters, *post_order(computation)):
-        if instruction in number:
-            continue
-        attributes = instruction.attributes
-        if isinstance(attributes, Constant) and attributes.literal.elided:
-            return None
-        if instruction.control_predecessors or instruction.control_successors:
-            return None
-        number[instruction] = len(number)
-        rows.append(
-            (
-                instruction.opcode,
-                instruction.shape,
-                tuple([number[x] for x in instruction.operands]),
-                attributes,
-                instruction.called_computations,
-                instruction.annotations,
-            )
-        )
-    return tuple(rows), number[computation.root], len(computation.instructions)
+        if instruction not in number:
+            number[instruction] = len(number)
+            rows.append(text_key(instruction, number))
+    return tuple(rows), number[computation.root]
 
 
 def _remove_uncalled(module: Module, kept: Mapping[Computation, Computation]) -> None:

@@ -17,10 +17,10 @@ from lowtide.ir.literal import array_literal
 from lowtide.ir.traversal import fused_computations
 from lowtide.ops.cost import cost
 from lowtide.ops.table import TABLE
+from lowtide.passes.call_sites import SMALL
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import is_plain, scalar_value
 from lowtide.passes.rewriting import Rewriter, Rule, rewrite
-from lowtide.transforms.control_flow.call_sites import SMALL
 
 _Made: TypeAlias = "Instruction | Op | None"
 

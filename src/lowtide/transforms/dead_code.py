@@ -1,42 +1,11 @@
-"""Removal of what nobody reads."""
+"""The pass that removes what nobody reads."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from lowtide.ir import Computation, Module
-from lowtide.ir.traversal import callees, post_order
+from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.interface import Pass
-from lowtide.passes.rewriting import is_dead
-
-
-def remove_dead_code(module: Module) -> int:
-    """Remove instructions that nobody reads, and computations that nobody calls.
-
-    Returns how many of both went. What has side effects stays, and so do parameters.
-    """
-    removed = sum([sweep(x) for x in module.computations.values()])
-    called = {module.entry}
-    waiting = [module.entry]
-    while waiting:
-        fresh = [x for x in callees(waiting.pop()) if x not in called]
-        called.update(fresh)
-        waiting += fresh
-    dead = [x for x in module.computations.values() if x not in called]
-    for computation in dead:
-        del module.computations[computation.name]
-    return removed + len(dead)
-
-
-def sweep(computation: Computation) -> int:
-    """Remove all dead instructions of a computation; return how many."""
-    dead = 0
-    for instruction in reversed(post_order(computation)):
-        if is_dead(instruction):
-            computation.remove(instruction)
-            dead += 1
-    return dead
-
 
 PASSES: Final = (
     Pass(

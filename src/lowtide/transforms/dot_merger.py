@@ -10,10 +10,9 @@ from lowtide.builder import Builder
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import Dot, Slice
 from lowtide.ir.traversal import post_order
+from lowtide.passes.editing import remove_with_operands, substitute
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import is_plain
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import remove_with_operands, substitute
 
 _FAR: Final = 256
 """How many instructions may be searched for a product on which another one depends."""
@@ -39,7 +38,7 @@ def _merge_in(computation: Computation) -> int:
 def _merge_once(computation: Computation) -> int:
     groups: dict[Hashable, list[Instruction]] = {}
     for x in post_order(computation):
-        if x.opcode is Opcode.DOT and not has_control_edges(x):
+        if x.opcode is Opcode.DOT and not x.has_control_edges:
             for shared in (0, 1):
                 key = _key(x, shared)
                 if key is not None:

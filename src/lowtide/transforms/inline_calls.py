@@ -8,16 +8,10 @@ from typing import Final, final
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.traversal import computation_post_order, post_order
 from lowtide.ops.table import TABLE
+from lowtide.passes.call_sites import count_references, drop_unreferenced, is_marked, mark
+from lowtide.passes.editing import substitute
+from lowtide.passes.embedding import embed, may_copy, may_embed, may_stand_for
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import (
-    count_references,
-    drop_unreferenced,
-    has_control_edges,
-    is_marked,
-    mark,
-)
-from lowtide.transforms.control_flow.editing import substitute
-from lowtide.transforms.control_flow.embedding import embed, may_copy, may_embed, may_stand_for
 
 KEPT: Final = "inlineable"
 """The frontend attribute that, being `false`, keeps a call as it is."""
@@ -66,7 +60,7 @@ class _Inlining:
         if not any(x.opcode is Opcode.CALL for x in computation.instructions.values()):
             return
         for call in post_order(computation):
-            if call.opcode is not Opcode.CALL or has_control_edges(call) or is_marked(call, KEPT):
+            if call.opcode is not Opcode.CALL or call.has_control_edges or is_marked(call, KEPT):
                 continue
             callee = call.called_computations[0]
             if may_embed(callee, call, call.operands) and may_stand_for(callee.root, call):

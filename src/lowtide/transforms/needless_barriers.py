@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from lowtide.analysis.value_numbers import ValueNumbers
 from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.passes.editing import element_index, remove_with_operands, substitute
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import element_index, remove_with_operands, substitute
 from lowtide.transforms.control_flow.loops import loops_of
-from lowtide.transforms.control_flow.value_numbers import ValueNumbers
 
 _PASSING: Final = frozenset(
     {
@@ -57,7 +56,7 @@ def _remove(
     barriers = [
         x
         for x in computation.instructions.values()
-        if x.opcode is Opcode.OPTIMIZATION_BARRIER and not has_control_edges(x)
+        if x.opcode is Opcode.OPTIMIZATION_BARRIER and not x.has_control_edges
     ]
     if not barriers:
         return 0
@@ -84,7 +83,7 @@ def _bypass(barrier: Instruction) -> None:
     source = barrier.operands[0]
     substitute(barrier, source)
     for x in list(source.users) if source.opcode is Opcode.TUPLE else []:
-        if x.opcode is Opcode.GET_TUPLE_ELEMENT and not has_control_edges(x):
+        if x.opcode is Opcode.GET_TUPLE_ELEMENT and not x.has_control_edges:
             substitute(x, source.operands[element_index(x)])
             remove_with_operands(x)
     remove_with_operands(barrier)

@@ -37,7 +37,7 @@ def candidate_of(plan: KernelPlan) -> Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Tunable:
     """An instruction with several ways to run: of those alike the first one, and how many.
 
     `first` is the way that is taken without measuring. `runs` counts what is in loops several

@@ -20,9 +20,9 @@ from lowtide.llvm.objects import compile_modules
 from lowtide.llvm.target import Target, host_target
 from lowtide.runtime.cpu.arena import LINE, aligned
 from lowtide.runtime.cpu.arguments import Argument
-from lowtide.runtime.cpu.call import Executable
+from lowtide.runtime.cpu.call import LinkedExecutable
 from lowtide.runtime.cpu.program import Interface, Memory, NativeProgram
-from lowtide.tuning.candidates import Candidate, Work
+from lowtide.tuning.candidates import Candidate, Tunable
 
 SLICE_SECONDS: Final = 1e-3
 """How long one way runs before the next one does, or one call."""
@@ -41,7 +41,7 @@ _PERIOD: Final = 4093
 
 
 def measure(
-    work: Work,
+    work: Tunable,
     candidates: Sequence[Candidate],
     target: Target,
     threads: int,
@@ -59,7 +59,7 @@ def measure(
     calls = []
     for x, code in zip(candidates, codes, strict=True):
         program = program_of(x, code, operands, results, target, threads)
-        executable = Executable(program, partial(_runtime_object, objects))
+        executable = LinkedExecutable(program, partial(_runtime_object, objects))
         calls.append(partial(executable, *arrays))
     found = in_turns(calls, seconds / 2)
     faster = [i for i, x in enumerate(found) if x < found[0]]

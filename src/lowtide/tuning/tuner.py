@@ -13,7 +13,7 @@ from lowtide.codegen.program import NO_CODE
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.target import Target
-from lowtide.tuning.candidates import Candidate, Work, candidate_of, key_of
+from lowtide.tuning.candidates import Candidate, Tunable, candidate_of, key_of
 from lowtide.tuning.measuring import measure
 
 LOOP_RUNS: Final = 16
@@ -37,7 +37,7 @@ class Limits:
     margin: float = 0.03
 
 
-Measure = Callable[[Work, Sequence[Candidate], Target, int, ObjectCache, float], Sequence[float]]
+Measure = Callable[[Tunable, Sequence[Candidate], Target, int, ObjectCache, float], Sequence[float]]
 
 
 class Tuner:
@@ -75,7 +75,7 @@ class Tuner:
             if work.first.seconds >= self.limits.least_seconds:
                 kernels.prefer(work.instruction, self._chosen(work, lean=lean).plan)
 
-    def _chosen(self, work: Work, *, lean: bool) -> Candidate:
+    def _chosen(self, work: Tunable, *, lean: bool) -> Candidate:
         """The fastest way; the first one where none is faster by a margin, or that is not known."""
         candidates = work.candidates()
         times = self._times(work, candidates) if len(candidates) > 1 else None
@@ -87,7 +87,7 @@ class Tuner:
         is_better = times[best] < (1 - self.limits.margin) * times[0]
         return candidates[best if is_better else 0]
 
-    def _times(self, work: Work, candidates: tuple[Candidate, ...]) -> list[float] | None:
+    def _times(self, work: Tunable, candidates: tuple[Candidate, ...]) -> list[float] | None:
         """The seconds of each way; None where it is not known and there is no time to measure."""
         key = key_of(candidates, self.target, self.threads)
         known = self._known.get(key) or read_times(self.remembered.get(key), len(candidates))
@@ -102,7 +102,7 @@ class Tuner:
             self._known[key] = known
         return known
 
-    def _has_room(self, work: Work) -> bool:
+    def _has_room(self, work: Tunable) -> bool:
         return work.nbytes(self.threads) <= self.limits.most_bytes
 
 
@@ -119,7 +119,7 @@ def read_times(data: bytes | None, count: int) -> list[float] | None:
     return found
 
 
-def works_of(module: Module, kernels: Kernels) -> list[Work]:
+def works_of(module: Module, kernels: Kernels) -> list[Tunable]:
     """Return what of a scheduled module can run in several ways, each kernel once."""
     assert module.schedule is not None
     runs: dict[Hashable, int] = {}
@@ -134,5 +134,7 @@ def works_of(module: Module, kernels: Kernels) -> list[Work]:
             runs[key] = runs.get(key, 0) + times
     pairs = [(x, kernels.plan(x), runs[key]) for key, x in first.items()]
     return [
-        Work(x, candidate_of(plan), times) for x, plan, times in pairs if plan.others is not tuple
+        Tunable(x, candidate_of(plan), times)
+        for x, plan, times in pairs
+        if plan.others is not tuple
     ]

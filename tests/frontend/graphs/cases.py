@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lowtide.evaluator import evaluate
-from lowtide.frontend.onnx import Node, compile_nodes
+from lowtide.frontend.onnx import OnnxNode, compile_nodes
 from lowtide.frontend.tensorflow import NodeDef, compile_graph_def
 from lowtide.ir import array_shape
 from lowtide.ir.literal import ELEMENT_TYPES
@@ -73,7 +73,7 @@ def run_onnx(case):
     given, arrays = feeds(case)
     inputs = ["" if x is None else f"x{i}" for i, x in enumerate(case.inputs)]
     outputs = [f"y{i}" for i in range(len(case.results))]
-    program = compile_nodes([Node(case.op, inputs, outputs, case.attributes)], given, outputs)
+    program = compile_nodes([OnnxNode(case.op, inputs, outputs, case.attributes)], given, outputs)
     verify(program.module)
     return evaluate(program.module, arrays)
 

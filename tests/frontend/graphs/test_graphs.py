@@ -10,7 +10,7 @@ from lowtide.client.compiled_graphs import CompiledGraphs
 from lowtide.client.library import LocalClient
 from lowtide.evaluator import evaluate
 from lowtide.frontend.graphs import GraphError, OpKernelContext, op
-from lowtide.frontend.onnx import Node, OnnxGraph, compile_nodes
+from lowtide.frontend.onnx import OnnxGraph, OnnxNode, compile_nodes
 from lowtide.frontend.tensorflow import FunctionDef, NodeDef, compile_graph_def
 from lowtide.ir import ElementType, UnsupportedOpError, array_shape
 from lowtide.verifier import verify
@@ -56,12 +56,12 @@ def test_nodes_run_in_topological_order_and_only_those_that_are_fetched():
 
 def test_sizes_computed_by_the_graph_itself_are_constants_and_leave_nothing_behind():
     nodes = [
-        Node("Shape", ["x"], ["shape"]),
-        Node("Gather", ["shape", "one"], ["columns"]),
-        Node("Unsqueeze", ["columns", "zero"], ["wide"]),
-        Node("Mul", ["wide", "two"], ["double"]),
-        Node("Concat", ["double", "rest"], ["sizes"], {"axis": 0}),
-        Node("Reshape", ["x", "sizes"], ["y"]),
+        OnnxNode("Shape", ["x"], ["shape"]),
+        OnnxNode("Gather", ["shape", "one"], ["columns"]),
+        OnnxNode("Unsqueeze", ["columns", "zero"], ["wide"]),
+        OnnxNode("Mul", ["wide", "two"], ["double"]),
+        OnnxNode("Concat", ["double", "rest"], ["sizes"], {"axis": 0}),
+        OnnxNode("Reshape", ["x", "sizes"], ["y"]),
     ]
     known = {
         "one": np.array(1),
@@ -173,16 +173,16 @@ def test_while_of_tensorflow_and_functions_that_call_functions():
 
 @pytest.mark.parametrize("condition", [True, False])
 def test_branches_of_onnx_read_values_and_constants_from_around_them(condition):
-    inner = OnnxGraph([], [Node("Mul", ["x", "two"], ["inner"])], ["inner"])
+    inner = OnnxGraph([], [OnnxNode("Mul", ["x", "two"], ["inner"])], ["inner"])
     then = OnnxGraph(
         [],
-        [Node("If", ["p"], ["t"], {"then_branch": inner, "else_branch": inner})],
+        [OnnxNode("If", ["p"], ["t"], {"then_branch": inner, "else_branch": inner})],
         ["t"],
     )
-    other = OnnxGraph([], [Node("Add", ["h", "one"], ["e"])], ["e"], {"one": np.float32([1])})
+    other = OnnxGraph([], [OnnxNode("Add", ["h", "one"], ["e"])], ["e"], {"one": np.float32([1])})
     nodes = [
-        Node("Neg", ["x"], ["h"]),
-        Node("If", ["p"], ["y"], {"then_branch": then, "else_branch": other}),
+        OnnxNode("Neg", ["x"], ["h"]),
+        OnnxNode("If", ["p"], ["y"], {"then_branch": then, "else_branch": other}),
     ]
     inputs = {"p": array_shape(ElementType.PRED, (1,)), "x": SHAPE}
     program = compile_nodes(nodes, inputs, ["y"], {"two": np.float32(2)})
@@ -196,14 +196,14 @@ def test_loop_of_onnx_ends_by_count_or_condition(most, steps):
     body = OnnxGraph(
         ["i", "before", "total"],
         [
-            Node("Add", ["total", "x"], ["sum"]),
-            Node("Less", ["i", "last"], ["go"]),
+            OnnxNode("Add", ["total", "x"], ["sum"]),
+            OnnxNode("Less", ["i", "last"], ["go"]),
         ],
         ["go", "sum"],
         {"last": np.array(4)},
     )
     count = "" if most is None else "m"
-    nodes = [Node("Loop", [count, "", "x"], ["y"], {"body": body})]
+    nodes = [OnnxNode("Loop", [count, "", "x"], ["y"], {"body": body})]
     inputs = {"x": SHAPE} if most is None else {"x": SHAPE, "m": array_shape(S64, (1,))}
     program = compile_nodes(nodes, inputs, ["y"])
     verify(program.module)
@@ -322,8 +322,8 @@ def test_branches_of_different_types_and_endless_recursion_are_refused():
 
 
 def test_stacked_outputs_of_loops_are_unsupported():
-    body = OnnxGraph(["i", "c", "a"], [Node("Neg", ["a"], ["b"])], ["c", "b", "b"])
-    nodes = [Node("Loop", ["", "", "x"], ["y", "all"], {"body": body})]
+    body = OnnxGraph(["i", "c", "a"], [OnnxNode("Neg", ["a"], ["b"])], ["c", "b", "b"])
+    nodes = [OnnxNode("Loop", ["", "", "x"], ["y", "all"], {"body": body})]
     with pytest.raises(UnsupportedOpError, match="stacked outputs are not supported"):
         compile_nodes(nodes, {"x": SHAPE}, ["y"])
 

@@ -12,23 +12,24 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.buffer import NO_BYTES, AllocationKind, Slice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
+from lowtide.ir.given_arrays import check_count
 from lowtide.ir.shape import Layout, array_shape
 from lowtide.ir.thunk import CopyThunk
-from lowtide.runtime.cpu.arguments import Argument, as_array, check_count, in_memory_order
-from lowtide.runtime.cpu.call import CallOptions, Executable, load
+from lowtide.runtime.cpu.arguments import Argument, as_array, in_memory_order
+from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable, load
 from lowtide.runtime.cpu.program import Memory
 
 TYPES = [ElementType.F32, ElementType.BF16, ElementType.S64, ElementType.PRED, ElementType.S4]
 
 
-def sum_of_two(**options: object) -> tuple[Draft, Executable]:
+def sum_of_two(**options: object) -> tuple[Draft, LinkedExecutable]:
     draft = Draft()
     a, b, c = draft.argument(), draft.argument(), draft.temporary()
     draft.result(c)
     return draft, load(draft.program([kernel(ADD, a, b, c)]), options=CallOptions(**options))
 
 
-def copying(shape: object) -> Executable:
+def copying(shape: object) -> LinkedExecutable:
     """A program that returns its argument."""
     draft = Draft()
     a = draft.argument(shape)
@@ -185,7 +186,7 @@ def test_a_call_with_bad_arguments_leaves_the_executable_sound() -> None:
 # -- arguments that results overwrite ----------------------------------------------------------
 
 
-def updating() -> tuple[Draft, Executable]:
+def updating() -> tuple[Draft, LinkedExecutable]:
     """Results: the first argument, overwritten by its sum with the second; their product."""
     draft = Draft()
     a, b, c = draft.argument(result=0), draft.argument(), draft.temporary()

@@ -17,7 +17,7 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.shape import Layout, array_shape
 from lowtide.ir.thunk import CopyThunk
 from lowtide.runtime.cpu import handover, pages
-from lowtide.runtime.cpu.call import CallOptions, Executable, load
+from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable, load
 from lowtide.runtime.cpu.pages import HUGE_PAGE, PAGE
 from lowtide.runtime.cpu.results import COPIED_BYTES, MOVED_BYTES
 
@@ -26,7 +26,7 @@ MEGABYTES = 5
 UNITS = MEGABYTES * 2**20 // (4 * UNIT)
 
 
-def large(before: int = 64, **options: object) -> tuple[Draft, Executable]:
+def large(before: int = 64, **options: object) -> tuple[Draft, LinkedExecutable]:
     """A program whose sum of two arguments lies `before` bytes into the arena."""
     draft = Draft(units=UNITS)
     a, b = draft.argument(), draft.argument()

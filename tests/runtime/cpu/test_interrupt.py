@@ -11,7 +11,7 @@ import pytest
 from tests.runtime.cpu.handmade import ADD, LESS, Draft, kernel
 
 from lowtide.ir.thunk import CopyThunk, Thunk, WhileThunk
-from lowtide.runtime.cpu.call import Executable, load
+from lowtide.runtime.cpu.call import LinkedExecutable, load
 
 PATIENCE = 20.0
 """Seconds after which a run that ignores signals fails the test."""
@@ -33,7 +33,9 @@ def alarm(handler: Callable[[], None], every: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def loop(threads: int, seconds: float, *, nested: bool = False, empty: bool = False) -> Executable:
+def loop(
+    threads: int, seconds: float, *, nested: bool = False, empty: bool = False
+) -> LinkedExecutable:
     """From the first argument on, the second is added until the third one is reached.
 
     A unit of work claims to take that many seconds. Where `empty`, the loop does nothing.

@@ -14,7 +14,7 @@ from tests.runtime.cpu.handmade import ARGUMENTS, Draft, kernel
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import Library, Machine
 from lowtide.llvm.target import AARCH64, host_target, restricted
-from lowtide.runtime.cpu.call import CallOptions, Executable, load
+from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable, load
 from lowtide.runtime.cpu.grouping import Stage
 from lowtide.runtime.cpu.native import native, runtime_text
 from lowtide.runtime.cpu.pool import pool_of
@@ -24,7 +24,7 @@ LONG = 1e-3
 ROOT = Path(__file__).parents[2]
 
 
-def chain(threads: int, steps: int = 6, units: int = 24) -> tuple[Draft, Executable]:
+def chain(threads: int, steps: int = 6, units: int = 24) -> tuple[Draft, LinkedExecutable]:
     """A program that is shared out in each of its steps: the sum of two arguments, many times."""
     draft = Draft(units=units, seconds=LONG)
     a, b = draft.argument(), draft.argument()

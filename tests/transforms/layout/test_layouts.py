@@ -20,7 +20,7 @@ from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.transforms.layout.forms import rule_of
 from lowtide.transforms.layout.orders import is_movable
 from lowtide.transforms.layout.places import running_computations
-from lowtide.transforms.layout.problem import Problem, total
+from lowtide.transforms.layout.problem import LayoutProblem, total
 from lowtide.verifier import verify
 
 STAGE = "layout-assignment,copy-sinking,reshape-decomposer,layout-normalization,dce"
@@ -109,9 +109,9 @@ def test_assignment_moves_no_more_bytes() -> None:
         module = random_module(seed, (Recipe(), MEMORY)[seed % 2])
         module.schedule = None
         shuffle_layouts(module, seed)
-        before = total(Problem(module).units)
+        before = total(LayoutProblem(module).units)
         check(module, "layout-assignment", settles=False)  # A search starts from what there is.
-        after = total(Problem(module).units)
+        after = total(LayoutProblem(module).units)
         assert after <= before
         fewer += after < before
     assert fewer > 10

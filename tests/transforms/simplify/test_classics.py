@@ -12,10 +12,10 @@ from lowtide.evaluator import evaluate
 from lowtide.ir.clone import clone_module
 from lowtide.ir.printer import fingerprint
 from lowtide.passes import run_pipeline
+from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.instrumentation import Checking
 from lowtide.testing.check_pass import assert_same_values
 from lowtide.testing.check_rule import bits, leaves, module_of, special_arguments
-from lowtide.transforms.dead_code import remove_dead_code
 from lowtide.verifier import verify
 
 CASES = (

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from lowtide.evaluator.in_arena.code import Step
+from lowtide.evaluator.in_arena.code import ArenaStep
 from lowtide.evaluator.in_arena.storage import Bytes, Storage
 from lowtide.evaluator.values import TOKEN, Value
 from lowtide.ir.buffer import Slice
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Run:
+class CallSiteRun:
     """One run of a call site: within which run of the caller, as which iteration of a loop."""
 
     site: int
-    caller: Run | None = None
+    caller: CallSiteRun | None = None
     iteration: int | None = None
 
 
-Moment = tuple[Run, Step]
+Moment = tuple[CallSiteRun, ArenaStep]
 """A step of a run."""
 
 

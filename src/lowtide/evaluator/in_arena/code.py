@@ -19,7 +19,7 @@ from lowtide.ir.traversal import sequence
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Step:
+class ArenaStep:
     """One instruction. `number` is its place in the order, `operands` those of its operands.
 
     `storages` has a row per leaf of the result; `passed` says which of them are leaves of
@@ -44,20 +44,20 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Code:
+class ArenaCode:
     """The steps of a computation in its order.
 
     `uses` counts per step the steps which read it, and the caller for the root.
     """
 
     computation: Computation
-    steps: tuple[Step, ...]
+    steps: tuple[ArenaStep, ...]
     parameters: tuple[int, ...]
     root: int
     uses: tuple[int, ...]
 
 
-def code_of(computation: Computation) -> Code:
+def code_of(computation: Computation) -> ArenaCode:
     """Return the steps of a computation, all of its instructions, in sequence order."""
     order = list(sequence(computation))
     numbers = {instruction: i for i, instruction in enumerate(order)}
@@ -65,7 +65,7 @@ def code_of(computation: Computation) -> Code:
     needed.update(computation.parameters)
     steps = [_step(i, x, numbers, x in needed) for i, x in enumerate(order)]
     root = numbers[computation.root]
-    return Code(
+    return ArenaCode(
         computation,
         tuple(steps),
         tuple([numbers[parameter] for parameter in computation.parameters]),
@@ -76,8 +76,8 @@ def code_of(computation: Computation) -> Code:
 
 def _step(
     number: int, instruction: Instruction, numbers: dict[Instruction, int], needed: bool
-) -> Step:
-    return Step(
+) -> ArenaStep:
+    return ArenaStep(
         number,
         instruction,
         _literal if instruction.opcode is Opcode.CONSTANT else handlers().get(instruction.opcode),
@@ -94,7 +94,7 @@ def _literal(
     return from_literal(instruction.attributes_as(Constant).literal)
 
 
-def _uses(steps: Sequence[Step], root: int) -> tuple[int, ...]:
+def _uses(steps: Sequence[ArenaStep], root: int) -> tuple[int, ...]:
     uses = [0] * len(steps)
     for step in steps:
         for operand in dict.fromkeys(step.operands):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lowtide.evaluator.in_arena.cells import Cell, Cells, Run
-from lowtide.evaluator.in_arena.code import Step
+from lowtide.evaluator.in_arena.cells import CallSiteRun, Cell, Cells
+from lowtide.evaluator.in_arena.code import ArenaStep
 from lowtide.evaluator.in_arena.errors import ArenaError, place_text
-from lowtide.evaluator.in_arena.machine import ControlFlow, Events, Frame, Machine
+from lowtide.evaluator.in_arena.machine import ArenaFrame, ArenaMachine, ControlFlow, Events
 from lowtide.evaluator.in_arena.sharing import declared
 from lowtide.evaluator.in_arena.storage import leaf_count, leaf_position
 from lowtide.evaluator.values import as_array, zeros
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from lowtide.ir.buffer import Slice
 
 
-def call(machine: Machine, frame: Frame, step: Step) -> Events:
+def call(machine: ArenaMachine, frame: ArenaFrame, step: ArenaStep) -> Events:
     """Run the callee on the caller's values; its result is theirs."""
     callee = step.instruction.called_computations[0]
     site = machine.sites.called(frame.run.site, step.instruction, callee)
     arguments = [frame.values[number] for number in step.operands]
-    inner = machine.enter(Run(site, frame.run), arguments)
+    inner = machine.enter(CallSiteRun(site, frame.run), arguments)
     machine.release_operands(frame, step)
     yield machine.computation(inner)
     machine.set_value(frame, step, inner.result)
     machine.drop(inner.result)
 
 
-def conditional(machine: Machine, frame: Frame, step: Step) -> Events:
+def conditional(machine: ArenaMachine, frame: ArenaFrame, step: ArenaStep) -> Events:
     """Run the chosen branch on its operand."""
     instruction = step.instruction
     branches = instruction.called_computations
@@ -47,7 +47,7 @@ def conditional(machine: Machine, frame: Frame, step: Step) -> Events:
         index = len(branches) - 1
     before = branches[:index].count(branches[index])
     site = machine.sites.called(frame.run.site, instruction, branches[index], before)
-    inner = machine.enter(Run(site, frame.run), [frame.values[step.operands[1 + index]]])
+    inner = machine.enter(CallSiteRun(site, frame.run), [frame.values[step.operands[1 + index]]])
     machine.release_operands(frame, step)
     yield machine.computation(inner)
     machine.set_value(frame, step, inner.result)
@@ -57,7 +57,7 @@ def conditional(machine: Machine, frame: Frame, step: Step) -> Events:
 # -- loops -------------------------------------------------------------------------------------
 
 
-def while_loop(machine: Machine, frame: Frame, step: Step) -> Events:
+def while_loop(machine: ArenaMachine, frame: ArenaFrame, step: ArenaStep) -> Events:
     """Run the body on the state for as long as the condition holds."""
     condition, body = _callees(machine, frame, step)
     state = machine.hold(frame.values[step.operands[0]])
@@ -65,11 +65,11 @@ def while_loop(machine: Machine, frame: Frame, step: Step) -> Events:
     _check_state(machine, frame, step, (condition, body), state)
     iteration = 0
     while True:
-        inner = machine.enter(Run(condition, frame.run, iteration), [state])
+        inner = machine.enter(CallSiteRun(condition, frame.run, iteration), [state])
         yield machine.computation(inner)
         if not _holds(machine, inner):
             break
-        inner = machine.enter(Run(body, frame.run, iteration), [state])
+        inner = machine.enter(CallSiteRun(body, frame.run, iteration), [state])
         before = _scalars(machine, state)
         drawn = machine.interpreter.random_counter
         machine.drop(state)
@@ -84,7 +84,7 @@ def while_loop(machine: Machine, frame: Frame, step: Step) -> Events:
     machine.drop(state)
 
 
-def _callees(machine: Machine, frame: Frame, step: Step) -> tuple[int, int]:
+def _callees(machine: ArenaMachine, frame: ArenaFrame, step: ArenaStep) -> tuple[int, int]:
     """The call sites of condition and body, which may be the same computation."""
     condition, body = step.instruction.called_computations
     site, called = frame.run.site, machine.sites.called
@@ -94,14 +94,14 @@ def _callees(machine: Machine, frame: Frame, step: Step) -> tuple[int, int]:
     )
 
 
-def _holds(machine: Machine, condition: Frame) -> bool:
+def _holds(machine: ArenaMachine, condition: ArenaFrame) -> bool:
     root = condition.code.steps[condition.code.root]
     going = machine.load(condition.result[0], (condition.run, root))
     machine.drop(condition.result)
     return bool(as_array(going))
 
 
-def _scalars(machine: Machine, state: Cells) -> list[bytes]:
+def _scalars(machine: ArenaMachine, state: Cells) -> list[bytes]:
     """The bytes of the small elements, to tell whether an iteration changes anything."""
     places = [cell.place for cell in state]
     return [machine.memory.read(x).tobytes() for x in places if x is not None and _is_small(x)]
@@ -123,7 +123,7 @@ def _same(before: Cells, after: Cells) -> bool:
 
 
 def _check_state(
-    machine: Machine, frame: Frame, step: Step, sites: tuple[int, int], state: Cells
+    machine: ArenaMachine, frame: ArenaFrame, step: ArenaStep, sites: tuple[int, int], state: Cells
 ) -> None:
     """See that the initial values lie where condition, body and result expect the state."""
     rows = [("result", machine.places(frame, step))]
@@ -136,14 +136,16 @@ def _check_state(
                 _refuse_state(step, leaf, "initial value", cell, what, place)
 
 
-def _check_updated(machine: Machine, body: Frame, step: Step, state: Cells) -> None:
+def _check_updated(machine: ArenaMachine, body: ArenaFrame, step: ArenaStep, state: Cells) -> None:
     """See that the body leaves each element where the next iteration reads it."""
     for leaf, (before, after) in enumerate(zip(state, body.result, strict=True)):
         if before.place != after.place and before.place is not None:
             _refuse_state(step, leaf, "updated value", after, "state", before.place)
 
 
-def _refuse_state(step: Step, leaf: int, what: str, cell: Cell, other: str, place: Slice) -> None:
+def _refuse_state(
+    step: ArenaStep, leaf: int, what: str, cell: Cell, other: str, place: Slice
+) -> None:
     name = step.name(leaf).partition(" ")
     found = "no memory" if cell.place is None else place_text(cell.place)
     element = f"loop state {name[2]}" if name[2] else "the loop state"
@@ -155,14 +157,14 @@ def _refuse_state(step: Step, leaf: int, what: str, cell: Cell, other: str, plac
 # -- asynchronous computations -----------------------------------------------------------------
 
 
-def async_start(machine: Machine, frame: Frame, step: Step) -> Events:
+def async_start(machine: ArenaMachine, frame: ArenaFrame, step: ArenaStep) -> Events:
     """Run the computation at once; its operands are looked at again when it is waited for."""
     instruction = step.instruction
     callee = instruction.called_computations[0]
     site = machine.sites.called(frame.run.site, instruction, callee)
     operands = [frame.values[number] for number in step.operands]
     given = [cell for cells in operands for cell in cells]
-    inner = machine.enter(Run(site, frame.run), operands)
+    inner = machine.enter(CallSiteRun(site, frame.run), operands)
     yield machine.computation(inner)
     contexts = _contexts(machine, frame, step, len(given) + len(inner.result))
     result = [*given, *inner.result, *contexts]
@@ -173,7 +175,7 @@ def async_start(machine: Machine, frame: Frame, step: Step) -> Events:
     machine.release_operands(frame, step)
 
 
-def _contexts(machine: Machine, frame: Frame, step: Step, first: int) -> list[Cell]:
+def _contexts(machine: ArenaMachine, frame: ArenaFrame, step: ArenaStep, first: int) -> list[Cell]:
     """The values behind the result, which only the runtime reads."""
     shapes = [shape for _, shape in step.instruction.shape.leaves()]
     places = machine.places(frame, step)
@@ -185,7 +187,7 @@ def _contexts(machine: Machine, frame: Frame, step: Step, first: int) -> list[Ce
     return made
 
 
-def _check_overwritten(step: Step, result: list[Cell], shift: int) -> None:
+def _check_overwritten(step: ArenaStep, result: list[Cell], shift: int) -> None:
     """See that the declared aliases of the computation lie in one place."""
     starts = [0]
     for operand in step.instruction.operands:
@@ -199,7 +201,7 @@ def _check_overwritten(step: Step, result: list[Cell], shift: int) -> None:
             )
 
 
-def _overwritten(step: Step, result: list[Cell]) -> list[Cell]:
+def _overwritten(step: ArenaStep, result: list[Cell]) -> list[Cell]:
     """Put the result where the operand stood that it overwrites."""
     shape = step.instruction.shape
     leaves = list(result)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import TypeVar
 
-from lowtide.evaluator.in_arena.code import Step
-from lowtide.evaluator.in_arena.machine import Events, Frame, Machine
+from lowtide.evaluator.in_arena.code import ArenaStep
+from lowtide.evaluator.in_arena.machine import ArenaFrame, ArenaMachine, Events
 from lowtide.ir.computation import Computation
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.instruction import Instruction
@@ -39,14 +39,16 @@ class Activity:
         return False
 
 
-def run_in_sequence(machine: Machine, frame: Frame) -> None:
+def run_in_sequence(machine: ArenaMachine, frame: ArenaFrame) -> None:
     """Run a computation step by step."""
     activity = Activity(machine.computation(frame))
     while activity.advance():
         continue
 
 
-def run_interleaved(machine: Machine, frame: Frame, order: PartialOrder, random: Random) -> None:
+def run_interleaved(
+    machine: ArenaMachine, frame: ArenaFrame, order: PartialOrder, random: Random
+) -> None:
     """Run a computation in a random order of events that the partial order allows.
 
     Operations that draw random numbers keep their sequence. Raises LowtideError where the order
@@ -54,7 +56,7 @@ def run_interleaved(machine: Machine, frame: Frame, order: PartialOrder, random:
     """
     waits, followers = _dependencies(machine, frame, order)
     ready = [step for step in frame.code.steps if not waits[step.number]]
-    active: list[tuple[Activity, Step]] = []
+    active: list[tuple[Activity, ArenaStep]] = []
     done = 0
     while ready or active:
         choice = random.randrange(len(ready) + len(active))
@@ -85,7 +87,7 @@ def _taken(items: list[T], index: int) -> T:
 
 
 def _dependencies(
-    machine: Machine, frame: Frame, order: PartialOrder
+    machine: ArenaMachine, frame: ArenaFrame, order: PartialOrder
 ) -> tuple[list[int], list[list[int]]]:
     """Return per step the number of steps that it waits for, and the steps that wait for it."""
     steps = frame.code.steps

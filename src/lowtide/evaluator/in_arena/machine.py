@@ -11,12 +11,12 @@ from typing import TypeAlias, final
 
 import numpy as np
 
-from lowtide.evaluator.in_arena.cells import Cell, Cells, Moment, Run
-from lowtide.evaluator.in_arena.code import Code, Step
+from lowtide.evaluator.in_arena.cells import CallSiteRun, Cell, Cells, Moment
+from lowtide.evaluator.in_arena.code import ArenaCode, ArenaStep
 from lowtide.evaluator.in_arena.errors import ArenaError, place_text
-from lowtide.evaluator.in_arena.memory import Memory
+from lowtide.evaluator.in_arena.memory import ArenaMemory
 from lowtide.evaluator.in_arena.passing import STARTS, WAITS, keeps_bytes, may_pass
-from lowtide.evaluator.in_arena.sharing import Sharing
+from lowtide.evaluator.in_arena.sharing import ArenaSharing
 from lowtide.evaluator.in_arena.sites import Places, Sites
 from lowtide.evaluator.in_arena.storage import reshaped, storage_of, transposed
 from lowtide.evaluator.in_arena.watch import Watch
@@ -33,7 +33,7 @@ Events: TypeAlias = Generator["Events | None", None, None]
 
 
 @final
-class Frame:
+class ArenaFrame:
     """A call site while it runs: what its steps have made so far, and how often that is still read.
 
     `result` are the cells of the root, held, once the run has ended.
@@ -41,7 +41,7 @@ class Frame:
 
     __slots__ = ("code", "left", "result", "run", "values")
 
-    def __init__(self, run: Run, code: Code) -> None:
+    def __init__(self, run: CallSiteRun, code: ArenaCode) -> None:
         self.run = run
         self.code = code
         self.values: list[Cells] = [()] * len(code.steps)
@@ -49,10 +49,10 @@ class Frame:
         self.result: Cells = ()
 
 
-ControlFlow: TypeAlias = Callable[["Machine", Frame, Step], Events]
+ControlFlow: TypeAlias = Callable[["ArenaMachine", ArenaFrame, ArenaStep], Events]
 
 
-class Machine:
+class ArenaMachine:
     """Runs a program in memory; with a `watch`, each byte that is read is checked.
 
     `constants` holds those in allocations of their own; `control_flow` has the operations that run
@@ -63,7 +63,7 @@ class Machine:
         self,
         interpreter: Interpreter,
         sites: Sites,
-        memory: Memory,
+        memory: ArenaMemory,
         watch: Watch | None,
         control_flow: dict[Opcode, ControlFlow],
     ) -> None:
@@ -72,7 +72,7 @@ class Machine:
         self.memory = memory
         self.watch = watch
         self.constants: dict[Instruction, Cells] = {}
-        self.sharing = Sharing(sites.assignment.allocations)
+        self.sharing = ArenaSharing(sites.assignment.allocations)
         self.control_flow = control_flow
         self.mixes_events = False
         """Whether something may run between two events of a step."""
@@ -129,7 +129,7 @@ class Machine:
                 raw = base.image
         return cell.storage.to_array(raw, cell.sizes)
 
-    def value_of(self, cells: Cells, step: Step, moment: Moment) -> Value:
+    def value_of(self, cells: Cells, step: ArenaStep, moment: Moment) -> Value:
         """Return the value that a step has made, out of its cells."""
         leaves = [self.load(cell, moment) for cell in cells]
         if not step.instruction.shape.is_tuple:
@@ -138,10 +138,10 @@ class Machine:
 
     # -- one computation -----------------------------------------------------------------------
 
-    def enter(self, run: Run, arguments: Sequence[Cells]) -> Frame:
+    def enter(self, run: CallSiteRun, arguments: Sequence[Cells]) -> ArenaFrame:
         """Return a frame for a run of a call site, its parameters in place."""
         site = self.sites.assignment.call_sites[run.site]
-        frame = Frame(run, self.sites.code(site.computation))
+        frame = ArenaFrame(run, self.sites.code(site.computation))
         for number, cells in zip(frame.code.parameters, arguments, strict=True):
             step = frame.code.steps[number]
             self.check_places(frame, step, cells)
@@ -150,19 +150,19 @@ class Machine:
             self._release(frame, number, 0)
         return frame
 
-    def computation(self, frame: Frame) -> Events:
+    def computation(self, frame: ArenaFrame) -> Events:
         """Run all steps in sequence; `frame.result` is the root, held."""
         for step in frame.code.steps:
             yield self.step(frame, step)
         self.leave(frame)
 
-    def leave(self, frame: Frame) -> None:
+    def leave(self, frame: ArenaFrame) -> None:
         """Hand the root over to the caller."""
         root = frame.code.root
         frame.result = self.hold(frame.values[root])
         self._release(frame, root, 1)
 
-    def step(self, frame: Frame, step: Step) -> Events:
+    def step(self, frame: ArenaFrame, step: ArenaStep) -> Events:
         """Run one step."""
         opcode = step.instruction.opcode
         if opcode is Opcode.PARAMETER:
@@ -180,18 +180,18 @@ class Machine:
             yield self._compute(frame, step)
         self.release_operands(frame, step)
 
-    def set_value(self, frame: Frame, step: Step, cells: Cells) -> None:
+    def set_value(self, frame: ArenaFrame, step: ArenaStep, cells: Cells) -> None:
         """Say what a step has made, which has to lie where the plan says."""
         self.check_places(frame, step, cells)
         frame.values[step.number] = self.hold(cells)
         self._release(frame, step.number, 0)
 
-    def release_operands(self, frame: Frame, step: Step) -> None:
+    def release_operands(self, frame: ArenaFrame, step: ArenaStep) -> None:
         """Count the operands of a step as read by it."""
         for number in dict.fromkeys(step.operands):
             self._release(frame, number, 1)
 
-    def _release(self, frame: Frame, number: int, uses: int) -> None:
+    def _release(self, frame: ArenaFrame, number: int, uses: int) -> None:
         frame.left[number] -= uses
         if not frame.left[number]:
             self.drop(frame.values[number])
@@ -199,11 +199,11 @@ class Machine:
 
     # -- places --------------------------------------------------------------------------------
 
-    def places(self, frame: Frame, step: Step) -> Places:
+    def places(self, frame: ArenaFrame, step: ArenaStep) -> Places:
         """Return where the plan puts the leaves of a result."""
         return self.sites.places(frame.run.site, step)
 
-    def check_places(self, frame: Frame, step: Step, cells: Cells) -> None:
+    def check_places(self, frame: ArenaFrame, step: ArenaStep, cells: Cells) -> None:
         """See that what a step passes on lies where the plan says that its result lies."""
         for leaf, (place, cell) in enumerate(zip(self.places(frame, step), cells, strict=True)):
             if place is None or cell.place is None or _same_place(place, cell.place):
@@ -215,7 +215,7 @@ class Machine:
 
     # -- steps that move no byte ---------------------------------------------------------------
 
-    def _pass(self, frame: Frame, step: Step) -> None:
+    def _pass(self, frame: ArenaFrame, step: ArenaStep) -> None:
         assert step.passed is not None
         if step.instruction.opcode is Opcode.BITCAST:
             self.set_value(frame, step, (self._bitcast(frame, step),))
@@ -224,7 +224,7 @@ class Machine:
             self._wait(frame, step)
         self.set_value(frame, step, self._passed(frame, step, step.passed))
 
-    def _bitcast(self, frame: Frame, step: Step) -> Cell:
+    def _bitcast(self, frame: ArenaFrame, step: ArenaStep) -> Cell:
         """The operand read as another type, shape and layout."""
         operand = frame.values[step.operands[0]][0]
         if operand.place is None:
@@ -235,11 +235,13 @@ class Machine:
         _require_same_bytes(step, operand)
         return operand.view(step.storages[0])
 
-    def _passed(self, frame: Frame, step: Step, sources: Iterable[tuple[int, int] | None]) -> Cells:
+    def _passed(
+        self, frame: ArenaFrame, step: ArenaStep, sources: Iterable[tuple[int, int] | None]
+    ) -> Cells:
         operands = [frame.values[number] for number in step.operands]
         return tuple([operands[x[0]][x[1]] for x in sources if x is not None])
 
-    def _wait(self, frame: Frame, step: Step) -> None:
+    def _wait(self, frame: ArenaFrame, step: ArenaStep) -> None:
         """See that what an asynchronous operation works on is as it was when it began."""
         moment = (frame.run, step)
         for cell in [x.base for x in frame.values[step.operands[0]]]:
@@ -256,7 +258,7 @@ class Machine:
 
     # -- steps that compute --------------------------------------------------------------------
 
-    def _compute(self, frame: Frame, step: Step) -> Events:
+    def _compute(self, frame: ArenaFrame, step: ArenaStep) -> Events:
         operands = [frame.values[number] for number in step.operands]
         if self.sharing.may_pass(frame.run.site, step, self.places(frame, step), operands):
             self.set_value(frame, step, (_relabelled(step, operands[0][0]),))
@@ -275,7 +277,7 @@ class Machine:
         self.keep_images(step, [*operands, cells])
         self.set_value(frame, step, cells)
 
-    def begin(self, frame: Frame, step: Step, operands: Sequence[Cells]) -> Cells:
+    def begin(self, frame: ArenaFrame, step: ArenaStep, operands: Sequence[Cells]) -> Cells:
         """Return the cells of a result, their memory poisoned: the first event of a step.
 
         What lies over an operand that the operation may overwrite keeps its bytes. Raises
@@ -307,13 +309,17 @@ class Machine:
         if self.watch is not None:
             self.watch.claim(cell, cell.place)
 
-    def _load_operands(self, frame: Frame, step: Step, operands: Sequence[Cells]) -> list[Value]:
+    def _load_operands(
+        self, frame: ArenaFrame, step: ArenaStep, operands: Sequence[Cells]
+    ) -> list[Value]:
         steps = frame.code.steps
         moment = (frame.run, step)
         pairs = zip(step.operands, operands, strict=True)
         return [self.value_of(cells, steps[number], moment) for number, cells in pairs]
 
-    def _check_operands(self, frame: Frame, step: Step, operands: Sequence[Cells]) -> None:
+    def _check_operands(
+        self, frame: ArenaFrame, step: ArenaStep, operands: Sequence[Cells]
+    ) -> None:
         """See that what a step reads is still there when it ends."""
         if self.watch is None or not self.mixes_events:
             return
@@ -322,7 +328,7 @@ class Machine:
                 if cell.place is not None and cell.image is not None:
                     self.watch.check(cell, cell.place, (frame.run, step))
 
-    def keep_images(self, step: Step, values: Sequence[Cells]) -> None:
+    def keep_images(self, step: ArenaStep, values: Sequence[Cells]) -> None:
         """Remember what an asynchronous operation began with, to compare when it ends."""
         if step.instruction.opcode not in STARTS or self.watch is not None:
             return
@@ -331,7 +337,7 @@ class Machine:
                 if cell.place is not None:
                     cell.base.image = self.memory.read(cell.place).copy()
 
-    def _run_without_result(self, frame: Frame, step: Step) -> None:
+    def _run_without_result(self, frame: ArenaFrame, step: ArenaStep) -> None:
         """Poison what a step writes whose result nobody needs; not what it may only rename."""
         instruction = step.instruction
         if instruction.opcode in self.control_flow:
@@ -355,7 +361,7 @@ def _same_place(a: Slice, b: Slice) -> bool:
     return a.allocation == b.allocation and a.offset == b.offset
 
 
-def _require_same_bytes(step: Step, operand: Cell) -> None:
+def _require_same_bytes(step: ArenaStep, operand: Cell) -> None:
     """Refuse a bitcast of what does not lie in memory as its type says."""
     result, source = step.instruction, step.instruction.operands[0]
     for shape in (source.shape, result.shape):
@@ -367,7 +373,7 @@ def _require_same_bytes(step: Step, operand: Cell) -> None:
         raise _layouts_differ(step)
 
 
-def _relabelled(step: Step, operand: Cell) -> Cell:
+def _relabelled(step: ArenaStep, operand: Cell) -> Cell:
     """The operand as the result of a copy, reshape, transpose or annotation that moves nothing."""
     if step.instruction.opcode is Opcode.TRANSPOSE:
         dimensions = step.instruction.attributes_as(Dimensions).dimensions
@@ -380,7 +386,7 @@ def _relabelled(step: Step, operand: Cell) -> Cell:
     return operand
 
 
-def _layouts_differ(step: Step) -> UnsupportedOpError:
+def _layouts_differ(step: ArenaStep) -> UnsupportedOpError:
     """The error for a value that comes out of a call in another layout than its type there says."""
     shape = step.instruction.operands[0].shape
     reason = f"its operand does not lie as {shape}: layouts differ at the border of a call"

@@ -17,7 +17,7 @@ GUARD_BYTES: Final = 64
 """Poisoned bytes behind each allocation."""
 
 
-class Memory:
+class ArenaMemory:
     """The allocations, all poisoned at first, and `GUARD_BYTES` behind each."""
 
     def __init__(self, allocations: Sequence[Allocation]) -> None:

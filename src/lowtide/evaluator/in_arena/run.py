@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from lowtide.evaluator.evaluate import arguments_of
-from lowtide.evaluator.in_arena.cells import Cell, Cells, Run
-from lowtide.evaluator.in_arena.code import Step
+from lowtide.evaluator.in_arena.cells import CallSiteRun, Cell, Cells
+from lowtide.evaluator.in_arena.code import ArenaStep
 from lowtide.evaluator.in_arena.control import CONTROL_FLOW
 from lowtide.evaluator.in_arena.errors import ArenaError, place_text
 from lowtide.evaluator.in_arena.interleaving import run_in_sequence, run_interleaved
-from lowtide.evaluator.in_arena.machine import Frame, Machine
-from lowtide.evaluator.in_arena.memory import Memory
+from lowtide.evaluator.in_arena.machine import ArenaFrame, ArenaMachine
+from lowtide.evaluator.in_arena.memory import ArenaMemory
 from lowtide.evaluator.in_arena.sites import Sites
 from lowtide.evaluator.in_arena.storage import Bytes, storage_of
 from lowtide.evaluator.in_arena.watch import Watch
@@ -53,9 +53,9 @@ def run_in_arena(
     """
     values = arguments_of(module, arguments)
     sites = Sites(assignment)
-    memory = Memory(assignment.allocations)
+    memory = ArenaMemory(assignment.allocations)
     watch = Watch(memory, sites) if sanitize else None
-    machine = Machine(Interpreter(module, seed=seed), sites, memory, watch, CONTROL_FLOW)
+    machine = ArenaMachine(Interpreter(module, seed=seed), sites, memory, watch, CONTROL_FLOW)
     with np.errstate(all="ignore"):
         try:
             return _Program(machine, module, order, seed).run(values)
@@ -69,7 +69,7 @@ class _Program:
     """The entry and its surroundings: arguments, constants, outputs."""
 
     def __init__(
-        self, machine: Machine, module: Module, order: PartialOrder | None, seed: int
+        self, machine: ArenaMachine, module: Module, order: PartialOrder | None, seed: int
     ) -> None:
         self.machine = machine
         self.sites = machine.sites
@@ -89,7 +89,7 @@ class _Program:
     def run(self, values: Sequence[Value]) -> Value:
         machine = self.machine
         self._place_constants()
-        run = Run(0)
+        run = CallSiteRun(0)
         frame = machine.enter(run, self._arguments(run, values))
         if self.order is None:
             run_in_sequence(machine, frame)
@@ -112,7 +112,7 @@ class _Program:
     def _allocation(self, place: Slice) -> Allocation:
         return self.sites.assignment.allocations[place.allocation]
 
-    def _arguments(self, run: Run, values: Sequence[Value]) -> list[Cells]:
+    def _arguments(self, run: CallSiteRun, values: Sequence[Value]) -> list[Cells]:
         code = self.sites.code(self.module.entry)
         cells = []
         for position, (number, value) in enumerate(zip(code.parameters, values, strict=True)):
@@ -127,7 +127,7 @@ class _Program:
         return cells
 
     def _argument_place(
-        self, step: Step, leaf: int, number: tuple[int, ShapeIndex], place: Slice | None
+        self, step: ArenaStep, leaf: int, number: tuple[int, ShapeIndex], place: Slice | None
     ) -> Slice | None:
         nbytes = step.storages[leaf].nbytes
         if not nbytes:
@@ -144,7 +144,7 @@ class _Program:
         return place
 
     def _placed(
-        self, moment: tuple[Run, Step], leaf: int, place: Slice | None, value: Value
+        self, moment: tuple[CallSiteRun, ArenaStep], leaf: int, place: Slice | None, value: Value
     ) -> Cell:
         """Return a cell that is there from the begin."""
         machine = self.machine
@@ -157,7 +157,7 @@ class _Program:
     def _place_constants(self) -> None:
         """Store the constants that have allocations of their own."""
         machine = self.machine
-        run = Run(0)
+        run = CallSiteRun(0)
         for number, site in enumerate(self.sites.assignment.call_sites):
             for step in self.sites.code(site.computation).steps:
                 constant = step.instruction
@@ -172,7 +172,7 @@ class _Program:
                     ]
                     machine.constants[constant] = machine.hold(tuple(cells))
 
-    def _constant_places(self, site: int, step: Step) -> list[Slice | None]:
+    def _constant_places(self, site: int, step: ArenaStep) -> list[Slice | None]:
         own = self.of_constant.get(step.instruction)
         found: list[Slice | None] = []
         for leaf, place in enumerate(self.sites.places(site, step)):
@@ -195,7 +195,7 @@ class _Program:
 
     # -- what is there after the last step -----------------------------------------------------
 
-    def _outputs(self, frame: Frame) -> Value:
+    def _outputs(self, frame: ArenaFrame) -> Value:
         machine = self.machine
         root = frame.code.steps[frame.code.root]
         self._check_outputs(root, frame.result)
@@ -203,7 +203,7 @@ class _Program:
         machine.drop(frame.result)
         return result
 
-    def _check_outputs(self, root: Step, cells: Cells) -> None:
+    def _check_outputs(self, root: ArenaStep, cells: Cells) -> None:
         outputs = self.sites.assignment.outputs
         if len(outputs) != len(cells):
             raise ArenaError(f"the result has {len(cells)} leaves, the plan {len(outputs)} outputs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.evaluator.in_arena.cells import Cell, Cells
-from lowtide.evaluator.in_arena.code import Step
+from lowtide.evaluator.in_arena.code import ArenaStep
 from lowtide.evaluator.in_arena.errors import ArenaError, place_text
 from lowtide.evaluator.in_arena.memory import is_writable
 from lowtide.evaluator.in_arena.passing import keeps_bytes, may_pass
@@ -21,7 +21,7 @@ Pair = tuple[int, int, int]
 """Operand number, leaf of the operand, leaf of the result."""
 
 
-class Sharing:
+class ArenaSharing:
     """Answers per call site and step, each found once: the places of a right plan never change."""
 
     def __init__(self, allocations: Sequence[Allocation]) -> None:
@@ -29,7 +29,9 @@ class Sharing:
         self._fresh: dict[tuple[int, Instruction], tuple[int, ...]] = {}
         self._passes: dict[tuple[int, Instruction], bool] = {}
 
-    def may_pass(self, site: int, step: Step, places: Places, operands: Sequence[Cells]) -> bool:
+    def may_pass(
+        self, site: int, step: ArenaStep, places: Places, operands: Sequence[Cells]
+    ) -> bool:
         """Whether a copy, reshape, transpose or annotation is its operand, in its place."""
         instruction = step.instruction
         if not may_pass(instruction) or len(places) != 1 or len(operands[0]) != 1:
@@ -43,7 +45,7 @@ class Sharing:
         return self._passes[key]
 
     def fresh_leaves(
-        self, site: int, step: Step, places: Places, operands: Sequence[Cells]
+        self, site: int, step: ArenaStep, places: Places, operands: Sequence[Cells]
     ) -> tuple[int, ...]:
         """Return the leaves made which lie over no operand.
 
@@ -56,7 +58,7 @@ class Sharing:
             found = self._fresh[key] = tuple(self._find(step, places, operands))
         return found
 
-    def _find(self, step: Step, places: Places, operands: Sequence[Cells]) -> list[int]:
+    def _find(self, step: ArenaStep, places: Places, operands: Sequence[Cells]) -> list[int]:
         allowed: set[Pair] | None = None
         fresh = []
         for leaf, place in enumerate(places):
@@ -77,14 +79,16 @@ class Sharing:
         """Whether the program may write to the allocation of a slice."""
         return self._writable[place.allocation]
 
-    def check_writable(self, step: Step, leaf: int, place: Slice) -> None:
+    def check_writable(self, step: ArenaStep, leaf: int, place: Slice) -> None:
         """Raise ArenaError for a result in an argument that no output overwrites, or a constant."""
         if not self.is_writable(place):
             raise ArenaError(
                 f"{step.name(leaf)} is written where nothing may be written: {place_text(place)}"
             )
 
-    def check_declared(self, step: Step, operands: Sequence[Cells], result: Sequence[Cell]) -> None:
+    def check_declared(
+        self, step: ArenaStep, operands: Sequence[Cells], result: Sequence[Cell]
+    ) -> None:
         """Raise ArenaError where a declared alias does not lie in one place."""
         for operand, source, leaf in declared(step.instruction):
             before, after = operands[operand][source], result[leaf]
@@ -131,7 +135,7 @@ def declared(instruction: Instruction) -> list[Pair]:
     return found
 
 
-def _refuse(step: Step, leaf: int, place: Slice, operand: str, under: Slice) -> None:
+def _refuse(step: ArenaStep, leaf: int, place: Slice, operand: str, under: Slice) -> None:
     raise ArenaError(
         f"{step.name(leaf)} is written over its operand {operand}, which it reads while it "
         f"writes: {place_text(place)}, over {place_text(under)}"

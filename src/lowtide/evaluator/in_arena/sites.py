@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lowtide.evaluator.in_arena.cells import Cell, Moment, Run
-from lowtide.evaluator.in_arena.code import Code, Step, code_of
+from lowtide.evaluator.in_arena.cells import CallSiteRun, Cell, Moment
+from lowtide.evaluator.in_arena.code import ArenaCode, ArenaStep, code_of
 from lowtide.evaluator.in_arena.errors import ArenaError, ValueReport, place_text
 from lowtide.ir.buffer import BufferAssignment, Slice
 from lowtide.ir.computation import Computation
@@ -18,7 +18,7 @@ class Sites:
 
     def __init__(self, assignment: BufferAssignment) -> None:
         self.assignment = assignment
-        self._codes: dict[Computation, Code] = {}
+        self._codes: dict[Computation, ArenaCode] = {}
         self._called: dict[tuple[int, Instruction, Computation], list[int]] = {}
         self._callees: dict[tuple[int, Instruction], list[int]] = {}
         self._places: list[list[Places | None] | None] = [None] * len(assignment.call_sites)
@@ -29,7 +29,7 @@ class Sites:
                 self._called.setdefault(key, []).append(number)
                 self._callees.setdefault(key[:2], []).append(number)
 
-    def code(self, computation: Computation) -> Code:
+    def code(self, computation: Computation) -> ArenaCode:
         """Return the steps of a computation."""
         code = self._codes.get(computation)
         if code is None:
@@ -52,7 +52,7 @@ class Sites:
 
     # -- places --------------------------------------------------------------------------------
 
-    def places(self, site: int, step: Step) -> Places:
+    def places(self, site: int, step: ArenaStep) -> Places:
         """Return where the leaves of a result lie; raises ArenaError where they cannot."""
         rows = self._places[site]
         if rows is None:
@@ -63,7 +63,7 @@ class Sites:
             row = rows[step.number] = self._row(site, step)
         return row
 
-    def _row(self, site: int, step: Step) -> Places:
+    def _row(self, site: int, step: ArenaStep) -> Places:
         given = self.assignment.call_sites[site].slices.get(step.instruction)
         if given is None:
             return (None,) * len(step.storages)
@@ -74,7 +74,7 @@ class Sites:
             )
         return tuple([self._place(step, leaf, place) for leaf, place in enumerate(given)])
 
-    def _place(self, step: Step, leaf: int, place: Slice | None) -> Slice | None:
+    def _place(self, step: ArenaStep, leaf: int, place: Slice | None) -> Slice | None:
         """The slice, cut to the bytes of the value; None for what takes no memory."""
         nbytes = step.storages[leaf].nbytes
         if place is None or not nbytes:
@@ -105,10 +105,10 @@ class Sites:
         reader = cell.read[1].instruction.name if cell.read else ""
         return ValueReport(cell.name, self.path(run), place, live, reader)
 
-    def path(self, run: Run) -> str:
+    def path(self, run: CallSiteRun) -> str:
         """Return the computations from the entry down to that of a run."""
         parts = []
-        inner: Run | None = run
+        inner: CallSiteRun | None = run
         while inner is not None:
             site = self.assignment.call_sites[inner.site]
             parts.append(f"%{site.computation.name}")
@@ -128,7 +128,7 @@ class Sites:
     def _numbered(self) -> dict[tuple[int, int], int]:
         """The steps of all call sites, those of callees before their callers."""
         positions: dict[tuple[int, int], int] = {}
-        stack: list[tuple[int, Step | None]] = [(0, None)]
+        stack: list[tuple[int, ArenaStep | None]] = [(0, None)]
         while stack:
             site, step = stack.pop()
             if step is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.evaluator.in_arena.cells import Cell, Moment
 from lowtide.evaluator.in_arena.errors import ArenaError
-from lowtide.evaluator.in_arena.memory import GUARD_BYTES, POISON, Memory, is_writable
+from lowtide.evaluator.in_arena.memory import GUARD_BYTES, POISON, ArenaMemory, is_writable
 from lowtide.evaluator.in_arena.sites import Sites
 from lowtide.ir.buffer import Slice
 
@@ -32,7 +32,7 @@ class Watch:
     program goes on as it should, until the last uses of both values are known.
     """
 
-    def __init__(self, memory: Memory, sites: Sites) -> None:
+    def __init__(self, memory: ArenaMemory, sites: Sites) -> None:
         self.memory = memory
         self.sites = sites
         self.fault: _Fault | None = None

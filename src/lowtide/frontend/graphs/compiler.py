@@ -12,11 +12,11 @@ from lowtide.builder import Builder, BuildError, Op, SubComputation
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.expression import ConstantValues, Expression
-from lowtide.frontend.graphs.graph import Graph, GraphNode, execution_order
+from lowtide.frontend.graphs.graph import GraphNode, OpGraph, execution_order
 from lowtide.frontend.graphs.registry import kernel_for
 from lowtide.ir import Module, Shape, tuple_shape
 from lowtide.ir.literal import Array
-from lowtide.transforms.dead_code import remove_dead_code
+from lowtide.passes.dead_code import remove_dead_code
 
 _DEEPEST: Final = 64
 """How deep graphs may stand in nodes of graphs, and functions call functions."""
@@ -45,7 +45,7 @@ class GraphCompiler:
         self,
         domain: str,
         builder: Builder,
-        functions: Mapping[str, Graph] | None = None,
+        functions: Mapping[str, OpGraph] | None = None,
         values: ConstantValues | None = None,
         depth: int = 0,
     ) -> None:
@@ -61,7 +61,7 @@ class GraphCompiler:
             return expression.array
         return self._values.of(expression.op(self.builder))
 
-    def run(self, graph: Graph, known: Mapping[str, Expression]) -> list[Expression]:
+    def run(self, graph: OpGraph, known: Mapping[str, Expression]) -> list[Expression]:
         """Return the outputs of a graph, given the values by name that it starts from.
 
         Raises GraphError and UnsupportedOpError, which name the node.
@@ -95,7 +95,7 @@ class GraphCompiler:
 
     def body(
         self,
-        graph: Graph,
+        graph: OpGraph,
         shapes: Sequence[Shape],
         known: Mapping[str, Expression],
         names: Sequence[str] = (),
@@ -120,7 +120,7 @@ class GraphCompiler:
             raise GraphError(f"{graph.name!r} has to give one value, not {len(results)}")
         return child.build_computation(child.tuple(results) if as_tuple else results[0])
 
-    def inline(self, graph: Graph, arguments: Sequence[Expression]) -> list[Expression]:
+    def inline(self, graph: OpGraph, arguments: Sequence[Expression]) -> list[Expression]:
         """Return the outputs of a graph that is called here."""
         inner = GraphCompiler(
             self.domain, self.builder, self.functions, self._values, self._depth + 1
@@ -130,9 +130,9 @@ class GraphCompiler:
 
 def compile_graph(
     domain: str,
-    graph: Graph,
+    graph: OpGraph,
     arguments: Mapping[str, Shape | Array],
-    functions: Mapping[str, Graph] | None = None,
+    functions: Mapping[str, OpGraph] | None = None,
 ) -> GraphProgram:
     """Return the module that computes the outputs of a graph.
 

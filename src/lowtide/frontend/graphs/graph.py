@@ -27,7 +27,7 @@ class GraphNode:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Graph:
+class OpGraph:
     """Nodes in any order, the names of the values that come in, and of those that go out."""
 
     name: str
@@ -53,7 +53,7 @@ def producers(nodes: Iterable[GraphNode]) -> dict[str, GraphNode]:
     return found
 
 
-def execution_order(graph: Graph, known: Iterable[str]) -> list[GraphNode]:
+def execution_order(graph: OpGraph, known: Iterable[str]) -> list[GraphNode]:
     """Return the nodes that the outputs need, each after those that it reads from.
 
     `known` are the values that are there from the start, which no node has to make. Of several
@@ -117,12 +117,12 @@ def _sources(
 
 def _captured(node: GraphNode) -> list[str]:
     """The values that graphs inside of a node read from around it."""
-    graphs = [x for x in node.attributes.values() if isinstance(x, Graph)]
+    graphs = [x for x in node.attributes.values() if isinstance(x, OpGraph)]
     return [value for graph in graphs for value in free_values(graph)]
 
 
 def _needed(
-    graph: Graph,
+    graph: OpGraph,
     made: Mapping[str, GraphNode],
     given: set[str],
     by_name: Mapping[str, GraphNode],
@@ -165,7 +165,7 @@ def _cycle(
         path.append(by_name[before[0]])
 
 
-def free_values(graph: Graph) -> list[str]:
+def free_values(graph: OpGraph) -> list[str]:
     """Return the values that a graph reads and does not make: those of the graphs around it."""
     found: dict[str, None] = {}
     waiting = [(graph, frozenset[str]())]
@@ -175,5 +175,5 @@ def free_values(graph: Graph) -> list[str]:
         read = [*[x for node in inner.nodes for x in node.inputs], *inner.outputs]
         found.update(dict.fromkeys([x for x in read if x and x not in local]))
         nested = [x for node in inner.nodes for x in node.attributes.values()]
-        waiting += [(x, local) for x in nested if isinstance(x, Graph)]
+        waiting += [(x, local) for x in nested if isinstance(x, OpGraph)]
     return list(found)

@@ -6,7 +6,7 @@ import numpy as np
 
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.expression import Expression
-from lowtide.frontend.graphs.graph import Graph, GraphNode
+from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import control
 from lowtide.frontend.graphs.shared.arrays import reshaped
@@ -14,9 +14,9 @@ from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.ir.errors import UnsupportedOpError
 
 
-def _graph(context: OpKernelContext, name: str) -> Graph:
+def _graph(context: OpKernelContext, name: str) -> OpGraph:
     found = context.attribute(name, lambda x: x)
-    if not isinstance(found, Graph):
+    if not isinstance(found, OpGraph):
         raise context.error(f"attribute {name!r} has to be a graph")
     return found
 
@@ -63,17 +63,17 @@ def loop(context: OpKernelContext) -> None:
 _STEP, _LIMIT, _GOING = "step of the loop", "limit of the loop", "whether the loop goes on"
 
 
-def _condition(body: Graph) -> Graph:
+def _condition(body: OpGraph) -> OpGraph:
     """The graph of step < limit and going."""
     nodes = (
         GraphNode("below the limit", "Less", (_STEP, _LIMIT), ("below",)),
         GraphNode("loop condition", "And", ("below", _GOING), ("continue",)),
     )
     inputs = (_STEP, _LIMIT, _GOING, *body.inputs[2:])
-    return Graph(f"{body.name}_condition", inputs, nodes, ("continue",))
+    return OpGraph(f"{body.name}_condition", inputs, nodes, ("continue",))
 
 
-def _body(body: Graph) -> Graph:
+def _body(body: OpGraph) -> OpGraph:
     """The graph of the body that also counts its steps."""
     step, going = body.inputs[:2]
     one, following, flag = "one step", "next step of the loop", "condition of the loop"
@@ -94,4 +94,4 @@ def _body(body: Graph) -> Graph:
     )
     inputs = (_STEP, _LIMIT, _GOING, *body.inputs[2:])
     outputs = (following, _LIMIT, flag, *body.outputs[1:])
-    return Graph(body.name, inputs, (*nodes, *body.nodes), outputs)
+    return OpGraph(body.name, inputs, (*nodes, *body.nodes), outputs)

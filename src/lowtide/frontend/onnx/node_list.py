@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from lowtide.frontend.graphs.compiler import GraphProgram, compile_graph
-from lowtide.frontend.graphs.graph import Graph, GraphNode
+from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.ir import Shape
 from lowtide.ir.literal import Array
 
@@ -20,7 +20,7 @@ _INITIALIZER: Final = "Constant"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Node:
+class OnnxNode:
     """One node; an input or output "" is an optional one that is left out.
 
     Attributes are numbers, text, lists, arrays, ONNX's numbers of types, or graphs.
@@ -38,14 +38,14 @@ class OnnxGraph:
     """A graph inside of a node, which reads values of the graphs around it by their names."""
 
     inputs: Sequence[str]
-    nodes: Sequence[Node]
+    nodes: Sequence[OnnxNode]
     outputs: Sequence[str]
     initializers: Mapping[str, Array] = field(default_factory=dict)
     name: str = "graph"
 
 
 def compile_nodes(
-    nodes: Sequence[Node],
+    nodes: Sequence[OnnxNode],
     inputs: Mapping[str, Shape | Array],
     outputs: Sequence[str],
     initializers: Mapping[str, Array] | None = None,
@@ -62,7 +62,7 @@ def compile_nodes(
     return compile_graph(DOMAIN, _graph(graph), {**inputs, **constants})
 
 
-def _graph(graph: OnnxGraph) -> Graph:
+def _graph(graph: OnnxGraph) -> OpGraph:
     taken = {node.name for node in graph.nodes}
     constants = [
         GraphNode(f"initializer {name}", _INITIALIZER, (), (name,), {"value": value})
@@ -80,4 +80,4 @@ def _graph(graph: OnnxGraph) -> Graph:
         converted.append(
             GraphNode(name, node.op_type, tuple(node.inputs), tuple(node.outputs), attributes)
         )
-    return Graph(graph.name, tuple(graph.inputs), (*constants, *converted), tuple(graph.outputs))
+    return OpGraph(graph.name, tuple(graph.inputs), (*constants, *converted), tuple(graph.outputs))

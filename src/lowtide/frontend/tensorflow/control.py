@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowtide.frontend.graphs.context import OpKernelContext, text
-from lowtide.frontend.graphs.graph import Graph
+from lowtide.frontend.graphs.graph import OpGraph
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import control
 from lowtide.frontend.tensorflow.graph_def import DOMAIN
@@ -11,7 +11,7 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.suggestions import nearest
 
 
-def _function(context: OpKernelContext, name: str, argument_count: int) -> Graph:
+def _function(context: OpKernelContext, name: str, argument_count: int) -> OpGraph:
     known = context.compiler.functions
     called = context.attribute(name, text)
     if called not in known:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from lowtide.frontend.graphs.compiler import GraphProgram, compile_graph
 from lowtide.frontend.graphs.dtypes import element_type_of
 from lowtide.frontend.graphs.errors import GraphError
-from lowtide.frontend.graphs.graph import Graph, GraphNode
+from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.ir import Shape, array_shape
 from lowtide.ir.literal import Array
 
@@ -92,7 +92,7 @@ def _placeholder_shape(node: NodeDef) -> Shape | None:
 
 def _graph(
     name: str, arguments: Sequence[str], nodes: Sequence[NodeDef], results: Sequence[str]
-) -> Graph:
+) -> OpGraph:
     ops = {node.name: node.op for node in nodes}
     wanted = [_value_name(x, ops) for x in results]
     read = [[_value_name(x, ops) for x in node.inputs if x[:1] != "^"] for node in nodes]
@@ -113,7 +113,7 @@ def _graph(
         )
         for node, inputs in zip(nodes, read, strict=True)
     ]
-    return Graph(name, tuple([f"{x}:0" for x in arguments]), tuple(converted), tuple(wanted))
+    return OpGraph(name, tuple([f"{x}:0" for x in arguments]), tuple(converted), tuple(wanted))
 
 
 def _value_name(reference: str, ops: Mapping[str, str]) -> str:

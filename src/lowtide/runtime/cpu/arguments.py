@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError, UnsupportedOpError
+from lowtide.ir.given_arrays import misfit, opened_array, read_as
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import Shape
 
@@ -69,69 +68,16 @@ def alignment(shape: Shape) -> int:
     return min(DTYPES[shape.element_type].itemsize, LEAST_ALIGNMENT)
 
 
-def check_count(arguments: Sequence[Argument], given: int) -> None:
-    """Raise InputError unless as many arrays are given as a program takes."""
-    if given == len(arguments):
-        return
-    message = f"the module takes {len(arguments)} arguments, found {given}"
-    if given < len(arguments):
-        missing = arguments[given]
-        message += f"; the first one missing is {missing}, {missing.shape.text(layout=False)}"
-    raise InputError(message)
-
-
 def as_array(wanted: Argument, given: Any) -> Array:
     """Return what is given as an array of the wanted type and sizes, without a copy if possible.
 
     An unsigned array of equal width is read as the wanted type; a Python number is converted.
     Raises InputError where it does not fit.
     """
-    shape = wanted.shape
     array = opened_array(given)
-    if array.shape != shape.dimensions:
-        raise InputError(_wrong(wanted, array))
-    dtype = DTYPES[shape.element_type]
-    if array.dtype == dtype:
-        return array
-    if isinstance(given, (bool, int, float, complex)):
-        return _converted(wanted, given, dtype)
-    if array.dtype.kind != "u" or array.dtype.itemsize != dtype.itemsize:
-        raise InputError(_wrong(wanted, array))
-    if shape.element_type is ElementType.PRED or shape.element_type.bits % 8:
-        return array.astype(dtype)
-    return np.ascontiguousarray(array).view(dtype).reshape(array.shape)
-
-
-def opened_array(given: Any) -> Array:
-    """Return an array of what has one to show; of the plain class, on the same memory if possible.
-
-    Arrays that offer only DLPack are opened by that.
-    """
-    plain = hasattr(given, "__array__") or not hasattr(given, "__dlpack__")
-    return np.asarray(given) if plain else np.from_dlpack(given)
-
-
-def _converted(wanted: Argument, number: complex, dtype: np.dtype[Any]) -> Array:
-    if isinstance(number, complex) and not wanted.shape.element_type.is_complex:
-        raise InputError(f"{wanted} cannot be {number!r}: it is no complex number")
-    if wanted.shape.element_type.is_integer and isinstance(number, float) and not isfinite(number):
-        raise InputError(f"{wanted} cannot be {number!r}: it is an integer")
-    try:
-        return np.asarray(number).astype(np.result_type(type(number), np.int8)).astype(dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{wanted} cannot be {number!r}: {error}") from error
-
-
-def _wrong(wanted: Argument, array: Array) -> str:
-    dtype = DTYPES[wanted.shape.element_type]
-    needed = f"{wanted.shape.text(layout=False)} (dtype {dtype.name})"
-    return f"{wanted} needs {needed}, found {type_text(array)}"
-
-
-def type_text(array: Array) -> str:
-    """Return type and sizes of an array, for errors."""
-    order = "" if array.dtype.isnative else " in the other order of bytes"
-    return f"{array.dtype.name}{list(array.shape)}{order}"
+    if array.shape != wanted.shape.dimensions:
+        raise misfit(wanted, array)
+    return read_as(wanted, array, given)
 
 
 def in_memory_order(wanted: Argument, array: Array) -> Array:

@@ -39,7 +39,7 @@ class CallOptions:
     idle_bytes: int = 1 << 30
 
 
-class Executable:
+class LinkedExecutable:
     """A program that is linked and can be called, by several threads at once."""
 
     def __init__(
@@ -190,11 +190,11 @@ def load(
     program: NativeProgram,
     compile_object: Callable[[str], bytes] | None = None,
     options: CallOptions | None = None,
-) -> Executable:
+) -> LinkedExecutable:
     """Return a program as an executable of this process.
 
     `compile_object` makes an object file of a module's text, for the runtime itself; by default
     LLVM does. Raises LowtideError where the processor is not one for which the program was made.
     """
     program.check_host()
-    return Executable(program, compile_object, options)
+    return LinkedExecutable(program, compile_object, options)

@@ -8,14 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from lowtide.ir.given_arrays import check_count
 from lowtide.ir.literal import Array
-from lowtide.runtime.cpu.arguments import (
-    as_array,
-    check_count,
-    check_disjoint,
-    consumable,
-    in_memory_order,
-)
+from lowtide.runtime.cpu.arguments import as_array, check_disjoint, consumable, in_memory_order
 from lowtide.runtime.cpu.binding import Binding
 from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.frame import Frame

@@ -9,13 +9,10 @@ from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.shape import tuple_shape
 from lowtide.ir.traversal import computation_post_order
-from lowtide.transforms.control_flow.call_sites import (
-    count_references,
-    has_control_edges,
-    is_present,
-)
-from lowtide.transforms.control_flow.editing import (
-    Elements,
+from lowtide.passes.call_sites import count_references, is_present
+from lowtide.passes.dead_code import sweep
+from lowtide.passes.editing import (
+    TupleElements,
     element_index,
     make,
     make_tuple,
@@ -24,7 +21,6 @@ from lowtide.transforms.control_flow.editing import (
     reshape_tuple,
     set_elements,
 )
-from lowtide.transforms.dead_code import sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +48,10 @@ class Branch:
     def elements(self) -> dict[int, list[Instruction]] | None:
         """Return the instructions that read each element; None where it is read as a whole."""
         parameter = self.parameter
-        if not parameter.shape.is_tuple or has_control_edges(parameter):
+        if not parameter.shape.is_tuple or parameter.has_control_edges:
             return None
         found = read_elements(parameter)
-        if found is None or any(has_control_edges(x) for xs in found.values() for x in xs):
+        if found is None or any(x.has_control_edges for xs in found.values() for x in xs):
             return None
         return found
 
@@ -72,7 +68,9 @@ class Branch:
 
     def outside(self, x: Instruction) -> Instruction:
         """Return the instruction outside for a value of the branch that has an origin."""
-        return self.operand if x is self.parameter else Elements(self.operand)[element_index(x)]
+        return (
+            self.operand if x is self.parameter else TupleElements(self.operand)[element_index(x)]
+        )
 
     def take(self, operand: Instruction) -> None:
         """Give the branch another operand; its parameter gets that shape."""
@@ -106,7 +104,7 @@ def choices_of(module: Module) -> Iterator[Instruction]:
         if module.computations.get(computation.name) is not computation:
             continue
         for x in list(computation.instructions.values()):
-            if x.opcode is not Opcode.CONDITIONAL or has_control_edges(x):
+            if x.opcode is not Opcode.CONDITIONAL or x.has_control_edges:
                 continue
             if not is_present(x):
                 continue
@@ -127,7 +125,7 @@ def results_by_branch(x: Instruction) -> list[tuple[Instruction, ...]] | None:
     roots = [branch.computation.root for branch in branches_of(x)]
     if not x.shape.is_tuple:
         return None
-    if any(y.opcode is not Opcode.TUPLE or y.users or has_control_edges(y) for y in roots):
+    if any(y.opcode is not Opcode.TUPLE or y.users or y.has_control_edges for y in roots):
         return None
     return [y.operands for y in roots]
 
@@ -144,7 +142,7 @@ def keep_results(x: Instruction, kept: Sequence[int]) -> None:
 
 def keep_operands(branch: Branch, kept: Sequence[int]) -> None:
     """Give a branch some elements of its operand only; it must not read the others."""
-    elements = Elements(branch.operand)
+    elements = TupleElements(branch.operand)
     shapes = branch.parameter.shape.tuple_shapes
     parent = branch.conditional.parent
     operand = make_tuple(parent, [elements[i] for i in kept], branch.operand)
@@ -165,7 +163,7 @@ def add_operands(branch: Branch, values: Sequence[Instruction]) -> list[Instruct
     parameter, computation = branch.parameter, branch.computation
     parent = branch.conditional.parent
     if branch.elements() is not None:
-        before = Elements(branch.operand)
+        before = TupleElements(branch.operand)
         old = [before[i] for i in range(len(parameter.shape.tuple_shapes))]
     else:
         old = [branch.operand]

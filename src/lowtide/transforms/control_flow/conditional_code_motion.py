@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from lowtide.analysis.value_numbers import ValueNumbers
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.traversal import post_order
+from lowtide.passes.dead_code import sweep
+from lowtide.passes.editing import substitute
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.choices import (
-    Branch,
-    add_operands,
-    branches_of,
-    choices_of,
-)
-from lowtide.transforms.control_flow.editing import substitute
+from lowtide.transforms.control_flow.choices import Branch, add_operands, branches_of, choices_of
 from lowtide.transforms.control_flow.hoisting import WORK, Marks, copy_out, frontier, may_move
-from lowtide.transforms.control_flow.value_numbers import ValueNumbers
-from lowtide.transforms.dead_code import sweep
 
 
 def move_common_code(module: Module) -> int:
@@ -68,7 +62,7 @@ def _marks(branch: Branch, table: dict[Instruction, int], common: set[int]) -> M
     marks: Marks = {}
     for x in post_order(branch.computation):
         if branch.origin(x) is not None or (
-            x.opcode is Opcode.CONSTANT and not has_control_edges(x)
+            x.opcode is Opcode.CONSTANT and not x.has_control_edges
         ):
             marks[x] = False
         elif table[x] in common and may_move(x) and all(y in marks for y in x.operands):

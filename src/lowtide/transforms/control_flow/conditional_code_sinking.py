@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
+from lowtide.passes.editing import substitute
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import has_control_edges
 from lowtide.transforms.control_flow.choices import (
     Branch,
     add_operands,
@@ -15,7 +15,6 @@ from lowtide.transforms.control_flow.choices import (
     choices_of,
     keep_operands,
 )
-from lowtide.transforms.control_flow.editing import substitute
 from lowtide.transforms.control_flow.hoisting import WORK, may_move
 
 
@@ -41,11 +40,7 @@ def _sink(branch: Branch) -> int:
     copies = dict(zip(outside, add_operands(branch, list(outside)), strict=True))
     computation = branch.computation
     for x in reversed(region):
-        operands = tuple([copies[y] for y in x.operands])
-        called = x.called_computations
-        copies[x] = computation.add(x.opcode, x.shape, operands, x.attributes, called, x.name)
-        copies[x].set_metadata(x.raw_metadata)
-        copies[x].set_annotations(x.annotations)
+        copies[x] = computation.add_like(x, tuple([copies[y] for y in x.operands]))
     _read_copies(branch, values, copies)
     return len(region)
 
@@ -57,7 +52,7 @@ def _given(branch: Branch) -> tuple[Instruction, Sequence[Instruction]] | None:
         return None
     if branch.parameter.shape.is_array:
         return conditional, (operand,)
-    if operand.opcode is not Opcode.TUPLE or has_control_edges(operand):
+    if operand.opcode is not Opcode.TUPLE or operand.has_control_edges:
         return None
     return None if branch.elements() is None else (operand, operand.operands)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
+from lowtide.passes.call_sites import SMALL
+from lowtide.passes.dead_code import sweep
+from lowtide.passes.editing import settle, substitute
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import SMALL
 from lowtide.transforms.control_flow.choices import (
     Branch,
     branches_of,
@@ -14,8 +16,6 @@ from lowtide.transforms.control_flow.choices import (
     drop_operand,
     keep_operands,
 )
-from lowtide.transforms.control_flow.editing import copy_into, settle, substitute
-from lowtide.transforms.dead_code import sweep
 
 
 def simplify_operands(module: Module) -> int:
@@ -37,7 +37,7 @@ def _simplify(branch: Branch) -> int:
     if not parameter.users and not parameter.is_root:
         if parameter.shape.is_tuple and not parameter.shape.tuple_shapes:
             return changes
-        if parameter.control_successors or parameter.control_predecessors:
+        if parameter.has_control_edges:
             return changes
         drop_operand(branch)
         return changes + 1
@@ -66,7 +66,7 @@ def _merge(branch: Branch, elements: dict[int, list[Instruction]]) -> int:
         for reader in readers:
             other = found
             if value.opcode is Opcode.CONSTANT and value.shape.nbytes <= SMALL:
-                other = copy_into(branch.computation, value)
+                other = branch.computation.add_like(value, ())
             if other is reader or other.shape is not reader.shape:
                 continue
             substitute(reader, other)

@@ -6,22 +6,21 @@ from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Constant
-from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import SMALL, has_control_edges
-from lowtide.transforms.control_flow.choices import (
-    branches_of,
-    choices_of,
-    keep_results,
-    results_by_branch,
-)
-from lowtide.transforms.control_flow.editing import (
-    Elements,
-    copy_into,
+from lowtide.passes.call_sites import SMALL
+from lowtide.passes.editing import (
+    TupleElements,
     element_index,
     read_elements,
     settle,
     substitute,
     take_apart,
+)
+from lowtide.passes.interface import Pass
+from lowtide.transforms.control_flow.choices import (
+    branches_of,
+    choices_of,
+    keep_results,
+    results_by_branch,
 )
 
 
@@ -51,7 +50,7 @@ def _simplify(x: Instruction) -> int:
 
 
 def _is_read(x: Instruction) -> bool:
-    return bool(x.users) or x.is_root or has_control_edges(x)
+    return bool(x.users) or x.is_root or x.has_control_edges
 
 
 def _pass_by(x: Instruction) -> int:
@@ -82,10 +81,10 @@ def _read_elsewhere(x: Instruction, results: list[tuple[Instruction, ...]]) -> i
         changes += 1
     for user in list(x.users):
         index = element_index(user)
-        if index not in movable or has_control_edges(user) or not _is_read(user):
+        if index not in movable or user.has_control_edges or not _is_read(user):
             continue
         row = tuple([result[index] for result in results])
-        found = _known(x, row) if known[index] else Elements(x)[leaders[index]]
+        found = _known(x, row) if known[index] else TupleElements(x)[leaders[index]]
         if found.shape is user.shape and found is not user:
             substitute(user, found)
             x.parent.remove(user)
@@ -107,7 +106,7 @@ def _is_known(x: Instruction, row: tuple[Instruction, ...]) -> bool:
 
 def _known(x: Instruction, row: tuple[Instruction, ...]) -> Instruction:
     if row[0].opcode is Opcode.CONSTANT:
-        return copy_into(x.parent, row[0])
+        return x.parent.add_like(row[0], ())
     return branches_of(x)[0].outside(row[0])
 
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from lowtide.analysis.value_numbers import ValueNumbers
 from lowtide.ir import Computation, ElementType, Instruction, Module, Opcode
 from lowtide.ir.attributes import Conditional, Constant
 from lowtide.ir.traversal import computation_post_order
+from lowtide.passes.call_sites import count_references, drop_unreferenced, is_present
+from lowtide.passes.editing import remove_with_operands, substitute
+from lowtide.passes.embedding import embed, may_copy, may_embed
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import (
-    count_references,
-    drop_unreferenced,
-    has_control_edges,
-    is_present,
-)
-from lowtide.transforms.control_flow.editing import remove_with_operands, substitute
-from lowtide.transforms.control_flow.embedding import embed, may_copy, may_embed
-from lowtide.transforms.control_flow.value_numbers import ValueNumbers
 
 
 def simplify_conditionals(module: Module) -> int:
@@ -33,7 +28,7 @@ def simplify_conditionals(module: Module) -> int:
     changes = 0
     for computation in computation_post_order(module):
         for x in list(computation.instructions.values()):
-            if x.opcode is not Opcode.CONDITIONAL or has_control_edges(x) or not is_present(x):
+            if x.opcode is not Opcode.CONDITIONAL or x.has_control_edges or not is_present(x):
                 continue
             changes += _choose_directly(x)
             left += x.called_computations

@@ -7,17 +7,11 @@ from typing import Final
 from lowtide.ir import Computation, ElementType, Instruction, Module, Opcode, Shape, array_shape
 from lowtide.ir.attributes import NO_ATTRIBUTES, Conditional, Dimensions
 from lowtide.ops.table import TABLE
+from lowtide.passes.call_sites import SMALL, drop_unreferenced
+from lowtide.passes.editing import TupleElements, make, make_tuple, remove_with_operands, substitute
+from lowtide.passes.embedding import embed, may_embed
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import SMALL, drop_unreferenced
 from lowtide.transforms.control_flow.choices import array_shapes, branches_of, choices_of
-from lowtide.transforms.control_flow.editing import (
-    Elements,
-    make,
-    make_tuple,
-    remove_with_operands,
-    substitute,
-)
-from lowtide.transforms.control_flow.embedding import embed, may_embed
 
 _FREE: Final = frozenset(
     {Opcode.CONSTANT, Opcode.GET_TUPLE_ELEMENT, Opcode.PARAMETER, Opcode.TUPLE}
@@ -69,7 +63,7 @@ def _select(x: Instruction) -> None:
         embed(branch.computation, x, [branch.operand], once=True) for branch in branches_of(x)
     ]
     if x.shape.is_tuple:
-        pairs = [Elements(value) for value in values]
+        pairs = [TupleElements(value) for value in values]
         places = range(len(x.shape.tuple_shapes))
         chosen = [_chosen(x, pairs[0][i], pairs[1][i]) for i in places]
         result = make_tuple(x.parent, chosen, x)

@@ -11,7 +11,7 @@ from typing import Final
 
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ops.effects import has_side_effect
-from lowtide.transforms.control_flow.call_sites import SMALL, has_control_edges
+from lowtide.passes.call_sites import SMALL
 
 _STAYS: Final = frozenset(
     {
@@ -44,7 +44,7 @@ def may_move(x: Instruction) -> bool:
     """Whether an instruction could stand elsewhere, if its operands did."""
     if x.opcode in _STAYS or x.opcode in _COLLECTIVES or x.is_root:
         return False
-    return not (x.shape.is_dynamic or has_control_edges(x) or has_side_effect(x))
+    return not (x.shape.is_dynamic or x.has_control_edges or has_side_effect(x))
 
 
 def frontier(marks: Marks, is_given: Callable[[Instruction], bool]) -> list[Instruction]:
@@ -93,9 +93,5 @@ def copy_out(
         if x in given:
             copies[x] = given[x]
             continue
-        operands = tuple([copies[y] for y in x.operands])
-        called = x.called_computations
-        copies[x] = outside.add(x.opcode, x.shape, operands, x.attributes, called, x.name)
-        copies[x].set_metadata(x.raw_metadata)
-        copies[x].set_annotations(x.annotations)
+        copies[x] = outside.add_like(x, tuple([copies[y] for y in x.operands]))
     return [copies[x] for x in wanted]

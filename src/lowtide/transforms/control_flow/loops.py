@@ -12,13 +12,10 @@ from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.shape import tuple_shape
 from lowtide.ir.traversal import computation_post_order
 from lowtide.ops.backend_config import read_config, write_config
-from lowtide.transforms.control_flow.call_sites import (
-    count_references,
-    has_control_edges,
-    is_present,
-)
-from lowtide.transforms.control_flow.editing import (
-    Elements,
+from lowtide.passes.call_sites import count_references, is_present
+from lowtide.passes.dead_code import sweep
+from lowtide.passes.editing import (
+    TupleElements,
     element_index,
     make_tuple,
     read_elements,
@@ -27,11 +24,10 @@ from lowtide.transforms.control_flow.editing import (
     set_elements,
     take_apart,
 )
-from lowtide.transforms.dead_code import sweep
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class WhileLoop:
     """A while over a tuple, whose condition and body nothing else calls.
 
     Both read single elements of their parameter only, and the body ends by making the tuple of the
@@ -58,9 +54,9 @@ class Loop:
         return self.body.root.operands
 
     @property
-    def starts(self) -> Elements:
+    def starts(self) -> TupleElements:
         """The elements before the first step."""
-        return Elements(self.instruction.operands[0])
+        return TupleElements(self.instruction.operands[0])
 
     def invariants(self) -> list[int]:
         """Return the elements that each step passes on."""
@@ -86,7 +82,7 @@ class Loop:
         return found
 
 
-def loops_of(module: Module) -> Iterator[Loop]:
+def loops_of(module: Module) -> Iterator[WhileLoop]:
     """Yield the loops whose carries can be changed, inner ones first; dead code goes from them.
 
     A loop that was removed, or took another form, since the walk began is left out.
@@ -104,16 +100,16 @@ def loops_of(module: Module) -> Iterator[Loop]:
                     yield loop
 
 
-def as_loop(x: Instruction) -> Loop | None:
+def as_loop(x: Instruction) -> WhileLoop | None:
     """Return the view of a while; None where its elements cannot be followed one by one.
 
     Does not ask who else calls its computations.
     """
-    if not x.shape.is_tuple or has_control_edges(x):
+    if not x.shape.is_tuple or x.has_control_edges:
         return None
-    loop = Loop(x, while_condition(x), while_body(x))
+    loop = WhileLoop(x, while_condition(x), while_body(x))
     root = loop.body.root
-    if root.opcode is not Opcode.TUPLE or root.shape is not x.shape or has_control_edges(root):
+    if root.opcode is not Opcode.TUPLE or root.shape is not x.shape or root.has_control_edges:
         return None
     if root.users or x.operands[0].shape is not x.shape:
         return None
@@ -124,18 +120,18 @@ def as_loop(x: Instruction) -> Loop | None:
 
 
 def _is_read_by_element(parameter: Instruction) -> bool:
-    if has_control_edges(parameter):
+    if parameter.has_control_edges:
         return False
     elements = read_elements(parameter)
     if elements is None:
         return False
-    return not any(has_control_edges(x) for found in elements.values() for x in found)
+    return not any(x.has_control_edges for found in elements.values() for x in found)
 
 
 # -- changing what is carried ------------------------------------------------------------------
 
 
-def keep_carries(loop: Loop, kept: Sequence[int]) -> None:
+def keep_carries(loop: WhileLoop, kept: Sequence[int]) -> None:
     """Carry only some elements, in the given order.
 
     What remains must not need the others, and nobody may read the loop as a whole.
@@ -165,7 +161,7 @@ def _renumber(source: Instruction, numbers: dict[int, int]) -> None:
             user.set_attributes(GetTupleElement(index))
 
 
-def add_invariants(loop: Loop, values: Sequence[Instruction]) -> list[Instruction]:
+def add_invariants(loop: WhileLoop, values: Sequence[Instruction]) -> list[Instruction]:
     """Carry further values, which each step passes on; return them as the body reads them.
 
     What reads the loop as a whole reads a new tuple of the elements that it had.
@@ -181,7 +177,7 @@ def add_invariants(loop: Loop, values: Sequence[Instruction]) -> list[Instructio
     shape = x.operands[0].shape
     for source in (x, *loop.parameters):
         reshape_tuple(source, shape)
-    body = Elements(loop.body.parameters[0])
+    body = TupleElements(loop.body.parameters[0])
     made = [body[old + i] for i in range(len(values))]
     for element, value in zip(made, values, strict=True):
         element.set_metadata(value.raw_metadata)

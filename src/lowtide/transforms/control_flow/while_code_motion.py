@@ -6,12 +6,11 @@ from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.traversal import post_order
+from lowtide.passes.dead_code import sweep
+from lowtide.passes.editing import element_index, settle, substitute
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import element_index, settle, substitute
 from lowtide.transforms.control_flow.hoisting import WORK, Marks, copy_out, frontier, may_move
-from lowtide.transforms.control_flow.loops import Loop, add_invariants, loops_of
-from lowtide.transforms.dead_code import sweep
+from lowtide.transforms.control_flow.loops import WhileLoop, add_invariants, loops_of
 
 
 def move_invariant_code(module: Module) -> int:
@@ -24,7 +23,7 @@ def move_invariant_code(module: Module) -> int:
     return settle(lambda module: sum([_move(loop) for loop in loops_of(module)]), module)
 
 
-def _move(loop: Loop) -> int:
+def _move(loop: WhileLoop) -> int:
     passed = set(loop.invariants())
     carried = {
         x: element_index(x) for x in loop.body.parameters[0].users if element_index(x) in passed
@@ -44,10 +43,10 @@ def _move(loop: Loop) -> int:
     return len(wanted)
 
 
-def _marks(loop: Loop, carried: dict[Instruction, int]) -> Marks:
+def _marks(loop: WhileLoop, carried: dict[Instruction, int]) -> Marks:
     marks: Marks = {}
     for x in post_order(loop.body):
-        if x in carried or (x.opcode is Opcode.CONSTANT and not has_control_edges(x)):
+        if x in carried or (x.opcode is Opcode.CONSTANT and not x.has_control_edges):
             marks[x] = False
         elif may_move(x) and all(y in marks for y in x.operands):
             marks[x] = x.opcode in WORK or any(marks[y] for y in x.operands)

@@ -6,11 +6,10 @@ from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ops.effects import has_side_effect
+from lowtide.passes.dead_code import sweep
+from lowtide.passes.editing import element_index, read_elements, settle
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import element_index, read_elements, settle
-from lowtide.transforms.control_flow.loops import Loop, keep_carries, loops_of
-from lowtide.transforms.dead_code import sweep
+from lowtide.transforms.control_flow.loops import WhileLoop, keep_carries, loops_of
 
 
 def remove_dead_carries(module: Module) -> int:
@@ -22,7 +21,7 @@ def remove_dead_carries(module: Module) -> int:
     return settle(lambda module: sum([_shrink(loop) for loop in loops_of(module)]), module)
 
 
-def _shrink(loop: Loop) -> int:
+def _shrink(loop: WhileLoop) -> int:
     changes = sweep(loop.condition) + sweep(loop.body)
     live = _live(loop)
     if len(live) == len(loop.shapes):
@@ -31,7 +30,7 @@ def _shrink(loop: Loop) -> int:
     return changes + 1
 
 
-def _live(loop: Loop) -> set[int]:
+def _live(loop: WhileLoop) -> set[int]:
     """Return the elements that something which is read depends on."""
     everything = set(range(len(loop.shapes)))
     read_after = read_elements(loop.instruction)
@@ -53,7 +52,7 @@ def _live(loop: Loop) -> set[int]:
 
 
 def _newly_live(
-    loop: Loop, index: int, live: set[int], seen: set[Instruction]
+    loop: WhileLoop, index: int, live: set[int], seen: set[Instruction]
 ) -> list[Instruction]:
     """Note that an element is live; return what it depends on in the step before."""
     if index in live:
@@ -64,11 +63,11 @@ def _newly_live(
 
 
 def _is_read(x: Instruction) -> bool:
-    return bool(x.users) or x.is_root or has_control_edges(x)
+    return bool(x.users) or x.is_root or x.has_control_edges
 
 
 def _has_to_run(x: Instruction) -> bool:
-    return has_control_edges(x) or has_side_effect(x)
+    return x.has_control_edges or has_side_effect(x)
 
 
 PASSES: Final = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
+from lowtide.analysis.value_numbers import ValueNumbers
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Constant
+from lowtide.passes.editing import TupleElements, element_index, settle, substitute
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.editing import Elements, element_index, settle, substitute
-from lowtide.transforms.control_flow.loops import Loop, loops_of
-from lowtide.transforms.control_flow.value_numbers import ValueNumbers
+from lowtide.transforms.control_flow.loops import WhileLoop, loops_of
 
 _MOST_ROUNDS: Final = 16
 
@@ -25,7 +25,7 @@ def merge_duplicate_carries(module: Module) -> int:
     return settle(lambda module: sum([_merge(loop) for loop in loops_of(module)]), module)
 
 
-def _merge(loop: Loop) -> int:
+def _merge(loop: WhileLoop) -> int:
     leaders = _leaders(loop)
     if leaders is None:
         return 0
@@ -40,16 +40,16 @@ def _merge(loop: Loop) -> int:
     return changes
 
 
-def _read_leader(loop: Loop, user: Instruction, leader: int) -> int:
+def _read_leader(loop: WhileLoop, user: Instruction, leader: int) -> int:
     """Make what reads an element read an equal one, but for passing it on to the next step."""
     readers = [
         x
         for x in user.users
         if x is not loop.body.root or _places(loop, user) != [element_index(user)]
     ]
-    if user.control_successors or user.control_predecessors or not (readers or user.is_root):
+    if user.has_control_edges or not (readers or user.is_root):
         return 0
-    found = Elements(user.operands[0])[leader]
+    found = TupleElements(user.operands[0])[leader]
     if readers == list(user.users):
         substitute(user, found)
         user.parent.remove(user)
@@ -61,11 +61,11 @@ def _read_leader(loop: Loop, user: Instruction, leader: int) -> int:
     return 1
 
 
-def _places(loop: Loop, user: Instruction) -> list[int]:
+def _places(loop: WhileLoop, user: Instruction) -> list[int]:
     return [i for i, x in enumerate(loop.results) if x is user]
 
 
-def _leaders(loop: Loop) -> list[int] | None:
+def _leaders(loop: WhileLoop) -> list[int] | None:
     """Return for each element the first one equal to it; None where all differ.
 
     Starts from the elements with equal starts, and splits them until each step keeps them equal.

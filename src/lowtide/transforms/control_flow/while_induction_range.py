@@ -8,11 +8,10 @@ from lowtide.analysis.loop_trip_count import COMPARISONS, TripCount, trip_count
 from lowtide.builder.literals import literal_of
 from lowtide.ir import ElementType, Instruction, Module, Opcode
 from lowtide.ir.attributes import Compare, Constant
+from lowtide.passes.editing import make, substitute
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import scalar_value
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import make, substitute
-from lowtide.transforms.control_flow.loops import Loop, loops_of
+from lowtide.transforms.control_flow.loops import WhileLoop, loops_of
 
 
 def decide_comparisons(module: Module) -> int:
@@ -29,7 +28,7 @@ def decide_comparisons(module: Module) -> int:
     return changes
 
 
-def _decide(loop: Loop, found: TripCount) -> int:
+def _decide(loop: WhileLoop, found: TripCount) -> int:
     assert found.induction is not None
     last = found.start + (found.count - 1) * found.step
     low, high = min(found.start, last), max(found.start, last)
@@ -47,7 +46,7 @@ def _decide(loop: Loop, found: TripCount) -> int:
 
 def _answer(x: Instruction, counter: Instruction, low: int, high: int) -> bool | None:
     """What a comparison of a counter from `low` to `high`, both included, always says."""
-    if x.opcode is not Opcode.COMPARE or has_control_edges(x):
+    if x.opcode is not Opcode.COMPARE or x.has_control_edges:
         return None
     left, right = x.operands
     bound = scalar_value(right if left is counter else left)

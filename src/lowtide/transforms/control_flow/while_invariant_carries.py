@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.passes.interface import Pass
-from lowtide.passes.matching import scalar_value
-from lowtide.transforms.control_flow.call_sites import SMALL, has_control_edges
-from lowtide.transforms.control_flow.editing import (
-    Elements,
-    copy_into,
+from lowtide.passes.call_sites import SMALL
+from lowtide.passes.editing import (
+    TupleElements,
     element_index,
     make,
     settle,
     substitute,
     take_apart,
 )
-from lowtide.transforms.control_flow.loops import Loop, loops_of
+from lowtide.passes.interface import Pass
+from lowtide.passes.matching import scalar_value
+from lowtide.transforms.control_flow.loops import WhileLoop, loops_of
 
 
 def read_invariants_outside(module: Module) -> int:
@@ -31,7 +30,7 @@ def read_invariants_outside(module: Module) -> int:
     return settle(lambda module: sum([_read_elsewhere(loop) for loop in loops_of(module)]), module)
 
 
-def _read_elsewhere(loop: Loop) -> int:
+def _read_elsewhere(loop: WhileLoop) -> int:
     invariants, starts = loop.invariants(), loop.starts
     changes = _read_before(loop, invariants, starts)
     for index in (*invariants, *_made_anew(loop, starts)):
@@ -39,7 +38,7 @@ def _read_elsewhere(loop: Loop) -> int:
     return changes
 
 
-def _read_before(loop: Loop, invariants: list[int], starts: Elements) -> int:
+def _read_before(loop: WhileLoop, invariants: list[int], starts: TupleElements) -> int:
     """Make what reads invariant elements after the loop read them before it."""
     x = loop.instruction
     wholes = [user for user in x.users if user.opcode is not Opcode.GET_TUPLE_ELEMENT]
@@ -51,7 +50,7 @@ def _read_before(loop: Loop, invariants: list[int], starts: Elements) -> int:
         if user.opcode is not Opcode.GET_TUPLE_ELEMENT or element_index(user) not in passed:
             continue
         start = starts[element_index(user)]
-        if has_control_edges(user) or start.shape is not user.shape:
+        if user.has_control_edges or start.shape is not user.shape:
             continue
         substitute(user, start)
         x.parent.remove(user)
@@ -59,7 +58,7 @@ def _read_before(loop: Loop, invariants: list[int], starts: Elements) -> int:
     return changes
 
 
-def _made_anew(loop: Loop, starts: Elements) -> list[int]:
+def _made_anew(loop: WhileLoop, starts: TupleElements) -> list[int]:
     """Return the elements that start as a small constant and are made the same by each step."""
     found = []
     for index, result in enumerate(loop.results):
@@ -71,7 +70,7 @@ def _made_anew(loop: Loop, starts: Elements) -> list[int]:
     return found
 
 
-def _sink(loop: Loop, index: int, start: Instruction | None) -> int:
+def _sink(loop: WhileLoop, index: int, start: Instruction | None) -> int:
     """Make a constant element a constant of condition and body."""
     if start is None or not _is_cheap(start):
         return 0
@@ -83,7 +82,7 @@ def _sink(loop: Loop, index: int, start: Instruction | None) -> int:
     return changes
 
 
-def _is_read(user: Instruction, loop: Loop, index: int) -> bool:
+def _is_read(user: Instruction, loop: WhileLoop, index: int) -> bool:
     """Whether an element is read for more than to pass it on."""
     root = loop.body.root
     if user.is_root or any(reader is not root for reader in user.users):
@@ -93,7 +92,7 @@ def _is_read(user: Instruction, loop: Loop, index: int) -> bool:
     )
 
 
-def _replace_reads(user: Instruction, made: Instruction, loop: Loop, index: int) -> None:
+def _replace_reads(user: Instruction, made: Instruction, loop: WhileLoop, index: int) -> None:
     for reader in list(user.users):
         for number, operand in enumerate(reader.operands):
             if operand is user and not (reader is loop.body.root and number == index):
@@ -112,8 +111,8 @@ def _is_cheap(x: Instruction) -> bool:
 
 def _made_in(parent: Computation, start: Instruction) -> Instruction:
     if start.opcode is not Opcode.BROADCAST:
-        return copy_into(parent, start)
-    scalar = copy_into(parent, start.operands[0])
+        return parent.add_like(start, ())
+    scalar = parent.add_like(start.operands[0], ())
     made = make(parent, Opcode.BROADCAST, start.shape, (scalar,), start, start.attributes)
     made.set_annotations(start.annotations)
     return made

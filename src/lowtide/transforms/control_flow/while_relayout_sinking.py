@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
+from lowtide.passes.editing import make, settle
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import make, settle
-from lowtide.transforms.control_flow.loops import Loop, add_invariants, loops_of
+from lowtide.transforms.control_flow.loops import WhileLoop, add_invariants, loops_of
 
 
 def sink_relayouts(module: Module) -> int:
@@ -23,7 +22,7 @@ def sink_relayouts(module: Module) -> int:
     return settle(lambda module: sum([_sink(loop) for loop in loops_of(module)]), module)
 
 
-def _sink(loop: Loop) -> int:
+def _sink(loop: WhileLoop) -> int:
     starts = loop.starts
     worth_it = [i for i in loop.invariants() if _is_worth_it(starts.known(i))]
     read_inside = loop.all_read_inside() if worth_it else {}
@@ -46,7 +45,7 @@ def _sink(loop: Loop) -> int:
 _SLICING: Final = frozenset({Opcode.DYNAMIC_SLICE, Opcode.SLICE})
 
 
-def _is_sliced(loop: Loop, index: int, reads: Sequence[Instruction]) -> bool:
+def _is_sliced(loop: WhileLoop, index: int, reads: Sequence[Instruction]) -> bool:
     """Whether the body takes slices of an element, and does nothing else with it but pass it on.
 
     `reads` are all instructions that are that element.
@@ -66,7 +65,7 @@ def _is_sliced(loop: Loop, index: int, reads: Sequence[Instruction]) -> bool:
 
 
 def _is_worth_it(start: Instruction | None) -> bool:
-    if start is None or has_control_edges(start) or not start.operands:
+    if start is None or start.has_control_edges or not start.operands:
         return False
     source = start.operands[0]
     if start.opcode is Opcode.CONVERT:

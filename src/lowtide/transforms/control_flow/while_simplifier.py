@@ -9,19 +9,10 @@ from lowtide.builder.literals import literal_of
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import Constant
 from lowtide.ir.traversal import computation_post_order
+from lowtide.passes.call_sites import count_references, drop_unreferenced, is_present
+from lowtide.passes.editing import element_index, remove_with_operands, substitute
+from lowtide.passes.embedding import embed, may_copy, may_embed
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import (
-    count_references,
-    drop_unreferenced,
-    has_control_edges,
-    is_present,
-)
-from lowtide.transforms.control_flow.editing import (
-    element_index,
-    remove_with_operands,
-    substitute,
-)
-from lowtide.transforms.control_flow.embedding import embed, may_copy, may_embed
 
 
 def simplify_loops(module: Module) -> int:
@@ -35,7 +26,7 @@ def simplify_loops(module: Module) -> int:
     changes = 0
     for computation in computation_post_order(module):
         for x in list(computation.instructions.values()):
-            if x.opcode is not Opcode.WHILE or has_control_edges(x) or not is_present(x):
+            if x.opcode is not Opcode.WHILE or x.has_control_edges or not is_present(x):
                 continue
             once = all(references[callee] == 1 for callee in x.called_computations)
             left += x.called_computations
@@ -84,7 +75,7 @@ def _read_last_value(loop: Instruction, index: int, value: int) -> int:
     for x in list(loop.users):
         if x.opcode is not Opcode.GET_TUPLE_ELEMENT or element_index(x) != index:
             continue
-        if has_control_edges(x) or not (x.users or x.is_root):
+        if x.has_control_edges or not (x.users or x.is_root):
             continue
         literal = literal_of(value, x.shape.element_type)
         constant = x.parent.add(Opcode.CONSTANT, x.shape, (), Constant(literal))
@@ -100,7 +91,7 @@ def _read_elements_at_once(source: Instruction) -> None:
     if source.opcode is not Opcode.TUPLE:
         return
     for x in list(source.users):
-        if x.opcode is Opcode.GET_TUPLE_ELEMENT and not has_control_edges(x):
+        if x.opcode is Opcode.GET_TUPLE_ELEMENT and not x.has_control_edges:
             substitute(x, source.operands[element_index(x)])
             x.parent.remove(x)
     remove_with_operands(source)

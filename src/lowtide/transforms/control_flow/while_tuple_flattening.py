@@ -8,10 +8,8 @@ from typing import Final
 from lowtide.ir import Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.shape import ShapeIndex, tuple_shape
-from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import (
-    Elements,
+from lowtide.passes.editing import (
+    TupleElements,
     element_index,
     make,
     make_tuple,
@@ -20,7 +18,8 @@ from lowtide.transforms.control_flow.editing import (
     substitute,
     take_apart,
 )
-from lowtide.transforms.control_flow.loops import Loop, loops_of, renumber_config
+from lowtide.passes.interface import Pass
+from lowtide.transforms.control_flow.loops import WhileLoop, loops_of, renumber_config
 
 
 def flatten_carries(module: Module) -> int:
@@ -40,7 +39,7 @@ def _leaf_count(shapes: tuple[Shape, ...]) -> int:
     return sum([1 for shape in shapes for _ in shape.leaves()])
 
 
-def _flatten(loop: Loop) -> None:
+def _flatten(loop: WhileLoop) -> None:
     x = loop.instruction
     wholes = [user for user in x.users if user.opcode is not Opcode.GET_TUPLE_ELEMENT]
     if wholes or x.is_root:
@@ -74,13 +73,13 @@ def _leaves_of(value: Instruction) -> Iterator[Instruction]:
     if not value.shape.is_tuple:
         yield value
         return
-    elements: dict[ShapeIndex, Elements] = {(): Elements(value)}
+    elements: dict[ShapeIndex, TupleElements] = {(): TupleElements(value)}
     for index, shape in value.shape.subshapes():
         if not index:
             continue
         element = elements[index[:-1]][index[-1]]
         if shape.is_tuple:
-            elements[index] = Elements(element)
+            elements[index] = TupleElements(element)
         else:
             yield element
 
@@ -105,7 +104,7 @@ def _read_at_once(built: Instruction) -> None:
         if made.opcode is not Opcode.TUPLE:
             continue
         for user in list(made.users):
-            if user.opcode is Opcode.GET_TUPLE_ELEMENT and not has_control_edges(user):
+            if user.opcode is Opcode.GET_TUPLE_ELEMENT and not user.has_control_edges:
                 element = made.operands[element_index(user)]
                 substitute(user, element)
                 user.parent.remove(user)

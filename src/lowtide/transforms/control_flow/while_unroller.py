@@ -7,16 +7,10 @@ from typing import Final
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.traversal import computation_post_order
+from lowtide.passes.call_sites import drop_unreferenced, is_marked, is_present, mark
+from lowtide.passes.editing import remove_with_operands, substitute
+from lowtide.passes.embedding import embed, may_copy, may_embed
 from lowtide.passes.interface import Pass
-from lowtide.transforms.control_flow.call_sites import (
-    drop_unreferenced,
-    has_control_edges,
-    is_marked,
-    is_present,
-    mark,
-)
-from lowtide.transforms.control_flow.editing import remove_with_operands, substitute
-from lowtide.transforms.control_flow.embedding import embed, may_copy, may_embed
 
 KEPT: Final = "unroll"
 """The frontend attribute that, being `false`, keeps a loop as it is."""
@@ -52,7 +46,7 @@ def unroll_loops(
     changes = 0
     for computation in computation_post_order(module):
         for x in list(computation.instructions.values()):
-            if x.opcode is not Opcode.WHILE or has_control_edges(x) or is_marked(x, KEPT):
+            if x.opcode is not Opcode.WHILE or x.has_control_edges or is_marked(x, KEPT):
                 continue
             if not is_present(x):
                 continue

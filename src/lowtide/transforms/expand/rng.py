@@ -35,7 +35,7 @@ def expand_rng(module: Module) -> int:
 def _expanded(x: Instruction) -> bool:
     """Whether a draw was written as bits; it is removed then."""
     a, b = x.operands[:2]
-    if x.control_predecessors or x.control_successors or not x.shape.element_count:
+    if x.has_control_edges or not x.shape.element_count:
         return False
     kind = x.shape.element_type
     if not are_plain(x, a, b) or a.shape.element_type is not kind or b.shape is not a.shape:

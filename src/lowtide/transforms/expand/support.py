@@ -12,9 +12,9 @@ from lowtide.ir import Computation, ElementType, Instruction, Module, Opcode, Sh
 from lowtide.ir.attributes import Constant, Dimensions, Parameter
 from lowtide.ir.traversal import post_order
 from lowtide.ops.table import TABLE
+from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.matching import is_plain
 from lowtide.passes.rewriting import Apply, Rewriter, Rule, rewrite
-from lowtide.transforms.dead_code import remove_dead_code
 from lowtide.transforms.simplify.support import Made
 
 

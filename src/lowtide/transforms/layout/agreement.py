@@ -14,7 +14,7 @@ from lowtide.ir.attributes import Dimensions
 from lowtide.transforms.layout.forms import changes_layout, keeps_rank, rule_of
 from lowtide.transforms.layout.orders import Order, permuted, row_major_order, same_bytes
 from lowtide.transforms.layout.preferences import channels_last
-from lowtide.transforms.layout.problem import Node, Problem, Unit, has_edges
+from lowtide.transforms.layout.problem import LayoutNode, LayoutProblem, LayoutUnit
 from lowtide.transforms.simplify.shapes import inverse
 
 _CHANNELS_LAST: Final = (2.0, 0.5, 2.0)
@@ -28,18 +28,18 @@ class _Wish(NamedTuple):
     """That dimension d of `a` lies where `image[d]` of `b` does, or without `b` that `a` is so."""
 
     weight: float
-    a: Node
+    a: LayoutNode
     image: Order
-    b: Node | None = None
+    b: LayoutNode | None = None
 
 
 @final
 class Agreement:
     """Classes of nodes, with the order of each node relative to that of the first."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._above: dict[Node, tuple[Node, Order]] = {}
-        self._given: dict[Node, Order] = {}
+    def __init__(self, problem: LayoutProblem) -> None:
+        self._above: dict[LayoutNode, tuple[LayoutNode, Order]] = {}
+        self._given: dict[LayoutNode, Order] = {}
         for node in problem.nodes:
             if node.pinned:
                 self._given[node] = node.present
@@ -50,7 +50,7 @@ class Agreement:
             else:
                 self._join(wish.a, wish.image, wish.b)
 
-    def find(self, node: Node) -> tuple[Node, Order]:
+    def find(self, node: LayoutNode) -> tuple[LayoutNode, Order]:
         """Return the first node of a class, and the image of its dimensions in `node`."""
         path = []
         at = node
@@ -63,15 +63,15 @@ class Agreement:
             self._above[x] = (at, image)
         return at, image
 
-    def given(self, first: Node) -> Order | None:
+    def given(self, first: LayoutNode) -> Order | None:
         """Return the order that the first node of a class has to have, None where it is free."""
         return self._given.get(first)
 
-    def _give(self, node: Node, order: Order) -> None:
+    def _give(self, node: LayoutNode, order: Order) -> None:
         first, image = self.find(node)
         self._given.setdefault(first, permuted(inverse(image), order))
 
-    def _join(self, a: Node, image: Order, b: Node) -> None:
+    def _join(self, a: LayoutNode, image: Order, b: LayoutNode) -> None:
         first, to_a = self.find(a)
         second, to_b = self.find(b)
         if first is second:
@@ -86,7 +86,7 @@ class Agreement:
         self._above[second] = (first, across)
 
 
-def _wishes(unit: Unit) -> Iterator[_Wish]:
+def _wishes(unit: LayoutUnit) -> Iterator[_Wish]:
     """Yield what a unit wishes of the orders of its nodes."""
     x = unit.instruction
     if unit.target is not None or x.opcode is Opcode.GET_TUPLE_ELEMENT:
@@ -94,7 +94,7 @@ def _wishes(unit: Unit) -> Iterator[_Wish]:
         if node is not None and other is not None:
             yield _Wish(node.nbytes * unit.times, node, row_major_order(len(node.sizes)), other)
         return
-    if rule_of(x) is None or has_edges(x):
+    if rule_of(x) is None or x.has_control_edges:
         for node in unit.operands:
             if node is not None:
                 yield _Wish(node.nbytes * unit.times, node, node.present)
@@ -108,7 +108,7 @@ def _wishes(unit: Unit) -> Iterator[_Wish]:
     yield from _same_order(unit)
 
 
-def _same_order(unit: Unit) -> Iterator[_Wish]:
+def _same_order(unit: LayoutUnit) -> Iterator[_Wish]:
     x, result = unit.instruction, unit.result
     if result is None:
         return

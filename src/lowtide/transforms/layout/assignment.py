@@ -19,7 +19,7 @@ from lowtide.ir import Module
 from lowtide.passes.interface import Pass
 from lowtide.transforms.layout.agreement import Agreement
 from lowtide.transforms.layout.orders import Order, normal_order, permuted
-from lowtide.transforms.layout.problem import Node, Problem, cost, needs, total
+from lowtide.transforms.layout.problem import LayoutNode, LayoutProblem, cost, needs, total
 from lowtide.transforms.layout.written_layouts import write_layouts
 from lowtide.transforms.simplify.shapes import inverse
 
@@ -36,7 +36,7 @@ def assign_layouts(module: Module) -> int:
     Copies stand where a value is read in another layout than it has. A module whose loops or calls
     disagree on layouts stays as it is.
     """
-    problem = Problem(module)
+    problem = LayoutProblem(module)
     changes = 0
     if problem.places.is_consistent and any(unit.cost for unit in problem.units):
         _choose(problem)
@@ -45,9 +45,9 @@ def assign_layouts(module: Module) -> int:
     return changes
 
 
-def _choose(problem: Problem) -> None:
+def _choose(problem: LayoutProblem) -> None:
     agreement = Agreement(problem)
-    classes: dict[Node, list[tuple[Node, Order]]] = {}
+    classes: dict[LayoutNode, list[tuple[LayoutNode, Order]]] = {}
     for node in problem.nodes:
         first, image = agreement.find(node)
         classes.setdefault(first, []).append((node, image))
@@ -63,13 +63,13 @@ def _choose(problem: Problem) -> None:
     _descend(problem)
 
 
-def _label(members: Iterable[tuple[Node, Order]], first: Order) -> None:
+def _label(members: Iterable[tuple[LayoutNode, Order]], first: Order) -> None:
     for node, image in members:
         if not node.pinned:
             node.label = normal_order(permuted(image, first), node.sizes)
 
 
-def _try_candidates(members: list[tuple[Node, Order]]) -> None:
+def _try_candidates(members: list[tuple[LayoutNode, Order]]) -> None:
     """Give a class the order that costs least, of those its operations suggest."""
     units = list(dict.fromkeys([unit for node, _ in members for unit in node.units]))
     best = total(units)
@@ -89,7 +89,7 @@ def _try_candidates(members: list[tuple[Node, Order]]) -> None:
         node.label = order
 
 
-def _suggested(node: Node) -> list[Order]:
+def _suggested(node: LayoutNode) -> list[Order]:
     """The orders in which the operations around a value would make or read it."""
     found = []
     for unit in node.units[:_MOST_CANDIDATES]:
@@ -104,7 +104,7 @@ def _suggested(node: Node) -> list[Order]:
     return found
 
 
-def _descend(problem: Problem) -> None:
+def _descend(problem: LayoutProblem) -> None:
     """Let single values change to an order that costs less, until none does."""
     waiting = deque([unit for unit in problem.units if cost(unit)])
     queued = set(waiting)
@@ -126,7 +126,7 @@ _MOST_UNITS: Final = 64
 """Readers from which on a value does not change alone."""
 
 
-def _improve(node: Node) -> bool:
+def _improve(node: LayoutNode) -> bool:
     before, least = node.label, total(node.units)
     best = before
     for order in dict.fromkeys(_suggested(node)):
@@ -138,11 +138,11 @@ def _improve(node: Node) -> bool:
     return best != before
 
 
-def _keep_if_less(problem: Problem) -> None:
+def _keep_if_less(problem: LayoutProblem) -> None:
     """Take back all labels of a connected part of the module where they are not worth it."""
-    above: dict[Node, Node] = {}
+    above: dict[LayoutNode, LayoutNode] = {}
 
-    def find(node: Node) -> Node:
+    def find(node: LayoutNode) -> LayoutNode:
         while node in above:
             if above[node] in above:
                 above[node] = above[above[node]]
@@ -156,7 +156,7 @@ def _keep_if_less(problem: Problem) -> None:
             a, b = find(changed[0]), find(node)
             if a is not b:
                 above[b] = a
-    gain: dict[Node, float] = {}
+    gain: dict[LayoutNode, float] = {}
     for unit in problem.units:
         changed = [node for node in unit.nodes if node in moved]
         if changed:

@@ -19,7 +19,6 @@ from lowtide.transforms.layout.forms import changes_layout, form_of, keeps_rank,
 from lowtide.transforms.layout.orders import Order, is_movable, order_of, same_bytes, with_order
 from lowtide.transforms.layout.places import running_computations
 from lowtide.transforms.layout.preferences import penalty
-from lowtide.transforms.layout.problem import has_edges
 
 
 def sink_copies(module: Module) -> int:
@@ -36,7 +35,7 @@ def _sink(computation: Computation) -> int:
     passed = 0
     while waiting:
         x = waiting.popleft()
-        if computation.instructions.get(x.name) is not x or has_edges(x):
+        if computation.instructions.get(x.name) is not x or x.has_control_edges:
             continue
         near = [*x.users, *x.operands]
         if _merged(x) or _raised(x) or _lowered(x):
@@ -51,7 +50,7 @@ def _merged(x: Instruction) -> bool:
     if x.opcode is not Opcode.COPY or not changes_layout(x):
         return False
     inner = x.operands[0]
-    if inner.opcode is not Opcode.COPY or not changes_layout(inner) or has_edges(inner):
+    if inner.opcode is not Opcode.COPY or not changes_layout(inner) or inner.has_control_edges:
         return False
     source = inner.operands[0]
     x.replace_operand(0, source)
@@ -107,7 +106,7 @@ def _fits(x: Instruction, order: Order, wanted: Order) -> bool:
     """Whether an operand lies as wanted, or can as well be made so."""
     if same_bytes(order, wanted, x.shape.dimensions):
         return True
-    return x.opcode in _MADE_IN_ANY_ORDER and has_one_user(x) and not has_edges(x)
+    return x.opcode in _MADE_IN_ANY_ORDER and has_one_user(x) and not x.has_control_edges
 
 
 _STAY: Final = frozenset({Opcode.CONVOLUTION, Opcode.COPY})
@@ -122,7 +121,7 @@ def _is_own_copy(x: Instruction) -> bool:
         and has_one_user(x)
         and changes_layout(x)
         and is_movable(x.operands[0].shape)
-        and not has_edges(x)
+        and not x.has_control_edges
     )
 
 
@@ -149,10 +148,10 @@ def _put_copy_behind(x: Instruction, order: Order) -> None:
 
 def _raised(copy: Instruction) -> bool:
     """Let an operation make what it is copied to, with copies of operands if these are smaller."""
-    if copy.opcode is not Opcode.COPY or not changes_layout(copy) or has_edges(copy):
+    if copy.opcode is not Opcode.COPY or not changes_layout(copy) or copy.has_control_edges:
         return False
     x = copy.operands[0]
-    if x.opcode in _STAY or has_edges(x) or not x.operands or not has_one_user(x):
+    if x.opcode in _STAY or x.has_control_edges or not x.operands or not has_one_user(x):
         return False
     wanted, orders = order_of(copy.shape), _orders(x)
     form = form_of(x, orders, wanted)

@@ -48,7 +48,7 @@ Orders: TypeAlias = Sequence[Order]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LayoutForm:
     """An operation on twins: its attributes there, but for constants, and the orders it needs.
 
     `orders` has the order in which each operand is read, `order` that of the result as it comes.
@@ -63,10 +63,10 @@ class Form:
     passes_on: bool = False
 
 
-Rule: TypeAlias = "Callable[[Instruction, Orders, Order], Form | None]"
+Rule: TypeAlias = "Callable[[Instruction, Orders, Order], LayoutForm | None]"
 
 
-def form_of(x: Instruction, orders: Orders, wanted: Order) -> Form | None:
+def form_of(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm | None:
     """Return the form of an operation whose operands lie in `orders`, the result best in `wanted`.
 
     None where it takes and gives arrays as they are, without regard to their orders.
@@ -101,37 +101,37 @@ def keeps_rank(x: Instruction) -> bool:
 # -- operations that keep the rank -------------------------------------------------------------
 
 
-def _aligned(x: Instruction, wanted: Order, attributes: Attributes) -> Form:
+def _aligned(x: Instruction, wanted: Order, attributes: Attributes) -> LayoutForm:
     """Operands of the rank of the result lie like it; others, such as scalars, as they are."""
     rank = x.shape.rank
     same = [wanted if y.shape.rank == rank else row_major_order(y.shape.rank) for y in x.operands]
-    return Form(attributes, tuple(same), wanted)
+    return LayoutForm(attributes, tuple(same), wanted)
 
 
-def _elementwise(x: Instruction, orders: Orders, wanted: Order) -> Form | None:
+def _elementwise(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm | None:
     rank = x.shape.rank
     if any(y.shape.rank not in (0, rank) for y in x.operands):
         return None
     return _aligned(x, wanted, x.attributes)
 
 
-def _copy(x: Instruction, orders: Orders, wanted: Order) -> Form:
+def _copy(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     if not changes_layout(x):
         return _aligned(x, wanted, x.attributes)
-    return Form(x.attributes, tuple(orders), orders[0], passes_on=True)
+    return LayoutForm(x.attributes, tuple(orders), orders[0], passes_on=True)
 
 
-def _iota(x: Instruction, orders: Orders, wanted: Order) -> Form:
-    return Form(Iota(wanted.index(x.attributes_as(Iota).dimension)), (), wanted)
+def _iota(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
+    return LayoutForm(Iota(wanted.index(x.attributes_as(Iota).dimension)), (), wanted)
 
 
-def _constant(x: Instruction, orders: Orders, wanted: Order) -> Form | None:
+def _constant(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm | None:
     """Any order; the value is transposed in `attributes_in`, once the order is settled."""
     elided = x.attributes_as(Constant).literal.elided
-    return None if elided else Form(x.attributes, (), wanted)
+    return None if elided else LayoutForm(x.attributes, (), wanted)
 
 
-def attributes_in(x: Instruction, form: Form) -> Attributes:
+def attributes_in(x: Instruction, form: LayoutForm) -> Attributes:
     """Return the attributes of an operation in a form."""
     if not isinstance(x.attributes, Constant):
         return form.attributes
@@ -139,30 +139,30 @@ def attributes_in(x: Instruction, form: Form) -> Attributes:
     return Constant(Literal(array_shape(x.shape.element_type, array.shape), array))
 
 
-def _slice(x: Instruction, orders: Orders, wanted: Order) -> Form:
+def _slice(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     old = x.attributes_as(Slice)
     new = [permuted(values, wanted) for values in (old.starts, old.limits, old.strides)]
     return _aligned(x, wanted, Slice(*new))
 
 
-def _pad(x: Instruction, orders: Orders, wanted: Order) -> Form:
+def _pad(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     old = x.attributes_as(Pad).dimensions
     return _aligned(x, wanted, Pad(tuple([old[d] for d in wanted])))
 
 
-def _along(x: Instruction, orders: Orders, wanted: Order) -> Form:
+def _along(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     """Concatenates and reverses: the dimensions along which they work."""
     old = x.attributes_as(Dimensions).dimensions
     return _aligned(x, wanted, Dimensions(tuple(sorted([wanted.index(d) for d in old]))))
 
 
-def _windowed(x: Instruction, orders: Orders, wanted: Order) -> Form:
+def _windowed(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     old = x.attributes_as(ReduceWindow).window.dimensions
     window = Window(tuple([old[d] for d in wanted]))
     return _aligned(x, wanted, ReduceWindow(window))
 
 
-def _dynamic_slice(x: Instruction, orders: Orders, wanted: Order) -> Form | None:
+def _dynamic_slice(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm | None:
     if len(x.operands) != 1 + len(wanted):
         return None
     sizes = permuted(x.attributes_as(DynamicSlice).sizes, wanted)
@@ -170,7 +170,7 @@ def _dynamic_slice(x: Instruction, orders: Orders, wanted: Order) -> Form | None
     return replace(form, operands=(0, *[1 + d for d in wanted]))
 
 
-def _dynamic_update_slice(x: Instruction, orders: Orders, wanted: Order) -> Form | None:
+def _dynamic_update_slice(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm | None:
     if len(x.operands) != 2 + len(wanted):
         return None
     form = _aligned(x, wanted, x.attributes)
@@ -180,41 +180,41 @@ def _dynamic_update_slice(x: Instruction, orders: Orders, wanted: Order) -> Form
 # -- operations that do not --------------------------------------------------------------------
 
 
-def _broadcast(x: Instruction, orders: Orders, wanted: Order) -> Form:
+def _broadcast(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     """The operand lies as it likes."""
     place = inverse(wanted)
     old = x.attributes_as(Dimensions).dimensions
-    return Form(Dimensions(tuple([place[old[d]] for d in orders[0]])), tuple(orders), wanted)
+    return LayoutForm(Dimensions(tuple([place[old[d]] for d in orders[0]])), tuple(orders), wanted)
 
 
-def _transpose(x: Instruction, orders: Orders, wanted: Order) -> Form:
+def _transpose(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     """Nothing moves: the dimensions of the result lie where those of the operand did."""
     place = inverse(x.attributes_as(Dimensions).dimensions)
     order = tuple([place[d] for d in orders[0]])
-    return Form(x.attributes, tuple(orders), order, passes_on=True)
+    return LayoutForm(x.attributes, tuple(orders), order, passes_on=True)
 
 
-def _reduce(x: Instruction, orders: Orders, wanted: Order) -> Form | None:
+def _reduce(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm | None:
     if len(x.operands) != 2:
         return None
     old = x.attributes_as(Dimensions).dimensions
     kept = [d for d in range(x.operands[0].shape.rank) if d not in old]
     dimensions = tuple(sorted([orders[0].index(d) for d in old]))
-    return Form(Dimensions(dimensions), tuple(orders), kept_order(orders[0], kept))
+    return LayoutForm(Dimensions(dimensions), tuple(orders), kept_order(orders[0], kept))
 
 
-def _reshape(x: Instruction, orders: Orders, wanted: Order) -> Form:
+def _reshape(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     """Forward from the order of the operand, back from that of the result, or row major."""
     old, new = x.operands[0].shape.dimensions, x.shape.dimensions
-    plain = Form(x.attributes, (row_major_order(len(old)),), row_major_order(len(new)))
+    plain = LayoutForm(x.attributes, (row_major_order(len(old)),), row_major_order(len(new)))
     groups = groups_of(old, new)
     if groups is None or x.attributes_as(Reshape).inferred_dimension != -1:
         return plain
     order = _regrouped(orders[0], old, [(list(a), list(b)) for a, b in groups])
     if order is not None:
-        return Form(x.attributes, tuple(orders), order)
+        return LayoutForm(x.attributes, tuple(orders), order)
     order = _regrouped(wanted, new, [(list(b), list(a)) for a, b in groups])
-    return plain if order is None else Form(x.attributes, (order,), wanted)
+    return plain if order is None else LayoutForm(x.attributes, (order,), wanted)
 
 
 def _regrouped(
@@ -242,7 +242,7 @@ def _regrouped(
     return tuple(result)
 
 
-def _dot(x: Instruction, orders: Orders, wanted: Order) -> Form:
+def _dot(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     """Free dimensions come as they lie in the operands, those of lhs or of rhs first."""
     old = x.attributes_as(Dot)
     n = old.dimensions
@@ -272,7 +272,7 @@ def _dot(x: Instruction, orders: Orders, wanted: Order) -> Form:
     if first == 1 and precision.operand_precision:
         swapped = precision.operand_precision[::-1]
         precision = replace(precision, operand_precision=swapped)
-    return Form(Dot(numbers, precision), tuple(orders), order, operands)
+    return LayoutForm(Dot(numbers, precision), tuple(orders), order, operands)
 
 
 def _is_nearer(a: Order, b: Order, wanted: Order, sizes: Sequence[int]) -> bool:
@@ -293,7 +293,7 @@ def _free(x: Instruction, i: int, order: Order, first: int) -> list[int]:
     return [first + d for d in kept_order(order, free)]
 
 
-def _convolution(x: Instruction, orders: Orders, wanted: Order) -> Form:
+def _convolution(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     """All roles of dimensions are numbers: any order will do."""
     old = x.attributes_as(Convolution)
     n = old.dimensions
@@ -310,10 +310,10 @@ def _convolution(x: Instruction, orders: Orders, wanted: Order) -> Form:
         output_feature=result[n.output_feature],
         output_spatial=tuple([result[d] for d in n.output_spatial]),
     )
-    return Form(replace(old, dimensions=dimensions), tuple(orders), wanted)
+    return LayoutForm(replace(old, dimensions=dimensions), tuple(orders), wanted)
 
 
-def _gather(x: Instruction, orders: Orders, wanted: Order) -> Form | None:
+def _gather(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm | None:
     """The dimensions of slices lie as in the array, those of the indices as in these."""
     old = x.attributes_as(Gather)
     if old.operand_batching_dims:
@@ -336,7 +336,9 @@ def _gather(x: Instruction, orders: Orders, wanted: Order) -> Form | None:
         index_vector_dim=vector if vector == rank else orders[1].index(vector),
         slice_sizes=permuted(old.slice_sizes, orders[0]),
     )
-    return Form(attributes, tuple(orders), tuple([next(parts[offset]) for offset in is_offset]))
+    return LayoutForm(
+        attributes, tuple(orders), tuple([next(parts[offset]) for offset in is_offset])
+    )
 
 
 _KEEP_RANK: Final = frozenset(

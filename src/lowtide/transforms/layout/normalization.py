@@ -26,7 +26,7 @@ from lowtide.ir import (
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.traversal import post_order
 from lowtide.passes.interface import Pass
-from lowtide.transforms.layout.forms import Form, attributes_in, form_of
+from lowtide.transforms.layout.forms import LayoutForm, attributes_in, form_of
 from lowtide.transforms.layout.orders import (
     Order,
     bitcast,
@@ -39,7 +39,6 @@ from lowtide.transforms.layout.orders import (
     twin_shape,
 )
 from lowtide.transforms.layout.places import Places, passed
-from lowtide.transforms.layout.problem import has_edges
 
 
 def normalize_layouts(module: Module) -> int:
@@ -208,31 +207,27 @@ class _Normalizer:
         orders = [self._order(y) for y in x.operands]
         if all(order == row_major_order(len(order)) for order in (own, *orders)):
             return
-        form = None if has_edges(x) else form_of(x, orders, own)
+        form = None if x.has_control_edges else form_of(x, orders, own)
         if form is None:
             self._keep_operands(x)
             return
         self._twins[x] = reordered(self._rebuilt(x, form), form.order, own)
         self.changes += 1
 
-    def _rebuilt(self, x: Instruction, form: Form) -> Instruction:
+    def _rebuilt(self, x: Instruction, form: LayoutForm) -> Instruction:
         pairs = zip(x.operands, form.orders, strict=False)
         operands = [self._twin(y, order) for y, order in pairs]
         if form.passes_on:
             return operands[0]
         if form.operands is not None:
             operands = [operands[i] for i in form.operands]
-        made = x.parent.add(
-            x.opcode,
-            array_shape(x.shape.element_type, permuted(x.shape.dimensions, form.order)),
+        return x.parent.add_like(
+            x,
             tuple(operands),
-            attributes_in(x, form),
-            x.called_computations,
-            name=x.name,
+            shape=array_shape(x.shape.element_type, permuted(x.shape.dimensions, form.order)),
+            attributes=attributes_in(x, form),
+            annotations=replace(x.annotations, sharding=None),
         )
-        made.set_metadata(x.raw_metadata)
-        made.set_annotations(replace(x.annotations, sharding=None))
-        return made
 
     def _root(self, computation: Computation) -> None:
         root = computation.root
@@ -246,7 +241,7 @@ class _Normalizer:
 
 def _is_replaceable(x: Instruction) -> bool:
     """Whether an instruction may go once it has no users."""
-    return not x.is_root and x.opcode is not Opcode.PARAMETER and not has_edges(x)
+    return not x.is_root and x.opcode is not Opcode.PARAMETER and not x.has_control_edges
 
 
 PASSES: Final = (

@@ -21,7 +21,7 @@ from lowtide.transforms.simplify.shapes import is_ascending
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class LayoutNode:
     """A place of an array. `present` is its order in the module, `label` the one that it gets."""
 
     sizes: tuple[int, ...]
@@ -29,11 +29,11 @@ class Node:
     present: Order
     label: Order
     pinned: bool = False
-    units: list[Unit] = field(default_factory=list)
+    units: list[LayoutUnit] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)
-class Unit:
+class LayoutUnit:
     """An operation: nodes that it reads, by operand, and the one that it makes.
 
     For operands of tuples and calls, `operands` has the one of that `number`, and `target` is the
@@ -42,11 +42,11 @@ class Unit:
 
     instruction: Instruction
     times: float
-    operands: tuple[Node | None, ...]
-    result: Node | None = None
-    target: Node | None = None
+    operands: tuple[LayoutNode | None, ...]
+    result: LayoutNode | None = None
+    target: LayoutNode | None = None
     number: int = 0
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[LayoutNode, ...] = ()
     """The nodes on whose labels the cost depends."""
     cost: float = 0.0
     """The cost where all of them are as they are in the module."""
@@ -69,14 +69,14 @@ class Needs(NamedTuple):
 
 
 @final
-class Problem:
+class LayoutProblem:
     """The nodes and units of a module."""
 
     def __init__(self, module: Module) -> None:
         self.places = Places(module)
-        self.nodes: list[Node] = []
-        self.units: list[Unit] = []
-        self._node_of: dict[Key, Node] = {}
+        self.nodes: list[LayoutNode] = []
+        self.units: list[LayoutUnit] = []
+        self._node_of: dict[Key, LayoutNode] = {}
         for computation, times in self.places.computations.items():
             for x in computation.instructions.values():
                 self.units += self._units_of(x, times)
@@ -88,7 +88,7 @@ class Problem:
                 node.units.append(unit)
             unit.cost = 0.0 if _is_quiet(unit) else needs(unit).cost
 
-    def node(self, x: Instruction, index: ShapeIndex = ()) -> Node | None:
+    def node(self, x: Instruction, index: ShapeIndex = ()) -> LayoutNode | None:
         """Return the node of a value, or of an element of a tuple; None where it has no order."""
         key = self.places.of(x, index)
         found = self._node_of.get(key)
@@ -99,7 +99,7 @@ class Problem:
             return None
         present = order_of(shape)
         pinned = key in self.places.pinned or not is_movable(shape)
-        node = Node(shape.dimensions, shape.nbytes, present, present, pinned)
+        node = LayoutNode(shape.dimensions, shape.nbytes, present, present, pinned)
         self._node_of[key] = node
         self.nodes.append(node)
         return node
@@ -109,7 +109,7 @@ class Problem:
         for node in self.nodes:
             node.units = []
 
-    def _units_of(self, x: Instruction, times: float) -> Iterator[Unit]:
+    def _units_of(self, x: Instruction, times: float) -> Iterator[LayoutUnit]:
         if x.opcode is Opcode.TUPLE:
             for i in range(len(x.operands)):
                 yield from self._handed_over(x, times, i, x, (i,))
@@ -122,40 +122,35 @@ class Problem:
             result = self.node(x)
             if result is not None:
                 index = x.attributes_as(GetTupleElement).index
-                yield Unit(x, times, (self.node(x.operands[0], (index,)),), result)
+                yield LayoutUnit(x, times, (self.node(x.operands[0], (index,)),), result)
         elif x.shape.is_array and x.opcode is not Opcode.PARAMETER:
-            unit = Unit(x, times, tuple([self.node(y) for y in x.operands]), self.node(x))
-            if unit.result is not None and (rule_of(x) is None or has_edges(x)):
+            unit = LayoutUnit(x, times, tuple([self.node(y) for y in x.operands]), self.node(x))
+            if unit.result is not None and (rule_of(x) is None or x.has_control_edges):
                 unit.result.pinned = True
             yield unit
 
-    def _result(self, root: Instruction) -> Iterator[Unit]:
+    def _result(self, root: Instruction) -> Iterator[LayoutUnit]:
         """Yield the unit that hands an array over to who runs the program."""
         node = self.node(root)
         if node is not None:
-            target = Node(node.sizes, node.nbytes, node.present, node.present, pinned=True)
+            target = LayoutNode(node.sizes, node.nbytes, node.present, node.present, pinned=True)
             self.nodes.append(target)
-            yield Unit(root, 1.0, (node,), None, target, RESULT)
+            yield LayoutUnit(root, 1.0, (node,), None, target, RESULT)
 
     def _handed_over(
         self, x: Instruction, times: float, i: int, to: Instruction, index: ShapeIndex
-    ) -> Iterator[Unit]:
+    ) -> Iterator[LayoutUnit]:
         """Yield the unit of an operand that becomes the value of a place, if it is an array."""
         if x.operands[i].shape.is_array:
             node, target = self.node(x.operands[i]), self.node(to, index)
             if node is not None and target is not None:
-                yield Unit(x, times, (node,), None, target, i)
+                yield LayoutUnit(x, times, (node,), None, target, i)
 
 
 _CALLS: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE})
 
 
-def has_edges(x: Instruction) -> bool:
-    """Whether control edges hold an instruction where it is."""
-    return bool(x.control_predecessors or x.control_successors)
-
-
-def needs(unit: Unit) -> Needs:
+def needs(unit: LayoutUnit) -> Needs:
     """Return the orders in which an operation reads its operands and makes its result."""
     labels = [node.label for node in unit.nodes]
     if unit.known is None or unit.known[0] != labels:
@@ -164,7 +159,7 @@ def needs(unit: Unit) -> Needs:
     return unit.known[1]
 
 
-def _needs(unit: Unit) -> Needs:
+def _needs(unit: LayoutUnit) -> Needs:
     """Work out the needs; the cost is what the kernel loses only."""
     x = unit.instruction
     if unit.target is not None:
@@ -179,31 +174,31 @@ def _needs(unit: Unit) -> Needs:
     label = order_of(x.shape) if unit.result is None else unit.result.label
     if x.opcode is Opcode.CONVOLUTION:
         *orders, label = convolved(x, (*orders, label))
-    form = None if has_edges(x) else form_of(x, orders, label)
+    form = None if x.has_control_edges else form_of(x, orders, label)
     if form is None:
         present = [None if node is None else node.present for node in unit.operands]
         return Needs(tuple(present), None if unit.result is None else unit.result.present)
     return Needs(form.orders, form.order, penalty(x, form.orders, form.order))
 
 
-def _is_quiet(unit: Unit) -> bool:
+def _is_quiet(unit: LayoutUnit) -> bool:
     """Whether an operation clearly costs nothing: everything around it is row major."""
     if unit.instruction.opcode in (Opcode.TRANSPOSE, Opcode.CONVOLUTION):
         return False
     return all(is_ascending(node.present) for node in unit.nodes)
 
 
-def is_moved(unit: Unit) -> bool:
+def is_moved(unit: LayoutUnit) -> bool:
     """Whether anything around an operation gets another order than it has."""
     return [node.label for node in unit.nodes] != [node.present for node in unit.nodes]
 
 
-def cost(unit: Unit) -> float:
+def cost(unit: LayoutUnit) -> float:
     """Return the bytes that an operation moves for its layouts, and those that its kernel loses."""
     return needs(unit).cost if is_moved(unit) else unit.cost
 
 
-def _cost(unit: Unit, wanted: Needs) -> float:
+def _cost(unit: LayoutUnit, wanted: Needs) -> float:
     """Return what an operation costs that has such needs.
 
     A transpose between loops, or before a dot, is done as one of them reads or writes; where
@@ -226,12 +221,12 @@ _NO_LOOPS: Final = frozenset({Opcode.CONVOLUTION, Opcode.DOT})
 _MOST_READERS: Final = 32
 
 
-def _stores(unit: Unit) -> bool:
+def _stores(unit: LayoutUnit) -> bool:
     """Whether operands have to be arrays in memory: for a tuple, a call, or what has no rule."""
     return unit.target is not None or rule_of(unit.instruction) is None
 
 
-def _moved(node: Node, order: Order) -> int:
+def _moved(node: LayoutNode, order: Order) -> int:
     """Return the bytes that move between the label of a node and an order.
 
     They count for less where rows along the fastest dimension stay together.
@@ -242,6 +237,6 @@ def _moved(node: Node, order: Order) -> int:
     return node.nbytes * 3 // 4 if minor(a, sizes) == minor(b, sizes) else node.nbytes
 
 
-def total(units: list[Unit]) -> float:
+def total(units: list[LayoutUnit]) -> float:
     """Return what units cost with the labels that their nodes have now."""
     return sum([cost(unit) for unit in units])

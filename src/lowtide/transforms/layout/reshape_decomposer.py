@@ -13,7 +13,6 @@ from lowtide.passes.interface import Pass
 from lowtide.transforms.layout.forms import form_of
 from lowtide.transforms.layout.orders import order_of, same_bytes, with_order
 from lowtide.transforms.layout.places import running_computations
-from lowtide.transforms.layout.problem import has_edges
 
 
 def decompose_reshapes(module: Module) -> int:
@@ -23,7 +22,7 @@ def decompose_reshapes(module: Module) -> int:
             _decompose(x)
             for computation in running_computations(module)
             for x in list(computation.instructions.values())
-            if x.opcode is Opcode.RESHAPE and not has_edges(x)
+            if x.opcode is Opcode.RESHAPE and not x.has_control_edges
         ]
     )
 

@@ -10,16 +10,15 @@ from lowtide.transforms.layout.forms import changes_layout
 from lowtide.transforms.layout.orders import Order, order_of, same_bytes, with_order
 from lowtide.transforms.layout.problem import (
     RESULT,
+    LayoutProblem,
+    LayoutUnit,
     Needs,
-    Problem,
-    Unit,
-    has_edges,
     is_moved,
     needs,
 )
 
 
-def write_layouts(problem: Problem) -> int:
+def write_layouts(problem: LayoutProblem) -> int:
     """Change the module of a problem; return how many shapes changed and copies came or went."""
     return _Writer(problem).run()
 
@@ -32,7 +31,7 @@ _MOVES: Final = frozenset({Opcode.TRANSPOSE, Opcode.RESHAPE})
 class _Writer:
     """Gives shapes the layouts of the labels, and makes copies where two meet."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: LayoutProblem) -> None:
         self.problem = problem
         self.changes = 0
         self._copies: dict[tuple[Instruction, Order], Instruction] = {}
@@ -43,7 +42,7 @@ class _Writer:
         """Write all layouts."""
         concerned = [unit for unit in self.problem.units if unit.cost or is_moved(unit)]
         wanted = {unit: needs(unit) for unit in concerned}
-        units: dict[Instruction, list[Unit]] = {}
+        units: dict[Instruction, list[LayoutUnit]] = {}
         for unit in concerned:
             if unit.number != RESULT:
                 units.setdefault(unit.instruction, []).append(unit)
@@ -70,7 +69,7 @@ class _Writer:
             return shape
         return with_order(shape, node.label)
 
-    def _fit_root(self, wanted: dict[Unit, Needs]) -> None:
+    def _fit_root(self, wanted: dict[LayoutUnit, Needs]) -> None:
         last = self.problem.units[-1]
         if last.number != RESULT or last not in wanted:
             return
@@ -81,7 +80,7 @@ class _Writer:
             root = last.instruction.parent.root
             root.parent.root = self._copy(root, order)
 
-    def _fit_operands(self, unit: Unit, wanted: Needs) -> None:
+    def _fit_operands(self, unit: LayoutUnit, wanted: Needs) -> None:
         x = unit.instruction
         for i, (node, order) in enumerate(zip(unit.operands, wanted.operands, strict=True)):
             if node is None or order is None or same_bytes(node.label, order, node.sizes):
@@ -92,7 +91,7 @@ class _Writer:
                 copy = self._copies[operand, order] = self._copy(operand, order)
             x.replace_operand(unit.number + i, copy)
 
-    def _fit_result(self, unit: Unit, wanted: Needs) -> None:
+    def _fit_result(self, unit: LayoutUnit, wanted: Needs) -> None:
         x, node, order = unit.instruction, unit.result, wanted.result
         if x.opcode in _MOVES:
             return
@@ -117,7 +116,7 @@ class _Writer:
 
     def _drop_needless(self, copy: Instruction) -> None:
         """Remove a copy that changed the layout once, where it no longer does."""
-        if copy.shape is copy.operands[0].shape and not has_edges(copy):
+        if copy.shape is copy.operands[0].shape and not copy.has_control_edges:
             copy.replace_all_uses_with(copy.operands[0])
             copy.parent.remove(copy)
             self.changes += 1

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, final
 
+from lowtide.analysis.value_numbers import ValueNumbers
 from lowtide.ir import Computation, Instruction, Opcode, Shape
-from lowtide.ir.attributes import Constant
 from lowtide.ir.traversal import post_order
-from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
 from lowtide.passes.matching import are_plain, dimensions
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.value_numbers import ValueNumbers
-
-_UNIQUE: Final = frozenset(
-    {*(Opcode.OPTIMIZATION_BARRIER, Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE)}
-)
 
 
 @final
@@ -45,28 +38,21 @@ class SqueezedNumbers:
                 found[x] = given[x]
             elif passes_on(x):
                 found[x] = found[x.operands[0]]
+            elif x.opcode is Opcode.PARAMETER:
+                found[x] = self.of_key(x)
             else:
-                found[x] = self.of_key(self._key(x, found))
+                found[x] = self._numbers.of(x, found, _form)
         return found
 
-    def _key(self, x: Instruction, found: Mapping[Instruction, int]) -> Hashable:
-        if x.opcode in _UNIQUE or has_control_edges(x) or has_side_effect(x):
-            return x
-        if x.opcode is Opcode.PARAMETER or (
-            x.opcode is Opcode.CONSTANT and x.attributes_as(Constant).literal.elided
-        ):
-            return x
-        operands = [found[y] for y in x.operands]
-        if TABLE[x.opcode].commutative:
-            operands.sort()
-        called = tuple([self._numbers.of_computation(y) for y in x.called_computations])
-        form: Hashable = (x.attributes, x.shape, *[y.shape for y in x.operands])
-        if are_plain(x, *x.operands):
-            if TABLE[x.opcode].elementwise:
-                form = (x.attributes, _squeezed(x.shape))
-            elif x.opcode in _FORMS:
-                form = (_FORMS[x.opcode](x), _squeezed(x.shape))
-        return (x.opcode, tuple(operands), called, form)
+
+def _form(x: Instruction) -> Hashable:
+    """What of attributes and shapes tells the elements of an array, and their order."""
+    if are_plain(x, *x.operands):
+        if TABLE[x.opcode].elementwise:
+            return (x.attributes, _squeezed(x.shape))
+        if x.opcode in _FORMS:
+            return (_FORMS[x.opcode](x), _squeezed(x.shape))
+    return (x.attributes, x.shape, *[y.shape for y in x.operands])
 
 
 def passes_on(x: Instruction) -> bool:

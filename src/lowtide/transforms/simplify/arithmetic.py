@@ -24,6 +24,7 @@ from lowtide.transforms.simplify.support import (
     SCALARS,
     Made,
     again,
+    constants_met,
     elementwise,
     exact_on_integers,
     folded,
@@ -199,14 +200,7 @@ def negate_times_constant(negate: Instruction, at: Rewriter) -> Made:
 @exact_on_integers(Opcode.ADD, Opcode.MULTIPLY, of=SCALARS)
 def merge_constants(x: Instruction, at: Rewriter) -> Made:
     """(x + c) + d => x + (c + d), (x * c) * d => x * (c * d)"""
-    inner, outer = x.operands
-    d = scalar_value(outer)
-    if d is None or inner.opcode is not x.opcode:
-        return None
-    c = scalar_value(inner.operands[1])
-    if c is None:
-        return None
-    return again(at, x, inner.operands[0], splat(at, folded(x.opcode, c, d), x.shape))
+    return constants_met(x, at)
 
 
 @exact_on_integers(Opcode.SUBTRACT, of=SCALARS)

@@ -14,14 +14,7 @@ from lowtide.ops.table import TABLE
 from lowtide.passes.matching import are_plain, dimensions, is_plain
 from lowtide.passes.rewriting import Rewriter, rule
 from lowtide.transforms.simplify.shapes import is_ascending, without_units
-from lowtide.transforms.simplify.support import (
-    FLOATS,
-    INTEGERS,
-    Made,
-    arrays,
-    splat,
-    spread,
-)
+from lowtide.transforms.simplify.support import FLOATS, INTEGERS, Made, again, arrays, splat, spread
 
 # -- broadcasts --------------------------------------------------------------------------------
 
@@ -178,7 +171,7 @@ def elementwise_of_broadcasts(x: Instruction, at: Rewriter) -> Made:
         return None
     operands = [_small(at, y, sizes) for y in x.operands]
     shape = array_shape(x.shape.element_type, sizes)
-    small = at.build.emit(x.opcode, operands, x.attributes, shape=shape)
+    small = again(at, x, *operands, shape=shape)
     return at.build.broadcast(small, x.shape.dimensions, dimensions(model))
 
 

@@ -20,7 +20,7 @@ from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.simplify.broadcast import ELEMENTWISE
 from lowtide.transforms.simplify.shapes import changes_unit_dimensions_only, is_scalar_broadcast
 from lowtide.transforms.simplify.slice import ranges_of, reads_less
-from lowtide.transforms.simplify.support import Made, arrays, scalar
+from lowtide.transforms.simplify.support import Made, again, arrays, scalar
 
 _ELEMENTWISE: Final = frozenset(ELEMENTWISE)
 
@@ -158,7 +158,7 @@ def dynamic_slice_of_elementwise(x: Instruction, at: Rewriter) -> Made:
         at.build.dynamic_slice(at(y), places, x.shape.dimensions) if y.shape.rank else at(y)
         for y in inner.operands
     ]
-    return at.build.emit(inner.opcode, parts, inner.attributes, shape=x.shape)
+    return again(at, inner, *parts, shape=x.shape)
 
 
 @arrays(Opcode.DYNAMIC_SLICE)

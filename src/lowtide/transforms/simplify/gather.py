@@ -14,7 +14,7 @@ from lowtide.transforms.simplify.broadcast import ELEMENTWISE
 from lowtide.transforms.simplify.conversion import holds_all
 from lowtide.transforms.simplify.shapes import is_scalar_broadcast
 from lowtide.transforms.simplify.slice import reads_less
-from lowtide.transforms.simplify.support import INTEGERS, Made, arrays, scalar, spread
+from lowtide.transforms.simplify.support import INTEGERS, Made, again, arrays, scalar, spread
 
 _ELEMENTWISE: Final = frozenset(ELEMENTWISE)
 
@@ -94,7 +94,7 @@ def gather_of_elementwise(gather: Instruction, at: Rewriter) -> Made:
     if not reads_less(inner):
         return None
     parts = [at.build.gather(at(y), at(indices), _numbers(gather)) for y in inner.operands]
-    return at.build.emit(inner.opcode, parts, inner.attributes, shape=gather.shape)
+    return again(at, inner, *parts, shape=gather.shape)
 
 
 @arrays(Opcode.GATHER)

@@ -18,6 +18,7 @@ from lowtide.transforms.simplify.support import (
     Made,
     again,
     arrays,
+    constants_met,
     elementwise,
     folded,
     splat,
@@ -96,14 +97,7 @@ def xor_constant(xor: Instruction, at: Rewriter) -> Made:
 @elementwise(*_BITWISE, *_EXTREMES, on=ANY - COMPLEX)
 def merge_equal_operations(x: Instruction, at: Rewriter) -> Made:
     """(x and c) and d => x and (c and d), and so for or, xor, max and min"""
-    inner, outer = x.operands
-    d = scalar_value(outer)
-    if d is None or inner.opcode is not x.opcode:
-        return None
-    c = scalar_value(inner.operands[1])
-    if c is None:
-        return None
-    return again(at, x, inner.operands[0], splat(at, folded(x.opcode, c, d), x.shape))
+    return constants_met(x, at)
 
 
 @elementwise(*_IDEMPOTENT)

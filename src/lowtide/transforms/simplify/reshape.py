@@ -15,7 +15,7 @@ from lowtide.transforms.simplify.shapes import (
     moves_units_only,
     reshaped_broadcast,
 )
-from lowtide.transforms.simplify.support import Made, arrays
+from lowtide.transforms.simplify.support import Made, again, arrays
 
 
 @arrays(Opcode.RESHAPE)
@@ -101,7 +101,7 @@ def elementwise_of_reshapes(x: Instruction, at: Rewriter) -> Made:
         return None
     operands = [_before_reshape(at, y, sizes) for y in x.operands]
     shape = array_shape(x.shape.element_type, sizes)
-    early = at.build.emit(x.opcode, operands, x.attributes, shape=shape)
+    early = again(at, x, *operands, shape=shape)
     return at.build.reshape(early, x.shape.dimensions)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from lowtide.builder.values import Op, SubComputation
 from lowtide.ir import Computation, Instruction, Opcode, tuple_shape
+from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.attributes import GetTupleElement, Parameter, Sort
 from lowtide.ir.traversal import post_order
 from lowtide.passes.matching import are_plain, is_plain
@@ -51,10 +52,7 @@ def _narrowed(
     for x in post_order(computation):
         if x in needed and x not in made:
             operands = tuple([made[y] for y in x.operands])
-            made[x] = new.add(
-                x.opcode, x.shape, operands, x.attributes, x.called_computations, x.name
-            )
-            made[x].set_metadata(x.raw_metadata)
+            made[x] = new.add_like(x, operands, annotations=NO_ANNOTATIONS)
     results = tuple([made[x] for x in roots])
     if len(results) == 1:
         new.root = results[0]

@@ -11,7 +11,7 @@ from lowtide.passes.matching import are_plain, dimensions, has_one_user, is_unif
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.simplify.broadcast import ELEMENTWISE
 from lowtide.transforms.simplify.shapes import changes_unit_dimensions_only
-from lowtide.transforms.simplify.support import INTEGERS, Made, arrays, splat, spread
+from lowtide.transforms.simplify.support import INTEGERS, Made, again, arrays, splat, spread
 
 _ELEMENTWISE: Final = frozenset(ELEMENTWISE)
 
@@ -248,7 +248,7 @@ def slice_of_elementwise(slice_: Instruction, at: Rewriter) -> Made:
         return None
     ranges = ranges_of(slice_)
     parts = [sliced(at, at(y), ranges) if y.shape.rank else at(y) for y in inner.operands]
-    return at.build.emit(inner.opcode, parts, inner.attributes, shape=slice_.shape)
+    return again(at, inner, *parts, shape=slice_.shape)
 
 
 _PARTS: Final = frozenset({Opcode.DYNAMIC_SLICE, Opcode.GATHER, Opcode.SLICE})
@@ -307,7 +307,7 @@ def slice_of_dot(slice_: Instruction, at: Rewriter) -> Made:
     if 0 in slice_.shape.dimensions or _sliced_bytes((left, right), ranges) > inner.shape.nbytes:
         return None
     parts = [sliced(at, at(x), r) for x, r in zip((left, right), ranges, strict=True)]
-    return at.build.emit(Opcode.DOT, parts, inner.attributes, shape=slice_.shape)
+    return again(at, inner, *parts, shape=slice_.shape)
 
 
 def _sliced_bytes(operands: tuple[Instruction, ...], ranges: list[list[Range]]) -> int:

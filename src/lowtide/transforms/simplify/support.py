@@ -18,7 +18,7 @@ from lowtide.evaluator.numeric import element_type_of, narrow, widen
 from lowtide.ir import ElementType, Instruction, Opcode, Shape
 from lowtide.ir.element_type import BITS
 from lowtide.ir.literal import DTYPES
-from lowtide.passes.matching import is_plain, is_uniform
+from lowtide.passes.matching import is_plain, is_uniform, scalar_value
 from lowtide.passes.rewriting import Apply, Guard, Rewriter, Rule
 
 Made: TypeAlias = "Instruction | Op | None"
@@ -189,7 +189,21 @@ def power_of_two(value: Any) -> int | None:
     return whole.bit_length() - 1 if whole > 1 and not whole & (whole - 1) else None
 
 
-def again(at: Rewriter, like: Instruction, *operands: Instruction | Op) -> Op:
-    """Return the operation of `like`, with its shape and attributes, on other operands."""
+def again(
+    at: Rewriter, like: Instruction, *operands: Instruction | Op, shape: Shape | None = None
+) -> Op:
+    """Return the operation of `like`, with its attributes and shape or another, on operands."""
     made = [x if isinstance(x, Op) else at(x) for x in operands]
-    return at.build.emit(like.opcode, made, like.attributes, shape=like.shape)
+    return at.build.emit(like.opcode, made, like.attributes, shape=shape or like.shape)
+
+
+def constants_met(x: Instruction, at: Rewriter) -> Made:
+    """Return y f (c f d) for (y f c) f d, for an operation of that kind on two constants."""
+    inner, outer = x.operands
+    d = scalar_value(outer)
+    if d is None or inner.opcode is not x.opcode:
+        return None
+    c = scalar_value(inner.operands[1])
+    if c is None:
+        return None
+    return again(at, x, inner.operands[0], splat(at, folded(x.opcode, c, d), x.shape))

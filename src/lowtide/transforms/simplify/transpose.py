@@ -18,7 +18,7 @@ from lowtide.transforms.simplify.shapes import (
     moves_units_only,
     transposed_places,
 )
-from lowtide.transforms.simplify.support import Made, arrays
+from lowtide.transforms.simplify.support import Made, again, arrays
 
 
 @arrays(Opcode.TRANSPOSE)
@@ -155,7 +155,7 @@ def elementwise_of_transposes(x: Instruction, at: Rewriter) -> Made:
     sizes = moved[0].operands[0].shape.dimensions
     operands = [_before_transpose(at, y, order, sizes) for y in x.operands]
     shape = array_shape(x.shape.element_type, sizes)
-    early = at.build.emit(x.opcode, operands, x.attributes, shape=shape)
+    early = again(at, x, *operands, shape=shape)
     return at.build.transpose(early, order)
 
 

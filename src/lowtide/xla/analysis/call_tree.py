@@ -12,7 +12,7 @@ from lowtide.analysis.call_graph import (
 from lowtide.ir import Computation, Instruction, LowtideError, Module, Opcode
 
 
-class Call(NamedTuple):
+class ControlFlowCall(NamedTuple):
     """A control-flow call; `number` counts what one instruction runs, e.g. its branches."""
 
     caller: Instruction
@@ -27,9 +27,9 @@ class Meeting(NamedTuple):
     """
 
     first: Instruction
-    first_call: Call | None
+    first_call: ControlFlowCall | None
     second: Instruction
-    second_call: Call | None
+    second_call: ControlFlowCall | None
 
 
 @final
@@ -42,7 +42,7 @@ class CallTree:
 
     def __init__(self, module: Module) -> None:
         self.entry = module.entry
-        self._calls: dict[Computation, list[Call]] = {module.entry: []}
+        self._calls: dict[Computation, list[ControlFlowCall]] = {module.entry: []}
         self._depth: dict[Computation, int] = {module.entry: 0}
         self.computations = tuple(reversed(executed_computations(module.entry)))
         """All computations that run as control flow, callers before callees."""
@@ -50,10 +50,10 @@ class CallTree:
             numbers: dict[Instruction, int] = {}
             for caller, role, callee in call_sites(computation):
                 number = numbers[caller] = numbers.get(caller, -1) + 1
-                self._calls.setdefault(callee, []).append(Call(caller, role, number))
+                self._calls.setdefault(callee, []).append(ControlFlowCall(caller, role, number))
                 self._depth[callee] = self._depth[computation] + 1
 
-    def call_of(self, computation: Computation) -> Call | None:
+    def call_of(self, computation: Computation) -> ControlFlowCall | None:
         """Return the one call of a computation, None of the entry."""
         calls = self._calls.get(computation)
         if calls is None:
@@ -108,8 +108,8 @@ class CallTree:
     def meeting(self, first: Instruction, second: Instruction) -> Meeting:
         """Return what stands for two instructions in the innermost computation that has both."""
         a, b = first, second
-        call_a: Call | None = None
-        call_b: Call | None = None
+        call_a: ControlFlowCall | None = None
+        call_b: ControlFlowCall | None = None
         while a.parent is not b.parent:
             if self._depth_of(a.parent) >= self._depth_of(b.parent):
                 call_a = self.call_of(a.parent)
@@ -128,7 +128,7 @@ class CallTree:
         return self._depth[computation]
 
 
-def end_of(call: Call | None, caller: Instruction) -> Instruction:
+def end_of(call: ControlFlowCall | None, caller: Instruction) -> Instruction:
     """Return what ends when all that a call runs has: the caller, or the async-done behind it."""
     if call is None or call.role is not CallRole.ASYNC:
         return caller

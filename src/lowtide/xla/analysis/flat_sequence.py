@@ -10,7 +10,7 @@ from lowtide.ir import Computation, Instruction, InvalidModuleError, Schedule
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ComputationSpan:
     """When a computation runs: the time of its first instruction, and that of its caller.
 
     The entry ends at the time behind its last instruction.
@@ -29,7 +29,7 @@ class FlatSequence:
 
     instructions: tuple[Instruction, ...]
     time: Mapping[Instruction, int]
-    spans: Mapping[Computation, Span]
+    spans: Mapping[Computation, ComputationSpan]
 
     @property
     def end(self) -> int:
@@ -45,7 +45,7 @@ def flat_sequence(entry: Computation, schedule: Schedule) -> FlatSequence:
     """
     instructions: list[Instruction] = []
     time: dict[Instruction, int] = {}
-    spans: dict[Computation, Span] = {}
+    spans: dict[Computation, ComputationSpan] = {}
     starts = {entry: 0}
     stack = [_steps(entry, schedule)]
     computations = [entry]
@@ -54,7 +54,7 @@ def flat_sequence(entry: Computation, schedule: Schedule) -> FlatSequence:
         if step is None:
             stack.pop()
             done = computations.pop()
-            spans[done] = Span(starts[done], len(instructions))
+            spans[done] = ComputationSpan(starts[done], len(instructions))
         elif isinstance(step, Instruction):
             time[step] = len(instructions)
             instructions.append(step)

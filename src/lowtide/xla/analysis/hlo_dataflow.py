@@ -13,7 +13,7 @@ from typing import Final, final
 from lowtide.analysis.forwarding import Forwards, passed_on, passed_on_in_xla
 from lowtide.ir import Instruction, Module, Opcode, ShapeIndex
 from lowtide.ir.shape import index_text
-from lowtide.xla.analysis.hlo_value import HloValue, Position
+from lowtide.xla.analysis.hlo_value import HloPosition, HloValue
 from lowtide.xla.analysis.position_graph import PositionGraph, Rule, across_calls
 from lowtide.xla.analysis.reaching_values import ReachingValues, reaching_values
 from lowtide.xla.analysis.value_uses import collect_values, may_use
@@ -90,7 +90,7 @@ class HloDataflow:
         found = self.value_set(instruction, index)
         if len(found) != 1:
             names = ", ".join(map(str, found))
-            raise ValueError(f"{Position(instruction, index)} may be any of {names}")
+            raise ValueError(f"{HloPosition(instruction, index)} may be any of {names}")
         return found[0]
 
     def values_of(self, instruction: Instruction) -> Iterator[tuple[ShapeIndex, HloValue]]:

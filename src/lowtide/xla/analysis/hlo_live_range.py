@@ -14,7 +14,7 @@ from typing import Final, final
 from lowtide.analysis.call_graph import while_body
 from lowtide.ir import Computation, Instruction, Module, Opcode, Schedule
 from lowtide.ir.shape import index_text
-from lowtide.xla.analysis.flat_sequence import FlatSequence, Span, flat_sequence
+from lowtide.xla.analysis.flat_sequence import ComputationSpan, FlatSequence, flat_sequence
 from lowtide.xla.analysis.hlo_alias import HloAliasAnalysis, HloBuffer
 from lowtide.xla.analysis.hlo_value import HloValue, Use
 
@@ -70,7 +70,7 @@ class HloLiveRange:
         """Return the time of an instruction; raises KeyError for those within kernels."""
         return self.sequence.time[instruction]
 
-    def span_of(self, computation: Computation) -> Span:
+    def span_of(self, computation: Computation) -> ComputationSpan:
         """Return when a computation runs; raises KeyError for those within kernels."""
         return self.sequence.spans[computation]
 

@@ -9,7 +9,7 @@ from lowtide.ir.shape import index_text
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class HloPosition:
     """The element `index` of the result of `instruction`; `()` is the whole result."""
 
     instruction: Instruction
@@ -33,9 +33,9 @@ class Use:
     operand_index: ShapeIndex = ()
 
     @property
-    def position(self) -> Position:
+    def position(self) -> HloPosition:
         """The position in the result of the operand."""
-        return Position(self.instruction.operands[self.operand_number], self.operand_index)
+        return HloPosition(self.instruction.operands[self.operand_number], self.operand_index)
 
     def __str__(self) -> str:
         index = index_text(self.operand_index)
@@ -54,9 +54,9 @@ class HloValue:
     """
 
     number: int
-    defining: Position
+    defining: HloPosition
     is_phi: bool
-    positions: tuple[Position, ...]
+    positions: tuple[HloPosition, ...]
     uses: tuple[Use, ...]
     colour: int
     live_out: bool

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, final
 
-from lowtide.analysis.cache import AnalysisCache
 from lowtide.ir import Computation, Instruction, LowtideError, Module, Opcode
 from lowtide.ir.schedule import PartialOrder, Schedule
 from lowtide.ops.in_place import may_share
@@ -103,18 +102,17 @@ def overwrites(use: Use, value: HloValue) -> bool:
 
 @final
 class DependencyOrdering(Ordering):
-    """Only operands and control predecessors come first: everything else may run at once.
+    """Only operands and control predecessors come first: everything else may run at once."""
 
-    `cache` keeps the reachability of computations from one ordering to the next.
-    """
-
-    def __init__(self, module: Module, cache: AnalysisCache | None = None) -> None:
+    def __init__(self, module: Module) -> None:
         super().__init__(module)
-        self._cache = AnalysisCache() if cache is None else cache
+        self._closures: dict[Computation, Reachability] = {}
 
     def precedes(self, first: Instruction, second: Instruction) -> bool:
         """Whether, of two instructions of one computation, the second waits for the first."""
-        known = self._cache.get(reachability, first.parent)
+        known = self._closures.get(first.parent)
+        if known is None:
+            known = self._closures[first.parent] = reachability(first.parent)
         return first is not second and known.reaches(first, second)
 
     def predecessors(self, computation: Computation) -> DirectPredecessors:

@@ -17,7 +17,7 @@ from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.schedule import PartialOrder, Schedule
 from lowtide.ops.in_place import may_share
 from lowtide.xla.analysis.bit_rows import Bytes, packed, transposed
-from lowtide.xla.analysis.call_tree import Call, end_of
+from lowtide.xla.analysis.call_tree import ControlFlowCall, end_of
 from lowtide.xla.analysis.hlo_value import HloValue, Use
 from lowtide.xla.analysis.ordering import Ordering, PredecessorOrdering
 from lowtide.xla.analysis.reachability import topological_order
@@ -143,7 +143,7 @@ class _Rows:
             for predecessor in predecessors[instruction]:
                 after[predecessor] |= later
 
-    def _siblings(self, call: Call, *, later: bool) -> int:
+    def _siblings(self, call: ControlFlowCall, *, later: bool) -> int:
         """What other callees of the caller define: later ones, or all that exclude this one."""
         found = 0
         for number, (role, callee) in enumerate(executed_callees(call.caller)):

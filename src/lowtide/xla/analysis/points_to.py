@@ -13,7 +13,7 @@ from typing import final
 
 from lowtide.ir import Instruction, Module, Shape, ShapeIndex
 from lowtide.ir.shape import index_text
-from lowtide.xla.analysis.hlo_value import Position
+from lowtide.xla.analysis.hlo_value import HloPosition
 from lowtide.xla.analysis.position_graph import PositionGraph, within_computations
 from lowtide.xla.analysis.reaching_values import ReachingValues, reaching_values
 
@@ -114,7 +114,7 @@ class PointsToAnalysis:
         self._graph = graph
         self._reaching = reaching
         self._buffer_at: dict[int, LogicalBuffer] = {}
-        self._aliases: dict[int, list[Position]] = {}
+        self._aliases: dict[int, list[HloPosition]] = {}
         for number, position in enumerate(self._positions()):
             value = reaching.at[number]
             if value == number:
@@ -123,10 +123,10 @@ class PointsToAnalysis:
             self._aliases.setdefault(value, []).append(position)
         self.buffers = tuple(self._buffer_at.values())
 
-    def _positions(self) -> Iterator[Position]:
+    def _positions(self) -> Iterator[HloPosition]:
         for instruction in self._graph.instructions:
             for index in self._graph.subshapes(instruction.shape).indices:
-                yield Position(instruction, index)
+                yield HloPosition(instruction, index)
 
     def points_to_set(self, instruction: Instruction) -> PointsToSet:
         """Return the buffers at each index of the result of an instruction."""
@@ -140,7 +140,7 @@ class PointsToAnalysis:
         numbers = self._graph.range_of(instruction)
         return tuple([self._buffer_at[n] for n in numbers if n in self._buffer_at])
 
-    def buffer_aliases(self, buffer: LogicalBuffer) -> tuple[Position, ...]:
+    def buffer_aliases(self, buffer: LogicalBuffer) -> tuple[HloPosition, ...]:
         """Return all positions at which a buffer is."""
         return tuple(self._aliases[self._graph.number(buffer.instruction, buffer.index)])
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lowtide.ir import Instruction, Opcode, ShapeIndex
-from lowtide.xla.analysis.hlo_value import HloValue, Position, Use
+from lowtide.xla.analysis.hlo_value import HloPosition, HloValue, Use
 from lowtide.xla.analysis.position_graph import PositionGraph
 from lowtide.xla.analysis.reaching_values import ReachingValues
 
@@ -51,15 +51,15 @@ def _order(positions: Mapping[int, object], phis: Mapping[int, None]) -> list[in
     return [*[x for x in positions if x not in phis], *phis]
 
 
-def _positions(graph: PositionGraph, reaching: ReachingValues) -> dict[int, list[Position]]:
+def _positions(graph: PositionGraph, reaching: ReachingValues) -> dict[int, list[HloPosition]]:
     """Return the positions of each value, by the number of the defining one, which comes first."""
-    found: dict[int, list[Position]] = {}
-    elsewhere: list[tuple[int, Position]] = []
+    found: dict[int, list[HloPosition]] = {}
+    elsewhere: list[tuple[int, HloPosition]] = []
     at = reaching.at
     number = 0
     for instruction in graph.instructions:
         for index in graph.subshapes(instruction.shape).indices:
-            place = Position(instruction, index)
+            place = HloPosition(instruction, index)
             if at[number] == number:
                 found[number] = [place]
             else:
@@ -81,7 +81,7 @@ def _readers(graph: PositionGraph) -> dict[Instruction, list[tuple[Instruction, 
 
 
 def _uses(
-    places: list[Position], readers: dict[Instruction, list[tuple[Instruction, int]]]
+    places: list[HloPosition], readers: dict[Instruction, list[tuple[Instruction, int]]]
 ) -> list[Use]:
     return [
         Use(user, number, place.index)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.ir import Module
-from lowtide.xla.analysis.hlo_value import HloValue, Position, Use
+from lowtide.xla.analysis.hlo_value import HloPosition, HloValue, Use
 from lowtide.xla.analysis.ordering import Ordering
 from lowtide.xla.analysis.partial_liveness import interference
 from lowtide.xla.analysis.points_to import LogicalBuffer, PointsToAnalysis, maybe_live_out_buffers
@@ -68,7 +68,7 @@ class BufferLiveness:
         positions = tuple(points_to.buffer_aliases(buffer))
         return HloValue(
             buffer.number,
-            Position(buffer.instruction, buffer.index),
+            HloPosition(buffer.instruction, buffer.index),
             is_phi=False,
             positions=positions,
             uses=tuple(_uses(positions)),
@@ -77,7 +77,7 @@ class BufferLiveness:
         )
 
 
-def _uses(positions: Iterable[Position]) -> list[Use]:
+def _uses(positions: Iterable[HloPosition]) -> list[Use]:
     return [
         Use(user, number, position.index)
         for position in positions

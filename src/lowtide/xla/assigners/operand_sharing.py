@@ -7,7 +7,7 @@ from typing import final
 
 from lowtide.ir import Instruction, Opcode
 from lowtide.ops.in_place import Pair, may_share
-from lowtide.xla.analysis.hlo_value import Position
+from lowtide.xla.analysis.hlo_value import HloPosition
 from lowtide.xla.assigners.options import Demand
 
 
@@ -18,7 +18,7 @@ class OperandSharing:
     def __init__(self) -> None:
         self._pairs: dict[Instruction, tuple[Pair, ...]] = {}
 
-    def may_take_over(self, taker: Demand, giver: Container[Position]) -> bool:
+    def may_take_over(self, taker: Demand, giver: Container[HloPosition]) -> bool:
         """Whether a value may lie over an operand of its instruction that is read there last.
 
         `giver` are the positions at which the operand's value is. A copy never does.
@@ -31,6 +31,6 @@ class OperandSharing:
             pairs = self._pairs[instruction] = may_share(instruction)
         operands = instruction.operands
         return any(
-            output == taker.index and Position(operands[operand], index) in giver
+            output == taker.index and HloPosition(operands[operand], index) in giver
             for (operand, index), output in pairs
         )

@@ -9,7 +9,7 @@ from lowtide.analysis.call_graph import executed_callees
 from lowtide.ir import Computation, Instruction
 from lowtide.ir.buffer import HeapEvent, HeapEventKind
 from lowtide.planning.heap import HeapStep, HeapStepKind
-from lowtide.xla.analysis.hlo_value import Position
+from lowtide.xla.analysis.hlo_value import HloPosition
 from lowtide.xla.analysis.points_to import LogicalBuffer, PointsToAnalysis
 from lowtide.xla.analysis.value_uses import may_use
 from lowtide.xla.assigners.heap_simulation import HeapRun
@@ -123,7 +123,7 @@ class _Simulation:
         for operand in ending:
             if operand is buffer or operand not in self.place or operand in self.taken_over:
                 continue
-            place = Position(operand.instruction, operand.index)
+            place = HloPosition(operand.instruction, operand.index)
             direct = operand.instruction in buffer.instruction.operands
             if direct and self.sharing.may_take_over(buffer, (place,)):
                 self.taken_over.add(operand)

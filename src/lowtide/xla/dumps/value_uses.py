@@ -11,7 +11,7 @@ from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.printer import to_text
 from lowtide.ir.shape import index_text
 from lowtide.xla.analysis.hlo_dataflow import HloDataflow
-from lowtide.xla.analysis.hlo_value import HloValue, Position, Use
+from lowtide.xla.analysis.hlo_value import HloPosition, HloValue, Use
 from lowtide.xla.dumps.values import bytes_text, value_text
 
 _FRAME: Final = re.compile(r"stack_frame_id=\d+")
@@ -30,12 +30,12 @@ def value_uses_text(module: Module, assignment: BufferAssignment, dataflow: HloD
         colour = assignment.allocations[value.place.allocation].colour
         lines.append(value_text(value, colour))
         found = dataflow.defined_at(value.instruction, value.index)
-        lines += _details(Position(value.instruction, value.index), found)
+        lines += _details(HloPosition(value.instruction, value.index), found)
         lines.append(f" from instruction: {_definition(value.instruction, texts)}")
     return "\n".join(lines) + "\n"
 
 
-def _details(position: Position, value: HloValue | None) -> Iterator[str]:
+def _details(position: HloPosition, value: HloValue | None) -> Iterator[str]:
     yield " positions:"
     for other in (position,) if value is None else value.positions:
         yield f"  {other.instruction.name}{_suffix(other.instruction.shape, other.index)}"

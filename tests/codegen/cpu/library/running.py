@@ -15,7 +15,7 @@ from lowtide.evaluator import Token, evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.literal import Array
 from lowtide.llvm.target import Target, host_target, restricted
-from lowtide.runtime.cpu.call import Executable
+from lowtide.runtime.cpu.call import LinkedExecutable
 
 TARGETS = ("native", "avx2")
 
@@ -31,7 +31,7 @@ def run(
 ) -> list[Array]:
     """Return the arrays of the result of native code."""
     compiled = build(parse_hlo(text), CpuBackend(2, target_of(target)), PlanOptions(stage))
-    result: Any = Executable(compiled.program)(*inputs)
+    result: Any = LinkedExecutable(compiled.program)(*inputs)
     return [np.asarray(x) for x in value_leaves(result) if not isinstance(x, Token)]
 
 

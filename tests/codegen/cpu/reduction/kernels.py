@@ -17,7 +17,7 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType, Instruction, Shape
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.llvm.target import Target, host_target, restricted
-from lowtide.runtime.cpu.call import Executable
+from lowtide.runtime.cpu.call import LinkedExecutable
 
 TARGETS = ("native", "avx2")
 
@@ -79,7 +79,7 @@ def check_program(
     program = build(module, CpuBackend(2, target_of(target))).program
     names = [phase.function.split(".")[0] for x in program.kernels for phase in x.phases]
     assert set(kernels) <= set(names), names
-    result: Any = Executable(program)(*inputs)
+    result: Any = LinkedExecutable(program)(*inputs)
     got = [np.asarray(x) for x in value_leaves(result) if not isinstance(x, Token)]
     with np.errstate(all="ignore"):
         wanted = [x for x in value_leaves(evaluate(module, inputs)) if not isinstance(x, Token)]

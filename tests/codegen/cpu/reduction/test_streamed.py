@@ -10,7 +10,7 @@ from lowtide.backends.cpu import CpuBackend
 from lowtide.codegen.cpu import element_streaming
 from lowtide.codegen.cpu.reduction import staggered
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.runtime.cpu.call import Executable
+from lowtide.runtime.cpu.call import LinkedExecutable
 
 SHAPES = [(2, 64), (3, 16), (70, 32), (33, 10), (9, 208), (300, 129), (5, 4096), (2, 9000)]
 """Rows that begin at lines of the cache and others, short ones, and some that are too long."""
@@ -53,6 +53,6 @@ def test_rows_one_after_the_other_give_the_same_bits(monkeypatch):
     )
     for most in (staggered.MOST_BYTES, 0):
         monkeypatch.setattr(staggered, "MOST_BYTES", most)
-        found.append(np.asarray(Executable(build(module, CpuBackend(2)).program)(x)))
+        found.append(np.asarray(LinkedExecutable(build(module, CpuBackend(2)).program)(x)))
     np.testing.assert_array_equal(*found)
     assert len(written) == 1

@@ -8,13 +8,13 @@ from lowtide.builder import Op
 from lowtide.frontend.graphs.compiler import constants_in, operand_tuple
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.expression import Expression
-from lowtide.frontend.graphs.graph import Graph, free_values
+from lowtide.frontend.graphs.graph import OpGraph, free_values
 
 
 def choose(
     context: OpKernelContext,
     selector: Op,
-    branches: Sequence[Graph],
+    branches: Sequence[OpGraph],
     arguments: Sequence[Expression],
 ) -> None:
     """Give the outputs of the branch that a pred or s32 chooses, called with `arguments`.
@@ -38,7 +38,7 @@ def choose(
 
 
 def repeat(
-    context: OpKernelContext, condition: Graph, body: Graph, state: Sequence[Expression]
+    context: OpKernelContext, condition: OpGraph, body: OpGraph, state: Sequence[Expression]
 ) -> list[Op]:
     """Return the state after as many steps of the body as the condition, of a pred, holds.
 
@@ -53,8 +53,10 @@ def repeat(
         names.update(dict.fromkeys(free))
     carried = [*state, *[context.scope[x] for x in names]]
     shapes = [x.shape for x in carried]
-    stepping = Graph(body.name, (*body.inputs, *names), body.nodes, (*body.outputs, *names))
-    testing = Graph(condition.name, (*condition.inputs, *names), condition.nodes, condition.outputs)
+    stepping = OpGraph(body.name, (*body.inputs, *names), body.nodes, (*body.outputs, *names))
+    testing = OpGraph(
+        condition.name, (*condition.inputs, *names), condition.nodes, condition.outputs
+    )
     compiler = context.compiler
     step = compiler.body(stepping, shapes, known)
     found = step.program_shape.result.tuple_shapes
@@ -69,7 +71,9 @@ def repeat(
     return [b.get_tuple_element(results, i) for i in range(len(state))]
 
 
-def _captured(context: OpKernelContext, graph: Graph) -> tuple[Mapping[str, Expression], list[str]]:
+def _captured(
+    context: OpKernelContext, graph: OpGraph
+) -> tuple[Mapping[str, Expression], list[str]]:
     """Return the constants that a graph reads from around it, and the names of other values."""
     free = [x for x in free_values(graph) if x in context.scope]
     known = constants_in(context.scope, free)

@@ -14,9 +14,9 @@ from lowtide.ir import ElementType, Instruction, Module, Opcode
 from lowtide.ir.attributes import Compare
 from lowtide.ir.clone import clone_module
 from lowtide.ir.traversal import post_order
+from lowtide.passes.dead_code import sweep
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import same_instructions
-from lowtide.transforms.dead_code import sweep
 from lowtide.transforms.memory.compress.bits import can_pack, pack, unpack
 from lowtide.transforms.memory.compress.types import has_narrow_form, narrow_form
 from lowtide.transforms.memory.peak_values import PeakValues, Planner, peak_values

@@ -19,9 +19,8 @@ from typing import Final
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.traversal import callees, post_order
 from lowtide.ops.effects import has_side_effect
+from lowtide.passes.editing import element_index
 from lowtide.passes.matching import is_plain
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import element_index
 from lowtide.transforms.control_flow.hoisting import WORK, may_move
 from lowtide.transforms.memory.loop_residuals.matches import Matches, is_work
 from lowtide.transforms.memory.loop_residuals.stacks import Residuals
@@ -35,7 +34,7 @@ _NEVER_INSIDE: Final = frozenset({Opcode.CUSTOM_CALL, Opcode.RNG, Opcode.RNG_GET
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ResidualChoice:
     """What to stack, and what later loops compute from that.
 
     `stacked` are values of the body. `ends` are carried values at the end of a step, with those at
@@ -51,7 +50,7 @@ class Choice:
 
 def choose(
     residuals: Residuals, matches: Sequence[Matches], *, contractions: bool
-) -> Choice | None:
+) -> ResidualChoice | None:
     """Return what to stack for the least bytes; None where nothing is less than it is now.
 
     `matches` has what each reader needs. Of equal choices the one is taken that computes least
@@ -73,7 +72,7 @@ def choose(
     return choice if best.value < before or is_less_work else None
 
 
-def _work(choice: Choice) -> int:
+def _work(choice: ResidualChoice) -> int:
     """How many operations compute, from what is stacked, what later loops need."""
     follows = {*choice.stacked, *choice.ends}
     count = 0
@@ -173,9 +172,9 @@ class _Network:
     def _may_repeat(self, x: Instruction) -> bool:
         allowed = self._contractions or x in self._repeated
         if x.opcode in _REPEATABLE:
-            return not has_control_edges(x)
+            return not x.has_control_edges
         if x.opcode in CONTROL_FLOW:
-            return allowed and not has_control_edges(x) and is_pure(x)
+            return allowed and not x.has_control_edges and is_pure(x)
         return may_move(x) and (allowed or x.opcode not in CONTRACTIONS)
 
     def _followed_ends(self, followed: _Ends) -> dict[Instruction, Instruction]:
@@ -247,7 +246,7 @@ class _Network:
 
     # -- what it says --------------------------------------------------------------------------
 
-    def choice(self) -> Choice:
+    def choice(self) -> ResidualChoice:
         """Return what the cut found says."""
         stacked: dict[Instruction, None] = {}
         invariants: dict[Instruction, None] = {}
@@ -271,7 +270,7 @@ class _Network:
             waiting += fresh
         order = post_order(self._walk.loop.body)
         made = tuple([x for x in order if x in repeated])
-        return Choice(tuple(stacked), ends, made, tuple(invariants))
+        return ResidualChoice(tuple(stacked), ends, made, tuple(invariants))
 
     def _is_cut(self, x: Instruction) -> bool:
         i = self._numbers.get(x)

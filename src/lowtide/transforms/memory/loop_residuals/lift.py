@@ -12,12 +12,12 @@ from typing import Final
 
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.traversal import post_order
+from lowtide.passes.editing import TupleElements, element_index
 from lowtide.passes.rewriting import is_dead
-from lowtide.transforms.control_flow.editing import Elements, element_index
 from lowtide.transforms.control_flow.hoisting import may_move
 from lowtide.transforms.memory.loop_residuals.choice import CONTRACTIONS
 from lowtide.transforms.memory.loop_residuals.matches import equal_values
-from lowtide.transforms.memory.loop_residuals.stacks import Reader, Residuals
+from lowtide.transforms.memory.loop_residuals.stacks import Residuals, StackReader
 
 NARROW: Final = 2
 """A computation is offered whose result takes at most the bytes of its operands by this."""
@@ -54,11 +54,11 @@ def drop_unused(lifted: list[Instruction]) -> None:
             x.parent.remove(x)
 
 
-def _known(residuals: Residuals, reader: Reader) -> dict[Instruction, Instruction]:
+def _known(residuals: Residuals, reader: StackReader) -> dict[Instruction, Instruction]:
     """What the earlier loop has of the values of the later one."""
     known = equal_values(residuals, reader)
     loop = residuals.walk.loop
-    elements = Elements(loop.body.parameters[0])
+    elements = TupleElements(loop.body.parameters[0])
     starts = {index: x for x, index in reader.walk.carried.items()}
     for x in reader.walk.loop.body.parameters[0].users:
         start = starts.get(element_index(x))
@@ -87,14 +87,5 @@ def _written_out(
 ) -> list[Instruction]:
     copies = dict(known)
     for x in wanted:
-        copies[x] = body.add(
-            x.opcode,
-            x.shape,
-            tuple([copies[y] for y in x.operands]),
-            x.attributes,
-            x.called_computations,
-            x.name,
-        )
-        copies[x].set_metadata(x.raw_metadata)
-        copies[x].set_annotations(x.annotations)
+        copies[x] = body.add_like(x, tuple([copies[y] for y in x.operands]))
     return [copies[x] for x in wanted]

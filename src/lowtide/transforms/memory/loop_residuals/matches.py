@@ -13,19 +13,19 @@ from typing import Final
 
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.traversal import post_order
-from lowtide.transforms.control_flow.editing import element_index
-from lowtide.transforms.memory.loop_residuals.stacks import Read, Reader, Residuals, Walk
-from lowtide.transforms.memory.loop_residuals.steps import Affine
+from lowtide.passes.editing import element_index
+from lowtide.transforms.memory.loop_residuals.stacks import Residuals, StackRead, StackReader, Walk
+from lowtide.transforms.memory.loop_residuals.steps import StepAffine
 from lowtide.transforms.memory.squeezed_numbers import SqueezedNumbers, passes_on
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ResidualUse:
     """An instruction of a later loop that is, in step j, what `value` was in step `source(j)`."""
 
     inside: Instruction
     value: Instruction
-    source: Affine
+    source: StepAffine
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class Matches:
     `repeated` is what it computes again, `work` how many of these operations follow from slices.
     """
 
-    uses: tuple[Use, ...]
+    uses: tuple[ResidualUse, ...]
     repeated: frozenset[Instruction]
     work: int
 
 
-def matches_of(residuals: Residuals, reader: Reader) -> Matches:
+def matches_of(residuals: Residuals, reader: StackReader) -> Matches:
     """Return what a later loop needs of the values of an earlier one."""
-    uses: list[Use] = []
+    uses: list[ResidualUse] = []
     repeated: set[Instruction] = set()
     work = 0
     for source, reads in reads_by_source(reader).items():
@@ -53,7 +53,7 @@ def matches_of(residuals: Residuals, reader: Reader) -> Matches:
     return Matches(tuple(uses), frozenset(repeated), work)
 
 
-def equal_values(residuals: Residuals, reader: Reader) -> dict[Instruction, Instruction]:
+def equal_values(residuals: Residuals, reader: StackReader) -> dict[Instruction, Instruction]:
     """Return what the earlier loop has in equal shape of values that a later one has.
 
     All slices are read at one place.
@@ -64,9 +64,9 @@ def equal_values(residuals: Residuals, reader: Reader) -> dict[Instruction, Inst
     return found | {x.slice: x.value for x in reader.reads if x.slice.shape is x.value.shape}
 
 
-def reads_by_source(reader: Reader) -> dict[Affine, list[Read]]:
+def reads_by_source(reader: StackReader) -> dict[StepAffine, list[StackRead]]:
     """Return what a later loop reads, by the step in which it was written."""
-    found: dict[Affine, list[Read]] = {}
+    found: dict[StepAffine, list[StackRead]] = {}
     for read in reader.reads:
         found.setdefault(read.source, []).append(read)
     return found
@@ -89,7 +89,7 @@ class _Matching:
     """Equal values of the steps of two loops, by value numbers."""
 
     def __init__(
-        self, residuals: Residuals, later: Walk, source: Affine, reads: Sequence[Read]
+        self, residuals: Residuals, later: Walk, source: StepAffine, reads: Sequence[StackRead]
     ) -> None:
         self._source = source
         self._later = later
@@ -119,14 +119,14 @@ class _Matching:
             if passes_on(x) and x.operands[0] in self._read:
                 self._read.add(x)
 
-    def uses(self) -> list[Use]:
+    def uses(self) -> list[ResidualUse]:
         """Return what follows from the slices read, and is read by something that does not match.
 
         Shapes agree but for dimensions of size 1.
         """
         arrays = {x: value for x, value in self.matched.items() if x.shape.is_array}
         return [
-            Use(x, value, self._source)
+            ResidualUse(x, value, self._source)
             for x, value in arrays.items()
             if x in self._from_slices and (x.is_root or any(y not in arrays for y in x.users))
         ]
@@ -146,7 +146,7 @@ def _given(
     outside: Mapping[Instruction, int],
     walk: Walk,
     name: str,
-    source: Affine | None,
+    source: StepAffine | None,
 ) -> dict[Instruction, int]:
     """Numbers of the elements and counts of a body; steps are those of the later loop."""
     starts = {index: x for x, index in walk.carried.items()}

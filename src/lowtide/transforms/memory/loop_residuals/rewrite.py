@@ -13,29 +13,29 @@ from lowtide.ir import Computation, ElementType, Instruction, Opcode, Shape, arr
 from lowtide.ir.attributes import Constant, Dimensions, DynamicSlice, Reshape
 from lowtide.ir.clone import CloneMap, clone_computation
 from lowtide.ir.literal import DTYPES
-from lowtide.transforms.control_flow.editing import Elements, element_index, make, substitute
+from lowtide.passes.dead_code import sweep
+from lowtide.passes.editing import TupleElements, element_index, make, substitute
 from lowtide.transforms.control_flow.loops import add_invariants
-from lowtide.transforms.dead_code import sweep
-from lowtide.transforms.memory.loop_residuals.choice import CONTROL_FLOW, Choice
-from lowtide.transforms.memory.loop_residuals.matches import Matches, Use, reads_by_source
-from lowtide.transforms.memory.loop_residuals.stacks import Read, Reader, Residuals, Walk
-from lowtide.transforms.memory.loop_residuals.steps import STEP, Affine, make_affine
+from lowtide.transforms.memory.loop_residuals.choice import CONTROL_FLOW, ResidualChoice
+from lowtide.transforms.memory.loop_residuals.matches import Matches, ResidualUse, reads_by_source
+from lowtide.transforms.memory.loop_residuals.stacks import Residuals, StackRead, StackReader, Walk
+from lowtide.transforms.memory.loop_residuals.steps import STEP, StepAffine, make_affine
 
 _INDEX: Final = array_shape(ElementType.S32)
-_FIRST: Final = Affine(0, 0)
+_FIRST: Final = StepAffine(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResidualPlace:
     """Where a value lies: what step k has is slot `slot(k)` of an element of the loop."""
 
     element: int
     dimension: int
-    slot: Affine
+    slot: StepAffine
     part: Shape
 
 
-def rewrite(residuals: Residuals, matches: Sequence[Matches], choice: Choice) -> int:
+def rewrite(residuals: Residuals, matches: Sequence[Matches], choice: ResidualChoice) -> int:
     """Stack what is chosen and compute the rest where it is read; return how many stacks end.
 
     `matches` has what each reader needs. The stacks that end have no readers then; the loop still
@@ -51,7 +51,7 @@ def rewrite(residuals: Residuals, matches: Sequence[Matches], choice: Choice) ->
 # -- the loop that stacks ----------------------------------------------------------------------
 
 
-def _stack(residuals: Residuals, choice: Choice) -> dict[Instruction, Place]:
+def _stack(residuals: Residuals, choice: ResidualChoice) -> dict[Instruction, ResidualPlace]:
     """Return where the chosen values lie: in the stacks that there are, or in new ones."""
     walk = residuals.walk
     loop = walk.loop
@@ -59,7 +59,7 @@ def _stack(residuals: Residuals, choice: Choice) -> dict[Instruction, Place]:
     known = {y: x for x in present for y in x.values}
     with_start = {x.start: x for x in residuals.stacks if x.start is not None}
     starts_of_ends = set(choice.ends.values())
-    places: dict[Instruction, Place] = {}
+    places: dict[Instruction, ResidualPlace] = {}
     new = []
     for x in choice.stacked:
         stack = with_start.get(x) if x in starts_of_ends else known.get(x)
@@ -68,21 +68,21 @@ def _stack(residuals: Residuals, choice: Choice) -> dict[Instruction, Place]:
             continue
         slot = stack.slot
         if x in starts_of_ends:
-            slot = Affine(slot.scale, slot(-1))
-        places[x] = Place(stack.element, stack.dimension, slot, stack.update.shape)
+            slot = StepAffine(slot.scale, slot(-1))
+        places[x] = ResidualPlace(stack.element, stack.dimension, slot, stack.update.shape)
     empty = [_empty(walk, x, with_start=x in starts_of_ends) for x in new]
     first = len(loop.shapes)
     stacks = add_invariants(loop, empty)
     for number, (x, into) in enumerate(zip(new, stacks, strict=True), first):
         ends = x in starts_of_ends
         value = loop.results[element_index(x)] if ends else x
-        made = _written(into, value, Affine(1, 1) if ends else STEP, walk)
+        made = _written(into, value, StepAffine(1, 1) if ends else STEP, walk)
         loop.body.root.replace_operand(number, made)
-        places[x] = Place(number, 0, STEP, part_of(x.shape))
+        places[x] = ResidualPlace(number, 0, STEP, part_of(x.shape))
     return places
 
 
-def _written(into: Instruction, value: Instruction, slot: Affine, walk: Walk) -> Instruction:
+def _written(into: Instruction, value: Instruction, slot: StepAffine, walk: Walk) -> Instruction:
     """A stack with a value in a slot."""
     body, part = walk.loop.body, part_of(value.shape)
     update = make(body, Opcode.RESHAPE, part, (value,), value, Reshape())
@@ -118,7 +118,7 @@ def part_of(shape: Shape) -> Shape:
     return array_shape(shape.element_type, (1, *shape.dimensions))
 
 
-def _starts(slot: Affine, part: Shape, walk: Walk, dimension: int = 0) -> list[Instruction]:
+def _starts(slot: StepAffine, part: Shape, walk: Walk, dimension: int = 0) -> list[Instruction]:
     """Where a slot begins, for each dimension of its stack."""
     wanted = [slot if i == dimension else _FIRST for i in range(part.rank)]
     return [make_affine(x, _INDEX, walk.affines) for x in wanted]
@@ -129,10 +129,10 @@ def _starts(slot: Affine, part: Shape, walk: Walk, dimension: int = 0) -> list[I
 
 def _use(
     residuals: Residuals,
-    choice: Choice,
-    places: Mapping[Instruction, Place],
-    reader: Reader,
-    uses: Sequence[Use],
+    choice: ResidualChoice,
+    places: Mapping[Instruction, ResidualPlace],
+    reader: StackReader,
+    uses: Sequence[ResidualUse],
 ) -> None:
     """Make a later loop use the values that are stacked, or follow from those."""
     inside = _carried_in(residuals, choice, places, reader.walk)
@@ -153,23 +153,26 @@ def _in_shape_of(x: Instruction, value: Instruction) -> Instruction:
     return make(value.parent, Opcode.RESHAPE, x.shape, (value,), value, Reshape())
 
 
-def _stays(read: Read, places: Mapping[Instruction, Place]) -> bool:
+def _stays(read: StackRead, places: Mapping[Instruction, ResidualPlace]) -> bool:
     """Whether a slice is read, as what it is, from a stack that stays."""
     place = places.get(read.value)
     return place is not None and place.element == read.stack.element
 
 
 def _carried_in(
-    residuals: Residuals, choice: Choice, places: Mapping[Instruction, Place], later: Walk
+    residuals: Residuals,
+    choice: ResidualChoice,
+    places: Mapping[Instruction, ResidualPlace],
+    later: Walk,
 ) -> dict[Instruction, Instruction]:
     """What the body of a later loop reads for invariants, and for the stacks of values."""
     loop = residuals.walk.loop
-    starts, results = loop.starts, Elements(loop.instruction)
+    starts, results = loop.starts, TupleElements(loop.instruction)
     outside = {x: starts[element_index(x)] for x in choice.invariants}
     outside |= {x: results[place.element] for x, place in places.items()}
     missing = [x for x in dict.fromkeys(outside.values()) if x not in later.carried]
     made = dict(zip(missing, add_invariants(later.loop, missing), strict=True))
-    elements = Elements(later.loop.body.parameters[0])
+    elements = TupleElements(later.loop.body.parameters[0])
     return {x: made[y] if y in made else elements[later.carried[y]] for x, y in outside.items()}
 
 
@@ -179,10 +182,10 @@ class _Values:
     def __init__(
         self,
         residuals: Residuals,
-        places: Mapping[Instruction, Place],
+        places: Mapping[Instruction, ResidualPlace],
         later: Walk,
         inside: Mapping[Instruction, Instruction],
-        source: Affine,
+        source: StepAffine,
     ) -> None:
         self._earlier = residuals.walk.affines
         self._places = places
@@ -191,7 +194,7 @@ class _Values:
         self._source = source
 
     def computed(
-        self, choice: Choice, known: Mapping[Instruction, Instruction]
+        self, choice: ResidualChoice, known: Mapping[Instruction, Instruction]
     ) -> dict[Instruction, Instruction]:
         """Return all chosen values, those in `known` as they are, and what follows from them."""
         values = dict(known)
@@ -214,7 +217,7 @@ class _Values:
         """The value that lies so many slots further than a stacked one."""
         place, stack = self._places[x], self._inside[x]
         slot = place.slot.of(self._source)
-        slot = Affine(slot.scale, slot.offset + further)
+        slot = StepAffine(slot.scale, slot.offset + further)
         starts = _starts(slot, place.part, self._later, place.dimension)
         parent, attributes = self._later.loop.body, DynamicSlice(place.part.dimensions)
         operands = (stack, *starts)
@@ -227,7 +230,4 @@ def _copy(x: Instruction, operands: tuple[Instruction, ...], parent: Computation
     if x.opcode in CONTROL_FLOW:
         copies = CloneMap()
         called = tuple([clone_computation(c, parent.module, mapping=copies) for c in called])
-    made = parent.add(x.opcode, x.shape, operands, x.attributes, called, x.name)
-    made.set_metadata(x.raw_metadata)
-    made.set_annotations(x.annotations)
-    return made
+    return parent.add_like(x, operands, called_computations=called)

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Pad
+from lowtide.passes.editing import element_index, is_element, read_elements
 from lowtide.passes.matching import is_all
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import element_index, is_element, read_elements
-from lowtide.transforms.control_flow.loops import Loop
+from lowtide.transforms.control_flow.loops import WhileLoop
 from lowtide.transforms.memory.loop_residuals.steps import (
-    Affine,
     Affines,
+    StepAffine,
     affine_values,
     has_unit_scale,
 )
@@ -34,7 +33,7 @@ class Walk:
     after the loop.
     """
 
-    loop: Loop
+    loop: WhileLoop
     steps: int
     affines: Affines
     reads: Mapping[int, list[Instruction]]
@@ -42,7 +41,7 @@ class Walk:
     passed: frozenset[int]
 
     @classmethod
-    def of(cls, loop: Loop) -> Walk | None:
+    def of(cls, loop: WhileLoop) -> Walk | None:
         """Return the walk of a loop; None where nobody knows how long it runs."""
         found = trip_count(loop.instruction)
         if found is None or found.count < 2:
@@ -64,7 +63,7 @@ class Walk:
         return any(has_unit_scale(x) for x in self.affines.values())
 
 
-def _only_passed_on(loop: Loop, invariants: Sequence[int]) -> frozenset[int]:
+def _only_passed_on(loop: WhileLoop, invariants: Sequence[int]) -> frozenset[int]:
     """The elements that no step uses as another element, and nobody reads after the loop."""
     after = read_elements(loop.instruction)
     if after is None:
@@ -93,7 +92,7 @@ class Stack:
     element: int
     update: Instruction
     dimension: int
-    slot: Affine
+    slot: StepAffine
     start: Instruction | None
 
     @property
@@ -106,21 +105,21 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class StackRead:
     """A slice of a stack that step j of a later loop takes: `value` as of step `source(j)`."""
 
     stack: Stack
     slice: Instruction
-    source: Affine
+    source: StepAffine
     value: Instruction
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class StackReader:
     """A later loop, and all it reads of the stacks of an earlier one."""
 
     walk: Walk
-    reads: tuple[Read, ...]
+    reads: tuple[StackRead, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ class Residuals:
     stacks: tuple[Stack, ...]
     kept: tuple[Stack, ...]
     others: tuple[Stack, ...]
-    readers: tuple[Reader, ...]
+    readers: tuple[StackReader, ...]
 
 
 def residuals_of(walk: Walk, walks: Mapping[Instruction, Walk]) -> Residuals | None:
@@ -146,7 +145,7 @@ def residuals_of(walk: Walk, walks: Mapping[Instruction, Walk]) -> Residuals | N
     sources = read_elements(walk.loop.instruction)
     if sources is None or not walk.can_count:
         return None
-    reads: dict[Instruction, list[Read]] = {}
+    reads: dict[Instruction, list[StackRead]] = {}
     stacks: list[Stack] = []
     others: list[Stack] = []
     for stack in _stacks(walk):
@@ -156,13 +155,13 @@ def residuals_of(walk: Walk, walks: Mapping[Instruction, Walk]) -> Residuals | N
             reads.setdefault(loop, []).append(read)
     if not stacks:
         return None
-    readers = tuple([Reader(walks[x], tuple(found)) for x, found in reads.items()])
+    readers = tuple([StackReader(walks[x], tuple(found)) for x, found in reads.items()])
     kept = [x for x in others if _is_carried(sources.get(x.element, []), readers)]
     rest = [x for x in others if x not in kept]
     return Residuals(walk, tuple(stacks), tuple(kept), tuple(rest), readers)
 
 
-def _is_carried(sources: Sequence[Instruction], readers: Sequence[Reader]) -> bool:
+def _is_carried(sources: Sequence[Instruction], readers: Sequence[StackReader]) -> bool:
     return all(any(x in reader.walk.carried for x in sources) for reader in readers)
 
 
@@ -171,7 +170,7 @@ def _stacks(walk: Walk) -> Iterator[Stack]:
     root, parameter = loop.body.root, loop.body.parameters[0]
     starts_of_ends = _StartsOfEnds(walk)
     for index, x in enumerate(loop.results):
-        if x.opcode is not Opcode.DYNAMIC_UPDATE_SLICE or has_control_edges(x):
+        if x.opcode is not Opcode.DYNAMIC_UPDATE_SLICE or x.has_control_edges:
             continue
         base, update, *starts = x.operands
         if walk.reads.get(index) != [base] or list(base.users) != [x] or list(x.users) != [root]:
@@ -244,9 +243,9 @@ def _reads(
     walk: Walk,
     sources: Sequence[Instruction],
     walks: Mapping[Instruction, Walk],
-) -> list[tuple[Instruction, Read]]:
+) -> list[tuple[Instruction, StackRead]]:
     """All slices that loops take of a stack; nothing where anything else is done with it."""
-    found: list[tuple[Instruction, Read]] = []
+    found: list[tuple[Instruction, StackRead]] = []
     for source in sources:
         for start in source.users:
             loop = _started_by(start, walks)
@@ -282,13 +281,13 @@ def _slices_of(walk: Walk, elements: Sequence[int]) -> list[Instruction] | None:
             for user in x.users:
                 if user is loop.body.root:
                     continue
-                if user.opcode is not Opcode.DYNAMIC_SLICE or has_control_edges(user):
+                if user.opcode is not Opcode.DYNAMIC_SLICE or user.has_control_edges:
                     return None
                 found.append(user)
     return found
 
 
-def _read(stack: Stack, walk: Walk, later: Walk, x: Instruction) -> Read | None:
+def _read(stack: Stack, walk: Walk, later: Walk, x: Instruction) -> StackRead | None:
     """The read that a slice of a stack is, if it is what one step wrote."""
     dimension = stack.dimension
     slot = later.affines.get(x.operands[1 + dimension])
@@ -301,15 +300,15 @@ def _read(stack: Stack, walk: Walk, later: Walk, x: Instruction) -> Read | None:
     if source is None:
         return None
     if source.stays_within(0, walk.steps - 1, later.steps):
-        return Read(stack, x, source, stack.update)
-    following = Affine(source.scale, source.offset + 1)
+        return StackRead(stack, x, source, stack.update)
+    following = StepAffine(source.scale, source.offset + 1)
     if stack.start is None or not following.stays_within(0, walk.steps - 1, later.steps):
         return None
-    return Read(stack, x, following, stack.start)
+    return StackRead(stack, x, following, stack.start)
 
 
-def _step_of(written: Affine, read: Affine) -> Affine | None:
+def _step_of(written: StepAffine, read: StepAffine) -> StepAffine | None:
     """The step that wrote, to slot `written` of it, what a step reads at `read` of it."""
     scale, rest = divmod(read.scale, written.scale)
     offset, other_rest = divmod(read.offset - written.offset, written.scale)
-    return None if rest or other_rest else Affine(scale, offset)
+    return None if rest or other_rest else StepAffine(scale, offset)

@@ -10,14 +10,13 @@ from lowtide.builder.literals import literal_of
 from lowtide.ir import Computation, Instruction, Opcode, Shape
 from lowtide.ir.attributes import Constant
 from lowtide.ir.traversal import post_order
+from lowtide.passes.editing import TupleElements, element_index, is_element, make
 from lowtide.passes.matching import integer_bounds
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import Elements, element_index, is_element, make
-from lowtide.transforms.control_flow.loops import Loop
+from lowtide.transforms.control_flow.loops import WhileLoop
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
+class StepAffine:
     """The integer `scale * k + offset` in step k of a loop; steps count from 0."""
 
     scale: int
@@ -27,22 +26,22 @@ class Affine:
         """Return the integer of a step."""
         return self.scale * step + self.offset
 
-    def of(self, inner: Affine) -> Affine:
+    def of(self, inner: StepAffine) -> StepAffine:
         """Return what this is where `inner` is the step."""
-        return Affine(self.scale * inner.scale, self(inner.offset))
+        return StepAffine(self.scale * inner.scale, self(inner.offset))
 
     def stays_within(self, low: int, high: int, steps: int) -> bool:
         """Whether it is from `low` to `high`, both included, in all of `steps` steps, 1 or more."""
         return all(low <= self(k) <= high for k in (0, steps - 1))
 
 
-STEP: Final = Affine(1, 0)
+STEP: Final = StepAffine(1, 0)
 """The number of the step itself."""
 
-Affines: TypeAlias = dict[Instruction, Affine]
+Affines: TypeAlias = dict[Instruction, StepAffine]
 
 
-def affine_values(loop: Loop, steps: int) -> Affines:
+def affine_values(loop: WhileLoop, steps: int) -> Affines:
     """Return the whole numbers of a body that are affine functions of the step, operands first.
 
     They are made from constants and from counters: elements that start as a constant, to which
@@ -63,7 +62,7 @@ def affine_values(loop: Loop, steps: int) -> Affines:
     return found
 
 
-def _counter(loop: Loop, starts: Elements, index: int) -> Affine | None:
+def _counter(loop: WhileLoop, starts: TupleElements, index: int) -> StepAffine | None:
     """The element of a step, if it starts as a constant and grows by one."""
     start, result = starts.known(index), loop.results[index]
     first = _integer(start) if start is not None else None
@@ -71,8 +70,8 @@ def _counter(loop: Loop, starts: Elements, index: int) -> Affine | None:
         return None
     parameter = loop.body.parameters[0]
     if is_element(result, parameter, index):
-        return Affine(0, first)
-    if result.opcode not in (Opcode.ADD, Opcode.SUBTRACT) or has_control_edges(result):
+        return StepAffine(0, first)
+    if result.opcode not in (Opcode.ADD, Opcode.SUBTRACT) or result.has_control_edges:
         return None
     counter, amount = result.operands
     if result.opcode is Opcode.ADD and is_element(amount, parameter, index):
@@ -80,7 +79,7 @@ def _counter(loop: Loop, starts: Elements, index: int) -> Affine | None:
     growth = _integer(amount)
     if growth is None or not is_element(counter, parameter, index):
         return None
-    return Affine(growth if result.opcode is Opcode.ADD else -growth, first)
+    return StepAffine(growth if result.opcode is Opcode.ADD else -growth, first)
 
 
 def _integer(x: Instruction) -> int | None:
@@ -90,42 +89,42 @@ def _integer(x: Instruction) -> int | None:
     return None if literal.elided else int(literal.array[()])
 
 
-def _computed(x: Instruction, found: Affines) -> Affine | None:
+def _computed(x: Instruction, found: Affines) -> StepAffine | None:
     if x.opcode is Opcode.CONSTANT:
         value = _integer(x)
-        return None if value is None else Affine(0, value)
+        return None if value is None else StepAffine(0, value)
     rule = _RULES.get(x.opcode)
     operands = [found[y] for y in x.operands if y in found]
-    if rule is None or len(operands) < len(x.operands) or has_control_edges(x):
+    if rule is None or len(operands) < len(x.operands) or x.has_control_edges:
         return None
     return rule(*operands)
 
 
-def _product(a: Affine, b: Affine) -> Affine | None:
+def _product(a: StepAffine, b: StepAffine) -> StepAffine | None:
     if a.scale and b.scale:
         return None
-    return Affine(a.scale * b.offset + b.scale * a.offset, a.offset * b.offset)
+    return StepAffine(a.scale * b.offset + b.scale * a.offset, a.offset * b.offset)
 
 
-_RULES: Final[Mapping[Opcode, Callable[..., Affine | None]]] = {
-    Opcode.ADD: lambda a, b: Affine(a.scale + b.scale, a.offset + b.offset),
+_RULES: Final[Mapping[Opcode, Callable[..., StepAffine | None]]] = {
+    Opcode.ADD: lambda a, b: StepAffine(a.scale + b.scale, a.offset + b.offset),
     Opcode.CONVERT: lambda a: a,
     Opcode.COPY: lambda a: a,
     Opcode.MULTIPLY: _product,
-    Opcode.NEGATE: lambda a: Affine(-a.scale, -a.offset),
-    Opcode.SUBTRACT: lambda a, b: Affine(a.scale - b.scale, a.offset - b.offset),
+    Opcode.NEGATE: lambda a: StepAffine(-a.scale, -a.offset),
+    Opcode.SUBTRACT: lambda a, b: StepAffine(a.scale - b.scale, a.offset - b.offset),
 }
 
 
 # -- making them -------------------------------------------------------------------------------
 
 
-def has_unit_scale(value: Affine) -> bool:
+def has_unit_scale(value: StepAffine) -> bool:
     """Whether any affine function can be made of this one by a product and a sum."""
     return abs(value.scale) == 1
 
 
-def make_affine(wanted: Affine, shape: Shape, known: Affines) -> Instruction:
+def make_affine(wanted: StepAffine, shape: Shape, known: Affines) -> Instruction:
     """Return a scalar of a loop body that is `wanted` in each step, made where there is none.
 
     `known` has what there is, one of unit scale at least, and gets what is made.

@@ -8,19 +8,12 @@ from typing import Final
 
 from lowtide.builder.literals import literal_of
 from lowtide.ir import Computation, ElementType, Instruction, Opcode, Shape, array_shape
-from lowtide.ir.attributes import (
-    Compare,
-    Constant,
-    Dimensions,
-    DynamicSlice,
-    Parameter,
-    Reshape,
-)
+from lowtide.ir.attributes import Compare, Constant, Dimensions, DynamicSlice, Parameter, Reshape
 from lowtide.ir.clone import CloneMap, clone_computation
 from lowtide.ir.shape import tuple_shape
-from lowtide.transforms.control_flow.call_sites import drop_unreferenced
-from lowtide.transforms.control_flow.editing import (
-    Elements,
+from lowtide.passes.call_sites import drop_unreferenced
+from lowtide.passes.editing import (
+    TupleElements,
     element_index,
     make,
     make_tuple,
@@ -88,7 +81,7 @@ def run_in_segments(segments: Segments) -> None:
     like = later.instruction
     start = make_tuple(outside, [_number(outside, 0, like), *outer.starts], like)
     made = _while(start, segments.count, body, 0)
-    results = Elements(made)
+    results = TupleElements(made)
     for x in list(like.users):
         substitute(x, results[outer.places[element_index(x)]])
         outside.remove(x)
@@ -105,7 +98,7 @@ def _while(start: Instruction, steps: int, body: Computation, counter: int) -> I
     """A loop that runs while its element `counter` is below a number of steps."""
     condition = body.module.add_computation("condition")
     parameter = condition.add(Opcode.PARAMETER, start.shape, (), Parameter(0))
-    count = Elements(parameter)[counter]
+    count = TupleElements(parameter)[counter]
     limit = _number(condition, steps, count)
     truth = array_shape(ElementType.PRED)
     attributes = Compare("LT", "SIGNED")
@@ -119,7 +112,7 @@ def _while(start: Instruction, steps: int, body: Computation, counter: int) -> I
 def _counted(body: Computation, shape: Shape) -> Instruction:
     """Give a body one more element, the last one of `shape`, which counts; return it."""
     reshape_tuple(body.parameters[0], shape)
-    count = Elements(body.parameters[0])[len(shape.tuple_shapes) - 1]
+    count = TupleElements(body.parameters[0])[len(shape.tuple_shapes) - 1]
     one = _number(body, 1, count)
     following = make(body, Opcode.ADD, _INDEX, (count, one), count)
     set_elements(body.root, [*body.root.operands, following])
@@ -148,7 +141,7 @@ def _snapshots(segments: Segments) -> list[Instruction]:
         )
         empty.append(_empty(outside, shape, loop.instruction))
     first = len(loop.shapes)
-    elements = Elements(body.parameters[0])
+    elements = TupleElements(body.parameters[0])
     values = [elements[i] for i in segments.state]
     made = add_invariants(loop, empty)
     step = make_affine(STEP, _INDEX, walk.affines)
@@ -157,7 +150,7 @@ def _snapshots(segments: Segments) -> list[Instruction]:
     for number, (x, into) in enumerate(zip(values, made, strict=True), first):
         written = _written(into, x, slot)
         body.root.replace_operand(number, written)
-    results = Elements(loop.instruction)
+    results = TupleElements(loop.instruction)
     return [results[first + i] for i in range(len(values))]
 
 
@@ -224,12 +217,12 @@ class _Outer:
         made = first.module.add_computation("segment")
         shape = tuple_shape([_INDEX, *[x.shape for x in self.starts]])
         parameter = made.add(Opcode.PARAMETER, shape, (), Parameter(0))
-        elements = Elements(parameter)
+        elements = TupleElements(parameter)
         count = elements[0]
         last = _number(made, self._segments.count - 1, count)
         number = make(made, Opcode.SUBTRACT, _INDEX, (last, count), count)
         stacked = self._run_first(first, elements, number)
-        results = Elements(self._run_second(second, elements, Elements(stacked), count))
+        results = TupleElements(self._run_second(second, elements, TupleElements(stacked), count))
         following = make(made, Opcode.ADD, _INDEX, (count, _number(made, 1, count)), count)
         ends = {place: results[i] for i, place in self.places.items()}
         rest = range(1, len(self.starts) + 1)
@@ -240,7 +233,9 @@ class _Outer:
 
     # -- the first loop ------------------------------------------------------------------------
 
-    def _run_first(self, body: Computation, elements: Elements, number: Instruction) -> Instruction:
+    def _run_first(
+        self, body: Computation, elements: TupleElements, number: Instruction
+    ) -> Instruction:
         parent = number.parent
         shapes = body.parameters[0].shape.tuple_shapes
         starts = [self._start(i, x, elements, number) for i, x in enumerate(shapes)]
@@ -259,7 +254,9 @@ class _Outer:
         set_elements(body.root, list(body.root.operands))
         return _while(start, self._segments.length, body, len(shapes))
 
-    def _start(self, i: int, shape: Shape, elements: Elements, number: Instruction) -> Instruction:
+    def _start(
+        self, i: int, shape: Shape, elements: TupleElements, number: Instruction
+    ) -> Instruction:
         """What an element of the first loop starts a segment with."""
         parent = number.parent
         if i in self._stacks:
@@ -278,7 +275,7 @@ class _Outer:
                 return _in_type_of(x, count)
         return _empty(parent, shape, number)
 
-    def _state(self, i: int, elements: Elements, number: Instruction) -> Instruction:
+    def _state(self, i: int, elements: TupleElements, number: Instruction) -> Instruction:
         """What a segment starts with."""
         snapshot = elements[self._snapshots[i]]
         shape = self._segments.walk.loop.shapes[i]
@@ -289,7 +286,7 @@ class _Outer:
         slice_ = make(parent, Opcode.DYNAMIC_SLICE, part, operands, number, attributes)
         return make(parent, Opcode.RESHAPE, shape, (slice_,), number, Reshape())
 
-    def _new_stack(self, stack: Stack, elements: Elements, number: Instruction) -> Instruction:
+    def _new_stack(self, stack: Stack, elements: TupleElements, number: Instruction) -> Instruction:
         """A stack for one segment; before its first step it may have what that starts with."""
         parent, part = number.parent, stack.update.shape
         sizes = list(part.dimensions)
@@ -306,7 +303,7 @@ class _Outer:
     # -- the second loop -----------------------------------------------------------------------
 
     def _run_second(
-        self, body: Computation, elements: Elements, stacked: Elements, like: Instruction
+        self, body: Computation, elements: TupleElements, stacked: TupleElements, like: Instruction
     ) -> Instruction:
         parent = like.parent
         starts = [

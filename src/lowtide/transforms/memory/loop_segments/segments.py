@@ -13,14 +13,14 @@ from math import isqrt
 from typing import Final
 
 from lowtide.ir import Instruction, Module
+from lowtide.passes.editing import element_index, read_elements
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import is_plain
-from lowtide.transforms.control_flow.editing import element_index, read_elements
 from lowtide.transforms.control_flow.loops import loops_of
 from lowtide.transforms.control_flow.while_dead_carries import remove_dead_carries
 from lowtide.transforms.memory.loop_residuals.choice import is_pure
 from lowtide.transforms.memory.loop_residuals.stacks import Residuals, Walk, residuals_of
-from lowtide.transforms.memory.loop_residuals.steps import Affine
+from lowtide.transforms.memory.loop_residuals.steps import StepAffine
 from lowtide.transforms.memory.loop_segments.rewrite import Segments, run_in_segments
 
 
@@ -54,7 +54,7 @@ def _segments(residuals: Residuals, length: int) -> Segments | None:
     length = length or _near_root(walk.steps)
     if len(readers) > 1 or length < 2 or walk.steps % length or walk.steps == length:
         return None
-    later, reverse = readers[0].walk, Affine(-1, walk.steps - 1)
+    later, reverse = readers[0].walk, StepAffine(-1, walk.steps - 1)
     if later.steps != walk.steps or any(x.source != reverse for x in readers[0].reads):
         return None
     if read_elements(later.loop.instruction) is None or not is_pure(walk.loop.instruction):

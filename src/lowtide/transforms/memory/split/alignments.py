@@ -72,7 +72,7 @@ def alignments(x: Instruction) -> tuple[Alignment, ...]:
     rule = _RULES.get(x.opcode)
     if rule is None and TABLE[x.opcode].elementwise:
         rule = _elementwise
-    if rule is None or x.control_predecessors or x.control_successors:
+    if rule is None or x.has_control_edges:
         return ()
     if sizes_of(x.shape) is None or any(sizes_of(y.shape) is None for y in x.operands):
         return ()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lowtide.ir import Instruction, Module, Opcode
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import element_index, make, remove_with_operands
+from lowtide.passes.editing import element_index, make, remove_with_operands
 
 
 def take_barriers_apart(module: Module) -> int:
@@ -25,7 +24,7 @@ def take_barriers_apart(module: Module) -> int:
 
 
 def _can_be_taken_apart(x: Instruction) -> bool:
-    if x.operands[0].opcode is not Opcode.TUPLE or x.is_root or has_control_edges(x):
+    if x.operands[0].opcode is not Opcode.TUPLE or x.is_root or x.has_control_edges:
         return False
     return all(y.opcode is Opcode.GET_TUPLE_ELEMENT for y in x.users)
 

@@ -14,8 +14,8 @@ from lowtide.ir import Computation, ElementType, Instruction, Opcode, Shape, arr
 from lowtide.ir.attributes import Attributes, Constant, DynamicSlice, Gather, Slice
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import tuple_shape
+from lowtide.passes.call_sites import mark
 from lowtide.passes.matching import identity_of
-from lowtide.transforms.control_flow.call_sites import mark
 from lowtide.transforms.control_flow.while_unroller import KEPT
 from lowtide.transforms.memory.split.alignments import WHOLE, Alignment, counts_along
 from lowtide.transforms.memory.split.sections import Section

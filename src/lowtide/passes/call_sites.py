@@ -56,11 +56,6 @@ def drop_unreferenced(module: Module, candidates: Iterable[Computation]) -> int:
     return dropped
 
 
-def has_control_edges(instruction: Instruction) -> bool:
-    """Whether something has to run before or after it without reading its value."""
-    return bool(instruction.control_predecessors or instruction.control_successors)
-
-
 def is_present(instruction: Instruction) -> bool:
     """Whether it is in its computation still: a walk over a copied list may meet what was removed.
 

@@ -32,14 +32,6 @@ def make_tuple(parent: Computation, elements: list[Instruction], like: Instructi
     return make(parent, Opcode.TUPLE, shape, tuple(elements), like)
 
 
-def copy_into(parent: Computation, source: Instruction) -> Instruction:
-    """Return a copy of an instruction without operands and callees, with all that is said of it."""
-    made = parent.add(source.opcode, source.shape, (), source.attributes, (), source.name)
-    made.set_metadata(source.raw_metadata)
-    made.set_annotations(source.annotations)
-    return made
-
-
 def substitute(old: Instruction, new: Instruction) -> None:
     """Make all read `new` instead of `old`, and pass the sharding on where `new` has none.
 
@@ -107,7 +99,7 @@ def is_element(instruction: Instruction, source: Instruction, index: int) -> boo
     )
 
 
-class Elements:
+class TupleElements:
     """The elements of a tuple value: found where there are instructions for them, else made."""
 
     def __init__(self, source: Instruction) -> None:
@@ -155,7 +147,7 @@ def read_elements(source: Instruction) -> dict[int, list[Instruction]] | None:
 
 def take_apart(source: Instruction) -> Instruction:
     """Make all that reads a tuple as a whole read a new tuple of its elements; return that."""
-    elements = Elements(source)
+    elements = TupleElements(source)
     made = make_tuple(
         source.parent, [elements[i] for i in range(len(source.shape.tuple_shapes))], source
     )

@@ -13,8 +13,7 @@ from lowtide.ir.metadata import NO_METADATA, Metadata
 from lowtide.ir.traversal import post_order
 from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
-from lowtide.transforms.control_flow.call_sites import has_control_edges
-from lowtide.transforms.control_flow.editing import element_index
+from lowtide.passes.editing import element_index
 
 if TYPE_CHECKING:
     from lowtide.ir.lazy_metadata import LazyMetadata
@@ -49,7 +48,7 @@ def may_embed(
     if not any_thread and callee.execution_thread != site.parent.execution_thread:
         return False
     return all(
-        may_stand_for(argument, parameter) and not has_control_edges(parameter)
+        may_stand_for(argument, parameter) and not parameter.has_control_edges
         for parameter, argument in zip(callee.parameters, arguments, strict=True)
     )
 
@@ -94,7 +93,7 @@ def embed(
             copies[x] = arguments[x.attributes_as(Parameter).number]
             continue
         operands = tuple([copies[y] for y in x.operands])
-        if x.opcode is Opcode.GET_TUPLE_ELEMENT and not has_control_edges(x):
+        if x.opcode is Opcode.GET_TUPLE_ELEMENT and not x.has_control_edges:
             taken = _taken(x, operands[0])
             if taken is not None:
                 copies[x] = taken
@@ -120,8 +119,7 @@ def _copy(
     module = site.parent.module
     if x.opcode is Opcode.FUSION and not once:
         called = tuple([clone_computation(y, module, keep_callees=True) for y in called])
-    copy = site.parent.add(x.opcode, x.shape, operands, x.attributes, called, x.name)
-    copy.set_annotations(x.annotations)
+    copy = site.parent.add_like(x, operands, called_computations=called)
     copy.set_metadata(_metadata(x, site))
     return copy
 
