@@ -31,7 +31,7 @@ import numpy as np
 from kernels import compiled, layer_norm, rms_norm, softmax
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.llvm.target import host_target
 
 ROW = 1024
@@ -121,7 +121,7 @@ def reading(x: np.ndarray, ahead: int, pool: ThreadPoolExecutor, threads: int) -
     """Return a call that reads an array, in one part for each thread."""
     target = host_target()
     library = Library(
-        (Machine(target).object_code(module_text([reader(ahead)])),), ("read",), target
+        (KernelCompiler(target).object_code(module_text([reader(ahead)])),), ("read",), target
     )
     types = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
     run = ctypes.CFUNCTYPE(None, *types)(library["read"])

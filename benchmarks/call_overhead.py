@@ -23,11 +23,11 @@ from lowtide.ir.shape import array_shape
 from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import Machine
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import host_target
 from lowtide.runtime.cpu.arguments import Argument
 from lowtide.runtime.cpu.call import LinkedExecutable, load
-from lowtide.runtime.cpu.program import Interface, Memory, NativeProgram, Result
+from lowtide.runtime.cpu.program import Interface, Memory, NativeProgram, ProgramResult
 
 CALLS = 200
 """Calls of one slice."""
@@ -48,7 +48,7 @@ def adding_one(count: int, arguments: int, threads: int) -> LinkedExecutable:
     interface = Interface(
         (*memories, Memory(AllocationKind.ARENA, shape.nbytes)),
         tuple([Argument(f"parameter {n} (%x)", shape, n) for n in range(arguments)]),
-        (Result(shape, place),),
+        (ProgramResult(shape, place),),
         0,
     )
     program = NativeProgram(
@@ -57,7 +57,7 @@ def adding_one(count: int, arguments: int, threads: int) -> LinkedExecutable:
         threads,
         (KernelThunk("plus", 0, (Slice(0, 0, shape.nbytes), place), 1),),
         (KernelEntry((Phase("plus", 1, count * 1e-10),)),),
-        (Machine(host_target()).object_code(module_text([f])),),
+        (KernelCompiler(host_target()).object_code(module_text([f])),),
         interface,
     )
     return load(program)

@@ -26,7 +26,7 @@ from lowtide.backends.cpu import CpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.llvm.target import host_target
 from lowtide.runtime.cpu.call import LinkedExecutable
 
@@ -207,7 +207,7 @@ def peak_loop() -> tuple[Callable[[], None], int]:
         loop.next = [fn.intrinsic("fma", type_, x, start[0][1], x) for x in loop.values]
     for x, place in zip(loop.results, places, strict=True):
         fn.store(type_, x, place, 4)
-    library = Library([Machine(target).object_code(module_text([fn]))], ["peak"], target)
+    library = Library([KernelCompiler(target).object_code(module_text([fn]))], ["peak"], target)
     room = np.zeros(lanes * chains, np.float32)
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library["peak"])
 

@@ -13,7 +13,7 @@ from lowtide.certificate.orders import Boundary, Ordered, budget_certificate, or
 from lowtide.frontend.graph_json import read_graph_json
 from lowtide.ir import InputError
 from lowtide.remat.replay import ReplayError, replay
-from lowtide.scheduling.proof import SPLIT, Case, KeptBytes, Refutation
+from lowtide.scheduling.proof import SPLIT, Case, KeptBytes, OrderRefutation
 
 TEXT = b"HloModule m"
 NONE = 1 << 99
@@ -153,7 +153,7 @@ def refutation(graph, target):
         cases.append(Case(parent, first, second, rows, SPLIT))
         known = (*pairs, *[(x + 1, y + 1) for x, y, _ in forced])
         todo += [(number, u - 1, w - 1, (*known, (u, w))), (number, w - 1, u - 1, (*known, (w, u)))]
-    return Refutation(target, tuple(cases))
+    return OrderRefutation(target, tuple(cases))
 
 
 def _choice(own, held, target, pairs, after):

@@ -26,7 +26,7 @@ from lowtide.certificate.matching import largest_matching, least_cover
 from lowtide.certificate.orders import Boundary, Ordered, budget_certificate, order_certificate
 from lowtide.certificate.sequences import written
 from lowtide.remat.replay import replay
-from lowtide.scheduling.proof import CYCLE, SPLIT, Case, CutBound, KeptBytes, Refutation
+from lowtide.scheduling.proof import CYCLE, SPLIT, Case, CutBound, KeptBytes, OrderRefutation
 
 
 def of_orders(seeds):
@@ -199,7 +199,7 @@ def test_cases_that_contradict_each_other() -> None:
         Case(0, 1, 0, nothing, CYCLE),
         Case(0, 0, 1, nothing, 1),
     )
-    made = order_certificate([Ordered("g", graph, [0, 1], Refutation(-1, cases))], TEXT)
+    made = order_certificate([Ordered("g", graph, [0, 1], OrderRefutation(-1, cases))], TEXT)
     assert made["bound"] == 0
     document = memory_graph_of(chain(2))
     plain = order_certificate([Ordered("g", document, [0, 1, 2, 3], CutBound(0, 2))], TEXT)

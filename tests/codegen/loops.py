@@ -20,7 +20,7 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Instruction, Module, Opcode, Shape
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.llvm.target import AARCH64, Target, host_target, restricted
 from lowtide.ops.in_place import in_place_pairs
 
@@ -86,7 +86,7 @@ def run_kernel(
     plan = plan_loop(root, target)
     assert (plan.shared_bytes, plan.thread_bytes) == (0, 0)
     code = plan.emit()
-    objects = [Machine(target).object_code(module_text(code.functions, code.globals))]
+    objects = [KernelCompiler(target).object_code(module_text(code.functions, code.globals))]
     library = Library(objects, [x.function for x in code.phases], target)
     numbers = list(range(len(root.operands)))
     given = [Fenced(x.shape, at_end=at_end) for x in root.operands]

@@ -10,7 +10,7 @@ import numpy as np
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir.literal import Array
 from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.llvm.target import Target
 
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
@@ -38,7 +38,7 @@ class Kernel:
         self.text = module_text(code.functions, code.globals)
         self.phases = code.phases
         names = [x.function for x in code.phases]
-        self.library = Library([Machine(target).object_code(self.text)], names, target)
+        self.library = Library([KernelCompiler(target).object_code(self.text)], names, target)
 
     def __call__(self, arrays: Sequence[Array], step: int = 3) -> None:
         """Run on operands, then results; `step` pieces at once, last to first, by two threads."""

@@ -9,7 +9,7 @@ from lowtide.codegen.elements.table import has_rule
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType as E
 from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import Machine
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.ops.in_place import in_place_pairs
 from lowtide.testing.generation import Recipe, random_module
 from lowtide.testing.generation.recipe import COMMON_TYPES
@@ -288,7 +288,7 @@ def test_objects_for_other_processors(name: str) -> None:
     body, parameters = BODIES[name]
     root = parse_hlo(kernel(body, **parameters)).entry.root
     code = plan_loop(root, target_of("aarch64")).emit()
-    machine = Machine(target_of("aarch64"))
+    machine = KernelCompiler(target_of("aarch64"))
     assert machine.object_code(module_text(code.functions, code.globals))
 
 

@@ -15,7 +15,7 @@ from lowtide.inspection.sanitizer import check_program, sanitize
 from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import Machine
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
 from lowtide.reduce.shrink.arguments import likely_arguments
@@ -102,7 +102,7 @@ def with_kernel(made, name, write, scratch=False):
     """The program with another kernel for an instruction."""
     f = Function("planted", ARGUMENTS)
     write(f)
-    code = Machine(host_target()).object_code(module_text([f]))
+    code = KernelCompiler(host_target()).object_code(module_text([f]))
     program = made.program
     (thunk,) = [x for x in program.thunks if x.name == name]
     place = len(program.kernels)

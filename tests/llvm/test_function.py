@@ -17,7 +17,7 @@ from lowtide.llvm.callee import (
     variadic,
 )
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import CodeError, Library, Machine
+from lowtide.llvm.machine import CodeError, KernelCompiler, Library
 from lowtide.llvm.objects import with_unique_names
 from lowtide.llvm.target import AARCH64, Target, host_target, restricted
 
@@ -30,7 +30,7 @@ def run(write: Write, *arguments: int) -> int:
     fn = Function("f", parameters(**dict.fromkeys(names, "i64")), "i64")
     fn.ret("i64", str(write(fn)))
     target = host_target()
-    library = Library([Machine(target).object_code(module_text([fn]))], ["f"], target)
+    library = Library([KernelCompiler(target).object_code(module_text([fn]))], ["f"], target)
     types = [ctypes.c_int64] * len(arguments)
     result: int = ctypes.CFUNCTYPE(ctypes.c_int64, *types)(library["f"])(*arguments)
     return result
@@ -105,7 +105,7 @@ def test_functions_of_the_module_are_called_and_not_declared() -> None:
     caller.ret("i64", caller.call(callee, ["%a"]))
     text = module_text([callee, caller])
     assert "declare" not in text
-    Machine(host_target()).object_code(text)
+    KernelCompiler(host_target()).object_code(text)
 
 
 def test_calls_declare_what_lies_outside_of_the_module() -> None:
@@ -123,7 +123,7 @@ def test_calls_declare_what_lies_outside_of_the_module() -> None:
     ]
     assert "call i32 (ptr, ...) @printf(ptr %p, i64 3)" in text
     assert "call void @llvm.prefetch.p0(ptr %p, i32 0, i32 3, i32 1)" in text
-    Machine(host_target()).object_code(text)
+    KernelCompiler(host_target()).object_code(text)
 
 
 def test_attributes_of_parameters_stand_in_the_definition_only() -> None:
@@ -133,7 +133,7 @@ def test_attributes_of_parameters_stand_in_the_definition_only() -> None:
     text = module_text([callee, caller])
     assert "@callee(ptr noalias nocapture %to)" in text
     assert "call void @callee(ptr %to)" in text
-    Machine(host_target()).object_code(text)
+    KernelCompiler(host_target()).object_code(text)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_intrinsics_are_spelled_by_their_types() -> None:
 
 
 def test_a_refused_module_is_an_error_and_leaves_the_machine_usable() -> None:
-    machine = Machine(host_target())
+    machine = KernelCompiler(host_target())
     with pytest.raises(CodeError, match="expected"):
         machine.object_code("define void @f( {")
     fn = Function("f")
@@ -207,7 +207,7 @@ def test_other_processors_get_code_with_their_vectors(target: Target) -> None:
     vector = f"<{target.vector_bytes // 4} x float>"
     found = fn.load(vector, "%p", 4)
     fn.store(vector, fn.op(f"fadd {vector} {found}, {found}"), "%p", 4)
-    assembly = Machine(target).assembly(module_text([fn]))
+    assembly = KernelCompiler(target).assembly(module_text([fn]))
     assert ("fadd" if target is AARCH64 else "ymm0") in assembly
     assert "zmm" not in assembly
 
@@ -222,4 +222,4 @@ def test_what_a_module_defines_gets_unique_names_and_nothing_else() -> None:
     )
     defined = {f"@{x}{ending}" for x in ("tile", "phase", "table.1")}
     assert set(re.findall(r"@[\w.]+", text)) == {*defined, "@llvm.memcpy.p0.p0.i64"}
-    Machine(host_target()).object_code(text)
+    KernelCompiler(host_target()).object_code(text)

@@ -9,7 +9,7 @@ from tests.remat.small_graphs import random_graph
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import step_bytes as order_step_bytes
 from lowtide.remat.bound import topological_order
-from lowtide.remat.expand import Rows, expanded
+from lowtide.remat.expand import ExpandedRows, expanded
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.replay import ReplayError, replay
 from lowtide.remat.slide import settled
@@ -56,7 +56,7 @@ def test_expanded_graphs_cost_the_same_and_settle_to_valid_sequences(seed: int) 
     random = Random(seed)
     graph = random_graph(random, 12)
     sequence = np.array(random_sequence(graph, random), np.int64)
-    runs = expanded(graph, Rows(graph), sequence)
+    runs = expanded(graph, ExpandedRows(graph), sequence)
     tables = tables_of(runs)
     same = np.arange(len(sequence))
     before = step_bytes(tables_of(graph), sequence)

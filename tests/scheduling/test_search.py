@@ -9,7 +9,7 @@ from tests.scheduling.small_graphs import Oracle, SmallGraph, small_graph
 from lowtide.analysis.graph_tables import tables_of
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
 from lowtide.scheduling.plain_bound import plain_bound
-from lowtide.scheduling.proof import CYCLE, SPLIT, CutBound, KeptBytes, Refutation
+from lowtide.scheduling.proof import CYCLE, SPLIT, CutBound, KeptBytes, OrderRefutation
 from lowtide.scheduling.search import SearchResult, search_order
 from lowtide.scheduling.stretches import WAYS, Stretches
 from lowtide.search.deadline import Deadline
@@ -210,7 +210,7 @@ def test_a_refutation_splits_into_cases_that_are_closed() -> None:
     seen = 0
     while seen < 15:
         found = search_order(small_graph(rnd, 8, 12).memory_graph())
-        if not isinstance(found.proof, Refutation):
+        if not isinstance(found.proof, OrderRefutation):
             assert isinstance(found.proof, CutBound | KeptBytes)
             assert found.proof.bytes == found.bound_bytes
             continue

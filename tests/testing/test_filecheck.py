@@ -1,6 +1,6 @@
 import pytest
 
-from lowtide.testing.filecheck import FileCheckError, Kind, file_check, parse_checks
+from lowtide.testing.filecheck import DirectiveKind, FileCheckError, file_check, parse_checks
 
 TEXT = """\
 %sum (x: f32[]) -> f32[] {
@@ -98,6 +98,6 @@ def test_wrong_checks_are_refused(lines, message):
 def test_checks_stand_in_comments_of_either_kind():
     checks = parse_checks("a // CHECK: b {{c}}  \n# CHECK-NOT: d\nCHECK: e\n// CHECKER: f")
     assert [(x.kind, x.pattern, x.line) for x in checks] == [
-        (Kind.PLAIN, "b {{c}}", 1),
-        (Kind.NOT, "d", 2),
+        (DirectiveKind.PLAIN, "b {{c}}", 1),
+        (DirectiveKind.NOT, "d", 2),
     ]

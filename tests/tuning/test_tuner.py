@@ -22,7 +22,7 @@ from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.serial import serialize
 from lowtide.tuning import measuring
 from lowtide.tuning.candidates import Candidate, Tunable
-from lowtide.tuning.tuner import Limits, Measure, Tuner, read_times
+from lowtide.tuning.tuner import Measure, Tuner, TuningLimits, read_times
 
 THREADS = 2
 
@@ -65,7 +65,7 @@ MODULES = {
     "pointwise": convolution(12, 32, 48, 1, 0),
 }
 
-ANY = Limits(least_seconds=0.0)
+ANY = TuningLimits(least_seconds=0.0)
 
 
 class Favouring:
@@ -88,7 +88,7 @@ def never(*_: object) -> list[float]:
     raise AssertionError("measured")
 
 
-def tuner(remembered: ObjectCache, measure: Measure, limits: Limits = ANY) -> Tuner:
+def tuner(remembered: ObjectCache, measure: Measure, limits: TuningLimits = ANY) -> Tuner:
     none = ObjectCache(None)
     return Tuner(host_target(), THREADS, none, remembered, limits, measure)
 
@@ -171,9 +171,9 @@ def test_slightly_faster_is_not_enough() -> None:
 
 @pytest.mark.parametrize(
     "limits",
-    [replace(ANY, all_seconds=0.0), replace(ANY, most_bytes=1), Limits(least_seconds=10.0)],
+    [replace(ANY, all_seconds=0.0), replace(ANY, most_bytes=1), TuningLimits(least_seconds=10.0)],
 )
-def test_nothing_is_measured_beyond_the_limits(limits: Limits) -> None:
+def test_nothing_is_measured_beyond_the_limits(limits: TuningLimits) -> None:
     module = MODULES["square"]
     plain = serialize(compiled(module).program)
     found = compiled(module, tuner(ObjectCache(None), never, limits))

@@ -16,7 +16,7 @@ from lowtide.ir import Instruction
 from lowtide.remat.bound import BoundSearch
 from lowtide.remat.footprint import footprints
 from lowtide.remat.measure import step_bytes
-from lowtide.remat.tables import Tables, tables_of
+from lowtide.remat.tables import RematTables, tables_of
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
 
@@ -56,7 +56,7 @@ class ModuleBounds:
         self._effort = effort
         self._deadline = deadline
         self._least: list[int] = []
-        self._tables: list[Tables] = []
+        self._tables: list[RematTables] = []
         self._searches: dict[int, BoundSearch] = {}
         for graph in graphs.graphs:
             memory = graph.holding(self._least, graphs.totals)
@@ -163,7 +163,7 @@ class ModuleBounds:
         return self._searches[number]
 
 
-def _least(memory: MemoryGraph, tables: Tables, *, is_entry: bool) -> int:
+def _least(memory: MemoryGraph, tables: RematTables, *, is_entry: bool) -> int:
     """The bytes of the largest step at least; of the entry, also those of all results."""
     least = int(footprints(tables).max(initial=0))
     if not is_entry:

@@ -25,16 +25,15 @@ from lowtide.ops.table import TABLE
 from lowtide.planning.nnvm import (
     UNKNOWN_SIZE,
     DecoratedPlan,
-    Graph,
     NnvmPlan,
-    Node,
-    Op,
     Pattern,
     StoragePool,
     Variant,
     decorate,
     plan,
 )
+from lowtide.planning.nnvm.graph import NnvmGraph, NnvmNode
+from lowtide.planning.nnvm.ops import NnvmOp
 
 NO_ENTRY: Final = -1
 """In place of the number of an entry: a leaf that takes no memory, as tokens."""
@@ -49,7 +48,7 @@ class ModuleGraph:
     for those without memory. `results` are those of the root as the caller finds them.
     """
 
-    graph: Graph
+    graph: NnvmGraph
     instructions: tuple[Instruction | None, ...]
     leaves: Mapping[Instruction, Leaves]
     results: Leaves
@@ -105,7 +104,7 @@ def nnvm_graph(module: Module) -> ModuleGraph:
         builder.add(instruction)
     results = _results(builder, module)
     outputs = tuple([builder.places[entry] for entry in results if entry != NO_ENTRY])
-    graph = Graph(tuple(builder.nodes), outputs)
+    graph = NnvmGraph(tuple(builder.nodes), outputs)
     return ModuleGraph(graph, tuple(builder.instructions), builder.leaves, results)
 
 
@@ -115,7 +114,7 @@ class _Builder:
 
     def __init__(self) -> None:
         self.counts = LeafCounts()
-        self.nodes: list[Node] = []
+        self.nodes: list[NnvmNode] = []
         self.instructions: list[Instruction | None] = []
         self.leaves: dict[Instruction, Leaves] = {}
         self.places: list[tuple[int, int]] = []
@@ -140,7 +139,7 @@ class _Builder:
         leaves = list(passed or [NO_ENTRY] * len(shapes))
         if reads_operands(instruction, passed):
             inputs = [entry for entry in chain.from_iterable(operands) if entry != NO_ENTRY]
-            own = Op(
+            own = NnvmOp(
                 tuple(self._inplace_pairs(instruction, operands, made)),
                 pattern=pattern_of(instruction),
             )
@@ -162,7 +161,7 @@ class _Builder:
         op: str | None,
         inputs: Sequence[int],
         shapes: Sequence[Shape],
-        own: Op | None = None,
+        own: NnvmOp | None = None,
         instruction: Instruction | None = None,
     ) -> range:
         """Make a node; return its entries."""
@@ -174,7 +173,7 @@ class _Builder:
             )
         number = len(self.nodes)
         self.nodes.append(
-            Node(
+            NnvmNode(
                 name,
                 op,
                 tuple([self.places[entry] for entry in inputs]),

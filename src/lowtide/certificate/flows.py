@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.certificate.graphs import Graph, reached
+from lowtide.certificate.graphs import CertifiedGraph, reached
 from lowtide.certificate.matching import least_cover
 
 ENDLESS: Final = 1 << 60
@@ -21,7 +21,7 @@ ENDLESS: Final = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class FlowCut:
     """What has to be in memory after the step of a node, with a flow that shows it.
 
     `own` are the bytes that the step takes in any case; `value` is the least cost of all further
@@ -65,13 +65,13 @@ _SINK: Final = -2
 
 
 def cut_at(
-    graph: Graph,
+    graph: CertifiedGraph,
     node: int,
     held: int,
     price: int = 1,
     costs: list[int] | None = None,
     pairs: tuple[tuple[int, int], ...] = (),
-) -> Cut:
+) -> FlowCut:
     """Return the least that is in memory after the step of a node.
 
     `held` bytes are held in the step besides buffers. A byte that is not live in the step anyway
@@ -88,14 +88,14 @@ def cut_at(
     paid = ({*graph.reads[node]} | {*graph.makes[node]}) - open_ones
     own = sum([graph.sizes[b] for b in paid]) - sum([graph.sizes[b] for b in cover]) + held
     if not price:
-        return Cut(node, own, 0, cover, ())
+        return FlowCut(node, own, 0, cover, ())
     arcs = _arcs(graph, ahead, behind, paid, price, costs, successors)
     value, flow = _largest_flow(arcs)
-    return Cut(node, own, value, cover, flow)
+    return FlowCut(node, own, value, cover, flow)
 
 
 def _arcs(
-    graph: Graph,
+    graph: CertifiedGraph,
     ahead: set[int],
     behind: set[int],
     paid: set[int],
@@ -157,7 +157,7 @@ def _largest_flow(arcs: _Arcs) -> tuple[int, tuple[tuple[int, int, int], ...]]:
     return int(solver.optimal_flow()), tuple(sorted(rows))
 
 
-def _cover(graph: Graph, node: int, ahead: set[int]) -> tuple[int, ...]:
+def _cover(graph: CertifiedGraph, node: int, ahead: set[int]) -> tuple[int, ...]:
     """Return buffers of which each pair that competes in place has one, as few bytes as can be.
 
     A pair that shares with no other one is left out: whether it is of use shows in the network. So

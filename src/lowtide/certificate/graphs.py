@@ -21,7 +21,7 @@ Timed = tuple[MemoryGraph, Sequence[GraphCall]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Graph:
+class CertifiedGraph:
     """One computation.
 
     Nodes are those of the memory graph plus 1; buffers are the same, followed by buffers of no
@@ -105,13 +105,13 @@ def _call_row(call: tuple[int, int, int]) -> list[int]:
     return [callee, less, times] if times else [callee, less]
 
 
-def graphs_of(found: Sequence[Timed], exponent: int = FINEST) -> list[Graph]:
+def graphs_of(found: Sequence[Timed], exponent: int = FINEST) -> list[CertifiedGraph]:
     """Return graphs, callees before their callers, as `graph_of` does, with the ticks of callees.
 
     A node takes its own ticks, rounded down, and as many times as it runs a callee those of all its
     nodes: so sums of ticks are exact.
     """
-    made: list[Graph] = []
+    made: list[CertifiedGraph] = []
     totals: list[int] = []
     for graph, calls in found:
         made.append(graph_of(graph, calls, exponent, totals))
@@ -124,7 +124,7 @@ def graph_of(
     calls: Sequence[GraphCall] = (),
     exponent: int = FINEST,
     totals: Sequence[int] = (),
-) -> Graph:
+) -> CertifiedGraph:
     """Return a memory graph as a certificate has it; a tick is 10 to the minus `exponent` seconds.
 
     Where no seconds are known, all nodes take 0 ticks. `inner_bytes` count as scratch, but not of
@@ -158,7 +158,7 @@ def graph_of(
     by_node: list[list[tuple[int, int, int]]] = [[] for _ in range(count + 2)]
     for call in calls:
         by_node[call.node + 1].append((call.callee, call.less, call.times))
-    return Graph(
+    return CertifiedGraph(
         scratch=[0, *scratch, 0],
         ticks=[0, *ticks, 0],
         control=[[], *control, []],

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.module_graphs import GraphCall
-from lowtide.certificate.flows import Cut, cut_at
-from lowtide.certificate.graphs import FINEST, Graph, exponent_of, graphs_of, tick_name
+from lowtide.certificate.flows import FlowCut, cut_at
+from lowtide.certificate.graphs import FINEST, CertifiedGraph, exponent_of, graphs_of, tick_name
 from lowtide.certificate.sequences import Written, arena_document, written
 from lowtide.certificate.trees import tree_document, tree_of
 from lowtide.planning.certificates import signed
@@ -175,7 +175,7 @@ class _Made:
         timed = [(x.graph, x.calls) for x in computations]
         exponent = exponent_of(timed) if exponent is None else exponent
         self.ticks_per_second = 10.0**exponent
-        self.graphs: list[Graph] = graphs_of(timed, exponent)
+        self.graphs: list[CertifiedGraph] = graphs_of(timed, exponent)
         self.problem = {
             "text": sha256(text).hexdigest(),
             "names": [x.name for x in computations],
@@ -231,7 +231,7 @@ class _Made:
                     room[callee] = max(room.get(callee, 0), room[number] - own + less)
         return least, [line.document() for line in lines]
 
-    def _line(self, graph: Graph, boundary: Boundary, held: list[int]) -> _Line:
+    def _line(self, graph: CertifiedGraph, boundary: Boundary, held: list[int]) -> _Line:
         """The cut at a boundary."""
         node, rate = boundary.node + 1, 1 << _FINEST
         price = boundary.price * self.ticks_per_second
@@ -248,7 +248,7 @@ class _Line:
 
     price: int
     rate: int
-    cut: Cut
+    cut: FlowCut
 
     def ticks(self, room: int) -> int:
         """Return the least ticks of runs beyond the first within `room` bytes."""

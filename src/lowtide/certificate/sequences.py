@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.certificate.graphs import Graph
+from lowtide.certificate.graphs import CertifiedGraph
 from lowtide.certificate.matching import largest_matching
 from lowtide.planning import TensorUsageRecord, assign_offsets
 
@@ -37,7 +37,7 @@ class Written:
         return {"steps": self.steps, "takes": self.takes, "peak": self.peak}
 
 
-def written(graph: Graph, steps: Sequence[int], held: Sequence[int]) -> Written:
+def written(graph: CertifiedGraph, steps: Sequence[int], held: Sequence[int]) -> Written:
     """Return what a valid sequence writes; `held` are bytes per node of the graph."""
     latest: dict[int, int] = {}
     buffers: list[int] = []
@@ -64,7 +64,7 @@ def written(graph: Graph, steps: Sequence[int], held: Sequence[int]) -> Written:
 
 
 def _takes(
-    graph: Graph,
+    graph: CertifiedGraph,
     steps: Sequence[int],
     reads: list[list[int]],
     buffers: list[int],
@@ -89,7 +89,7 @@ def _takes(
 
 
 def _peak(
-    graph: Graph,
+    graph: CertifiedGraph,
     steps: Sequence[int],
     buffers: list[int],
     first: list[int],
@@ -106,7 +106,7 @@ def _peak(
     return int((np.cumsum(change)[:-1] + own).max())
 
 
-def arena_document(graph: Graph, found: Written, held: Sequence[int]) -> dict[str, Any]:
+def arena_document(graph: CertifiedGraph, found: Written, held: Sequence[int]) -> dict[str, Any]:
     """Return places in an arena for all that a sequence writes, then for what its steps hold.
 
     What takes over another one lies where that one lies.

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lowtide.certificate.flows import Cut, cut_at
-from lowtide.certificate.graphs import Graph, reached
-from lowtide.scheduling.proof import CYCLE, SPLIT, CutBound, Proof, Refutation
+from lowtide.certificate.flows import FlowCut, cut_at
+from lowtide.certificate.graphs import CertifiedGraph, reached
+from lowtide.scheduling.proof import CYCLE, SPLIT, CutBound, OrderRefutation, Proof
 
 Pair = tuple[int, int]
-Entry = Pair | Cut
+Entry = Pair | FlowCut
 
 
-def tree_of(graph: Graph, proof: Proof, held: Sequence[int]) -> tuple[int, list[Entry]]:
+def tree_of(graph: CertifiedGraph, proof: Proof, held: Sequence[int]) -> tuple[int, list[Entry]]:
     """Return a number of bytes that every order needs, and the tree that shows it, in preorder.
 
     A pair of nodes is followed by the case that the first one comes first and by the other one; a
     cut ends a case. `held` is per node of `graph`. The bytes are at least those of the proof, as
     far as its own cuts are least ones.
     """
-    if isinstance(proof, Refutation):
+    if isinstance(proof, OrderRefutation):
         tree = list(_cases(graph, proof, held))
-        cuts = [entry for entry in tree if isinstance(entry, Cut)]
+        cuts = [entry for entry in tree if isinstance(entry, FlowCut)]
         values = [x.own + x.value for x in cuts if not _in_circle(x)]
         return min(values, default=proof.bytes), tree
     nodes = [proof.node + 1] if isinstance(proof, CutBound) else [graph.end, 0]
@@ -32,10 +32,10 @@ def tree_of(graph: Graph, proof: Proof, held: Sequence[int]) -> tuple[int, list[
 
 def tree_document(tree: Sequence[Entry]) -> list[object]:
     """Return the entries as evidence."""
-    return [x.document() if isinstance(x, Cut) else list(x) for x in tree]
+    return [x.document() if isinstance(x, FlowCut) else list(x) for x in tree]
 
 
-def _cases(graph: Graph, proof: Refutation, held: Sequence[int]) -> Iterator[Entry]:
+def _cases(graph: CertifiedGraph, proof: OrderRefutation, held: Sequence[int]) -> Iterator[Entry]:
     """Yield the entries of all cases, each with what is known in it."""
     children: dict[int, list[int]] = {}
     for number, case in enumerate(proof.cases):
@@ -63,21 +63,23 @@ def _cases(graph: Graph, proof: Refutation, held: Sequence[int]) -> Iterator[Ent
         todo += [(second, tuple(pairs)), (first, tuple(pairs))]
 
 
-def _refuted(graph: Graph, node: int, pairs: tuple[Pair, ...], held: Sequence[int]) -> Cut:
+def _refuted(
+    graph: CertifiedGraph, node: int, pairs: tuple[Pair, ...], held: Sequence[int]
+) -> FlowCut:
     """Return the cut at a node; one without a flow where the last pair closes a circle."""
     if pairs:
         first, second = pairs[-1]
         if first in reached(second, graph.successors(pairs)[0]):
-            return Cut(first, 0, 0, (), ())
+            return FlowCut(first, 0, 0, (), ())
     return cut_at(graph, node, held[node], pairs=pairs)
 
 
-def _circle(graph: Graph, pairs: Sequence[Pair]) -> Cut:
+def _circle(graph: CertifiedGraph, pairs: Sequence[Pair]) -> FlowCut:
     """Return what ends a case in which nodes wait for each other."""
     behind, _ = graph.successors(pairs)
     node = next(x for pair in reversed(pairs) for x in pair if x in reached(x, behind))
-    return Cut(node, 0, 0, (), ())
+    return FlowCut(node, 0, 0, (), ())
 
 
-def _in_circle(cut: Cut) -> bool:
+def _in_circle(cut: FlowCut) -> bool:
     return not cut.flow and not cut.own

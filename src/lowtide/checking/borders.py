@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lowtide.checking.elements import Element, Elements
+from lowtide.checking.elements import CheckedElement, CheckedElements
 from lowtide.checking.findings import Findings, overlap
 from lowtide.checking.simulation import same_place
-from lowtide.checking.sites import Site
+from lowtide.checking.sites import CheckedSite
 from lowtide.checking.violation import PlanMismatchError, ViolationKind
 from lowtide.ir import Instruction, Module, ShapeIndex
 from lowtide.ir.buffer import Allocation, AllocationKind, BufferAssignment, Slice
@@ -54,7 +54,7 @@ def _given(module: Module) -> set[Place]:
 
 
 def check_arguments(
-    site: Site, elements: Elements, assignment: BufferAssignment, findings: Findings
+    site: CheckedSite, elements: CheckedElements, assignment: BufferAssignment, findings: Findings
 ) -> Iterator[tuple[Instruction, int, Slice]]:
     """Yield (parameter, element, slice) of all that is there before the program starts.
 
@@ -98,7 +98,7 @@ def _check_size(
 
 
 def check_constant(
-    site: Site, instruction: Instruction, elements: Elements, findings: Findings
+    site: CheckedSite, instruction: Instruction, elements: CheckedElements, findings: Findings
 ) -> None:
     """Check that a constant lies alone in an allocation for constants."""
     for number, element in enumerate(elements.of(instruction.shape)):
@@ -123,8 +123,8 @@ def check_constant(
 
 def check_outputs(
     module: Module,
-    site: Site,
-    elements: Elements,
+    site: CheckedSite,
+    elements: CheckedElements,
     places: Sequence[Slice | None],
     findings: Findings,
 ) -> None:
@@ -141,7 +141,7 @@ def check_outputs(
             f"the plan has {len(assignment.outputs)} outputs, the module has {len(rows)}"
         )
     wanted = effective_aliases(module)
-    taken: list[tuple[Element, Slice]] = []
+    taken: list[tuple[CheckedElement, Slice]] = []
     for number, element, place in rows:
         if place is None:
             continue
@@ -170,7 +170,7 @@ def _check_declared(findings: Findings, name: str, declared: Slice, place: Slice
 def _check_alias(
     findings: Findings,
     name: str,
-    element: Element,
+    element: CheckedElement,
     place: Slice,
     allocation: Allocation,
     wanted: dict[ShapeIndex, Place],
@@ -193,10 +193,10 @@ def _check_alias(
         findings.add(ViolationKind.ALIAS, text, (name,), (), (place,))
 
 
-def _check_disjoint(findings: Findings, outputs: Sequence[tuple[Element, Slice]]) -> None:
+def _check_disjoint(findings: Findings, outputs: Sequence[tuple[CheckedElement, Slice]]) -> None:
     """No two outputs share a byte, even if they have equal values: the caller owns each."""
     ordered = sorted(outputs, key=lambda x: (x[1].allocation, x[1].offset, x[0].leaf))
-    last: tuple[Element, Slice] | None = None
+    last: tuple[CheckedElement, Slice] | None = None
     for element, place in ordered:
         if last is not None and overlap(last[1], place):
             names = tuple([index_text(x.index) for x in (last[0], element)])
@@ -212,7 +212,7 @@ def _check_disjoint(findings: Findings, outputs: Sequence[tuple[Element, Slice]]
             last = (element, place)
 
 
-def _check_kept(findings: Findings, outputs: Sequence[tuple[Element, Slice]]) -> None:
+def _check_kept(findings: Findings, outputs: Sequence[tuple[CheckedElement, Slice]]) -> None:
     """Check that the plan counts right how much of the arena the caller keeps."""
     assignment = findings.assignment
     inside = [
@@ -233,7 +233,7 @@ def _end(place: Slice) -> int:
 
 
 def _check_allocations(
-    module: Module, findings: Findings, outputs: Sequence[tuple[Element, Slice]]
+    module: Module, findings: Findings, outputs: Sequence[tuple[CheckedElement, Slice]]
 ) -> None:
     """Check that allocations of arguments say rightly by which output they are overwritten."""
     overwritten = {parameter: output for output, parameter in effective_aliases(module).items()}

@@ -6,8 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from lowtide.checking.findings import Origin, Region
-from lowtide.checking.simulation import Frame, Pending, Simulation, Steps, at_least, same_place
-from lowtide.checking.sites import Site
+from lowtide.checking.simulation import (
+    Pending,
+    PlanSimulation,
+    SimulatedFrame,
+    Steps,
+    at_least,
+    same_place,
+)
+from lowtide.checking.sites import CheckedSite
 from lowtide.checking.violation import ViolationKind
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.buffer import Slice
@@ -17,13 +24,15 @@ Held = tuple[int, Slice | None]
 
 
 def _arguments(
-    machine: Simulation, frame: Frame, site: Site, instruction: Instruction
+    machine: PlanSimulation, frame: SimulatedFrame, site: CheckedSite, instruction: Instruction
 ) -> list[Held]:
     values = machine.values[site.computation]
     return [x for operand in instruction.operands for x in machine.held(frame, values.of[operand])]
 
 
-def _call(machine: Simulation, site: Site, frame: Frame, instruction: Instruction) -> Steps:
+def _call(
+    machine: PlanSimulation, site: CheckedSite, frame: SimulatedFrame, instruction: Instruction
+) -> Steps:
     """The callee works on the caller's values; what it makes is the caller's."""
     inner = site.inner[instruction][0]
     machine.enter(inner, _arguments(machine, frame, site, instruction))
@@ -32,9 +41,9 @@ def _call(machine: Simulation, site: Site, frame: Frame, instruction: Instructio
 
 
 def _take(
-    machine: Simulation,
-    site: Site,
-    frame: Frame,
+    machine: PlanSimulation,
+    site: CheckedSite,
+    frame: SimulatedFrame,
     instruction: Instruction,
     returned: Sequence[Held],
     shift: int,
@@ -46,7 +55,9 @@ def _take(
         frame.places[value] = place
 
 
-def _async_start(machine: Simulation, site: Site, frame: Frame, instruction: Instruction) -> Steps:
+def _async_start(
+    machine: PlanSimulation, site: CheckedSite, frame: SimulatedFrame, instruction: Instruction
+) -> Steps:
     """The callee may run at any time up to the done: all that it touches stays until then."""
     inner = site.inner[instruction][0]
     arguments = _arguments(machine, frame, site, instruction)
@@ -68,7 +79,9 @@ def _async_start(machine: Simulation, site: Site, frame: Frame, instruction: Ins
 # -- loops -------------------------------------------------------------------------------------
 
 
-def _while(machine: Simulation, site: Site, frame: Frame, instruction: Instruction) -> Steps:
+def _while(
+    machine: PlanSimulation, site: CheckedSite, frame: SimulatedFrame, instruction: Instruction
+) -> Steps:
     condition, body = site.inner[instruction]
     loop = _Loop(machine, site, frame, instruction)
     loop.begin()
@@ -93,7 +106,11 @@ class _Loop:
     """
 
     def __init__(
-        self, machine: Simulation, site: Site, frame: Frame, instruction: Instruction
+        self,
+        machine: PlanSimulation,
+        site: CheckedSite,
+        frame: SimulatedFrame,
+        instruction: Instruction,
     ) -> None:
         self.machine = machine
         self.site = site
@@ -193,7 +210,9 @@ class _Loop:
 # -- conditionals ------------------------------------------------------------------------------
 
 
-def _conditional(machine: Simulation, site: Site, frame: Frame, instruction: Instruction) -> Steps:
+def _conditional(
+    machine: PlanSimulation, site: CheckedSite, frame: SimulatedFrame, instruction: Instruction
+) -> Steps:
     """Each branch runs on the memory as it was before; behind it, what any wrote is unknown."""
     findings = machine.findings
     values = machine.values[site.computation]
@@ -225,10 +244,10 @@ def _conditional(machine: Simulation, site: Site, frame: Frame, instruction: Ins
 
 
 def _branch_result(
-    machine: Simulation,
-    site: Site,
+    machine: PlanSimulation,
+    site: CheckedSite,
     instruction: Instruction,
-    branch: Site,
+    branch: CheckedSite,
     number: int,
     returned: Held,
     place: Slice | None,
@@ -250,7 +269,9 @@ def _branch_result(
     )
 
 
-HANDLERS: Final[dict[Opcode, Callable[[Simulation, Site, Frame, Instruction], Steps]]] = {
+HANDLERS: Final[
+    dict[Opcode, Callable[[PlanSimulation, CheckedSite, SimulatedFrame, Instruction], Steps]]
+] = {
     Opcode.ASYNC_START: _async_start,
     Opcode.CALL: _call,
     Opcode.CONDITIONAL: _conditional,

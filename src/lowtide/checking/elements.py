@@ -12,7 +12,7 @@ HOST_MEMORY: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class CheckedElement:
     """An element of a shape. `leaf` counts the leaves, -1 for a tuple; `nbytes` on the device."""
 
     index: ShapeIndex
@@ -21,7 +21,7 @@ class Element:
     nbytes: int
 
 
-class Elements:
+class CheckedElements:
     """Lists the elements of shapes, depth first, a tuple before what it holds.
 
     Tuples are elements themselves only with `tables`, for plans that give room to their tables of
@@ -30,25 +30,25 @@ class Elements:
 
     def __init__(self, *, tables: bool) -> None:
         self.tables = tables
-        self._lists: dict[Shape, tuple[Element, ...]] = {}
+        self._lists: dict[Shape, tuple[CheckedElement, ...]] = {}
         self._starts: dict[Shape, list[int]] = {}
 
-    def of(self, shape: Shape) -> tuple[Element, ...]:
+    def of(self, shape: Shape) -> tuple[CheckedElement, ...]:
         """Return the elements of a shape."""
         found = self._lists.get(shape)
         if found is None:
             found = self._lists[shape] = tuple(self._list(shape))
         return found
 
-    def _list(self, shape: Shape) -> list[Element]:
+    def _list(self, shape: Shape) -> list[CheckedElement]:
         found = []
         leaves = 0
         for index, part in shape.subshapes():
             if not part.is_tuple:
-                found.append(Element(index, part, leaves, _device_bytes(part)))
+                found.append(CheckedElement(index, part, leaves, _device_bytes(part)))
                 leaves += 1
             elif self.tables:
-                found.append(Element(index, part, -1, part.nbytes))
+                found.append(CheckedElement(index, part, -1, part.nbytes))
         return found
 
     def count(self, shape: Shape) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lowtide.checking.elements import Elements
+from lowtide.checking.elements import CheckedElements
 from lowtide.checking.memory import NOTHING, Contents
-from lowtide.checking.order import Order
-from lowtide.checking.sites import Site
+from lowtide.checking.order import CheckedOrder
+from lowtide.checking.sites import CheckedSite
 from lowtide.checking.violation import Violation, ViolationKind
 from lowtide.ir import Instruction
 from lowtide.ir.buffer import BufferAssignment, Slice
@@ -18,7 +18,7 @@ from lowtide.ir.shape import index_text
 class Origin(NamedTuple):
     """Where a content comes from: element `element` of what an instruction makes at a step."""
 
-    site: Site
+    site: CheckedSite
     instruction: Instruction
     element: int
     step: int
@@ -28,9 +28,9 @@ class Origin(NamedTuple):
 class Region(NamedTuple):
     """What a loop or conditional may have written into a place, somewhere within `sites`."""
 
-    site: Site
+    site: CheckedSite
     instruction: Instruction
-    inner: tuple[Site, ...]
+    inner: tuple[CheckedSite, ...]
 
 
 class Findings:
@@ -39,7 +39,9 @@ class Findings:
     Contents above zero are values, those below are places that a loop or a conditional wrote.
     """
 
-    def __init__(self, assignment: BufferAssignment, order: Order, elements: Elements) -> None:
+    def __init__(
+        self, assignment: BufferAssignment, order: CheckedOrder, elements: CheckedElements
+    ) -> None:
         self.assignment = assignment
         self.order = order
         self.elements = elements
@@ -77,11 +79,11 @@ class Findings:
 
     # -- names ---------------------------------------------------------------------------------
 
-    def step(self, site: Site, instruction: Instruction) -> int:
+    def step(self, site: CheckedSite, instruction: Instruction) -> int:
         """Return the step at which an instruction runs at a call site."""
         return site.first_step + self.order.offset[instruction]
 
-    def name(self, site: Site, instruction: Instruction, element: int) -> str:
+    def name(self, site: CheckedSite, instruction: Instruction, element: int) -> str:
         """Return the name of a value, with the calls on the way to it."""
         index = ""
         if instruction.shape.is_tuple:

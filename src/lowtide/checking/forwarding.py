@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
-from lowtide.checking.elements import Elements
+from lowtide.checking.elements import CheckedElements
 from lowtide.checking.storage_order import keeps_bytes
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import CustomCall, GetTupleElement
@@ -17,7 +17,7 @@ NEW: Final = -1
 Values = tuple[int, ...]
 """The numbers of the values of all elements of a shape."""
 
-_Rule = Callable[[Instruction, Sequence[Values], Elements], Values]
+_Rule = Callable[[Instruction, Sequence[Values], CheckedElements], Values]
 
 STARTS: Final = frozenset(
     {
@@ -47,7 +47,7 @@ ENDS: Final = frozenset(
 
 
 def forwarded(
-    instruction: Instruction, operands: Sequence[Values], elements: Elements
+    instruction: Instruction, operands: Sequence[Values], elements: CheckedElements
 ) -> Values | None:
     """Return per element of the result a value of the operands or `NEW`; None where all are new.
 
@@ -75,21 +75,25 @@ _ANNOTATIONS: Final = frozenset(
 """Custom calls that only say how a value is spread over devices."""
 
 
-def _first(_: Instruction, operands: Sequence[Values], __: Elements) -> Values:
+def _first(_: Instruction, operands: Sequence[Values], __: CheckedElements) -> Values:
     return operands[0]
 
 
-def _tuple(_: Instruction, operands: Sequence[Values], elements: Elements) -> Values:
+def _tuple(_: Instruction, operands: Sequence[Values], elements: CheckedElements) -> Values:
     table = (NEW,) if elements.tables else ()
     return (*table, *chain.from_iterable(operands))
 
 
-def _element(instruction: Instruction, operands: Sequence[Values], elements: Elements) -> Values:
+def _element(
+    instruction: Instruction, operands: Sequence[Values], elements: CheckedElements
+) -> Values:
     index = instruction.attributes_as(GetTupleElement).index
     return operands[0][elements.part(instruction.operands[0].shape, (index,))]
 
 
-def _copy(instruction: Instruction, operands: Sequence[Values], elements: Elements) -> Values:
+def _copy(
+    instruction: Instruction, operands: Sequence[Values], elements: CheckedElements
+) -> Values:
     """A copy of a tuple is one of its table only."""
     if not instruction.shape.is_tuple:
         return (NEW,)
@@ -99,7 +103,9 @@ def _copy(instruction: Instruction, operands: Sequence[Values], elements: Elemen
 def _done(number: int) -> _Rule:
     """The end of an operation: element `number` of what its start returned."""
 
-    def rule(instruction: Instruction, operands: Sequence[Values], elements: Elements) -> Values:
+    def rule(
+        instruction: Instruction, operands: Sequence[Values], elements: CheckedElements
+    ) -> Values:
         shape = instruction.operands[0].shape
         if not shape.is_tuple:
             return operands[0]
@@ -110,20 +116,26 @@ def _done(number: int) -> _Rule:
     return rule
 
 
-def _recv_done(instruction: Instruction, operands: Sequence[Values], elements: Elements) -> Values:
+def _recv_done(
+    instruction: Instruction, operands: Sequence[Values], elements: CheckedElements
+) -> Values:
     data = operands[0][elements.part(instruction.operands[0].shape, (0,))]
     made = [NEW] * elements.count(instruction.shape)
     made[elements.part(instruction.shape, (0,))] = data
     return tuple(made)
 
 
-def _copy_start(instruction: Instruction, operands: Sequence[Values], elements: Elements) -> Values:
+def _copy_start(
+    instruction: Instruction, operands: Sequence[Values], elements: CheckedElements
+) -> Values:
     made = [NEW] * elements.count(instruction.shape)
     made[elements.part(instruction.shape, (1,))] = operands[0]
     return tuple(made)
 
 
-def _start(instruction: Instruction, operands: Sequence[Values], elements: Elements) -> Values:
+def _start(
+    instruction: Instruction, operands: Sequence[Values], elements: CheckedElements
+) -> Values:
     """The result begins with the operands: all of them as a tuple, or the only one as it is."""
     shape = instruction.shape
     made = [NEW] * elements.count(shape)

@@ -39,7 +39,7 @@ def _called_by(computation: Computation) -> Iterator[Computation]:
         yield from callees(instruction)
 
 
-class Order:
+class CheckedOrder:
     """The steps of the flattened program: callees run at their callers, just before these.
 
     A loop's condition stands before its body; the branches of a conditional follow one another.

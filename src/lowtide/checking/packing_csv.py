@@ -33,7 +33,7 @@ _GAP: Final = re.compile(rf"([0-9]{{1,{_DIGITS}}})-([0-9]{{1,{_DIGITS}}})")
 
 
 @dataclass(frozen=True, slots=True)
-class Packing:
+class CheckedPacking:
     """The intervals of a file and where they lie."""
 
     records: tuple[PackingRow, ...]
@@ -47,7 +47,7 @@ def is_packing_csv(text: str) -> bool:
     return "lower" in known or "upper" in known
 
 
-def read_packing_csv(text: str, file: str = "") -> Packing:
+def read_packing_csv(text: str, file: str = "") -> CheckedPacking:
     """Return the packing in a text; the columns may stand in any order, spaces are left out.
 
     Raises InputError with line and column (both from 1) of what is malformed: a missing or unknown
@@ -85,7 +85,7 @@ def read_packing_csv(text: str, file: str = "") -> Packing:
         seen[record.id] = number
         records.append(record)
         offsets.append(cells.number("offset"))
-    return Packing(tuple(records), tuple(offsets))
+    return CheckedPacking(tuple(records), tuple(offsets))
 
 
 def _header(first: tuple[int, str], file: str) -> list[str]:

@@ -10,11 +10,11 @@ from lowtide.checking.borders import (
     check_outputs,
     writable_allocations,
 )
-from lowtide.checking.elements import Elements
+from lowtide.checking.elements import CheckedElements
 from lowtide.checking.findings import Findings
-from lowtide.checking.order import Order
-from lowtide.checking.simulation import Simulation
-from lowtide.checking.sites import Site, find_sites, renamed
+from lowtide.checking.order import CheckedOrder
+from lowtide.checking.simulation import PlanSimulation
+from lowtide.checking.sites import CheckedSite, find_sites, renamed
 from lowtide.checking.slices import check_slices
 from lowtide.checking.values import ComputationValues, find_values
 from lowtide.checking.violation import Violation
@@ -50,17 +50,17 @@ def check_plan(module: Module, assignment: BufferAssignment) -> tuple[Violation,
 
 def inspect_plan(module: Module, assignment: BufferAssignment) -> PlanCheck:
     """Do what `check_plan` does, and count."""
-    order = Order(module)
-    elements = Elements(tables=any(site.tables for site in assignment.call_sites))
+    order = CheckedOrder(module)
+    elements = CheckedElements(tables=any(site.tables for site in assignment.call_sites))
     entry = find_sites(module, order, assignment)
     violations = check_slices(assignment)
-    sites: dict[Computation, list[Site]] = {}
+    sites: dict[Computation, list[CheckedSite]] = {}
     for site in entry.subtree():
         sites.setdefault(site.computation, []).append(site)
     values = find_values(order, elements, lambda x: renamed(sites, elements, x))
     findings = Findings(assignment, order, elements)
     writable = writable_allocations(module, assignment)
-    machine = Simulation(order, values, elements, assignment, writable, findings)
+    machine = PlanSimulation(order, values, elements, assignment, writable, findings)
     outputs = _run(machine, entry, sites)
     check_outputs(module, entry, elements, outputs, findings)
     return PlanCheck(
@@ -72,7 +72,7 @@ def inspect_plan(module: Module, assignment: BufferAssignment) -> PlanCheck:
 
 
 def _run(
-    machine: Simulation, entry: Site, sites: dict[Computation, list[Site]]
+    machine: PlanSimulation, entry: CheckedSite, sites: dict[Computation, list[CheckedSite]]
 ) -> list[Slice | None]:
     """Run the program, and return where its outputs lie in the end."""
     findings, elements = machine.findings, machine.elements
@@ -95,9 +95,9 @@ def _run(
 
 
 def _count_values(
-    sites: dict[Computation, list[Site]],
+    sites: dict[Computation, list[CheckedSite]],
     values: dict[Computation, ComputationValues],
-    elements: Elements,
+    elements: CheckedElements,
 ) -> int:
     count = 0
     for computation, found in sites.items():

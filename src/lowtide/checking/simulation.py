@@ -12,14 +12,14 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lowtide.checking.elements import Element, Elements
+from lowtide.checking.elements import CheckedElement, CheckedElements
 from lowtide.checking.findings import Findings, Origin
 from lowtide.checking.forwarding import ENDS, STARTS, may_forward
 from lowtide.checking.in_place import Pair, in_place_pairs
 from lowtide.checking.memory import NOTHING, Contents, Piece
-from lowtide.checking.order import Order
+from lowtide.checking.order import CheckedOrder
 from lowtide.checking.overwriting import may_overwrite
-from lowtide.checking.sites import Site
+from lowtide.checking.sites import CheckedSite
 from lowtide.checking.values import ComputationValues
 from lowtide.checking.violation import ViolationKind
 from lowtide.checking.written import Range, WrittenRanges
@@ -31,7 +31,7 @@ Steps = Generator["Steps", None, None]
 
 
 @dataclass(eq=False, slots=True)
-class Frame:
+class SimulatedFrame:
     """The values of one run of a computation: content and place of each; None for no bytes."""
 
     contents: list[int]
@@ -45,14 +45,14 @@ class Pending:
     held: list[tuple[int, Piece]]
 
 
-class Simulation:
+class PlanSimulation:
     """The state of the memory, and what all parts of the program do to it."""
 
     def __init__(
         self,
-        order: Order,
+        order: CheckedOrder,
         values: Mapping[Computation, ComputationValues],
-        elements: Elements,
+        elements: CheckedElements,
         assignment: BufferAssignment,
         writable: frozenset[int],
         findings: Findings,
@@ -64,7 +64,7 @@ class Simulation:
         self.writable = writable
         self.findings = findings
         self.memory = [Contents() for _ in assignment.allocations]
-        self.frames: dict[int, Frame] = {}
+        self.frames: dict[int, SimulatedFrame] = {}
         self.pending: dict[tuple[int, Instruction], Pending] = {}
         self._constants: dict[tuple[int, Instruction], int] = {}
         self._reads: dict[Instruction, tuple[int, ...]] = {}
@@ -75,10 +75,12 @@ class Simulation:
 
     # -- frames --------------------------------------------------------------------------------
 
-    def enter(self, site: Site, arguments: Sequence[tuple[int, Slice | None]]) -> Frame:
+    def enter(
+        self, site: CheckedSite, arguments: Sequence[tuple[int, Slice | None]]
+    ) -> SimulatedFrame:
         """Return the frame of a callee whose parameters are the arguments."""
         values = self.values[site.computation]
-        frame = Frame([0] * values.count, [None] * values.count)
+        frame = SimulatedFrame([0] * values.count, [None] * values.count)
         for value, (content, place) in zip(values.parameters, arguments, strict=True):
             frame.contents[value] = content
             frame.places[value] = place
@@ -87,10 +89,12 @@ class Simulation:
             self.check_given(site, frame, parameter)
         return frame
 
-    def enter_entry(self, site: Site, arguments: Iterable[tuple[Instruction, int, Slice]]) -> None:
+    def enter_entry(
+        self, site: CheckedSite, arguments: Iterable[tuple[Instruction, int, Slice]]
+    ) -> None:
         """Make the frame of the entry, with the arguments (parameter, element, place) in it."""
         values = self.values[site.computation]
-        frame = Frame([0] * values.count, [None] * values.count)
+        frame = SimulatedFrame([0] * values.count, [None] * values.count)
         self.frames[site.number] = frame
         for parameter, number, place in arguments:
             step = self.findings.step(site, parameter)
@@ -100,17 +104,19 @@ class Simulation:
             frame.places[value] = place
             self.memory[place.allocation].write(place.offset, place.offset + place.nbytes, content)
 
-    def leave(self, site: Site) -> list[tuple[int, Slice | None]]:
+    def leave(self, site: CheckedSite) -> list[tuple[int, Slice | None]]:
         """Return contents and places of the result, and forget the frame."""
         frame = self.frames.pop(site.number)
         values = self.values[site.computation].of[site.computation.root]
         return [(frame.contents[x], frame.places[x]) for x in values]
 
-    def held(self, frame: Frame, values: Iterable[int]) -> list[tuple[int, Slice | None]]:
+    def held(self, frame: SimulatedFrame, values: Iterable[int]) -> list[tuple[int, Slice | None]]:
         """Return contents and places of some values."""
         return [(frame.contents[x], frame.places[x]) for x in values]
 
-    def check_given(self, site: Site, frame: Frame, instruction: Instruction) -> None:
+    def check_given(
+        self, site: CheckedSite, frame: SimulatedFrame, instruction: Instruction
+    ) -> None:
         """Check that elements which are passed on have no other place than before."""
         values = self.values[site.computation].of[instruction]
         for number, element in enumerate(self.elements.of(instruction.shape)):
@@ -166,7 +172,9 @@ class Simulation:
             (place,),
         )
 
-    def place_for(self, site: Site, instruction: Instruction, element: Element) -> Slice | None:
+    def place_for(
+        self, site: CheckedSite, instruction: Instruction, element: CheckedElement
+    ) -> Slice | None:
         """Return the place of a value that is made; None, and a violation if it has bytes."""
         if not element.nbytes:
             return None
@@ -194,7 +202,7 @@ class Simulation:
             except StopIteration:
                 stack.pop()
 
-    def computation(self, site: Site) -> Steps:
+    def computation(self, site: CheckedSite) -> Steps:
         """Run a computation whose frame is there."""
         from lowtide.checking.control_flow import HANDLERS
 
@@ -209,7 +217,7 @@ class Simulation:
             elif instruction.opcode is not Opcode.PARAMETER:
                 self._plain(site, frame, instruction)
 
-    def _plain(self, site: Site, frame: Frame, instruction: Instruction) -> None:
+    def _plain(self, site: CheckedSite, frame: SimulatedFrame, instruction: Instruction) -> None:
         step = self.findings.step(site, instruction)
         values = self.values[site.computation]
         reads = self.reads(values, instruction)
@@ -268,8 +276,8 @@ class Simulation:
 
     def make(
         self,
-        site: Site,
-        frame: Frame,
+        site: CheckedSite,
+        frame: SimulatedFrame,
         instruction: Instruction,
         made: Sequence[int],
         reads: set[int],
@@ -295,7 +303,9 @@ class Simulation:
                     self._over_operand(site, frame, origin, place, before)
             mine.add(content)
 
-    def _check_pairs(self, site: Site, frame: Frame, instruction: Instruction) -> None:
+    def _check_pairs(
+        self, site: CheckedSite, frame: SimulatedFrame, instruction: Instruction
+    ) -> None:
         """Check that an operation which changes an operand has its result in that place."""
         pairs = self._pairs.get(instruction)
         if pairs is None:
@@ -332,7 +342,7 @@ class Simulation:
         )
 
     def _over_operand(
-        self, site: Site, frame: Frame, origin: Origin, place: Slice, content: int
+        self, site: CheckedSite, frame: SimulatedFrame, origin: Origin, place: Slice, content: int
     ) -> None:
         """A result lies over what the same step reads: each such operand has to allow that."""
         instruction = origin.instruction
@@ -377,7 +387,7 @@ class Simulation:
 
     # -- constants -----------------------------------------------------------------------------
 
-    def load_constant(self, site: Site, instruction: Instruction) -> None:
+    def load_constant(self, site: CheckedSite, instruction: Instruction) -> None:
         """Put a constant where the plan has it, before the program starts."""
         element = self.elements.of(instruction.shape)
         for number, part in enumerate(element):
@@ -394,7 +404,7 @@ class Simulation:
                     place.offset, place.offset + place.nbytes, content
                 )
 
-    def _constant(self, site: Site, frame: Frame, instruction: Instruction) -> None:
+    def _constant(self, site: CheckedSite, frame: SimulatedFrame, instruction: Instruction) -> None:
         values = self.values[site.computation].of[instruction]
         step = self.findings.step(site, instruction)
         for number, element in enumerate(self.elements.of(instruction.shape)):
@@ -407,7 +417,7 @@ class Simulation:
 
     # -- asynchronous operations ---------------------------------------------------------------
 
-    def _end(self, site: Site, instruction: Instruction, step: int) -> None:
+    def _end(self, site: CheckedSite, instruction: Instruction, step: int) -> None:
         start = instruction.operands[0]
         while start.opcode is Opcode.ASYNC_UPDATE:
             start = start.operands[0]

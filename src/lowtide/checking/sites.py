@@ -6,15 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from lowtide.checking.elements import Element, Elements
-from lowtide.checking.order import Order, callees
+from lowtide.checking.elements import CheckedElement, CheckedElements
+from lowtide.checking.order import CheckedOrder, callees
 from lowtide.checking.violation import PlanMismatchError
 from lowtide.ir import Computation, Instruction, Module
 from lowtide.ir.buffer import BufferAssignment, CallSite, Slice
 
 
 @dataclass(eq=False, slots=True)
-class Site:
+class CheckedSite:
     """One run of a computation.
 
     `first_step` is the step of its first instruction; `prefix` the names of the calls that lead
@@ -25,14 +25,14 @@ class Site:
     row: CallSite
     first_step: int
     prefix: str
-    inner: dict[Instruction, list[Site]] = field(default_factory=dict)
+    inner: dict[Instruction, list[CheckedSite]] = field(default_factory=dict)
 
     @property
     def computation(self) -> Computation:
         """The computation that runs."""
         return self.row.computation
 
-    def subtree(self) -> Iterator[Site]:
+    def subtree(self) -> Iterator[CheckedSite]:
         """Yield this site and all within it, in the order in which they run."""
         stack = [self]
         while stack:
@@ -40,7 +40,7 @@ class Site:
             yield site
             stack += reversed([x for sites in site.inner.values() for x in sites])
 
-    def place(self, instruction: Instruction, element: Element) -> Slice | None:
+    def place(self, instruction: Instruction, element: CheckedElement) -> Slice | None:
         """Return the slice that the plan gives to an element; None for none."""
         if element.leaf < 0:
             return self.row.tables.get((instruction, element.index))
@@ -51,14 +51,14 @@ class Site:
         return None if found is None or found.allocation < 0 else found
 
 
-def find_sites(module: Module, order: Order, assignment: BufferAssignment) -> Site:
+def find_sites(module: Module, order: CheckedOrder, assignment: BufferAssignment) -> CheckedSite:
     """Return the site of the entry, with those within it.
 
     Raises PlanMismatchError where the call sites of the plan are not those of the module.
     """
     rows = _RowsByCaller(assignment)
     entry = rows.take(-1, None, module.entry, "")
-    entry_site = Site(entry, assignment.call_sites[entry], 0, "")
+    entry_site = CheckedSite(entry, assignment.call_sites[entry], 0, "")
     stack = [entry_site]
     while stack:
         site = stack.pop()
@@ -72,7 +72,7 @@ def find_sites(module: Module, order: Order, assignment: BufferAssignment) -> Si
             for position, callee in enumerate(called):
                 number = rows.take(site.number, caller, callee, prefix)
                 step = site.first_step + order.start(caller, position)
-                inner = Site(number, assignment.call_sites[number], step, prefix)
+                inner = CheckedSite(number, assignment.call_sites[number], step, prefix)
                 site.inner[caller].append(inner)
             stack += reversed(site.inner[caller])
     return entry_site
@@ -99,7 +99,7 @@ class _RowsByCaller:
         )
 
 
-def _check_row(site: Site) -> None:
+def _check_row(site: CheckedSite) -> None:
     """Raise PlanMismatchError where the row is not one of the computation's instructions."""
     for instruction, places in site.row.slices.items():
         if instruction.parent is not site.computation:
@@ -116,7 +116,9 @@ def _check_row(site: Site) -> None:
 
 
 def renamed(
-    computations: Mapping[Computation, list[Site]], elements: Elements, instruction: Instruction
+    computations: Mapping[Computation, list[CheckedSite]],
+    elements: CheckedElements,
+    instruction: Instruction,
 ) -> bool:
     """Whether an instruction and its operand 0 have one place, or the former none, at all sites."""
     shape = instruction.shape

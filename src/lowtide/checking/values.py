@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from lowtide.checking.elements import Elements
+from lowtide.checking.elements import CheckedElements
 from lowtide.checking.forwarding import NEW, Values, forwarded, may_forward
-from lowtide.checking.order import Order
+from lowtide.checking.order import CheckedOrder
 from lowtide.ir import Computation, Instruction, Opcode
 
 Renames = Callable[[Instruction], bool]
@@ -37,7 +37,7 @@ class ComputationValues:
 
 
 def find_values(
-    order: Order, elements: Elements, renames: Renames
+    order: CheckedOrder, elements: CheckedElements, renames: Renames
 ) -> dict[Computation, ComputationValues]:
     """Return the values of all computations that run."""
     found: dict[Computation, ComputationValues] = {}
@@ -50,7 +50,7 @@ class _Finder:
     def __init__(
         self,
         known: Mapping[Computation, ComputationValues],
-        elements: Elements,
+        elements: CheckedElements,
         renames: Renames,
     ) -> None:
         self.known = known
@@ -58,7 +58,7 @@ class _Finder:
         self.renames = renames
         self.found = ComputationValues()
 
-    def run(self, order: Order, computation: Computation) -> ComputationValues:
+    def run(self, order: CheckedOrder, computation: Computation) -> ComputationValues:
         found = self.found
         for instruction in order.sequences[computation]:
             operands = [found.of[x] for x in instruction.operands]

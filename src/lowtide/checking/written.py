@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from lowtide.checking.elements import Elements
-from lowtide.checking.sites import Site
+from lowtide.checking.elements import CheckedElements
+from lowtide.checking.sites import CheckedSite
 from lowtide.checking.values import ComputationValues
 from lowtide.ir import Computation, Opcode
 from lowtide.ir.buffer import AllocationKind, BufferAssignment
@@ -24,7 +24,7 @@ class WrittenRanges:
     def __init__(
         self,
         values: Mapping[Computation, ComputationValues],
-        elements: Elements,
+        elements: CheckedElements,
         assignment: BufferAssignment,
     ) -> None:
         self._values = values
@@ -32,7 +32,7 @@ class WrittenRanges:
         self._allocations = assignment.allocations
         self._of_site: dict[int, list[Range]] = {}
 
-    def within(self, sites: Iterable[Site]) -> list[Range]:
+    def within(self, sites: Iterable[CheckedSite]) -> list[Range]:
         """Return all that is written within some call sites, in order, without overlaps."""
         found: list[Range] = []
         for top in sites:
@@ -47,7 +47,7 @@ class WrittenRanges:
                 merged.append((allocation, start, end))
         return merged
 
-    def _own(self, site: Site) -> list[Range]:
+    def _own(self, site: CheckedSite) -> list[Range]:
         found = self._of_site.get(site.number)
         if found is None:
             found = self._of_site[site.number] = []

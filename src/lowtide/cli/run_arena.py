@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ArenaTarget:
     """A module to run inside a plan, and the order that instructions keep, None for one of all.
 
     The plan was in `file`, and is said to be one of `program`.
@@ -38,7 +38,9 @@ class Target:
         return sum([x.nbytes for x in self.assignment.allocations if x.kind in kinds])
 
 
-def target_of(module: Module, plan: Path | None, order: str | None, options: Options) -> Target:
+def target_of(
+    module: Module, plan: Path | None, order: str | None, options: Options
+) -> ArenaTarget:
     """Return the plan in a file, that for an order, or the usual one, as the options limit it.
 
     Raises OverMemoryError where no plan of the last kind is known to fit the memory.
@@ -54,16 +56,16 @@ def target_of(module: Module, plan: Path | None, order: str | None, options: Opt
             module, assignment = planned.module, planned.assignment
         else:
             planned_module, assignment = _plan_in(plan, module)
-            return Target(planned_module, assignment, program=module, file=str(plan))
-        return Target(module, assignment)
+            return ArenaTarget(planned_module, assignment, program=module, file=str(plan))
+        return ArenaTarget(module, assignment)
     if plan is not None:
         raise UsageError("--order makes a plan of its own; leave out --plan")
     made = plan_for_order(module, order)
-    return Target(made.module, made.assignment, made.order, order)
+    return ArenaTarget(made.module, made.assignment, made.order, order)
 
 
 def runs_in_arena(
-    target: Target, arguments: Any, seed: int, repeat: int, *, sanitize: bool
+    target: ArenaTarget, arguments: Any, seed: int, repeat: int, *, sanitize: bool
 ) -> Runs:
     """Run inside a plan; raises VerificationError where it is at fault."""
     from lowtide.cli.exit_codes import VerificationError

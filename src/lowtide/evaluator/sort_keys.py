@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparatorKey:
+class SortKey:
     """An expression over the even (lhs) parameters of a comparator, and how to order by it.
 
     `total_order` tells -0 from +0, and puts NaN before or after all numbers by its sign.
@@ -39,9 +39,9 @@ class ComparatorKey:
     total_order: bool
 
 
-def sort_keys(comparator: Computation) -> tuple[ComparatorKey, ...] | None:
+def sort_keys(comparator: Computation) -> tuple[SortKey, ...] | None:
     """Return the keys by which the comparator orders, the first one foremost, or None."""
-    keys: list[ComparatorKey] = []
+    keys: list[SortKey] = []
     instruction = comparator.root
     while instruction.opcode is Opcode.OR:
         split = _split_lexicographic(instruction)
@@ -53,7 +53,7 @@ def sort_keys(comparator: Computation) -> tuple[ComparatorKey, ...] | None:
     return None if last is None else (*keys, last)
 
 
-def _split_lexicographic(instruction: Instruction) -> tuple[ComparatorKey, Instruction] | None:
+def _split_lexicographic(instruction: Instruction) -> tuple[SortKey, Instruction] | None:
     """Return (a, rest) of `a or (the keys of a are equal and rest)`, else None."""
     for less, tie in (instruction.operands, instruction.operands[::-1]):
         key = _strict_key(less)
@@ -65,7 +65,7 @@ def _split_lexicographic(instruction: Instruction) -> tuple[ComparatorKey, Instr
     return None
 
 
-def _strict_key(instruction: Instruction) -> ComparatorKey | None:
+def _strict_key(instruction: Instruction) -> SortKey | None:
     if instruction.opcode is not Opcode.COMPARE:
         return None
     compare = instruction.attributes_as(Compare)
@@ -75,9 +75,9 @@ def _strict_key(instruction: Instruction) -> ComparatorKey | None:
     descending = compare.direction == "GT"
     total_order = compare.type == "TOTALORDER"
     if _mirrored(lhs, rhs):
-        return ComparatorKey(lhs, descending, total_order)
+        return SortKey(lhs, descending, total_order)
     if _mirrored(rhs, lhs):
-        return ComparatorKey(rhs, not descending, total_order)
+        return SortKey(rhs, not descending, total_order)
     return None
 
 
@@ -126,7 +126,7 @@ _SOURCES: Final = frozenset({Opcode.PARAMETER, Opcode.CONSTANT})
 # -- values of keys ----------------------------------------------------------------------------
 
 
-def key_values(interpreter: Interpreter, key: ComparatorKey, operands: Sequence[Array]) -> Array:
+def key_values(interpreter: Interpreter, key: SortKey, operands: Sequence[Array]) -> Array:
     """Return the key of each element; `operands` are those of the sort."""
     values: dict[Instruction, Value] = {}
     stack = [key.expression]
@@ -159,7 +159,7 @@ def _evaluate(
 # -- keys as integers --------------------------------------------------------------------------
 
 
-def integer_key(values: Array, key: ComparatorKey) -> Array:
+def integer_key(values: Array, key: SortKey) -> Array:
     """Return integers whose ascending order is the order of the key."""
     element_type = key.expression.shape.element_type
     integers = as_integers(values, element_type, total_order=key.total_order)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.evaluator.sort_keys import (
-    ComparatorKey,
+    SortKey,
     as_integers,
     integer_key,
     key_values,
@@ -52,7 +52,7 @@ def sort(interpreter: Interpreter, instruction: Instruction, operands: Sequence[
 
 
 def _order_by_keys(
-    interpreter: Interpreter, keys: tuple[ComparatorKey, ...], arrays: list[Array], axis: int
+    interpreter: Interpreter, keys: tuple[SortKey, ...], arrays: list[Array], axis: int
 ) -> Int64Array:
     integers = [
         np.broadcast_to(integer_key(key_values(interpreter, key, arrays), key), arrays[0].shape)

@@ -15,7 +15,7 @@ import numpy as np
 
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.llvm.target import Target
 
 CHAINS: Final = 12
@@ -48,7 +48,7 @@ class Peaks:
 def peaks(threads: int, target: Target) -> Peaks:
     """Return the peaks of this machine, measured once for each number of threads in a process."""
     text = module_text([_multiply_add(target), _copy(target)])
-    library = Library([Machine(target).object_code(text)], ["multiply_add", "copy"], target)
+    library = Library([KernelCompiler(target).object_code(text)], ["multiply_add", "copy"], target)
     word = ctypes.c_void_p
     prototype = ctypes.CFUNCTYPE(None, word, word, ctypes.c_int64)
     multiply_add = prototype(library["multiply_add"])

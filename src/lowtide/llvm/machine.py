@@ -1,8 +1,8 @@
 """From the text of a module to machine code in memory.
 
 llvmlite guards each call of LLVM with one lock of the process. LLVM needs less: that a context be
-used by one thread. A `Machine` has its own context per module, target machine and pass manager and
-calls the functions below that lock, which also let Python's other threads run.
+used by one thread. A `KernelCompiler` has its own context per module, target machine and pass
+manager, and calls the functions below that lock, which also let Python's other threads run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CodeError(Exception):
     """LLVM refuses a module, which is a fault of lowtide."""
 
 
-class Machine:
+class KernelCompiler:
     """What one thread needs to compile; not to be shared between threads that run at once."""
 
     def __init__(self, target: Target) -> None:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 from lowtide.llvm.cache import ObjectCache
-from lowtide.llvm.machine import CODE_LEVEL, PASSES, Machine
+from lowtide.llvm.machine import CODE_LEVEL, PASSES, KernelCompiler
 from lowtide.llvm.target import Target
 
 _DEFINITION: Final = re.compile(r"\n(?:define [^@]*)?@([\w.]+)(?:\(| = )")
@@ -72,7 +72,7 @@ def _compile(
 ) -> None:
     queue = sorted(missing.items(), key=lambda item: (len(item[1]), item[0]))
 
-    def work(machine: Machine) -> None:
+    def work(machine: KernelCompiler) -> None:
         while queue:
             try:
                 key, text = queue.pop()
@@ -99,16 +99,16 @@ def _compile(
 
 
 @cache
-def _idle_machines(target: Target) -> list[Machine]:
+def _idle_machines(target: Target) -> list[KernelCompiler]:
     """The machines that no compilation uses; several threads of Python may compile at once."""
     return []
 
 
-def _taken(idle: list[Machine], target: Target) -> Machine:
+def _taken(idle: list[KernelCompiler], target: Target) -> KernelCompiler:
     try:
         return idle.pop()
     except IndexError:
-        return Machine(target)
+        return KernelCompiler(target)
 
 
 def fingerprint(text: str, target: Target) -> str:

@@ -56,7 +56,7 @@ class SimpleMemoryArena:
         return best
 
 
-class Node(NamedTuple):
+class TfliteNode(NamedTuple):
     """An operation: tensors by number; `inplace` are positions of inputs it may write over.
 
     One that is `unmodified` returns the bytes of the input as they are: a view.
@@ -70,7 +70,7 @@ class Node(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ArenaPlan:
+class TfliteArenaPlan:
     """Offsets by tensor, None where it is never allocated, and the size of the arena in bytes.
 
     `first` and `last` are the nodes from which and to which the memory of a tensor is its own,
@@ -89,7 +89,7 @@ class ArenaPlan:
 
 def plan(
     graph: Mapping[str, Any], alignment: int | None = None, preserve_all: bool | None = None
-) -> ArenaPlan:
+) -> TfliteArenaPlan:
     """Return where the tensors of a graph lie.
 
     `graph` has `inputs`, `outputs`, `bytes` of each tensor, and `nodes` in order of execution with
@@ -161,7 +161,7 @@ class _Planner:
             if taken and (node.unmodified or uses[self.root[taken[0]]] <= 1):
                 self.root[output] = self.root[taken[0]]
 
-    def _may_share(self, node: Node, tensor: int, output: int, uses: Sequence[int]) -> bool:
+    def _may_share(self, node: TfliteNode, tensor: int, output: int, uses: Sequence[int]) -> bool:
         if tensor in self.persistent and output not in self.persistent:
             return False
         if node.unmodified:
@@ -190,7 +190,7 @@ class _Planner:
                 self.first[tensor] = number
                 self.last[tensor] = NEVER if self.keep else number
 
-    def place(self, alignment: int) -> ArenaPlan:
+    def place(self, alignment: int) -> TfliteArenaPlan:
         """Allocate what lives throughout, by number, then the rest by decreasing size."""
         arena, lasting = SimpleMemoryArena(), SimpleMemoryArena()
         offsets: list[int | None] = [None] * len(self.nbytes)
@@ -206,7 +206,7 @@ class _Planner:
                 offsets[tensor] = arena.allocate(self.nbytes[tensor], first, last, alignment)
         for tensor, root in enumerate(self.root):
             offsets[tensor] = offsets[root]
-        return ArenaPlan(
+        return TfliteArenaPlan(
             tuple(offsets),
             arena.nbytes,
             tuple(self.first),
@@ -242,7 +242,7 @@ def _present(tensors: Sequence[int]) -> tuple[int, ...]:
     return tuple([x for x in tensors if x != OPTIONAL])
 
 
-def _node(number: int, node: Mapping[str, Any]) -> Node:
+def _node(number: int, node: Mapping[str, Any]) -> TfliteNode:
     inplace = [x for x in node.get("inplace", ()) if x != "unmod"]
     inputs, outputs = tuple(node.get("inputs", ())), tuple(node.get("outputs", ()))
     temporaries = _present(node.get("temporaries", ()))
@@ -251,7 +251,7 @@ def _node(number: int, node: Mapping[str, Any]) -> Node:
     if not all(isinstance(x, int) for x in inplace):
         raise ValueError(f'node {number}: in place are {inplace}, expected positions or "unmod"')
     unmodified = len(inplace) < len(node.get("inplace", ()))
-    return Node(inputs, outputs, temporaries, frozenset(inplace), unmodified)
+    return TfliteNode(inputs, outputs, temporaries, frozenset(inplace), unmodified)
 
 
 def _bytes_of(graph: Mapping[str, Any], largest: int) -> list[int]:

@@ -13,8 +13,8 @@ import numpy as np
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.remat.footprint import footprints
 from lowtide.remat.measure import step_bytes
-from lowtide.remat.network import Cut, Flow, Network, Networks, Price
-from lowtide.remat.tables import Int64Array, Tables, tables_of
+from lowtide.remat.network import Flow, Networks, Price, RematCut, RematNetwork
+from lowtide.remat.tables import Int64Array, RematTables, tables_of
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
 
@@ -73,7 +73,7 @@ def recompute_bound(
     return BoundSearch(tables, guide, effort).at(budget)
 
 
-def topological_order(tables: Tables) -> Int64Array:
+def topological_order(tables: RematTables) -> Int64Array:
     """Return an order of all nodes: by creation, as far as operands allow."""
     graph = tables.graph
     followers: list[list[int]] = [[] for _ in range(tables.node_count)]
@@ -99,10 +99,10 @@ def topological_order(tables: Tables) -> Int64Array:
 class _Lines:
     """What is known of a node's network: the value of least cuts by price."""
 
-    network: Network
-    cuts: dict[Price, Cut] = field(default_factory=dict)
+    network: RematNetwork
+    cuts: dict[Price, RematCut] = field(default_factory=dict)
 
-    def cut(self, price: Price) -> Cut:
+    def cut(self, price: Price) -> RematCut:
         """Return a least cut at a price, and remember it."""
         if price not in self.cuts:
             self.cuts[price] = self.network.cut(price)
@@ -125,7 +125,11 @@ class BoundSearch:
     """
 
     def __init__(
-        self, tables: Tables, order: Int64Array, effort: Effort, deadline: Deadline | None = None
+        self,
+        tables: RematTables,
+        order: Int64Array,
+        effort: Effort,
+        deadline: Deadline | None = None,
     ) -> None:
         self.tables = tables
         self._networks = Networks(tables, order)
@@ -218,7 +222,7 @@ class BoundSearch:
                 return
             low, high = (low, cut) if cut.held_bytes <= room else (cut, high)
 
-    def _bracket(self, lines: _Lines, room: int) -> tuple[Cut | None, Cut | None]:
+    def _bracket(self, lines: _Lines, room: int) -> tuple[RematCut | None, RematCut | None]:
         """A cut that holds more than `room` bytes and one that does not, by prices tried."""
         price = float(self.tables.cost.sum()) * _FIRST_SHARE / max(1, room)
         low = lines.cut(self._networks.price(price * _FACTOR**-_TRIES))

@@ -10,7 +10,7 @@ from lowtide.analysis.memory_graph import MemoryGraph, lists
 from lowtide.remat.tables import Int64Array
 
 
-class Rows:
+class ExpandedRows:
     """Buffers read, buffers made and pairs of each node of a graph, as lists."""
 
     def __init__(self, graph: MemoryGraph) -> None:
@@ -46,7 +46,7 @@ class _Instances:
         return len(self.buffer) - 1
 
 
-def expanded(graph: MemoryGraph, rows: Rows, sequence: Int64Array) -> MemoryGraph:
+def expanded(graph: MemoryGraph, rows: ExpandedRows, sequence: Int64Array) -> MemoryGraph:
     """Return the graph whose node `t` is step `t` of a sequence.
 
     Each run makes instances of its own, read by the runs that read them in the sequence. Every
@@ -92,7 +92,7 @@ _PER_NODE = (
 _PER_BUFFER = ("buffer_bytes", "alias_set", "colour", "bin")
 
 
-def _control(rows: Rows, sequence: Int64Array) -> list[list[int]]:
+def _control(rows: ExpandedRows, sequence: Int64Array) -> list[list[int]]:
     """The steps that come before each step by control.
 
     All runs of a node come before the first run of one that lists it, and the first run of a node

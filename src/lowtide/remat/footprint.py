@@ -7,7 +7,7 @@ import numpy as np
 from lowtide.analysis.graph_tables import GraphTables
 from lowtide.analysis.taken_over import taken_over
 from lowtide.remat.measure import Liveness, liveness
-from lowtide.remat.tables import Int64Array, Tables
+from lowtide.remat.tables import Int64Array, RematTables
 from lowtide.search.kernels import Array, kernel
 
 
@@ -30,7 +30,7 @@ def write_footprints(graph: GraphTables, least: Array, liveness: Liveness) -> in
     return 0
 
 
-def footprints(tables: Tables) -> Int64Array:
+def footprints(tables: RematTables) -> Int64Array:
     """Return per node the least bytes of a step in which it runs."""
     least = np.zeros(tables.node_count, np.int64)
     write_footprints(tables.problem.graph, least, liveness(tables.buffer_count))

@@ -15,7 +15,7 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.remat.levels import LevelSearch
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.recompute import Sequence
-from lowtide.remat.tables import Int64Array, Tables, tables_of
+from lowtide.remat.tables import Int64Array, RematTables, tables_of
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
 
@@ -81,7 +81,7 @@ def frontier(
 class _Found:
     """The sequences found, as points."""
 
-    def __init__(self, tables: Tables, progress: Callable[[int, float], None] | None) -> None:
+    def __init__(self, tables: RematTables, progress: Callable[[int, float], None] | None) -> None:
         self._tables = tables
         self._progress = progress
         self._points: list[Point] = []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowtide.remat.tables import Int64Array, Tables
+from lowtide.remat.tables import Int64Array, RematTables
 from lowtide.search.kernels import Array, Record
 
 
@@ -44,7 +44,7 @@ class Base:
     producer of its buffer.
     """
 
-    tables: Tables
+    tables: RematTables
     gaps: Gaps
     starts: Int64Array
     sizes: Int64Array
@@ -86,7 +86,7 @@ class Base:
         return np.flatnonzero(open_there & may & (self.gaps.closing[self.producers] >= self.ends))
 
 
-def base_of(tables: Tables, order: Int64Array) -> Base:
+def base_of(tables: RematTables, order: Int64Array) -> Base:
     """Return an order, which holds each node once, with its gaps."""
     count = tables.node_count
     graph = tables.graph
@@ -112,7 +112,7 @@ def base_of(tables: Tables, order: Int64Array) -> Base:
     )
 
 
-def _closing(tables: Tables, position: Int64Array) -> Int64Array:
+def _closing(tables: RematTables, position: Int64Array) -> Int64Array:
     """The last position before which each node may run again: that of who waits for it."""
     control = tables.graph.control
     closing = np.full(tables.node_count, tables.node_count)

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.remat.expand import Rows, expanded
+from lowtide.remat.expand import ExpandedRows, expanded
 from lowtide.remat.greedy import Scratch
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.polish import drop_runs, trial_of
 from lowtide.remat.slide import settled
-from lowtide.remat.tables import Int64Array, Tables, tables_of
+from lowtide.remat.tables import Int64Array, RematTables, tables_of
 
 _ROUNDS: Final = 4
 _PASSES: Final = 4
@@ -23,10 +23,10 @@ _HEAVY: Final = 20
 class Improver:
     """Improves sequences of one graph within a cap of bytes."""
 
-    def __init__(self, tables: Tables, scratch: Scratch) -> None:
+    def __init__(self, tables: RematTables, scratch: Scratch) -> None:
         self._tables = tables
         self._scratch = scratch
-        self._rows = Rows(tables.graph)
+        self._rows = ExpandedRows(tables.graph)
 
     def improved(self, sequence: Int64Array, cap: int) -> Int64Array:
         """Return a sequence within `cap` bytes that takes no longer; the given one is within it."""

@@ -17,7 +17,7 @@ from lowtide.remat.measure import step_bytes
 from lowtide.remat.neighbourhood import searched
 from lowtide.remat.recompute import Recompute, RematPlan
 from lowtide.remat.slide import settled
-from lowtide.remat.tables import Int64Array, Tables, once_nodes
+from lowtide.remat.tables import Int64Array, RematTables, once_nodes
 from lowtide.remat.xla import xla_sequence
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
@@ -70,7 +70,7 @@ class LevelSearch:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: RematTables,
         orders: Orders[Int64Array],
         effort: Effort,
         deadline: Deadline | None = None,

@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.analysis.graph_tables import GraphTables
 from lowtide.analysis.taken_over import Matching, matching, taken_over
-from lowtide.remat.tables import Int64Array, Tables
+from lowtide.remat.tables import Int64Array, RematTables
 from lowtide.search.kernels import Array, Record, kernel
 
 NO_CAP: Final = 1 << 62
@@ -86,7 +86,7 @@ def measure(
     return int(peak)
 
 
-def step_bytes(tables: Tables, sequence: Int64Array) -> Int64Array:
+def step_bytes(tables: RematTables, sequence: Int64Array) -> Int64Array:
     """Return the bytes of each step of a sequence."""
     steps = np.zeros(len(sequence), np.int64)
     room = liveness(tables.buffer_count)

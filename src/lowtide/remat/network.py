@@ -37,7 +37,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.remat.tables import Int64Array, Problem, Tables
+from lowtide.remat.tables import Int64Array, Problem, RematTables
 from lowtide.search.kernels import Array, kernel
 
 UNBOUNDED: Final = 1 << 60
@@ -112,7 +112,7 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class RematCut:
     """A least cut: its value, of that the ticks of running again, and the bytes held."""
 
     value: int
@@ -157,7 +157,7 @@ class Flow:
     runs: Int64Array
 
 
-class Network:
+class RematNetwork:
     """The network of one node; arcs that no cut can have are left out.
 
     `arcs` numbers those that are left among all: reads, then held buffers, then runs.
@@ -172,7 +172,7 @@ class Network:
         self._source = source
         self._arcs = arcs
 
-    def cut(self, price: Price) -> Cut:
+    def cut(self, price: Price) -> RematCut:
         """Return a least cut at a price."""
         solver = self._solved(price)
         arcs = self._arcs
@@ -180,7 +180,7 @@ class Network:
         side[solver.get_source_side_min_cut()] = True
         cut = side[arcs.tail] & ~side[arcs.head]
         ticks, held = int(arcs.ticks[cut].sum()), int(arcs.sizes[cut].sum())
-        return Cut(int(solver.optimal_flow()), ticks, held)
+        return RematCut(int(solver.optimal_flow()), ticks, held)
 
     def held(self, price: Price) -> Int64Array:
         """Return the buffers that a least cut at a price holds."""
@@ -216,7 +216,7 @@ class Network:
 class Networks:
     """Makes the networks of nodes of one graph; `order` holds each node once."""
 
-    def __init__(self, tables: Tables, order: Int64Array) -> None:
+    def __init__(self, tables: RematTables, order: Int64Array) -> None:
         self.tables = tables
         self.order = order
         self.position = np.empty(len(order), np.int64)
@@ -243,7 +243,7 @@ class Networks:
         mantissa, exponent = np.frexp(min(value, self._most))
         return Price(int(mantissa * (1 << self._bits)), int(self._bits - exponent))
 
-    def of(self, node: int) -> Network:
+    def of(self, node: int) -> RematNetwork:
         """Return the network of a node."""
         tables, kind = self.tables, self._kind
         graph = tables.graph
@@ -259,7 +259,7 @@ class Networks:
         size = np.where(fixed[self._held], 0, graph.buffer_bytes[self._held])
         own = tables.problem.graph.own_bytes[node]
         runs = np.flatnonzero((kind == ANCESTOR) & (vertex[: tables.node_count] != sink))
-        return Network(
+        return RematNetwork(
             node=node,
             fixed_bytes=int(graph.buffer_bytes[fixed].sum() + own),
             fixed_buffers=np.flatnonzero(graph.producer == node),

@@ -12,7 +12,7 @@ from lowtide.search.kernels import Array, Record, kernel
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Trial(Record):
+class PolishTrial(Record):
     """What a search for needless runs works with.
 
     `sequence` is the one that is tried. Of each run but the first one of a node, `step` is its
@@ -26,14 +26,14 @@ class Trial(Record):
     has_run: Array
 
 
-def trial_of(length: int, nodes: int) -> Trial:
+def trial_of(length: int, nodes: int) -> PolishTrial:
     """Return the arrays for a sequence of so many steps of so many nodes."""
     sequence, step, cost = (np.zeros(length, np.int64) for _ in range(3))
-    return Trial(sequence, step, cost, has_run=np.zeros(nodes, np.int64))
+    return PolishTrial(sequence, step, cost, has_run=np.zeros(nodes, np.int64))
 
 
 @kernel
-def list_repeats(problem: Problem, sequence: Array, length: int, trial: Trial) -> int:
+def list_repeats(problem: Problem, sequence: Array, length: int, trial: PolishTrial) -> int:
     """List the runs of nodes that have run before; return how many there are."""
     for v in range(problem.graph.nodes):
         trial.has_run[v] = 0
@@ -54,7 +54,7 @@ def drop_runs(
     sequence: Array,
     length: int,
     cap: int,
-    trial: Trial,
+    trial: PolishTrial,
     steps: Array,
     liveness: Liveness,
 ) -> int:

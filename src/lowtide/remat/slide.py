@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from lowtide.analysis.graph_tables import Rows, rows_of
-from lowtide.remat.tables import Int64Array, Problem, Tables
+from lowtide.remat.tables import Int64Array, Problem, RematTables
 from lowtide.search.kernels import Array, kernel
 
 
@@ -127,7 +127,7 @@ def slide(
     return int(moves)
 
 
-def settled(tables: Tables, order: Int64Array, weight: Int64Array, passes: int) -> Int64Array:
+def settled(tables: RematTables, order: Int64Array, weight: Int64Array, passes: int) -> Int64Array:
     """Return an order near a given one that holds fewer bytes times the weight of each step."""
     count = tables.node_count
     waits = tables.problem.waits

@@ -38,7 +38,7 @@ class Problem(Record):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Tables:
+class RematTables:
     """A graph, and the arrays of it that kernels read; a tick of cost is `tick_seconds`."""
 
     graph: MemoryGraph
@@ -66,7 +66,7 @@ class Tables:
         return float(np.dot(runs, self.graph.seconds))
 
 
-def tables_of(graph: MemoryGraph, once: Collection[int] = ()) -> Tables:
+def tables_of(graph: MemoryGraph, once: Collection[int] = ()) -> RematTables:
     """Return the arrays of a graph; the nodes in `once` are never run again.
 
     Raises ValueError where the graph does not say how long its nodes run.
@@ -79,10 +79,10 @@ def tables_of(graph: MemoryGraph, once: Collection[int] = ()) -> Tables:
     flags[list(once)] = 1
     control = graph.control
     waits = rows_of(control.row_numbers().astype(np.int64), control.items.astype(np.int64), count)
-    return Tables(graph, Problem(graph_tables.tables_of(graph), waits, cost, flags), tick)
+    return RematTables(graph, Problem(graph_tables.tables_of(graph), waits, cost, flags), tick)
 
 
-def once_nodes(tables: Tables) -> list[int]:
+def once_nodes(tables: RematTables) -> list[int]:
     """Return the nodes that may run only once, ascending."""
     return [int(node) for node in np.flatnonzero(tables.problem.once)]
 

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.remat.expand import Rows
+from lowtide.remat.expand import ExpandedRows
 from lowtide.remat.tables import Int64Array
 from lowtide.search.deadline import Deadline
 
@@ -78,7 +78,7 @@ class _Walk:
         once: Collection[int],
         deadline: Deadline | None,
     ) -> None:
-        self._rows = Rows(graph)
+        self._rows = ExpandedRows(graph)
         self._closed = set(once)
         """Nodes that may not run again: also those that a placed one lists in control."""
         self._deadline = deadline

@@ -14,7 +14,7 @@ from lowtide.report.copies import NeededCopy
 from lowtide.report.schema import Json
 
 
-class Verdict(StrEnum):
+class DonationVerdict(StrEnum):
     """What became of a donation."""
 
     IN_PLACE = "in place"
@@ -30,7 +30,7 @@ class DonationOutcome:
     """What became of one donation that the module asks for, and unless it is in place, why."""
 
     asked: AskedDonation
-    verdict: Verdict
+    verdict: DonationVerdict
     reason: str
 
     @property
@@ -65,9 +65,11 @@ def _outcome(
     module: Module, asked: AskedDonation, reasons: dict[Instruction, str]
 ) -> DonationOutcome:
     if asked.pair is None or asked.output is None:
-        return DonationOutcome(asked, Verdict.NO_EFFECT, asked.reason)
+        return DonationOutcome(asked, DonationVerdict.NO_EFFECT, asked.reason)
     reason = reasons.get(_maker(module.entry.root, asked.output), "")
-    return DonationOutcome(asked, Verdict.COPIED if reason else Verdict.IN_PLACE, reason)
+    return DonationOutcome(
+        asked, DonationVerdict.COPIED if reason else DonationVerdict.IN_PLACE, reason
+    )
 
 
 def _maker(instruction: Instruction, index: ShapeIndex) -> Instruction:

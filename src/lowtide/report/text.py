@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lowtide.report.copies import NeededCopy
-from lowtide.report.donations import Verdict
+from lowtide.report.donations import DonationVerdict
 from lowtide.report.drawing import ELLIPSIS, Paint, bar, elide, elide_end
 from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport
 from lowtide.report.peak_table import peak_table, place_text, step_text
@@ -160,13 +160,13 @@ class Screen:
         """Which of the arguments that are donated is not overwritten in place, and why."""
         execution = self.report.execution
         asked = () if execution is None else execution.donations_asked
-        refused = [x for x in asked if x.verdict is not Verdict.IN_PLACE]
+        refused = [x for x in asked if x.verdict is not DonationVerdict.IN_PLACE]
         if not refused:
             return ""
-        worst = min(refused, key=lambda x: (x.verdict is Verdict.COPIED, -x.asked.nbytes))
+        worst = min(refused, key=lambda x: (x.verdict is DonationVerdict.COPIED, -x.asked.nbytes))
         others = f" ({len(refused) - 1} more)" if len(refused) > 1 else ""
         name = elide(worst.name, 20)
-        if worst.verdict is Verdict.COPIED:
+        if worst.verdict is DonationVerdict.COPIED:
             return f"{name} is overwritten by a copy{others}: {worst.reason}"
         return f"donating {name} has no effect{others}: {worst.reason}"
 

@@ -12,7 +12,7 @@ from lowtide.analysis.graph_tables import GraphTables, with_edges
 from lowtide.scheduling.cuts import SMALLEST
 from lowtide.scheduling.divide import Divided, Workbench, divide
 from lowtide.scheduling.proof import SPLIT, Case
-from lowtide.scheduling.propagation import OPEN, Narrowed, Work, narrowed, unnarrowed
+from lowtide.scheduling.propagation import OPEN, Narrowed, PropagationWork, narrowed, unnarrowed
 from lowtide.search.kernels import Array
 
 SHARE: Final = 0.985
@@ -42,7 +42,7 @@ class Answer(Enum):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Result:
+class BranchResult:
     """An order within the target where one was found; all cases where there is none."""
 
     answer: Answer
@@ -50,7 +50,9 @@ class Result:
     cases: tuple[Case, ...]
 
 
-def branch(tables: GraphTables, target: int, near: Array, work: Work, nodes: int) -> Result:
+def branch(
+    tables: GraphTables, target: int, near: Array, work: PropagationWork, nodes: int
+) -> BranchResult:
     """Look for an order with all steps up to `target`, starting close to `near`.
 
     Ends after so many `nodes` of the tree, or when the work is spent.
@@ -59,27 +61,29 @@ def branch(tables: GraphTables, target: int, near: Array, work: Work, nodes: int
     waiting: list[tuple[int, int, int, GraphTables, Array]] = [(-1, -1, -1, tables, near)]
     while waiting:
         if nodes <= 0:
-            return Result(Answer.OPEN, None, ())
+            return BranchResult(Answer.OPEN, None, ())
         nodes -= 1
         parent, first, second, here, close = waiting.pop()
         state, tried = _explored(unnarrowed(here, close), target, work)
         if tried is not None and tried.peak <= target:
-            return Result(Answer.FOUND, tried.order, ())
+            return BranchResult(Answer.FOUND, tried.order, ())
         if state.closed_at != OPEN:
             cases.append(Case(parent, first, second, state.forced, state.closed_at))
             continue
         if tried is None:
-            return Result(Answer.OPEN, None, ())
+            return BranchResult(Answer.OPEN, None, ())
         cases.append(Case(parent, first, second, state.forced, SPLIT))
         u, v = _pair(state, tried.order, target)
         for x, y in ((u, v), (v, u)):
             edge = np.array([x]), np.array([y])
             child = with_edges(state.bench.tables, *edge)
             waiting.append((len(cases) - 1, x, y, child, tried.order))
-    return Result(Answer.NONE, None, tuple(cases))
+    return BranchResult(Answer.NONE, None, tuple(cases))
 
 
-def _explored(state: Narrowed, target: int, work: Work) -> tuple[Narrowed, Divided | None]:
+def _explored(
+    state: Narrowed, target: int, work: PropagationWork
+) -> tuple[Narrowed, Divided | None]:
     """Narrow a case, and look for an order in what is left; None where it is closed, or work ends.
 
     Rounds are long in a large graph: an order is looked for after the first one too.

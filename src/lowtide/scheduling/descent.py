@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide.analysis.graph_tables import GraphTables, Rows
-from lowtide.scheduling.greedy import Order, made_bytes
+from lowtide.scheduling.greedy import GreedyOrder, made_bytes
 from lowtide.search.kernels import Array, Record, kernel
 
 BY_PLACE: Final = 0
@@ -43,7 +43,7 @@ class Descent(Record):
 
 
 @kernel
-def weigh(graph: GraphTables, given: Order, first: int, stop: int, descent: Descent) -> int:
+def weigh(graph: GraphTables, given: GreedyOrder, first: int, stop: int, descent: Descent) -> int:
     """Per node of a stretch: users beyond the first and bytes made, of all that it needs."""
     users = descent.users
     total = descent.total
@@ -94,7 +94,7 @@ def sort(nodes: Array, low: int, high: int, kind: int, place: Array, descent: De
 
 
 @kernel
-def list_ends(followers: Rows, given: Order, first: int, stop: int, descent: Descent) -> int:
+def list_ends(followers: Rows, given: GreedyOrder, first: int, stop: int, descent: Descent) -> int:
     """List the nodes that none of the stretch follows; return how many there are."""
     count = 0
     for i in range(first, stop):
@@ -149,7 +149,7 @@ def next_needed(begin: int, stop: int, node: int, descent: Descent) -> int:
 def walk_down(
     needs: Rows,
     followers: Rows,
-    given: Order,
+    given: GreedyOrder,
     first: int,
     stop: int,
     kind: int,
@@ -184,7 +184,7 @@ def walk_down(
 @kernel
 def depth_first(
     graph: GraphTables,
-    given: Order,
+    given: GreedyOrder,
     first: int,
     stop: int,
     kind: int,

@@ -26,7 +26,7 @@ EXTREME: Final = 1 << 60
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Order(Record):
+class GreedyOrder(Record):
     """An order of all nodes: node `node[i]` runs at place i; node v stands at `given.place[v]`."""
 
     node: Array
@@ -135,7 +135,7 @@ def offer_forward(
 @kernel
 def forward(
     graph: GraphTables,
-    given: Order,
+    given: GreedyOrder,
     first: int,
     stop: int,
     variant: int,
@@ -217,7 +217,7 @@ def backward_key(graph: GraphTables, node: int, live: Array) -> int:
 
 
 @kernel
-def mark_behind(graph: GraphTables, given: Order, first: int, stop: int, ready: Ready) -> int:
+def mark_behind(graph: GraphTables, given: GreedyOrder, first: int, stop: int, ready: Ready) -> int:
     """Per buffer read in a stretch whether it is live behind it, per node its followers there."""
     reads = graph.reads
     behind = graph.behind
@@ -249,7 +249,7 @@ def offer_backward(graph: GraphTables, node: int, stamp: int, ready: Ready, size
 
 @kernel
 def backward(
-    graph: GraphTables, given: Order, first: int, stop: int, found: Array, ready: Ready
+    graph: GraphTables, given: GreedyOrder, first: int, stop: int, found: Array, ready: Ready
 ) -> int:
     """Fill the stretch of `found` from its end: always the node whose undoing frees most."""
     reads = graph.reads

@@ -45,7 +45,7 @@ CYCLE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Refutation:
+class OrderRefutation:
     """The bound is one byte more than `target`, above which each order of every case has a step."""
 
     target: int
@@ -67,7 +67,7 @@ class Exhausted:
     bytes: int
 
 
-Proof = KeptBytes | CutBound | Refutation | Exhausted
+Proof = KeptBytes | CutBound | OrderRefutation | Exhausted
 
 
 def renamed(proof: Proof, names: Array, carried: int = 0) -> Proof:
@@ -91,7 +91,7 @@ def renamed(proof: Proof, names: Array, carried: int = 0) -> Proof:
         )
         for case in proof.cases
     ]
-    return Refutation(proof.target + carried, tuple(cases))
+    return OrderRefutation(proof.target + carried, tuple(cases))
 
 
 def _name(node: int, names: Array) -> int:

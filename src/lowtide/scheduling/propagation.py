@@ -18,7 +18,7 @@ OPEN: Final = -3
 """Not closed: orders within the target may be left."""
 
 
-class Work:
+class PropagationWork:
     """How many words probes may still read; none once time has passed."""
 
     def __init__(self, words: int, passed: Callable[[], bool] = lambda: False) -> None:
@@ -56,7 +56,9 @@ def unnarrowed(tables: GraphTables, near: Array) -> Narrowed:
     return Narrowed(bench, order, _joined([]), OPEN, False, True)
 
 
-def narrowed(state: Narrowed, target: int, share: float, work: Work, rounds: int) -> Narrowed:
+def narrowed(
+    state: Narrowed, target: int, share: float, work: PropagationWork, rounds: int
+) -> Narrowed:
     """Add the edges that minimum cuts force, in so many rounds or until there are no more.
 
     Looked at are the nodes whose step exceeds `share` of the target in the order of the state.
@@ -79,7 +81,7 @@ def narrowed(state: Narrowed, target: int, share: float, work: Work, rounds: int
 
 
 def _round(
-    bench: Workbench, target: int, order: Array, share: float, work: Work
+    bench: Workbench, target: int, order: Array, share: float, work: PropagationWork
 ) -> tuple[Array, int, bool]:
     """Forced edges, the node where the target is exceeded (or OPEN), whether all was looked at."""
     profile = bench.stretches.profile(order)

@@ -17,7 +17,7 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.scheduling.proof import Proof, renamed
 from lowtide.scheduling.series import Part, parts
 from lowtide.scheduling.settling import settled
-from lowtide.scheduling.solver import LIMITS, Limits, Solver
+from lowtide.scheduling.solver import LIMITS, Solver, SolverLimits
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort, StopReason
 from lowtide.search.kernels import Array
@@ -57,8 +57,8 @@ def search_order(
     The effort limits the work, so that equal graphs get equal results; a deadline or, once there is
     an order, KeyboardInterrupt ends it earlier, with the best so far. `progress` is told peak and
     bound whenever one of them moves. `most_words` limits the probes of branch and bound further
-    than the effort does (`Limits.words`). Raises ValueError for a graph whose nodes wait for each
-    other.
+    than the effort does (`SolverLimits.words`). Raises ValueError for a graph whose nodes wait for
+    each other.
     """
     tables = tables_of(graph)
     start = settled(tables, np.arange(tables.nodes))
@@ -78,7 +78,7 @@ class _Search:
     def __init__(
         self,
         pieces: list[Part],
-        limits: Limits,
+        limits: SolverLimits,
         deadline: Deadline | None,
         progress: Callable[[int, int], None],
     ) -> None:

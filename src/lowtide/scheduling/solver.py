@@ -11,8 +11,8 @@ import numpy as np
 from lowtide.analysis.graph_tables import GraphTables
 from lowtide.scheduling.branch import Answer, branch
 from lowtide.scheduling.divide import Workbench, divide
-from lowtide.scheduling.proof import CutBound, KeptBytes, Proof, Refutation
-from lowtide.scheduling.propagation import Work
+from lowtide.scheduling.proof import CutBound, KeptBytes, OrderRefutation, Proof
+from lowtide.scheduling.propagation import PropagationWork
 from lowtide.scheduling.settling import settled
 from lowtide.scheduling.stretches import WAYS
 from lowtide.search.effort import Effort
@@ -30,7 +30,7 @@ FEW_NODES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SolverLimits:
     """How far to search.
 
     `rounds` of dividing per start; `starts` greedy orders to divide; `cuts` for the bound; `words`
@@ -45,9 +45,9 @@ class Limits:
 
 
 LIMITS: Final = {
-    Effort.FAST: Limits(starts=1, rounds=8, cuts=16, words=0, nodes=0),
-    Effort.DEFAULT: Limits(starts=9, rounds=120, cuts=2000, words=3 * 10**8, nodes=200),
-    Effort.PROOF: Limits(starts=9, rounds=400, cuts=1 << 40, words=10**12, nodes=10**6),
+    Effort.FAST: SolverLimits(starts=1, rounds=8, cuts=16, words=0, nodes=0),
+    Effort.DEFAULT: SolverLimits(starts=9, rounds=120, cuts=2000, words=3 * 10**8, nodes=200),
+    Effort.PROOF: SolverLimits(starts=9, rounds=400, cuts=1 << 40, words=10**12, nodes=10**6),
 }
 
 
@@ -57,7 +57,7 @@ class Solver:
     def __init__(
         self,
         tables: GraphTables,
-        limits: Limits,
+        limits: SolverLimits,
         passed: Callable[[], bool],
         tell: Callable[[], None],
     ) -> None:
@@ -154,7 +154,7 @@ class Solver:
         and again whenever the bound has moved. As long as targets are refuted they come nearer and
         nearer to the peak.
         """
-        work = Work(self.limits.words, self.passed)
+        work = PropagationWork(self.limits.words, self.passed)
         step, refuted, at_once = 0, 0, True
         while not self.is_done and step < len(_ASKS):
             share, nodes = _ASKS[step]
@@ -174,12 +174,12 @@ class Solver:
     def _last_nodes(self) -> int:
         return 1 << 20 if self.tables.nodes <= FEW_NODES else 24
 
-    def _ask(self, target: int, work: Work, nodes: int) -> Answer:
+    def _ask(self, target: int, work: PropagationWork, nodes: int) -> Answer:
         found = branch(self.tables, target, self.orders[0], work, nodes)
         if found.answer is Answer.FOUND and found.order is not None:
             self._take(found.order, self.bench.peak(found.order))
         if found.answer is Answer.NONE:
-            self._raise(Refutation(target, found.cases))
+            self._raise(OrderRefutation(target, found.cases))
         return found.answer
 
 

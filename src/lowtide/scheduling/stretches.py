@@ -13,7 +13,7 @@ from lowtide.scheduling.descent import BY_BYTES, BY_PLACE, BY_WEIGHT, Descent, d
 from lowtide.scheduling.greedy import (
     LATE_FIRST,
     TINY_FIRST,
-    Order,
+    GreedyOrder,
     Ready,
     backward,
     count_left,
@@ -49,7 +49,7 @@ class Attempts(Record):
 
 @kernel
 def arrange(
-    graph: GraphTables, given: Order, first: int, stop: int, way: int, attempts: Attempts
+    graph: GraphTables, given: GreedyOrder, first: int, stop: int, way: int, attempts: Attempts
 ) -> int:
     """Fill the stretch of `attempts.found` in one way; return the nodes placed."""
     found = attempts.found
@@ -79,7 +79,7 @@ def highest(profile: Array, first: int, stop: int) -> int:
 @kernel
 def improve(
     graph: GraphTables,
-    given: Order,
+    given: GreedyOrder,
     ends: Array,
     count: int,
     target: int,
@@ -185,5 +185,5 @@ class Stretches:
         only: int = GIVEN,
     ) -> int:
         """Reorder stretches of an order in place, as the kernel of this name says."""
-        given = Order(order, place)
+        given = GreedyOrder(order, place)
         return improve(self.tables, given, ends, len(ends), target, only, profile, self._attempts)

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Kind(StrEnum):
+class DirectiveKind(StrEnum):
     """What stands between `CHECK` and the colon."""
 
     PLAIN = ""
@@ -35,7 +35,7 @@ class Kind(StrEnum):
 class Check:
     """One line of checks: `line` is its number in the file, from 1."""
 
-    kind: Kind
+    kind: DirectiveKind
     pattern: str
     line: int
 
@@ -60,7 +60,7 @@ def parse_checks(text: str) -> list[Check]:
             continue
         if not match[2]:
             raise ValueError(f"line {number}: the check has no pattern")
-        checks.append(Check(Kind(match[1] or ""), match[2], number))
+        checks.append(Check(DirectiveKind(match[1] or ""), match[2], number))
     return checks
 
 
@@ -71,7 +71,7 @@ def file_check(text: str, checks: list[Check]) -> None:
     """
     if not checks:
         raise ValueError("there is no CHECK line")
-    if checks[0].kind in (Kind.NEXT, Kind.SAME):
+    if checks[0].kind in (DirectiveKind.NEXT, DirectiveKind.SAME):
         raise ValueError(f"{checks[0]}: there is no match before")
     names: dict[str, str] = {}
     blocks = _blocks(text, checks)
@@ -84,7 +84,7 @@ def _blocks(text: str, checks: list[Check]) -> list[tuple[int, int, int, list[Ch
     blocks: list[tuple[int, int, list[Check]]] = [(0, 0, [])]
     position = 0
     for check in checks:
-        if check.kind is not Kind.LABEL:
+        if check.kind is not DirectiveKind.LABEL:
             blocks[-1][2].append(check)
             continue
         match = _search(check, text, position, len(text), {})
@@ -112,10 +112,10 @@ class _Matcher:
 
     def run(self, checks: list[Check], label: int) -> None:
         for check in checks:
-            if check.kind is Kind.NOT:
+            if check.kind is DirectiveKind.NOT:
                 self._close_group()
                 self.forbidden.append(check)
-            elif check.kind is Kind.DAG:
+            elif check.kind is DirectiveKind.DAG:
                 self._match_dag(check)
             else:
                 self._close_group()
@@ -125,9 +125,9 @@ class _Matcher:
 
     def _match(self, check: Check) -> None:
         start, end = self.position, self.end
-        if check.kind is not Kind.PLAIN:
+        if check.kind is not DirectiveKind.PLAIN:
             line_end = self._line_end(self.position)
-            if check.kind is Kind.NEXT:
+            if check.kind is DirectiveKind.NEXT:
                 start = min(line_end + 1, self.end)
                 line_end = self._line_end(start)
             end = min(line_end, self.end)

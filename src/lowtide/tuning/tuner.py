@@ -23,7 +23,7 @@ _CALLS: Final = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TuningLimits:
     """What measuring may take: seconds for a kernel and for a program, and bytes of arrays.
 
     A kernel that should take less than `least_seconds` on one thread is left as it is, as is one
@@ -52,14 +52,14 @@ class Tuner:
         threads: int,
         objects: ObjectCache,
         remembered: ObjectCache,
-        limits: Limits | None = None,
+        limits: TuningLimits | None = None,
         measure: Measure = measure,
     ) -> None:
         self.target = target
         self.threads = threads
         self.objects = objects
         self.remembered = remembered
-        self.limits = limits or Limits()
+        self.limits = limits or TuningLimits()
         self._measure = measure
         self._known: dict[str, list[float]] = {}
         self._left = self.limits.all_seconds

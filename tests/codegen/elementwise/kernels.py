@@ -15,7 +15,7 @@ from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.llvm.target import Target, host_target, restricted
 
 TARGETS = {"native": host_target(), "avx2": restricted(host_target(), "avx2")}
@@ -54,7 +54,7 @@ def compiled(cases: Sequence[Case], target: Target, lanes: int) -> list[Callable
     """Return for each case a function of arrays, all of one length."""
     names = [f"k{i}" for i in range(len(cases))]
     functions = [kernel(name, case, target, lanes) for name, case in zip(names, cases, strict=True)]
-    library = Library([Machine(target).object_code(module_text(functions))], names, target)
+    library = Library([KernelCompiler(target).object_code(module_text(functions))], names, target)
     return [
         runner(library, name, case.result, max(1, lanes))
         for name, case in zip(names, cases, strict=True)

@@ -5,7 +5,7 @@ from tests.codegen.elementwise import oracle
 from tests.codegen.elementwise.kernels import kernel
 
 from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import Machine
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import AARCH64
 
 
@@ -13,5 +13,5 @@ from lowtide.llvm.target import AARCH64
 def test_aarch64_objects_are_made_without_functions_from_outside(type_):
     cases = oracle.cases(type_)
     functions = [kernel(f"k{i}", case, AARCH64, 4) for i, case in enumerate(cases)]
-    assembly = Machine(AARCH64).assembly(module_text(functions))
+    assembly = KernelCompiler(AARCH64).assembly(module_text(functions))
     assert [x for x in assembly.splitlines() if x.strip().startswith("bl\t")] == []

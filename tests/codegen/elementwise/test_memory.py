@@ -13,13 +13,13 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.machine import KernelCompiler, Library
 
 FORMS = [("native", 16), ("native", 5), ("avx2", 8)]
 
 
 def _run(fn: Function, target, *arrays: np.ndarray) -> None:
-    library = Library([Machine(target).object_code(module_text([fn]))], [fn.name], target)
+    library = Library([KernelCompiler(target).object_code(module_text([fn]))], [fn.name], target)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))(library[fn.name])
     call(*[x.ctypes.data for x in arrays])
     assert library
@@ -77,7 +77,7 @@ def test_a_masked_load_stops_before_memory_that_is_not_there():
     mask = _mask(fn, "%mask", 16)
     value = memory.load(fn, target, ElementType.C64, "%source", 16, mask)
     memory.store(fn, target, value, "%to", mask)
-    library = Library([Machine(target).object_code(module_text([fn]))], ["f"], target)
+    library = Library([KernelCompiler(target).object_code(module_text([fn]))], ["f"], target)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library["f"])
     ctypes.memmove(start + page - 24, np.arange(6, dtype=np.float32).ctypes.data, 24)
     to, chosen = np.zeros(16, np.complex64), (np.arange(16) < 3).astype(np.uint8)

@@ -18,7 +18,7 @@ from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.opcode import Opcode
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.ops.table import TABLE
 
 FORMS = [("native", 16), ("native", 0), ("avx2", 8), ("avx2", 0)]
@@ -86,7 +86,7 @@ def test_a_product_and_a_sum_are_rounded_each():
     product = emit_op(fn, target, Opcode.MULTIPLY, NO_ATTRIBUTES, f32, [a, b])
     total = emit_op(fn, target, Opcode.ADD, NO_ATTRIBUTES, f32, [product, c])
     fn.ret("float", total.name)
-    assembly = Machine(target).assembly(module_text([fn]))
+    assembly = KernelCompiler(target).assembly(module_text([fn]))
     assert "vfmadd" not in assembly
     assert "vmulss" in assembly and "vaddss" in assembly
 
@@ -105,7 +105,7 @@ def test_an_instruction_brings_its_attributes_and_type():
     found = emit(fn, target, root, [less])
     assert (less.type, found.type) == (ElementType.PRED, ElementType.BF16)
     fn.ret("float", found.name)
-    library = Library([Machine(target).object_code(module_text([fn]))], ["f"], target)
+    library = Library([KernelCompiler(target).object_code(module_text([fn]))], ["f"], target)
     call = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float, ctypes.c_float)(library["f"])
     assert [call(1, 2), call(2, 2), call(float("nan"), 2)] == [1, 0, 0]
     assert library
@@ -128,10 +128,10 @@ def test_constant_divisors_need_no_division(type_, opcode):
             found = emit_op(fn, target, opcode, NO_ATTRIBUTES, type_, [a, b])
             memory.store(fn, target, found, fn.gep("%to", at))
         text = module_text([fn])
-        assert "div" not in Machine(target).assembly(text)
+        assert "div" not in KernelCompiler(target).assembly(text)
         given = np.resize(values, 64)
         got = np.empty_like(given)
-        library = Library([Machine(target).object_code(text)], ["f"], target)
+        library = Library([KernelCompiler(target).object_code(text)], ["f"], target)
         pointers = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
         ctypes.CFUNCTYPE(None, *pointers)(library["f"])(given.ctypes.data, got.ctypes.data, 64)
         want = FUNCTIONS[type_][opcode](given, np.full(64, divisor, given.dtype))

@@ -9,8 +9,8 @@ from lowtide.planning.exact.bounds import live_bound, resting_bound
 from lowtide.planning.exact.instance import instance_of
 from lowtide.planning.exact.items import Space, items_of
 from lowtide.planning.exact.outcome import Outcome
-from lowtide.planning.exact.reduce import Layout, reduced
-from lowtide.planning.exact.refute import Tree
+from lowtide.planning.exact.reduce import ReducedLayout, reduced
+from lowtide.planning.exact.refute import RefutationTree
 from lowtide.planning.plans import arena_packing
 from lowtide.planning.problem import FREE, TensorUsageRecord, max_live, packing_problem
 
@@ -40,7 +40,7 @@ def test_easy_items_fit_beside_any_core(problem, random, more):
     core = items.numbers[parts.core]
     if (other + problem.nbytes)[core].max(initial=0) > height:
         return
-    layout = Layout(items, start[items.numbers])
+    layout = ReducedLayout(items, start[items.numbers])
     layout.addresses[parts.core] = other[core]
     layout.settle(parts.core, parts.easy, height)
     offsets = start.copy()
@@ -69,7 +69,7 @@ def test_the_search_tree_knows_the_optimum(problem):
     rows, best = lives(problem), optimum(problem)
     instance = instance_of(items, np.arange(len(items)))
     life = [tuple(rows[i]) for i in items.numbers]
-    tree = Tree(instance, life, best, 10_000)
+    tree = RefutationTree(instance, life, best, 10_000)
     assert tree.search() is Outcome.FITS
     offsets = np.where(problem.fixed_offset == FREE, 0, problem.fixed_offset)
     offsets[items.numbers] = tree.addresses
@@ -78,7 +78,7 @@ def test_the_search_tree_knows_the_optimum(problem):
     assert packing.arena_bytes == best
     if not len(items):
         return
-    below = Tree(instance, life, best - 1, 10_000)
+    below = RefutationTree(instance, life, best - 1, 10_000)
     assert below.search() is Outcome.REFUTED
 
 
@@ -86,5 +86,5 @@ def test_a_search_tree_stops_at_its_limit():
     problem = packing_problem([TensorUsageRecord(3, 0, 1), TensorUsageRecord(2, 1, 2)] * 3)
     items = items_of(problem, Space.of(problem))
     instance = instance_of(items, np.arange(len(items)))
-    tree = Tree(instance, range(len(items)), by_size(problem).arena_bytes, 2)
+    tree = RefutationTree(instance, range(len(items)), by_size(problem).arena_bytes, 2)
     assert tree.search() is Outcome.OPEN

@@ -12,10 +12,10 @@ from lowtide.ir.shape import Shape, array_shape
 from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase, Thunk
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import Machine
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import host_target
 from lowtide.runtime.cpu.arguments import Argument
-from lowtide.runtime.cpu.program import Interface, Memory, NativeProgram, Result, Structure
+from lowtide.runtime.cpu.program import Interface, Memory, NativeProgram, ProgramResult, Structure
 
 ARGUMENTS = parameters(buffers="ptr", scratch="ptr", begin="i64", end="i64", thread="i64")
 UNIT = 256
@@ -98,7 +98,7 @@ def library() -> bytes:
         partial_sums(),
         total(SUM_UNITS),
     ]
-    return Machine(host_target()).object_code(module_text(functions))
+    return KernelCompiler(host_target()).object_code(module_text(functions))
 
 
 def kernels(units: int, seconds: float) -> tuple[KernelEntry, ...]:
@@ -128,7 +128,7 @@ class Draft:
     seconds: float = 1e-6
     memories: list[Memory] = field(default_factory=list)
     arguments: list[Argument] = field(default_factory=list)
-    results: list[Result] = field(default_factory=list)
+    results: list[ProgramResult] = field(default_factory=list)
     constants: list[tuple[int, np.ndarray]] = field(default_factory=list)
     arena: int = 0
 
@@ -159,7 +159,7 @@ class Draft:
         return place
 
     def result(self, place: Slice, shape: Shape | None = None) -> None:
-        self.results.append(Result(shape or vector(self.count), place))
+        self.results.append(ProgramResult(shape or vector(self.count), place))
 
     def program(
         self, thunks: Sequence[Thunk], *, threads: int = 1, structure: Structure = 0

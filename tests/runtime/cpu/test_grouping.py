@@ -10,7 +10,7 @@ from tests.runtime.cpu.handmade import ADD, Draft, kernel
 
 from lowtide.ir.buffer import NO_BYTES, Slice
 from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase
-from lowtide.runtime.cpu.grouping import LARGEST_GROUP, Bytes, Stage, Work, groups
+from lowtide.runtime.cpu.grouping import LARGEST_GROUP, Bytes, Stage, ThunkWork, groups
 from lowtide.runtime.cpu.table import PIECES, build_table
 from lowtide.runtime.cpu.team import MOST_PIECES
 from lowtide.runtime.cpu.walker import LOOK_WORDS, Step
@@ -26,9 +26,9 @@ SLICES = st.one_of(
 )
 
 
-def works(pairs: list[tuple[list[Slice], list[Slice]]]) -> list[Work]:
+def works(pairs: list[tuple[list[Slice], list[Slice]]]) -> list[ThunkWork]:
     return [
-        Work(n, (Stage(0, 1, 1.0),), (*reads, *writes), tuple(reads), tuple(writes))
+        ThunkWork(n, (Stage(0, 1, 1.0),), (*reads, *writes), tuple(reads), tuple(writes))
         for n, (reads, writes) in enumerate(pairs)
     ]
 
@@ -37,7 +37,7 @@ def touched(slices: tuple[Slice, ...]) -> set[tuple[int, int]]:
     return {(x.allocation, x.offset + k) for x in slices for k in range(x.nbytes)}
 
 
-def ordered(one: Work, other: Work) -> bool:
+def ordered(one: ThunkWork, other: ThunkWork) -> bool:
     """Whether the order of two works matters, by their bytes one by one."""
     return bool(
         touched(one.writes) & (touched(other.reads) | touched(other.writes))

@@ -12,7 +12,7 @@ import pytest
 from tests.runtime.cpu.handmade import ARGUMENTS, Draft, kernel
 
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.llvm.target import AARCH64, host_target, restricted
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable, load
 from lowtide.runtime.cpu.grouping import Stage
@@ -85,7 +85,9 @@ def counts() -> Function:
 @pytest.mark.parametrize("members", [1, 3])
 def test_each_unit_is_done_once_and_by_workers_too(members: int) -> None:
     library = Library(
-        [Machine(host_target()).object_code(module_text([counts()]))], ["counts"], host_target()
+        [KernelCompiler(host_target()).object_code(module_text([counts()]))],
+        ["counts"],
+        host_target(),
     )
     runtime = native()
     pool = pool_of(3, runtime)
@@ -197,7 +199,7 @@ def test_calls_work_while_the_process_ends() -> None:
 
 def test_the_runtime_compiles_for_other_processors() -> None:
     for target in (restricted(host_target(), "avx2"), AARCH64):
-        assert Machine(target).object_code(runtime_text(target))
+        assert KernelCompiler(target).object_code(runtime_text(target))
 
 
 def test_a_pool_has_a_thread() -> None:

@@ -16,8 +16,8 @@ from lowtide.planning.exact.disjunctions import Disjunctions, Entry
 from lowtide.planning.exact.instance import instance_of
 from lowtide.planning.exact.items import NOBODY, Items, Space, items_of
 from lowtide.planning.exact.outcome import Outcome
-from lowtide.planning.exact.reduce import Layout, reduced
-from lowtide.planning.exact.refute import Tree
+from lowtide.planning.exact.reduce import ReducedLayout, reduced
+from lowtide.planning.exact.refute import RefutationTree
 from lowtide.planning.plans import Packing, Refutation
 from lowtide.planning.problem import FREE, Int64Array, PackingProblem
 from lowtide.search.effort import Effort, SearchOptions, StopReason
@@ -192,7 +192,9 @@ class ExactSearch:
         self, core: Int64Array, height: int, limit: int
     ) -> tuple[Outcome, Int64Array | None]:
         if len(core) <= _TINY and height not in self._too_hard:
-            tree = Tree(instance_of(self.items, core), self._lives(core), height, _TINY_NODES)
+            tree = RefutationTree(
+                instance_of(self.items, core), self._lives(core), height, _TINY_NODES
+            )
             outcome = tree.search()
             if outcome is not Outcome.OPEN:
                 return outcome, np.array(tree.addresses, np.int64)
@@ -230,7 +232,7 @@ class ExactSearch:
     def _take(
         self, moved: Int64Array, addresses: Int64Array, easy: Int64Array, height: int
     ) -> None:
-        layout = Layout(self.items, self.state.addresses)
+        layout = ReducedLayout(self.items, self.state.addresses)
         layout.addresses[moved] = addresses
         layout.settle(moved, easy, height)
         self.state.addresses = layout.addresses

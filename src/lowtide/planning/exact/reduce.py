@@ -93,7 +93,7 @@ def _parts(items: Items, chosen: npt.NDArray[np.bool_]) -> Int64Array:
     return part
 
 
-class Layout:
+class ReducedLayout:
     """Addresses of all items, of which some are about to change; equal items never overlap."""
 
     def __init__(self, items: Items, addresses: Int64Array) -> None:

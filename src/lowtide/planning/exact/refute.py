@@ -47,7 +47,7 @@ class _Frame:
     undo: list[tuple[int, int]] = field(default_factory=list)
 
 
-class Tree:
+class RefutationTree:
     """The search for a packing of an instance of at most `height`; sets of items are bit masks.
 
     `lives` says per item when it is live: equally for those that are live at the same time.

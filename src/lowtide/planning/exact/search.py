@@ -26,7 +26,7 @@ class Method(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class SearchTables:
     """Records of an instance before a search; `order` has its items by first section."""
 
     order: Int64Array
@@ -44,7 +44,7 @@ class Tables:
         return len(self.section) // moves.SECTION - 1
 
 
-def tables_of(instance: Instance) -> Tables:
+def tables_of(instance: Instance) -> SearchTables:
     """Return the records of an instance, no item placed."""
     count, (first, last) = len(instance), instance.spans()
     order = np.lexsort([np.arange(count), first])
@@ -71,7 +71,7 @@ def tables_of(instance: Instance) -> Tables:
     obstacles = _obstacles(instance, order, place, item)
     item[:, moves.TWIN] = _twins(instance, order)
     section = _section_records(instance, rounded, first, last, np.sort(first))
-    return Tables(
+    return SearchTables(
         order,
         item.ravel(),
         section,
@@ -148,7 +148,7 @@ class Search:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: SearchTables,
         height: int,
         method: Method,
         rank: Int64Array,

@@ -11,19 +11,21 @@ from lowtide.planning.nnvm.assignment import (
 )
 from lowtide.planning.nnvm.colouring import colour_nodes
 from lowtide.planning.nnvm.decoration import DecoratedPlan, decorate
-from lowtide.planning.nnvm.environment import PlanOptions, options_from
+from lowtide.planning.nnvm.environment import NnvmOptions as PlanOptions
+from lowtide.planning.nnvm.environment import options_from
 from lowtide.planning.nnvm.graph import (
     DYNAMIC,
     EXTERNAL,
     NO_STORAGE,
     UNKNOWN_SIZE,
     Entry,
-    Graph,
-    Node,
 )
+from lowtide.planning.nnvm.graph import NnvmGraph as Graph
+from lowtide.planning.nnvm.graph import NnvmNode as Node
 from lowtide.planning.nnvm.graph_reader import read_graph
 from lowtide.planning.nnvm.memory_plan import Variant, plan
-from lowtide.planning.nnvm.ops import OPS, Op, Pattern
+from lowtide.planning.nnvm.ops import OPS, Pattern
+from lowtide.planning.nnvm.ops import NnvmOp as Op
 from lowtide.planning.nnvm.result import NEVER_READ, OWN_PLACE, NnvmPlan
 from lowtide.planning.nnvm.storage_pool import StoragePool
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lowtide.planning.nnvm.graph import UNKNOWN_SIZE, Graph, ops_of_nodes
-from lowtide.planning.nnvm.ops import ASSIGN, Op, Pattern, op_table
+from lowtide.planning.nnvm.graph import UNKNOWN_SIZE, NnvmGraph, ops_of_nodes
+from lowtide.planning.nnvm.ops import ASSIGN, NnvmOp, Pattern, op_table
 
 NO_ASSIGN: Final = 0
 """The flag of a node that assigns nothing."""
@@ -24,7 +24,7 @@ COPY: Final = 1
 IN_PLACE: Final = 2
 """The flag of one that does nothing: its right-hand side is computed in the variable's storage."""
 
-_Rows = Mapping[str, Op | Mapping[str, Any]]
+_Rows = Mapping[str, NnvmOp | Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Hazard:
     sentence: str
 
 
-def assign_flags(graph: Graph, ops: _Rows | None = None) -> tuple[int, ...]:
+def assign_flags(graph: NnvmGraph, ops: _Rows | None = None) -> tuple[int, ...]:
     """Return the flag of each node: those of NNVM, but a copy wherever there is a hazard.
 
     Raises ValueError for an unknown operation, and an assignment to what is no variable.
@@ -52,7 +52,7 @@ def assign_flags(graph: Graph, ops: _Rows | None = None) -> tuple[int, ...]:
     return tuple(flags)
 
 
-def original_assign_flags(graph: Graph, ops: _Rows | None = None) -> tuple[int, ...]:
+def original_assign_flags(graph: NnvmGraph, ops: _Rows | None = None) -> tuple[int, ...]:
     """Return the flag of each node as NNVM has it.
 
     An assignment is in place if its right-hand side has one reader, is no variable, and is element
@@ -74,7 +74,7 @@ def original_assign_flags(graph: Graph, ops: _Rows | None = None) -> tuple[int, 
     return tuple(flags)
 
 
-def assignments(graph: Graph) -> dict[int, int]:
+def assignments(graph: NnvmGraph) -> dict[int, int]:
     """Return the assignments, in order, and the entry of the variable that each one writes.
 
     Raises ValueError where one does not have two inputs, the first of them a variable or what
@@ -100,7 +100,7 @@ def assignments(graph: Graph) -> dict[int, int]:
     return target
 
 
-def _check_sizes(graph: Graph, number: int) -> None:
+def _check_sizes(graph: NnvmGraph, number: int) -> None:
     node = graph.nodes[number]
     variable, value = [graph.nodes[source].sizes[output] for source, output in node.inputs]
     if variable != value and UNKNOWN_SIZE not in (variable, value):
@@ -114,7 +114,7 @@ def _check_sizes(graph: Graph, number: int) -> None:
 
 
 def find_hazards(
-    graph: Graph, flags: Sequence[int], ops: _Rows | None = None
+    graph: NnvmGraph, flags: Sequence[int], ops: _Rows | None = None
 ) -> tuple[Hazard, ...]:
     """Return why assignments cannot be in place, the first reason of each one.
 
@@ -140,7 +140,7 @@ def find_hazards(
 
 
 def _touching(
-    graph: Graph, target: Mapping[int, int], flags: Sequence[int]
+    graph: NnvmGraph, target: Mapping[int, int], flags: Sequence[int]
 ) -> dict[int, list[tuple[int, str]]]:
     """Return per variable the nodes that read or write its storage, in order.
 
@@ -162,7 +162,7 @@ def _touching(
 
 
 def _own_reads(
-    graph: Graph, table: Sequence[Op], target: Mapping[int, int], number: int
+    graph: NnvmGraph, table: Sequence[NnvmOp], target: Mapping[int, int], number: int
 ) -> Hazard | None:
     """The right-hand side reads the variable by an input that it may not write over."""
     right, output = graph.nodes[number].inputs[1]
@@ -174,14 +174,14 @@ def _own_reads(
     return None
 
 
-def _between(graph: Graph, touched: Sequence[tuple[int, str]], number: int) -> Iterator[Hazard]:
+def _between(graph: NnvmGraph, touched: Sequence[tuple[int, str]], number: int) -> Iterator[Hazard]:
     right = graph.nodes[number].inputs[1][0]
     for culprit, verb in touched:
         if right < culprit < number:
             yield _hazard(graph, number, culprit, f"{verb} it in between")
 
 
-def _hazard(graph: Graph, number: int, culprit: int, what: str) -> Hazard:
+def _hazard(graph: NnvmGraph, number: int, culprit: int, what: str) -> Hazard:
     right, variable = graph.nodes[number].inputs[1][0], graph.nodes[number].inputs[0][0]
     return Hazard(
         number,

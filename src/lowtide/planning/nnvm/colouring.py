@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.planning.nnvm.graph import Graph
+from lowtide.planning.nnvm.graph import NnvmGraph
 
 
-def colour_nodes(graph: Graph, most: int) -> list[int]:
+def colour_nodes(graph: NnvmGraph, most: int) -> list[int]:
     """Return a colour per node, from 0 up to at most `most`, which is not included.
 
     Again and again the path with the most operations that have no colour gets the next one; what
@@ -28,7 +28,7 @@ def colour_nodes(graph: Graph, most: int) -> list[int]:
     return [last if colour < 0 else colour for colour in colours]
 
 
-def _heaviest_path(graph: Graph, weight: Sequence[int]) -> list[int]:
+def _heaviest_path(graph: NnvmGraph, weight: Sequence[int]) -> list[int]:
     """Return a path of the greatest weight, empty where that is 0.
 
     Of equal ones it is that which the walk from the last node to the first meets first, at each

@@ -15,9 +15,9 @@ from lowtide.planning.nnvm.assignment import (
     find_hazards,
     original_assign_flags,
 )
-from lowtide.planning.nnvm.graph import NO_STORAGE, Graph
+from lowtide.planning.nnvm.graph import NO_STORAGE, NnvmGraph
 from lowtide.planning.nnvm.graph_reader import read_graph
-from lowtide.planning.nnvm.ops import Op
+from lowtide.planning.nnvm.ops import NnvmOp
 from lowtide.planning.nnvm.result import NnvmPlan
 
 
@@ -35,10 +35,10 @@ class DecoratedPlan:
 
 
 def decorate(
-    graph: Graph | Mapping[str, Any],
+    graph: NnvmGraph | Mapping[str, Any],
     plan: NnvmPlan,
     *,
-    ops: Mapping[str, Op | Mapping[str, Any]] | None = None,
+    ops: Mapping[str, NnvmOp | Mapping[str, Any]] | None = None,
     assign_flags: Sequence[int] | None = None,
     original: bool = False,
 ) -> DecoratedPlan:
@@ -53,7 +53,7 @@ def decorate(
     Raises ValueError where an output has no storage, the plan or the flags are not of this graph,
     and as `assign_flags` does.
     """
-    graph = graph if isinstance(graph, Graph) else read_graph(graph)
+    graph = graph if isinstance(graph, NnvmGraph) else read_graph(graph)
     _check_plan(graph, plan)
     flags, hazards = _flags(graph, ops, assign_flags, original)
     storage = list(plan.storage_id)
@@ -72,7 +72,7 @@ def decorate(
     return DecoratedPlan(tuple(storage), flags, hazards)
 
 
-def _check_plan(graph: Graph, plan: NnvmPlan) -> None:
+def _check_plan(graph: NnvmGraph, plan: NnvmPlan) -> None:
     if len(plan.storage_id) != graph.entry_count:
         raise ValueError(f"the plan has {len(plan.storage_id)} entries, not {graph.entry_count}")
     if plan.not_allocated:
@@ -83,8 +83,8 @@ def _check_plan(graph: Graph, plan: NnvmPlan) -> None:
 
 
 def _flags(
-    graph: Graph,
-    ops: Mapping[str, Op | Mapping[str, Any]] | None,
+    graph: NnvmGraph,
+    ops: Mapping[str, NnvmOp | Mapping[str, Any]] | None,
     given: Sequence[int] | None,
     original: bool,
 ) -> tuple[tuple[int, ...], tuple[Hazard, ...]]:

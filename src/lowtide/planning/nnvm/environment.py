@@ -12,7 +12,7 @@ NUM_TEMP: Final = "NNVM_EXEC_NUM_TEMP"
 _FLAGS: Final = {"1": True, "true": True, "0": False, "false": False}
 
 
-class PlanOptions(TypedDict):
+class NnvmOptions(TypedDict):
     """The options of `plan` that NNVM has as variables."""
 
     match_range: int
@@ -20,13 +20,13 @@ class PlanOptions(TypedDict):
     num_temp: int
 
 
-def options_from(variables: Mapping[str, str]) -> PlanOptions:
+def options_from(variables: Mapping[str, str]) -> NnvmOptions:
     """Return the options that variables of an environment stand for, to call `plan(**options)`.
 
     Absent and empty ones have NNVM's defaults: 16, false, 1. Raises ValueError for a value that is
     no number from 0 on, or no flag.
     """
-    return PlanOptions(
+    return NnvmOptions(
         match_range=_number(variables, MATCH_RANGE, 16),
         auto_search_match_range=_flag(variables, AUTO_SEARCH),
         num_temp=_number(variables, NUM_TEMP, 1),

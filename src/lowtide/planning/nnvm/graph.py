@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Final
 
 from lowtide.planning.nnvm.data_types import DataType
-from lowtide.planning.nnvm.ops import Op, OpTable
+from lowtide.planning.nnvm.ops import NnvmOp, OpTable
 from lowtide.planning.registry import nearest
 
 NO_STORAGE: Final = -1
@@ -28,7 +28,7 @@ Entry = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NnvmNode:
     """A variable, whose `op` is None, or an operation.
 
     Per output, `sizes` is the number of elements or `UNKNOWN_SIZE`, and `dtypes` the type of one.
@@ -43,7 +43,7 @@ class Node:
     dtypes: tuple[DataType, ...]
     shapes: tuple[tuple[int, ...], ...] = ()
     device: int = 0
-    own: Op | None = None
+    own: NnvmOp | None = None
 
     @property
     def is_variable(self) -> bool:
@@ -52,7 +52,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class NnvmGraph:
     """Nodes in order of execution, each behind those that it reads.
 
     Entries are numbered node by node: `first_entry[k]` is the first one of node `k`, and the last
@@ -63,7 +63,7 @@ class Graph:
     Raises ValueError, which names node and field, where one of these does not fit the others.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[NnvmNode, ...]
     outputs: tuple[Entry, ...] = ()
     storage: tuple[int, ...] | None = None
     ref_count: tuple[int, ...] | None = None
@@ -151,7 +151,7 @@ class Graph:
             )
 
 
-def ops_of_nodes(graph: Graph, table: OpTable) -> list[Op]:
+def ops_of_nodes(graph: NnvmGraph, table: OpTable) -> list[NnvmOp]:
     """Return what the operation of each node may do; nothing, for a variable.
 
     Raises ValueError for an operation that neither the node nor the table describes, and one that
@@ -172,10 +172,10 @@ def ops_of_nodes(graph: Graph, table: OpTable) -> list[Op]:
     return found
 
 
-_VARIABLE: Final = Op()
+_VARIABLE: Final = NnvmOp()
 
 
-def _check_positions(graph: Graph, number: int, op: Op) -> None:
+def _check_positions(graph: NnvmGraph, number: int, op: NnvmOp) -> None:
     node = graph.nodes[number]
     inputs, outputs = len(node.inputs), len(node.sizes)
     for source, result in op.inplace_pairs:
@@ -192,7 +192,7 @@ def _check_positions(graph: Graph, number: int, op: Op) -> None:
             )
 
 
-def reference_counts(graph: Graph, ops: Sequence[Op]) -> list[int]:
+def reference_counts(graph: NnvmGraph, ops: Sequence[NnvmOp]) -> list[int]:
     """Return how often each entry is read: as an input that is not ignored, and as an output."""
     if graph.ref_count is not None:
         return list(graph.ref_count)

@@ -17,8 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from lowtide.planning.nnvm.data_types import DataType
-from lowtide.planning.nnvm.graph import UNKNOWN_SIZE, Entry, Graph, Node
-from lowtide.planning.nnvm.ops import Op, read_op
+from lowtide.planning.nnvm.graph import UNKNOWN_SIZE, Entry, NnvmGraph, NnvmNode
+from lowtide.planning.nnvm.ops import NnvmOp, read_op
 
 _GRAPH_FIELDS: Final = ("nodes", "outputs", "storage", "ref_count", "node_range", "device")
 _OP_FIELDS: Final = ("inplace_pairs", "identity", "ignore_inputs", "pattern")
@@ -28,7 +28,7 @@ _NODE_FIELDS: Final = (
 )
 
 
-def read_graph(fields: Mapping[str, Any]) -> Graph:
+def read_graph(fields: Mapping[str, Any]) -> NnvmGraph:
     """Return the graph that a JSON object describes.
 
     Raises ValueError, which names node and field, where the object is malformed.
@@ -42,7 +42,7 @@ def read_graph(fields: Mapping[str, Any]) -> Graph:
     devices = _integers(fields.get("device"), "the graph: field 'device'")
     if devices is not None and len(devices) != len(nodes):
         raise ValueError(f"the graph: field 'device' has {len(devices)}, 'nodes' {len(nodes)}")
-    return Graph(
+    return NnvmGraph(
         tuple(
             [
                 _node(number, node, 0 if devices is None else devices[number])
@@ -56,7 +56,7 @@ def read_graph(fields: Mapping[str, Any]) -> Graph:
     )
 
 
-def _node(number: int, fields: Any, device: int) -> Node:
+def _node(number: int, fields: Any, device: int) -> NnvmNode:
     where = f"node {number}"
     if not isinstance(fields, Mapping):
         raise ValueError(f"{where}: expected an object, found {fields!r}")
@@ -69,7 +69,7 @@ def _node(number: int, fields: Any, device: int) -> Node:
     inputs = _list(_required(fields, "inputs", where), f"{where}: field 'inputs'")
     shapes = tuple([_shape(x, where) for x in fields.get("shapes") or ()])
     sizes = _sizes(fields, shapes, where)
-    return Node(
+    return NnvmNode(
         name,
         None if op == "null" else op,
         tuple([_entry(x, f"{where}: inputs[{i}]") for i, x in enumerate(inputs)]),
@@ -81,7 +81,7 @@ def _node(number: int, fields: Any, device: int) -> Node:
     )
 
 
-def _own_options(fields: Mapping[str, Any], where: str) -> Op | None:
+def _own_options(fields: Mapping[str, Any], where: str) -> NnvmOp | None:
     given = any(name in fields for name in _OP_FIELDS)
     return read_op(fields, where) if given else None
 

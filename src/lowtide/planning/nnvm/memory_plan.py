@@ -18,12 +18,12 @@ from lowtide.planning.nnvm.data_types import DataType, element_bytes
 from lowtide.planning.nnvm.graph import (
     NO_STORAGE,
     UNKNOWN_SIZE,
-    Graph,
+    NnvmGraph,
     ops_of_nodes,
     reference_counts,
 )
 from lowtide.planning.nnvm.graph_reader import read_graph
-from lowtide.planning.nnvm.ops import Op, op_table
+from lowtide.planning.nnvm.ops import NnvmOp, op_table
 from lowtide.planning.nnvm.relay import relay_plan
 from lowtide.planning.nnvm.result import NEVER_READ, OWN_PLACE, NnvmPlan
 
@@ -43,9 +43,9 @@ class Variant(StrEnum):
 
 
 def plan(
-    graph: Graph | Mapping[str, Any],
+    graph: NnvmGraph | Mapping[str, Any],
     *,
-    ops: Mapping[str, Op | Mapping[str, Any]] | None = None,
+    ops: Mapping[str, NnvmOp | Mapping[str, Any]] | None = None,
     match_range: int = 16,
     auto_search_match_range: bool = False,
     num_temp: int = 1,
@@ -63,7 +63,7 @@ def plan(
     Raises ValueError, which names node and field, for a malformed graph, an unknown operation, and
     options out of range.
     """
-    graph = graph if isinstance(graph, Graph) else read_graph(graph)
+    graph = graph if isinstance(graph, NnvmGraph) else read_graph(graph)
     for name, value in (("match_range", match_range), ("num_temp", num_temp)):
         if value < 0:
             raise ValueError(f"{name} is {value}; expected a number from 0 on")
@@ -109,8 +109,8 @@ def _nothing(facts: _Facts) -> NnvmPlan:
 class _Facts:
     """What every walk over the graph asks for, by node and by entry."""
 
-    graph: Graph
-    ops: Sequence[Op]
+    graph: NnvmGraph
+    ops: Sequence[NnvmOp]
     variant: Variant
     planned: Sequence[int]
     """The operations, in order."""
@@ -121,7 +121,7 @@ class _Facts:
     references: Sequence[int]
 
     @classmethod
-    def of(cls, graph: Graph, ops: Sequence[Op], variant: Variant) -> _Facts:
+    def of(cls, graph: NnvmGraph, ops: Sequence[NnvmOp], variant: Variant) -> _Facts:
         nodes = graph.nodes
         begin, end = graph.node_range or (0, len(nodes))
         return cls(
@@ -187,7 +187,7 @@ class _Walk:
                 self.inplace[result] = position
                 self.reads[block] += self.facts.references[result]
 
-    def _is_identity(self, op: Op, pair: int, source: int, result: int) -> bool:
+    def _is_identity(self, op: NnvmOp, pair: int, source: int, result: int) -> bool:
         dtype = self.facts.dtype
         same = self.facts.variant is Variant.NNVM or dtype[source] == dtype[result]
         return op.is_identity(pair) and same

@@ -26,7 +26,7 @@ class Pattern(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Op:
+class NnvmOp:
     """An operation.
 
     `inplace_pairs` are pairs (input, output) in which the output may take the input's place, those
@@ -54,19 +54,19 @@ class Op:
         return bool(self.identity) and self.identity[pair]
 
 
-OpTable = Mapping[str, Op]
+OpTable = Mapping[str, NnvmOp]
 """Operations by name."""
 
 _FIELDS: Final = ("inplace_pairs", "identity", "ignore_inputs", "pattern")
 
 
-def read_op(fields: Mapping[str, Any], where: str) -> Op:
+def read_op(fields: Mapping[str, Any], where: str) -> NnvmOp:
     """Return the operation that a JSON object describes; `where` stands in front of errors.
 
     Absent fields are empty, and the pattern is opaque. Raises ValueError for a malformed field.
     """
     try:
-        return Op(
+        return NnvmOp(
             tuple([_pair(pair) for pair in fields.get("inplace_pairs") or ()]),
             tuple([bool(flag) for flag in fields.get("identity") or ()]),
             tuple([_position(i, "ignore_inputs") for i in fields.get("ignore_inputs") or ()]),
@@ -101,7 +101,7 @@ def _pattern(pattern: Any) -> Pattern:
     return Pattern(pattern)
 
 
-def op_table(ops: Mapping[str, Op | Mapping[str, Any]] | None) -> OpTable:
+def op_table(ops: Mapping[str, NnvmOp | Mapping[str, Any]] | None) -> OpTable:
     """Return the operations of a table whose rows may be JSON objects; None means `OPS`.
 
     The assignment is known to each table. Raises ValueError for a malformed row.
@@ -110,9 +110,9 @@ def op_table(ops: Mapping[str, Op | Mapping[str, Any]] | None) -> OpTable:
         return OPS
     rows = {name: OPS[name] for name in sorted(ASSIGN)}
     for name, row in ops.items():
-        if not isinstance(row, Op | Mapping):
+        if not isinstance(row, NnvmOp | Mapping):
             raise ValueError(f"op {name!r}: expected an object with {', '.join(_FIELDS)}")
-        rows[name] = row if isinstance(row, Op) else read_op(row, f"op {name!r}")
+        rows[name] = row if isinstance(row, NnvmOp) else read_op(row, f"op {name!r}")
     return rows
 
 
@@ -121,48 +121,48 @@ def op_table(ops: Mapping[str, Op | Mapping[str, Any]] | None) -> OpTable:
 _FIRST: Final = ((0, 0),)
 _EITHER: Final = ((0, 0), (1, 0))
 
-_ROWS: Final[tuple[tuple[str, Op], ...]] = (
+_ROWS: Final[tuple[tuple[str, NnvmOp], ...]] = (
     (
         "abs cast ceil clip copy cos erf exp expm1 floor gelu hard_sigmoid leaky_relu log log1p "
         "logical_not negative reciprocal relu round rsqrt sigmoid sign sin softplus sqrt square "
         "tan tanh trunc __add_scalar__ __sub_scalar__ __rsub_scalar__ __mul_scalar__ "
         "__div_scalar__ __rdiv_scalar__ __pow_scalar__ __rpow_scalar__ __lshift_scalar__ "
         "__rshift_scalar__",
-        Op(_FIRST, pattern=Pattern.ELEMENT_WISE),
+        NnvmOp(_FIRST, pattern=Pattern.ELEMENT_WISE),
     ),
     (
         "elemwise_add elemwise_sub elemwise_mul elemwise_div elemwise_mod elemwise_pow "
         "elemwise_max elemwise_min greater less logical_and logical_or",
-        Op(_EITHER, pattern=Pattern.ELEMENT_WISE),
+        NnvmOp(_EITHER, pattern=Pattern.ELEMENT_WISE),
     ),
     (
         "add sub mul div mod pow maximum minimum broadcast_add broadcast_sub broadcast_mul "
         "broadcast_div broadcast_mod broadcast_pow broadcast_max broadcast_min broadcast_maximum "
         "broadcast_minimum broadcast_greater broadcast_less broadcast_equal",
-        Op(_EITHER, pattern=Pattern.BROADCAST),
+        NnvmOp(_EITHER, pattern=Pattern.BROADCAST),
     ),
-    ("broadcast_to", Op(pattern=Pattern.BROADCAST)),
-    ("where", Op(((1, 0), (2, 0)), pattern=Pattern.ELEMENT_WISE)),
-    ("identity stop_gradient", Op(_FIRST, (True,), pattern=Pattern.ELEMENT_WISE)),
-    ("reshape", Op(_FIRST, (True,), pattern=Pattern.INJECTIVE)),
-    ("expand_dims flatten squeeze", Op(_FIRST, pattern=Pattern.INJECTIVE)),
-    ("reshape_like", Op(_FIRST, (True,), (1,), Pattern.INJECTIVE)),
-    ("zeros_like ones_like full_like", Op(_FIRST, (), (0,), Pattern.ELEMENT_WISE)),
-    ("full ones zeros arange", Op(pattern=Pattern.ELEMENT_WISE)),
-    ("broadcast_like slice_like", Op((), (), (1,), Pattern.INJECTIVE)),
+    ("broadcast_to", NnvmOp(pattern=Pattern.BROADCAST)),
+    ("where", NnvmOp(((1, 0), (2, 0)), pattern=Pattern.ELEMENT_WISE)),
+    ("identity stop_gradient", NnvmOp(_FIRST, (True,), pattern=Pattern.ELEMENT_WISE)),
+    ("reshape", NnvmOp(_FIRST, (True,), pattern=Pattern.INJECTIVE)),
+    ("expand_dims flatten squeeze", NnvmOp(_FIRST, pattern=Pattern.INJECTIVE)),
+    ("reshape_like", NnvmOp(_FIRST, (True,), (1,), Pattern.INJECTIVE)),
+    ("zeros_like ones_like full_like", NnvmOp(_FIRST, (), (0,), Pattern.ELEMENT_WISE)),
+    ("full ones zeros arange", NnvmOp(pattern=Pattern.ELEMENT_WISE)),
+    ("broadcast_like slice_like", NnvmOp((), (), (1,), Pattern.INJECTIVE)),
     (
         "concatenate flip gather_nd pad repeat reverse slice split strided_slice take tile "
         "transpose upsampling",
-        Op(pattern=Pattern.INJECTIVE),
+        NnvmOp(pattern=Pattern.INJECTIVE),
     ),
-    ("argmax argmin max mean min prod sum", Op(pattern=Pattern.REDUCTION)),
+    ("argmax argmin max mean min prod sum", NnvmOp(pattern=Pattern.REDUCTION)),
     (
         "conv2d conv2d_transpose conv3d dense matmul batch_matmul max_pool2d avg_pool2d "
         "global_avg_pool2d global_max_pool2d",
-        Op(pattern=Pattern.OUT_ELEMENT_WISE_FUSABLE),
+        NnvmOp(pattern=Pattern.OUT_ELEMENT_WISE_FUSABLE),
     ),
-    ("batch_norm dropout l2_normalize layer_norm log_softmax lrn softmax sort topk", Op()),
-    ("_assign assign", Op(((1, 0),))),
+    ("batch_norm dropout l2_normalize layer_norm log_softmax lrn softmax sort topk", NnvmOp()),
+    ("_assign assign", NnvmOp(((1, 0),))),
 )
 
 OPS: Final[OpTable] = MappingProxyType({name: op for names, op in _ROWS for name in names.split()})

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from lowtide.planning.nnvm.allocator import BlockAllocator
 from lowtide.planning.nnvm.data_types import element_bytes
-from lowtide.planning.nnvm.graph import UNKNOWN_SIZE, Graph, reference_counts
-from lowtide.planning.nnvm.ops import Op
+from lowtide.planning.nnvm.graph import UNKNOWN_SIZE, NnvmGraph, reference_counts
+from lowtide.planning.nnvm.ops import NnvmOp
 from lowtide.planning.nnvm.result import NEVER_READ, OWN_PLACE, NnvmPlan
 
 
-def relay_plan(graph: Graph, match_range: int = 16) -> NnvmPlan:
+def relay_plan(graph: NnvmGraph, match_range: int = 16) -> NnvmPlan:
     """Return storage for all entries of a graph, variables first.
 
     Raises ValueError for an entry of unknown size, and for presets, which Relay does not have.
@@ -24,7 +24,7 @@ def relay_plan(graph: Graph, match_range: int = 16) -> NnvmPlan:
     allocator = BlockAllocator(match_range)
     storage = [-1] * graph.entry_count
     inplace = [OWN_PLACE] * graph.entry_count
-    references = reference_counts(graph, [Op()] * len(graph.nodes))
+    references = reference_counts(graph, [NnvmOp()] * len(graph.nodes))
     reads = [0] * graph.entry_count
     for number, node in enumerate(graph.nodes):
         if node.is_variable:
@@ -51,7 +51,7 @@ def relay_plan(graph: Graph, match_range: int = 16) -> NnvmPlan:
     return NnvmPlan(tuple(storage), tuple(inplace), sum(blocks), 0, blocks, match_range)
 
 
-def _sizes(graph: Graph) -> list[int]:
+def _sizes(graph: NnvmGraph) -> list[int]:
     found = []
     for number, node in enumerate(graph.nodes):
         for size, dtype in zip(node.sizes, node.dtypes, strict=True):

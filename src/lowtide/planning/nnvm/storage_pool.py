@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.planning.nnvm.data_types import element_bytes, lanes_of
-from lowtide.planning.nnvm.graph import DYNAMIC, EXTERNAL, UNKNOWN_SIZE, Graph
+from lowtide.planning.nnvm.graph import DYNAMIC, EXTERNAL, UNKNOWN_SIZE, NnvmGraph
 
 ALIGNMENT: Final = 64
 """Each block of memory begins at a multiple of so many bytes."""
@@ -33,7 +33,7 @@ class StoragePool:
 
     __slots__ = ("blocks", "devices", "graph", "sizes", "storage_id", "views")
 
-    def __init__(self, graph: Graph, storage_id: Sequence[int]) -> None:
+    def __init__(self, graph: NnvmGraph, storage_id: Sequence[int]) -> None:
         if len(storage_id) != graph.entry_count:
             raise ValueError(f"{len(storage_id)} storage ids for {graph.entry_count} entries")
         self.graph = graph
@@ -63,7 +63,7 @@ class StoragePool:
         return block[: math.prod(shape) * lane.itemsize].view(lane).reshape(shape)
 
 
-def _blocks(graph: Graph, storage_id: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _blocks(graph: NnvmGraph, storage_id: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return bytes and device of each storage id."""
     count = max(storage_id, default=-1) + 1
     sizes, devices = [0] * count, [-1] * count

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from lowtide.planning.problem import ARENA, FREE, Int64Array, PackingProblem
 from lowtide.planning.scale import valleys
 from lowtide.planning.scale.trees import range_tree_of, tree_of
-from lowtide.planning.scale.valleys import Arena, Buffers, Skyline
+from lowtide.planning.scale.valleys import Skyline, ValleyArena, ValleyBuffers
 
 BLOCK: Final = 50_000
 """Valleys to fill before Python looks whether the user wants to stop."""
@@ -92,7 +92,7 @@ def fill(
     order, group = _groups(first, last + 1, clock)
     first, behind = first[order], last[order] + 1
     by_first = np.argsort(first, kind="stable")
-    buffers = Buffers(
+    buffers = ValleyBuffers(
         groups=len(group) - 1,
         group=group,
         begin=first,
@@ -103,7 +103,7 @@ def fill(
         rank=_places(by_first),
         offset=np.zeros(len(order), np.int64),
     )
-    arena = Arena(
+    arena = ValleyArena(
         buffers=buffers,
         skyline=_skyline(floor),
         clock=clock,
@@ -122,7 +122,7 @@ def fill(
     return Filling(offsets if result == valleys.FILLED else None, int(arena.work[0]))
 
 
-def _fill(arena: Arena, check: Callable[[], None] | None) -> int:
+def _fill(arena: ValleyArena, check: Callable[[], None] | None) -> int:
     while True:
         if check is not None:
             check()

@@ -34,7 +34,7 @@ NO_ROOM = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Buffers(Record):
+class GapBuffers(Record):
     """The buffers to place, in the order of `items`: the first `fixed` have an `address`.
 
     Per buffer: bytes, alignment, and where its stretches begin (`starts`, one more where all end).
@@ -49,7 +49,7 @@ class Buffers(Record):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Stretches(Record):
+class GapStretches(Record):
     """All stretches, in records of FIELDS words, and the lists of those that are placed.
 
     `head` has per cell its first stretch, by where its record begins, or -1. The cells of the list
@@ -68,7 +68,7 @@ class Stretches(Record):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Places(Record):
+class GapPlaces(Record):
     """What is in the way of a buffer: where each begins, and the address behind, side by side.
 
     The first ones are the `borders` of regions, at the addresses in `border`.
@@ -89,7 +89,7 @@ def best_fit_in_order(
     dense = dense_times(problem)
     starts, fields = _stretches(dense)
     cells = (int(dense.last.max(initial=0)) >> np.arange(LEVELS)) + 1
-    stretches = Stretches(
+    stretches = GapStretches(
         fields=fields,
         cells=np.concatenate([np.zeros(1, np.int64), np.cumsum(cells)]),
         filled=np.zeros(LEVELS, np.int64),
@@ -100,8 +100,8 @@ def best_fit_in_order(
     address = np.zeros(len(problem), np.int64)
     address[fixed] = problem.fixed_offset[fixed] + border[problem.region_of[fixed]]
     room = len(problem.item) + len(border)
-    places = Places(np.zeros(2 * room, np.int64), len(border), border)
-    buffers = Buffers(
+    places = GapPlaces(np.zeros(2 * room, np.int64), len(border), border)
+    buffers = GapBuffers(
         items=np.concatenate([fixed, order]),
         fixed=len(fixed),
         nbytes=problem.nbytes.copy(),
@@ -130,7 +130,9 @@ def _stretches(problem: PackingProblem) -> tuple[Int64Array, Int64Array]:
 
 
 @kernel
-def place_all(buffers: Buffers, stretches: Stretches, places: Places, begin: int, end: int) -> int:
+def place_all(
+    buffers: GapBuffers, stretches: GapStretches, places: GapPlaces, begin: int, end: int
+) -> int:
     """Place `items[begin:end]`, those that are fixed where they are; return how many."""
     address = buffers.address
     starts = buffers.starts
@@ -152,7 +154,7 @@ def place_all(buffers: Buffers, stretches: Stretches, places: Places, begin: int
 
 
 @kernel
-def put(row: int, low: int, high: int, stretches: Stretches) -> int:
+def put(row: int, low: int, high: int, stretches: GapStretches) -> int:
     """Add a stretch to its list; return which one that is."""
     fields = stretches.fields
     at = row * FIELDS
@@ -177,7 +179,7 @@ def level_of(length: int) -> int:
 
 
 @kernel
-def neighbours(row: int, found: int, stretches: Stretches, places: Places) -> int:
+def neighbours(row: int, found: int, stretches: GapStretches, places: GapPlaces) -> int:
     """Add the addresses of what lives with a stretch to the `found` ones; return how many are."""
     fields = stretches.fields
     cells = stretches.cells
@@ -221,7 +223,7 @@ def sort_pairs(count: int, pairs: Array) -> int:
 
 
 @kernel
-def smallest_gap(nbytes: int, alignment: int, found: int, places: Places) -> int:
+def smallest_gap(nbytes: int, alignment: int, found: int, places: GapPlaces) -> int:
     """Return the lowest address of the smallest gap for `nbytes` between sorted places."""
     border = places.border
     behind = 0

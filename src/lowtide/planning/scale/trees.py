@@ -20,7 +20,7 @@ MOST = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Tree(Record):
+class PlaceTree(Record):
     """A tree in which every node holds the least value below it."""
 
     leaves: int
@@ -40,10 +40,10 @@ class RangeTree(Record):
     added: Array
 
 
-def tree_of(values: Int64Array) -> Tree:
+def tree_of(values: Int64Array) -> PlaceTree:
     """Return a tree with the values as leaves."""
     nodes = _nodes(values)
-    return Tree(len(nodes) // 2, nodes)
+    return PlaceTree(len(nodes) // 2, nodes)
 
 
 def range_tree_of(values: Int64Array) -> RangeTree:
@@ -66,7 +66,7 @@ def _nodes(values: Int64Array) -> Int64Array:
 
 
 @kernel
-def clear_leaf(tree: Tree, place: int) -> int:
+def clear_leaf(tree: PlaceTree, place: int) -> int:
     """Take a leaf out of a tree; return the last node that changed."""
     least = tree.least
     node = tree.leaves + place
@@ -82,7 +82,7 @@ def clear_leaf(tree: Tree, place: int) -> int:
 
 
 @kernel
-def next_at_most(tree: Tree, place: int, end: int, limit: int) -> int:
+def next_at_most(tree: PlaceTree, place: int, end: int, limit: int) -> int:
     """Return the first leaf from `place` on, before `end`, that is at most `limit`; or -1."""
     least = tree.least
     leaves = tree.leaves

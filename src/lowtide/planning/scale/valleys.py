@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowtide.planning.scale.trees import (
+    PlaceTree,
     RangeTree,
-    Tree,
     add_to_range,
     clear_leaf,
     first_at_least,
@@ -34,7 +34,7 @@ SKY = 2**62
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Buffers(Record):
+class ValleyBuffers(Record):
     """The buffers to place, in groups by length, those of a group by first step.
 
     Group g has those from `group[g]` up to `group[g + 1]`, whose lengths are at least 2**g ticks
@@ -74,7 +74,7 @@ class Skyline(Record):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Arena(Record):
+class ValleyArena(Record):
     """An arena that is being filled.
 
     `clock`: when each step begins and the last one ends, in ticks. Trees over the buffers that are
@@ -85,11 +85,11 @@ class Arena(Record):
     placed, and how much was looked at so far.
     """
 
-    buffers: Buffers
+    buffers: ValleyBuffers
     skyline: Skyline
     clock: Array
-    ends: Tree
-    ends_by_rank: Tree
+    ends: PlaceTree
+    ends_by_rank: PlaceTree
     earlier: Array
     slack: RangeTree
     reach: float
@@ -99,7 +99,7 @@ class Arena(Record):
 
 
 @kernel
-def fill(arena: Arena, count: int) -> int:
+def fill(arena: ValleyArena, count: int) -> int:
     """Fill at most `count` valleys; return whether all buffers have an offset, or why not."""
     skyline = arena.skyline
     earlier = arena.earlier
@@ -122,7 +122,7 @@ def fill(arena: Arena, count: int) -> int:
 
 
 @kernel
-def put(item: int, first: int, last: int, arena: Arena) -> int:
+def put(item: int, first: int, last: int, arena: ValleyArena) -> int:
     """Place a buffer in the valley from `first` to `last`, not included; return its offset."""
     buffers = arena.buffers
     skyline = arena.skyline
@@ -150,7 +150,7 @@ def put(item: int, first: int, last: int, arena: Arena) -> int:
 
 
 @kernel
-def choose(first: int, last: int, arena: Arena) -> int:
+def choose(first: int, last: int, arena: ValleyArena) -> int:
     """Return a buffer for the valley from `first` to `last`, not included; there has to be one.
 
     It is live at the step at which the least may be wasted, or if no buffer is, anywhere.
@@ -173,7 +173,7 @@ def choose(first: int, last: int, arena: Arena) -> int:
 
 
 @kernel
-def best_of_group(number: int, first: int, last: int, tight: int, arena: Arena) -> int:
+def best_of_group(number: int, first: int, last: int, tight: int, arena: ValleyArena) -> int:
     """Return the best of some buffers of a group that lie in a valley and are live at `tight`.
 
     That is the most valuable one, less for what it leaves free of the valley: half as valuable

@@ -28,7 +28,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ThunkWork:
     """A thunk without control flow: its number, stages, and what it reads and writes.
 
     `buffers` are what its functions get, `literal` a number that follows them.
@@ -72,7 +72,7 @@ class Footprint:
     reads: dict[int, Bytes] = field(default_factory=dict)
     writes: dict[int, Bytes] = field(default_factory=dict)
 
-    def clashes(self, work: Work) -> bool:
+    def clashes(self, work: ThunkWork) -> bool:
         """Whether the order between the group and another member matters."""
         return (
             _meet(self.writes, work.reads)
@@ -80,7 +80,7 @@ class Footprint:
             or _meet(self.reads, work.writes)
         )
 
-    def add(self, work: Work) -> None:
+    def add(self, work: ThunkWork) -> None:
         """Take in what a member touches."""
         _join(self.reads, work.reads)
         _join(self.writes, work.writes)
@@ -103,12 +103,12 @@ def _join(known: dict[int, Bytes], slices: Iterable[Slice]) -> None:
         known[x.allocation].add(x.offset, x.offset + x.nbytes)
 
 
-def groups(works: Iterable[Work], threads: int) -> Iterator[list[Work]]:
+def groups(works: Iterable[ThunkWork], threads: int) -> Iterator[list[ThunkWork]]:
     """Split works into groups of neighbours that run at once; one by one for one thread."""
     if threads == 1:
         yield from [[work] for work in works]
         return
-    group: list[Work] = []
+    group: list[ThunkWork] = []
     footprint = Footprint()
     for work in works:
         if group and (len(group) == LARGEST_GROUP or footprint.clashes(work)):

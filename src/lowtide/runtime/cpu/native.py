@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any, Final
 
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import Library, Machine
+from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.llvm.target import Target, host_target
 from lowtide.runtime.cpu.entry import entry_function, unlocked_function
 from lowtide.runtime.cpu.system import system_of
@@ -72,6 +72,6 @@ def native(compile_object: Callable[[str], bytes] | None = None) -> Native:
     with _lock:
         if not _native:
             target = host_target()
-            make = compile_object or Machine(target).object_code
+            make = compile_object or KernelCompiler(target).object_code
             _native.append(Native(make(runtime_text(target)), target))
         return _native[0]

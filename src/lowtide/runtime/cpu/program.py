@@ -38,7 +38,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ProgramResult:
     """An array that a program returns, and where it lies after the run."""
 
     shape: Shape
@@ -51,7 +51,7 @@ class Interface:
 
     memories: tuple[Memory, ...]
     arguments: tuple[Argument, ...]
-    results: tuple[Result, ...]
+    results: tuple[ProgramResult, ...]
     structure: Structure
 
 
@@ -99,7 +99,7 @@ def interface_of(module: Module, assignment: BufferAssignment) -> Interface:
                 found.append((_label(number, parameter.name, index), shape))
     leaves = list(module.entry.root.shape.leaves())
     results = [
-        (index, Result(shape, place))
+        (index, ProgramResult(shape, place))
         for (index, shape), place in zip(leaves, assignment.outputs, strict=True)
         if not shape.is_token
     ]

@@ -12,7 +12,7 @@ from lowtide.ir.buffer import AllocationKind
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.runtime.cpu.arguments import is_row_major, major_to_minor, physical_sizes
 from lowtide.runtime.cpu.entry import Fill
-from lowtide.runtime.cpu.program import Interface, Result
+from lowtide.runtime.cpu.program import Interface, ProgramResult
 
 MOVED_BYTES: Final = 1 << 20
 """From here on moving pages takes less time than copying."""
@@ -105,7 +105,7 @@ def _whole_allocations(interface: Interface) -> set[int]:
     return found
 
 
-def _moved(results: Sequence[Result]) -> set[int]:
+def _moved(results: Sequence[ProgramResult]) -> set[int]:
     """The results, of those that lie in an arena, whose pages are moved: the large ones."""
     found, copied = set(), 0
     for number in sorted(_lying_alone(results), key=lambda x: results[x].place.nbytes):
@@ -116,7 +116,7 @@ def _moved(results: Sequence[Result]) -> set[int]:
     return found
 
 
-def _lying_alone(results: Sequence[Result]) -> list[int]:
+def _lying_alone(results: Sequence[ProgramResult]) -> list[int]:
     """The results that share no byte with another one."""
     found = []
     order = sorted(

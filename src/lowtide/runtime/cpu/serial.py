@@ -31,7 +31,7 @@ from lowtide.runtime.cpu.program import (
     Interface,
     Memory,
     NativeProgram,
-    Result,
+    ProgramResult,
     Structure,
 )
 
@@ -204,6 +204,6 @@ def _interface_of(row: Any) -> Interface:
     return Interface(
         tuple([Memory(AllocationKind(kind), *rest) for kind, *rest in memories]),
         tuple([Argument(label, _shape_of(shape), at) for label, shape, at in arguments]),
-        tuple([Result(_shape_of(shape), Slice(*place)) for shape, place in results]),
+        tuple([ProgramResult(_shape_of(shape), Slice(*place)) for shape, place in results]),
         _structure_of(structure),
     )

@@ -21,7 +21,7 @@ from lowtide.ir.thunk import (
     Thunk,
     WhileThunk,
 )
-from lowtide.runtime.cpu.grouping import Stage, Work, groups
+from lowtide.runtime.cpu.grouping import Stage, ThunkWork, groups
 from lowtide.runtime.cpu.team import MOST_PIECES
 from lowtide.runtime.cpu.walker import COPY_BYTES, LOOK_WORDS, Step
 
@@ -193,23 +193,23 @@ class _Builder:
         for hole in holes:
             self.words[hole] = len(self.words)
 
-    def work(self, thunk: Any) -> Work:
+    def work(self, thunk: Any) -> ThunkWork:
         number = self.named(thunk.name)
         if isinstance(thunk, CopyThunk):
             size = thunk.source.nbytes
             stage = Stage(self.copy, -(-size // COPY_BYTES), COPY_SECONDS)
             ends = (thunk.source, thunk.target)
-            return Work(number, (stage,), ends, ends[:1], ends[1:], literal=size)
+            return ThunkWork(number, (stage,), ends, ends[:1], ends[1:], literal=size)
         assert isinstance(thunk, KernelThunk)
         reads, writes = thunk.buffers[: thunk.results], thunk.buffers[thunk.results :]
         if thunk.scratch is not None:
             writes = (*writes, thunk.scratch)
         stages = self.stages[thunk.kernel]
-        return Work(number, stages, thunk.buffers, reads, writes, thunk.scratch)
+        return ThunkWork(number, stages, thunk.buffers, reads, writes, thunk.scratch)
 
     # -- groups --------------------------------------------------------------------------------
 
-    def works(self, works: list[Work]) -> None:
+    def works(self, works: list[ThunkWork]) -> None:
         if self.stamped:
             for work in works:
                 self.stamp(2 * work.number)
@@ -221,8 +221,8 @@ class _Builder:
                 self.look(len(self.words) + LOOK_WORDS)
             self.group(group)
 
-    def group(self, group: list[Work]) -> None:
-        members: list[tuple[Work, int, int]] = []
+    def group(self, group: list[ThunkWork]) -> None:
+        members: list[tuple[ThunkWork, int, int]] = []
         slots: list[tuple[int, int]] = []
         for work in group:
             buffers = len(slots)

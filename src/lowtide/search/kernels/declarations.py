@@ -20,7 +20,7 @@ TYPES: Final[dict[str, ir.Type]] = {
 }
 
 
-class Unit:
+class TranslationUnit:
     """A module, with the functions and the structures of records that are declared in it."""
 
     def __init__(self, kernel: Kernel[..., Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from llvmlite import ir
 
-from lowtide.search.kernels.declarations import BOOL, FLOAT, INT, TYPES, Unit
+from lowtide.search.kernels.declarations import BOOL, FLOAT, INT, TYPES, TranslationUnit
 from lowtide.search.kernels.kernel import Kernel
 from lowtide.search.kernels.records import kinds_of
 
@@ -23,7 +23,7 @@ _COMPARISONS: Final[dict[type[ast.cmpop], str]] = {
 
 def lower(kernel: Kernel[..., Any]) -> ir.Module:
     """Return the LLVM module of a kernel and of all kernels that it calls."""
-    unit = Unit(kernel)
+    unit = TranslationUnit(kernel)
     while unit.waiting:
         current = unit.waiting.pop()
         _Body(current, unit.functions[current.name][1], unit).build()
@@ -44,7 +44,7 @@ class _Body:
         self,
         kernel: Kernel[..., Any],
         function: ir.Function,
-        unit: Unit,
+        unit: TranslationUnit,
     ) -> None:
         self.kernel = kernel
         self.function = function

@@ -38,7 +38,7 @@ from lowtide.transforms.layout.orders import (
     row_major_order,
     twin_shape,
 )
-from lowtide.transforms.layout.places import Places, passed
+from lowtide.transforms.layout.places import LayoutPlaces, passed
 
 
 def normalize_layouts(module: Module) -> int:
@@ -46,7 +46,7 @@ def normalize_layouts(module: Module) -> int:
 
     Where loops or calls disagree on the layout of what they hand on, nothing is done.
     """
-    places = Places(module)
+    places = LayoutPlaces(module)
     if not places.is_consistent or not any(map(_has_order, places.computations)):
         return 0
     return _Normalizer(places).run()
@@ -65,7 +65,7 @@ def _has_order(computation: Computation) -> bool:
 class _Normalizer:
     """The twins of the values of a module, where these are not the values themselves."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: LayoutPlaces) -> None:
         self.places = places
         self.changes = 0
         self._shapes: dict[Instruction, Shape] = {}

@@ -53,7 +53,7 @@ def steps(x: Instruction) -> float:
 
 
 @final
-class Places:
+class LayoutPlaces:
     """The places of a module. `pinned` has those whose layout is given, with their shape.
 
     An array that is the result of the program is not among them: there may be a copy behind it.

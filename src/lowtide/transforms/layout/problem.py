@@ -15,7 +15,7 @@ from lowtide.ir import Instruction, Module, Opcode, ShapeIndex
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.transforms.layout.forms import form_of, rule_of
 from lowtide.transforms.layout.orders import Order, is_movable, minor, order_of, same_bytes
-from lowtide.transforms.layout.places import Key, Places, passed
+from lowtide.transforms.layout.places import Key, LayoutPlaces, passed
 from lowtide.transforms.layout.preferences import convolved, penalty
 from lowtide.transforms.simplify.shapes import is_ascending
 
@@ -73,7 +73,7 @@ class LayoutProblem:
     """The nodes and units of a module."""
 
     def __init__(self, module: Module) -> None:
-        self.places = Places(module)
+        self.places = LayoutPlaces(module)
         self.nodes: list[LayoutNode] = []
         self.units: list[LayoutUnit] = []
         self._node_of: dict[Key, LayoutNode] = {}

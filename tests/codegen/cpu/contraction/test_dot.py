@@ -12,7 +12,7 @@ from tests.codegen.running import Kernel
 from lowtide import parse_hlo
 from lowtide.codegen.cpu.contraction.dot import plan_dot
 from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import Machine
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import AARCH64, Target, host_target, restricted
 
 AVX2 = restricted(host_target(), "avx2")
@@ -248,7 +248,7 @@ def test_code_for_other_processors(types: tuple[str, str, str]) -> None:
             plan = plan_dot(module.entry.root, AARCH64)
             assert plan is not None
             code = plan.emit()
-            assert Machine(AARCH64).object_code(module_text(code.functions, code.globals))
+            assert KernelCompiler(AARCH64).object_code(module_text(code.functions, code.globals))
 
 
 def test_equal_dots_have_equal_text() -> None:

@@ -14,7 +14,7 @@ from lowtide.evaluator import evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType
 from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import Machine
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import AARCH64
 
 SAME = Window(3, low=1, high=1)
@@ -190,7 +190,7 @@ def test_objects_for_neon(name: str) -> None:
     plan = plan_convolution(parse_hlo(CASES[name].text).entry.root, AARCH64)
     assert plan is not None
     code = plan.emit()
-    assert Machine(AARCH64).object_code(module_text(code.functions, code.globals))
+    assert KernelCompiler(AARCH64).object_code(module_text(code.functions, code.globals))
 
 
 def test_scratch_is_small() -> None:

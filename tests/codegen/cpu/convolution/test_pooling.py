@@ -10,7 +10,7 @@ from lowtide.codegen.cpu.convolution.reduce_window import plan_reduce_window
 from lowtide.codegen.cpu.convolution.select_and_scatter import plan_select_and_scatter
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import Machine
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import AARCH64
 
 ALONE = Window()
@@ -173,4 +173,4 @@ def test_objects_for_neon() -> None:
         plan = planner(root, AARCH64)
         assert plan is not None
         code = plan.emit()
-        assert Machine(AARCH64).object_code(module_text(code.functions, code.globals))
+        assert KernelCompiler(AARCH64).object_code(module_text(code.functions, code.globals))

@@ -5,7 +5,7 @@ import pytest
 from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import Machine
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import AARCH64, host_target
 
 COMPUTATIONS = """
@@ -71,4 +71,4 @@ ENTRY main {{
         assert code.phases
         assert {x.function for x in code.phases} <= {x.name for x in code.functions}
         assert all(x.units > 0 and x.unit_seconds > 0 for x in code.phases)
-        assert Machine(target).object_code(module_text(code.functions, code.globals))
+        assert KernelCompiler(target).object_code(module_text(code.functions, code.globals))

@@ -10,7 +10,7 @@ from lowtide.codegen.cpu.reduction.template import plan_reduction
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType
 from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import Machine
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import AARCH64, host_target
 
 E = ElementType
@@ -199,7 +199,7 @@ def test_objects_for_neon(sizes, dimension):
     plan = plan_reduction(root, AARCH64)
     assert plan is not None
     code = plan.emit()
-    assert Machine(AARCH64).object_code(module_text(code.functions, code.globals))
+    assert KernelCompiler(AARCH64).object_code(module_text(code.functions, code.globals))
 
 
 def test_scratch_is_small():

@@ -10,7 +10,7 @@ from typing import Final
 from lowtide.codegen.cpu.library import ranking
 from lowtide.codegen.cpu.library.radix import count_bytes
 from lowtide.codegen.cpu.library.records import Records, records_of
-from lowtide.codegen.cpu.library.sort_keys import ComparatorKey, keys_of
+from lowtide.codegen.cpu.library.sort_keys import NativeSortKey, keys_of
 from lowtide.codegen.kernel import rounded
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Sort
@@ -61,7 +61,7 @@ class SortForm:
         return prod(self.others)
 
     @cached_property
-    def keys(self) -> tuple[ComparatorKey, ...]:
+    def keys(self) -> tuple[NativeSortKey, ...]:
         """The keys of the comparator, none where places are sorted by the comparator itself."""
         found = keys_of(self.sort.called_computations[0]) or ()
         return found if sum([x.bits for x in found]) <= 64 else ()

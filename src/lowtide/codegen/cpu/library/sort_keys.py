@@ -16,7 +16,7 @@ from lowtide.ops.table import TABLE
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ComparatorKey:
+class NativeSortKey:
     """An expression of the left parameters of a comparator (the even ones).
 
     `total_order` tells -0 from +0.
@@ -33,9 +33,9 @@ class ComparatorKey:
         return max(32, type_.bits) if type_.is_floating else max(8, type_.bits)
 
 
-def keys_of(comparator: Computation) -> tuple[ComparatorKey, ...] | None:
+def keys_of(comparator: Computation) -> tuple[NativeSortKey, ...] | None:
     """Return the keys by which a comparator orders, the foremost first; None where it has none."""
-    keys: list[ComparatorKey] = []
+    keys: list[NativeSortKey] = []
     rest = comparator.root
     while rest.opcode is Opcode.OR:
         found = next(_first_and_rest(rest), None)
@@ -47,7 +47,7 @@ def keys_of(comparator: Computation) -> tuple[ComparatorKey, ...] | None:
     return None if last is None else (*keys, last)
 
 
-def _first_and_rest(either: Instruction) -> Iterator[tuple[ComparatorKey, Instruction]]:
+def _first_and_rest(either: Instruction) -> Iterator[tuple[NativeSortKey, Instruction]]:
     """The key and what decides among equal ones, of `less or (equal and what decides)`."""
     for less, other in _both_ways(either):
         key = _key(less)
@@ -74,7 +74,7 @@ def _is_tie(equal: Instruction, less: Instruction) -> bool:
 _DESCENDING: Final = {"LT": False, "GT": True}
 
 
-def _key(instruction: Instruction) -> ComparatorKey | None:
+def _key(instruction: Instruction) -> NativeSortKey | None:
     if instruction.opcode is not Opcode.COMPARE:
         return None
     compare = instruction.attributes_as(Compare)
@@ -84,9 +84,9 @@ def _key(instruction: Instruction) -> ComparatorKey | None:
     is_total = compare.type == "TOTALORDER"
     left, right = instruction.operands
     if _is_mirrored(left, right):
-        return ComparatorKey(left, descending, is_total)
+        return NativeSortKey(left, descending, is_total)
     if _is_mirrored(right, left):
-        return ComparatorKey(right, not descending, is_total)
+        return NativeSortKey(right, not descending, is_total)
     return None
 
 
