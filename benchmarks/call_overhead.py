@@ -17,7 +17,7 @@ from time import perf_counter
 
 import numpy as np
 
-from lowtide.ir.buffer import AllocationKind, Slice
+from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.shape import array_shape
 from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase
@@ -44,7 +44,7 @@ def adding_one(count: int, arguments: int, threads: int) -> LinkedExecutable:
         f.store("float", f.op(f"fadd float {value}, 1.0"), f.gep(target, each.index, "float"), 4)
     shape = array_shape(ElementType.F32, (count,))
     memories = [Memory(AllocationKind.ARGUMENT, shape.nbytes, n) for n in range(arguments)]
-    place = Slice(arguments, 0, shape.nbytes)
+    place = BufferSlice(arguments, 0, shape.nbytes)
     interface = Interface(
         (*memories, Memory(AllocationKind.ARENA, shape.nbytes)),
         tuple([Argument(f"parameter {n} (%x)", shape, n) for n in range(arguments)]),
@@ -55,7 +55,7 @@ def adding_one(count: int, arguments: int, threads: int) -> LinkedExecutable:
         "plus",
         host_target(),
         threads,
-        (KernelThunk("plus", 0, (Slice(0, 0, shape.nbytes), place), 1),),
+        (KernelThunk("plus", 0, (BufferSlice(0, 0, shape.nbytes), place), 1),),
         (KernelEntry((Phase("plus", 1, count * 1e-10),)),),
         (KernelCompiler(host_target()).object_code(module_text([f])),),
         interface,

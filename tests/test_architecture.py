@@ -203,8 +203,8 @@ STAGES = {"transforms", "fusion", "scheduling", "remat", "buffers", "codegen", "
 """Functions from modules, schedules and plans to these: only what stands above knows two."""
 
 LONGEST_FILE = 500
-TABLES = {"attributes.py", "syntax.py"}
-"""Files that are one table or one list of records, and may be longer."""
+TABLES = {"attributes.py"}
+"""Files that are one list of records, and may be longer."""
 
 MOST_PARAMETERS = 10
 MOST_ROOT_FILES = 5

@@ -12,7 +12,7 @@ from lowtide.autopsy.screen import autopsy_text
 from lowtide.compiler import ModulePlan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError, Module
-from lowtide.ir.buffer import AllocationKind, BufferAssignment, Slice
+from lowtide.ir.buffer import AllocationKind, BufferAssignment, BufferSlice
 
 
 def examined(plan: ModulePlan, assignment: BufferAssignment | None = None) -> PlanReport:
@@ -40,7 +40,7 @@ def moved(assignment: BufferAssignment, by: int) -> BufferAssignment:
     """Return a plan whose temporaries lie `by` bytes further behind, with nothing in between."""
     arena = next(x for x in assignment.allocations if x.kind is AllocationKind.ARENA)
 
-    def move(place: Slice | None) -> Slice | None:
+    def move(place: BufferSlice | None) -> BufferSlice | None:
         if place is None or place.allocation != arena.index or place.offset < assignment.kept_bytes:
             return place
         return replace(place, offset=place.offset + by)
@@ -106,7 +106,7 @@ def test_in_place_is_named_where_results_get_places_of_their_own():
     slices = dict(site.slices)
     for instruction in plan.module.entry.instructions.values():
         if instruction.name == "b":
-            slices[instruction] = (Slice(arena.index, 4096, 4096),)
+            slices[instruction] = (BufferSlice(arena.index, 4096, 4096),)
     allocations = [
         replace(x, nbytes=8192) if x.index == arena.index else x
         for x in plan.assignment.allocations

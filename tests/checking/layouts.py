@@ -8,8 +8,8 @@ from lowtide.ir.buffer import (
     Allocation,
     AllocationKind,
     BufferAssignment,
+    BufferSlice,
     CallSite,
-    Slice,
 )
 
 from .mutations import PASSED_ON
@@ -46,7 +46,7 @@ class _Layout:
 
     def allocate(self, kind, nbytes, **fields):
         self.allocations.append(Allocation(len(self.allocations), kind, nbytes, **fields))
-        return Slice(len(self.allocations) - 1, 0, nbytes)
+        return BufferSlice(len(self.allocations) - 1, 0, nbytes)
 
     def plan(self):
         self.arena = self.allocate(AllocationKind.ARENA, 1 << 20).allocation
@@ -78,12 +78,14 @@ class _Layout:
 
     def place(self, instruction, index, shape, name):
         where = self.places.get(name)
-        if isinstance(where, Slice):
+        if isinstance(where, BufferSlice):
             return where
         if isinstance(where, str):
-            return Slice(self.slices[where].allocation, self.slices[where].offset, shape.nbytes)
+            return BufferSlice(
+                self.slices[where].allocation, self.slices[where].offset, shape.nbytes
+            )
         if isinstance(where, int):
-            return Slice(self.arena, where, shape.nbytes)
+            return BufferSlice(self.arena, where, shape.nbytes)
         if not shape.nbytes:
             return NO_BYTES
         if instruction.opcode is Opcode.PARAMETER:
@@ -95,7 +97,7 @@ class _Layout:
         if instruction.opcode is Opcode.CONSTANT:
             return self.allocate(AllocationKind.CONSTANT, shape.nbytes, constant=instruction)
         self.end += 4096
-        return Slice(self.arena, self.end, shape.nbytes)
+        return BufferSlice(self.arena, self.end, shape.nbytes)
 
     def output(self, index):
         """Where an output is made: seen through the tuple at the root, and loops."""

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 from lowtide.ir import Opcode
-from lowtide.ir.buffer import AllocationKind, Slice
+from lowtide.ir.buffer import AllocationKind, BufferSlice
 
 PASSED_ON = {
     Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.BITCAST, Opcode.OPTIMIZATION_BARRIER,
@@ -74,7 +74,7 @@ def shift(assignment, rng):
     room = assignment.allocations[place.allocation].nbytes - place.nbytes
     step = min(place.nbytes & -place.nbytes, 64)
     offset = rng.randrange(0, room + 1, step)
-    return moved(assignment, position, Slice(place.allocation, offset, place.nbytes))
+    return moved(assignment, position, BufferSlice(place.allocation, offset, place.nbytes))
 
 
 def elsewhere(assignment, rng):
@@ -82,15 +82,15 @@ def elsewhere(assignment, rng):
     position = rng.choice(definitions(assignment))
     nbytes = place_of(assignment, position).nbytes
     fitting = [x for x in assignment.allocations if x.nbytes >= nbytes]
-    return moved(assignment, position, Slice(rng.choice(fitting).index, 0, nbytes))
+    return moved(assignment, position, BufferSlice(rng.choice(fitting).index, 0, nbytes))
 
 
 def swap(assignment, rng):
     """Exchange the places of two values."""
     first, second = (rng.choice(definitions(assignment)) for _ in range(2))
     a, b = place_of(assignment, first), place_of(assignment, second)
-    assignment = moved(assignment, first, Slice(b.allocation, b.offset, a.nbytes))
-    return moved(assignment, second, Slice(a.allocation, a.offset, b.nbytes))
+    assignment = moved(assignment, first, BufferSlice(b.allocation, b.offset, a.nbytes))
+    return moved(assignment, second, BufferSlice(a.allocation, a.offset, b.nbytes))
 
 
 def shrink(assignment, rng):
@@ -102,7 +102,7 @@ def shrink(assignment, rng):
     for other in definitions(assignment):
         there = place_of(assignment, other)
         if there.allocation == place.allocation and there.offset >= place.offset + place.nbytes:
-            nearer = Slice(there.allocation, there.offset - cut, there.nbytes)
+            nearer = BufferSlice(there.allocation, there.offset - cut, there.nbytes)
             assignment = moved(assignment, other, nearer)
     return assignment
 

@@ -8,7 +8,7 @@ import pytest
 from lowtide.checking import PlanMismatchError, check_plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Schedule
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
 
 from .layouts import kinds, layout
 
@@ -35,8 +35,8 @@ CHAIN = entry("""
         ({"a": 0, "c": 32}, ["alignment", "overlap"]),
         ({"a": 0, "b": 64, "d": 64}, []),
         ({"d": 1 << 20}, ["bounds"]),
-        ({"b": Slice(0, 0, 60)}, ["size"]),
-        ({"b": Slice(0, 2, 64)}, ["alignment"]),
+        ({"b": BufferSlice(0, 0, 60)}, ["size"]),
+        ({"b": BufferSlice(0, 2, 64)}, ["alignment"]),
         ({"b": "p0"}, ["read-only"]),
         ({"d": "p0"}, ["read-only", "alias"]),
     ],
@@ -49,7 +49,7 @@ def test_a_violation_names_values_steps_and_bytes():
     (found,) = check_plan(*layout(CHAIN, {"a": 0, "b": 0}))
     assert found.names == ("a", "b")
     assert found.steps == (1, 2, 3)
-    assert found.places == (Slice(0, 0, 64), Slice(0, 0, 64))
+    assert found.places == (BufferSlice(0, 0, 64), BufferSlice(0, 0, 64))
     assert str(found) == (
         "overlap: a f32[16], made at step 1, is not in bytes 0 to 64 of allocation 0 (arena) when "
         "c reads it at step 3: b f32[16], made at step 2, overwrites bytes 0 to 64"
@@ -67,7 +67,7 @@ def test_a_value_without_a_place_is_missing():
 def test_a_value_passed_on_has_one_place():
     module, plan = layout(CHAIN.replace("negate(c)", "bitcast(c)"))
     root, row = module.entry.root, plan.call_sites[0].slices
-    row[root] = (Slice(0, 640, 64),)
+    row[root] = (BufferSlice(0, 640, 64),)
     plan = replace(plan, outputs=row[root])
     assert [x.kind.value for x in check_plan(module, plan)] == ["misplaced", "misplaced"]
 
@@ -441,6 +441,6 @@ def test_a_plan_of_another_module_is_refused():
 
 
 def test_a_slice_of_no_allocation_is_refused():
-    module, plan = layout(CHAIN, {"b": Slice(7, 0, 64)})
+    module, plan = layout(CHAIN, {"b": BufferSlice(7, 0, 64)})
     with pytest.raises(PlanMismatchError, match="puts b into allocation 7, but has 2 allocations"):
         check_plan(module, plan)

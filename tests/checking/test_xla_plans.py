@@ -7,7 +7,7 @@ import pytest
 from lowtide.checking import check_plan
 from lowtide.frontend.hlo_proto import read_buffer_assignment, read_hlo_proto
 from lowtide.ir import Opcode
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
 
 jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")
@@ -71,7 +71,7 @@ def test_a_product_over_its_operand_is_found(compiled):
     for number, site in enumerate(plan.call_sites):
         for instruction, operand in products(site):
             held, (place,) = site.slices[operand][0], site.slices[instruction]
-            moved = {instruction: (Slice(held.allocation, held.offset, place.nbytes),)}
+            moved = {instruction: (BufferSlice(held.allocation, held.offset, place.nbytes),)}
             sites = list(plan.call_sites)
             sites[number] = replace(site, slices={**site.slices, **moved})
             assert check_plan(module, replace(plan, call_sites=tuple(sites), values=()))

@@ -11,8 +11,8 @@ from lowtide.ir.buffer import (
     AllocationKind,
     AssignedValue,
     BufferAssignment,
+    BufferSlice,
     CallSite,
-    Slice,
 )
 from lowtide.ir.clone import clone_module
 
@@ -37,16 +37,16 @@ def hand_made(
         output = () if number == aliased else None
         nbytes = parameter.shape.nbytes
         index = allocate(AllocationKind.ARGUMENT, nbytes, parameter=(number, ()), output=output)
-        slices[parameter] = (Slice(index, 0, nbytes),)
+        slices[parameter] = (BufferSlice(index, 0, nbytes),)
     for constant in module.entry.instructions.values():
         if constant.opcode is Opcode.CONSTANT:
             nbytes = constant.shape.nbytes
             index = allocate(AllocationKind.CONSTANT, nbytes, constant=constant)
-            slices[constant] = (Slice(index, 0, nbytes),)
+            slices[constant] = (BufferSlice(index, 0, nbytes),)
     arena = allocate(AllocationKind.ARENA, size)
     for name, offset in offsets.items():
         instruction = module.entry.instructions[name]
-        slices[instruction] = (Slice(arena, offset, instruction.shape.nbytes),)
+        slices[instruction] = (BufferSlice(arena, offset, instruction.shape.nbytes),)
     site = CallSite(module.entry, None, -1, slices)
     return module, BufferAssignment(tuple(allocations), (site,), slices[module.entry.root])
 
@@ -63,7 +63,7 @@ def only_values(text: str) -> tuple[Module, BufferAssignment]:
 
 
 def _set(
-    rows: list[dict], assignment: BufferAssignment, value: AssignedValue, place: Slice
+    rows: list[dict], assignment: BufferAssignment, value: AssignedValue, place: BufferSlice
 ) -> None:
     old = assignment.call_sites[value.site].slices[value.instruction]
     row = list(rows[value.site].get(value.instruction, [None] * len(old)))

@@ -15,7 +15,7 @@ from lowtide.evaluator.in_arena.storage import reshaped, storage_of, transposed
 from lowtide.evaluator.in_arena.watch import Watch, overlap
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError, Opcode
-from lowtide.ir.buffer import AllocationKind, Slice
+from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.schedule import PartialOrder
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.generation import MEMORY, random_module
@@ -210,8 +210,8 @@ def test_the_guilty_pair_is_named_with_places_and_live_ranges() -> None:
     with pytest.raises(ArenaError) as caught:
         run_chain({"b": 32, "c": 128, "r": 128}, 192)
     damaged, written = caught.value.damaged, caught.value.written
-    assert (damaged.name, damaged.place, damaged.live) == ("%a", Slice(1, 0, 64), (1, 4))
-    assert (written.name, written.place, written.live) == ("%b", Slice(1, 32, 64), (2, 3))
+    assert (damaged.name, damaged.place, damaged.live) == ("%a", BufferSlice(1, 0, 64), (1, 4))
+    assert (written.name, written.place, written.live) == ("%b", BufferSlice(1, 32, 64), (2, 3))
     assert damaged.reader == "d"
     assert str(caught.value) == (
         "%b was written over %a, which %c in %e reads\n"
@@ -274,12 +274,16 @@ def broken(assignment, name, place):
 @pytest.mark.parametrize(
     ("name", "place", "message"),
     [
-        ("b", Slice(1, 64, 60), "%b has 64 bytes, the plan gives it 60"),
-        ("b", Slice(7, 0, 64), "%b lies in allocation 7, of 2"),
-        ("b", Slice(0, 0, 64), "%b is written where nothing may be written: allocation 0"),
-        ("x", Slice(1, 0, 64), "%x is an argument, and lies in an allocation which is not its own"),
+        ("b", BufferSlice(1, 64, 60), "%b has 64 bytes, the plan gives it 60"),
+        ("b", BufferSlice(7, 0, 64), "%b lies in allocation 7, of 2"),
+        ("b", BufferSlice(0, 0, 64), "%b is written where nothing may be written: allocation 0"),
+        (
+            "x",
+            BufferSlice(1, 0, 64),
+            "%x is an argument, and lies in an allocation which is not its own",
+        ),
         ("b", None, "the plan has no place for %b in %e"),
-        ("r", Slice(1, 0, 64), "%r is written over its operand %d"),
+        ("r", BufferSlice(1, 0, 64), "%r is written over its operand %d"),
     ],
 )
 def test_slices_that_do_not_fit(name, place, message) -> None:
@@ -290,7 +294,7 @@ def test_slices_that_do_not_fit(name, place, message) -> None:
 
 def test_outputs_have_to_be_where_the_plan_says() -> None:
     module, assignment = hand_made(CHAIN, RIGHT, 128)
-    assignment = replace(assignment, outputs=(Slice(1, 0, 64),))
+    assignment = replace(assignment, outputs=(BufferSlice(1, 0, 64),))
     with pytest.raises(ArenaError, match="output 0 is %r: the former at allocation 1, bytes 0 to"):
         run_in_arena(module, assignment, [X])
 
@@ -299,7 +303,9 @@ def test_an_argument_may_be_overwritten_only_for_its_output() -> None:
     text = "HloModule m\nENTRY e {\n x = f32[16] parameter(0)\n ROOT a = f32[16] negate(x)\n}"
     for aliased in (None, 0):
         module, assignment = hand_made(text, {"a": 0}, 64, aliased=aliased)
-        in_place = replace(broken(assignment, "a", Slice(0, 0, 64)), outputs=(Slice(0, 0, 64),))
+        in_place = replace(
+            broken(assignment, "a", BufferSlice(0, 0, 64)), outputs=(BufferSlice(0, 0, 64),)
+        )
         if aliased == 0:
             same_as_the_evaluator(module, in_place, [X])
             continue
@@ -312,7 +318,7 @@ def test_a_loop_whose_state_lies_in_two_places() -> None:
     start = module.entry.instructions["loop"].operands[0].operands[1]
     value = next(x for x in assignment.values if x.instruction is start)
     sites = list(assignment.call_sites)
-    far = Slice(value.place.allocation, assignment.arena_bytes, value.place.nbytes)
+    far = BufferSlice(value.place.allocation, assignment.arena_bytes, value.place.nbytes)
     sites[0] = replace(sites[0], slices={**sites[0].slices, start: (far,)})
     grown = [replace(x, nbytes=x.nbytes + 512) for x in assignment.allocations]
     assignment = replace(assignment, call_sites=tuple(sites), allocations=tuple(grown))
@@ -328,7 +334,7 @@ def test_the_result_of_a_branch_lies_where_that_of_the_conditional_does() -> Non
     root = sites[number].computation.root
     place = sites[number].slices[root][0]
     size = assignment.allocations[place.allocation].nbytes
-    far = Slice(place.allocation, size, place.nbytes)
+    far = BufferSlice(place.allocation, size, place.nbytes)
     sites[number] = replace(sites[number], slices={**sites[number].slices, root: (far,)})
     grown = [replace(x, nbytes=x.nbytes + 512) for x in assignment.allocations]
     assignment = replace(assignment, call_sites=tuple(sites), allocations=tuple(grown))
@@ -352,7 +358,7 @@ def test_an_asynchronous_operation_reads_its_operands_to_the_end() -> None:
     start = module.entry.instructions["s"]
     arena = len(assignment.allocations) - 1
     site = assignment.call_sites[0]
-    places = (Slice(arena, 64, 64), None, Slice(arena, 128, 4))
+    places = (BufferSlice(arena, 64, 64), None, BufferSlice(arena, 128, 4))
     assignment = replace(
         assignment, call_sites=(replace(site, slices={**site.slices, start: places}),)
     )
@@ -407,7 +413,7 @@ def breakable(assignment):
     """Buffers in the arena that hold no output, with offsets at which they lie over another one."""
     arena = {x.index for x in assignment.allocations if x.kind is AllocationKind.ARENA}
     outputs = {(x.allocation, x.offset) for x in assignment.outputs}
-    places: dict[int, Slice] = {}
+    places: dict[int, BufferSlice] = {}
     for value in assignment.values:
         if value.place.allocation in arena:
             places.setdefault(value.buffer, value.place)

@@ -6,8 +6,8 @@ from tests.support import CORPUS, EXAMPLES, needs_shared, read_text
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module, Opcode
 from lowtide.ir.clone import CloneMap, clone_computation, clone_module
-from lowtide.ir.collection import without_collection
 from lowtide.ir.computation import Computation
+from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import Metadata
 from lowtide.ir.printer import COMPLETE, to_text

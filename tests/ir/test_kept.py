@@ -8,7 +8,7 @@ import pytest
 from lowtide.builder import Builder
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Computation, Opcode
-from lowtide.ir.collection import without_collection
+from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.kept import forget_kept, kept
 from lowtide.ir.traversal import post_order
 

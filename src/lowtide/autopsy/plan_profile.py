@@ -12,7 +12,7 @@ import numpy as np
 from lowtide.analysis.flat_schedule import FlatSchedule
 from lowtide.analysis.live_range import memory_profile
 from lowtide.ir import Instruction
-from lowtide.ir.buffer import AllocationKind, BufferAssignment, Slice
+from lowtide.ir.buffer import AllocationKind, BufferAssignment, BufferSlice
 
 _PER_CALL: Final = frozenset({AllocationKind.ARENA, AllocationKind.OUTPUT})
 
@@ -26,7 +26,7 @@ class HeldSlice:
     """
 
     value: int
-    place: Slice
+    place: BufferSlice
     nbytes: int
     kind: str
 
@@ -79,7 +79,7 @@ class _Profiler:
         taken = sum([x.nbytes for x in held])
         return PlanProfile(position, held, max(0, taken - alias_bytes), alias_bytes, self.unplaced)
 
-    def _placed(self) -> list[tuple[int, Slice]]:
+    def _placed(self) -> list[tuple[int, BufferSlice]]:
         """Each value whose memory counts, with its slice."""
         values = self.flat.values
         tables = self._tables()
@@ -96,7 +96,7 @@ class _Profiler:
                 found.append((value, place))
         return found
 
-    def _tables(self) -> list[Mapping[Instruction, tuple[Slice | None, ...]]]:
+    def _tables(self) -> list[Mapping[Instruction, tuple[BufferSlice | None, ...]]]:
         """Per call site of the flattened schedule the slices that the plan has for it.
 
         Both number the sites, each in its own way.
@@ -107,15 +107,15 @@ class _Profiler:
         slices = dict(zip(theirs, [x.slices for x in self.assignment.call_sites], strict=True))
         return [slices.get(number, {}) for number in mine]
 
-    def _rows(self, value: int, place: Slice) -> Iterable[tuple[int, int, int, int, int]]:
+    def _rows(self, value: int, place: BufferSlice) -> Iterable[tuple[int, int, int, int, int]]:
         end = max(0, self.flat.length - 1)
         for first, last in self.flat.stretches_of(value):
             begin = min(first, end)
             yield place.allocation, place.offset, place.nbytes, begin, min(max(last, begin), end)
 
-    def _held(self, placed: list[tuple[int, Slice]], position: int) -> tuple[HeldSlice, ...]:
+    def _held(self, placed: list[tuple[int, BufferSlice]], position: int) -> tuple[HeldSlice, ...]:
         """The slices taken at a position, each with the last value that got it."""
-        found: dict[Slice, int] = {}
+        found: dict[BufferSlice, int] = {}
         for value, place in placed:
             if not any(row[3] <= position <= row[4] for row in self._rows(value, place)):
                 continue
@@ -135,7 +135,7 @@ class _Profiler:
     def _first(self, value: int) -> int:
         return self.flat.values.first[value]
 
-    def _kind(self, place: Slice, outputs: set[Slice]) -> str:
+    def _kind(self, place: BufferSlice, outputs: set[BufferSlice]) -> str:
         if place.allocation in self.aliased:
             return "argument"
         return "output" if place in outputs else "temporary"
@@ -172,7 +172,7 @@ def _merged(rows: list[tuple[int, int, int, int, int]]) -> list[tuple[int, int, 
     return merged
 
 
-def _apart(places: list[Slice]) -> list[int]:
+def _apart(places: list[BufferSlice]) -> list[int]:
     """How many bytes of each slice lie in none of the slices before it in the list."""
     cuts: dict[int, set[int]] = {}
     for place in places:

@@ -17,8 +17,8 @@ from lowtide.ir.buffer import (
     AllocationKind,
     AssignedValue,
     BufferAssignment,
+    BufferSlice,
     CallSite,
-    Slice,
 )
 from lowtide.planning.assign import place as packed_by
 from lowtide.planning.offsets.portfolio import portfolio
@@ -259,7 +259,7 @@ class _Assignment:
             peak_values=self._at_the_peak(slices),
         )
 
-    def _at_the_peak(self, slices: Sequence[Slice]) -> dict[int, tuple[int, ...]]:
+    def _at_the_peak(self, slices: Sequence[BufferSlice]) -> dict[int, tuple[int, ...]]:
         """Per arena the values that lie in it when most is live in the program."""
         found: dict[int, list[int]] = {index: [] for index in self.arena.values()}
         for value in self.ranges.values_at(self.ranges.peak_position):
@@ -267,7 +267,7 @@ class _Assignment:
                 found[slices[value].allocation].append(value)
         return {index: tuple(values) for index, values in found.items()}
 
-    def _rows(self, slices: Sequence[Slice]) -> Iterator[AssignedValue]:
+    def _rows(self, slices: Sequence[BufferSlice]) -> Iterator[AssignedValue]:
         """The values that have bytes; read-only ones have a buffer each."""
         values, buffer_of = self.values, self.ranges.colocation.buffer_of
         end = self.ranges.flat.length - 1
@@ -339,22 +339,22 @@ class _Assignment:
         leaf = self.ranges.colocation.argument[buffer]
         return self.of_parameter[self.ranges.flat.parameters[leaf]]
 
-    def _scratch(self) -> list[dict[Instruction, Slice]]:
+    def _scratch(self) -> list[dict[Instruction, BufferSlice]]:
         """Per call site what its instructions need while they run."""
         flat = self.ranges.flat
-        found: list[dict[Instruction, Slice]] = [{} for _ in flat.sites]
+        found: list[dict[Instruction, BufferSlice]] = [{} for _ in flat.sites]
         for position, buffer in self.ranges.scratch.items():
             nbytes = int(self.ranges.nbytes[buffer])
             place = self._buffer_slice(buffer, nbytes)
             found[flat.site_of[position]][flat.instructions[position]] = place
         return found
 
-    def _buffer_slice(self, buffer: int, nbytes: int) -> Slice:
+    def _buffer_slice(self, buffer: int, nbytes: int) -> BufferSlice:
         region, colour = int(self.packed.region[buffer]), int(self.packed.colour[buffer])
         allocation = self.arena[colour] if region == ARENA else self.of_region[region]
-        return Slice(allocation, int(self.packed.offset[buffer]), nbytes)
+        return BufferSlice(allocation, int(self.packed.offset[buffer]), nbytes)
 
-    def _slice(self, value: int) -> Slice:
+    def _slice(self, value: int) -> BufferSlice:
         nbytes = self.values.nbytes[value]
         buffer = self.ranges.colocation.buffer_of[value]
         if buffer >= 0:
@@ -362,8 +362,8 @@ class _Assignment:
         if not nbytes:
             return NO_BYTES
         if value in self.of_parameter:
-            return Slice(self.of_parameter[value], 0, nbytes)
-        return Slice(self._constant(value, nbytes), 0, nbytes)
+            return BufferSlice(self.of_parameter[value], 0, nbytes)
+        return BufferSlice(self._constant(value, nbytes), 0, nbytes)
 
     def _constant(self, value: int, nbytes: int) -> int:
         instruction = self.values.maker[value]

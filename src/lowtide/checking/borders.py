@@ -10,7 +10,7 @@ from lowtide.checking.simulation import same_place
 from lowtide.checking.sites import CheckedSite
 from lowtide.checking.violation import PlanMismatchError, ViolationKind
 from lowtide.ir import Instruction, Module, ShapeIndex
-from lowtide.ir.buffer import Allocation, AllocationKind, BufferAssignment, Slice
+from lowtide.ir.buffer import Allocation, AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.shape import index_text
 
 Place = tuple[int, ShapeIndex]
@@ -55,7 +55,7 @@ def _given(module: Module) -> set[Place]:
 
 def check_arguments(
     site: CheckedSite, elements: CheckedElements, assignment: BufferAssignment, findings: Findings
-) -> Iterator[tuple[Instruction, int, Slice]]:
+) -> Iterator[tuple[Instruction, int, BufferSlice]]:
     """Yield (parameter, element, slice) of all that is there before the program starts.
 
     Each lies at the front of an allocation of its own, which has just its size.
@@ -72,7 +72,7 @@ def check_arguments(
                 findings.add(ViolationKind.MISSING, f"argument {name} has no allocation", (name,))
                 continue
             _check_size(findings, own, element.nbytes, f"argument {name}", name)
-            expected = Slice(own.index, 0, element.nbytes)
+            expected = BufferSlice(own.index, 0, element.nbytes)
             if place is not None and not same_place(place, expected):
                 findings.add(
                     ViolationKind.MISPLACED,
@@ -125,7 +125,7 @@ def check_outputs(
     module: Module,
     site: CheckedSite,
     elements: CheckedElements,
-    places: Sequence[Slice | None],
+    places: Sequence[BufferSlice | None],
     findings: Findings,
 ) -> None:
     """Check that outputs lie where the plan and the module say; `places` is where they are."""
@@ -141,7 +141,7 @@ def check_outputs(
             f"the plan has {len(assignment.outputs)} outputs, the module has {len(rows)}"
         )
     wanted = effective_aliases(module)
-    taken: list[tuple[CheckedElement, Slice]] = []
+    taken: list[tuple[CheckedElement, BufferSlice]] = []
     for number, element, place in rows:
         if place is None:
             continue
@@ -155,7 +155,9 @@ def check_outputs(
     _check_allocations(module, findings, taken)
 
 
-def _check_declared(findings: Findings, name: str, declared: Slice, place: Slice) -> None:
+def _check_declared(
+    findings: Findings, name: str, declared: BufferSlice, place: BufferSlice
+) -> None:
     if declared.allocation < 0 or not same_place(declared, place):
         where = "nowhere" if declared.allocation < 0 else f"in {findings.where(declared)}"
         findings.add(
@@ -171,7 +173,7 @@ def _check_alias(
     findings: Findings,
     name: str,
     element: CheckedElement,
-    place: Slice,
+    place: BufferSlice,
     allocation: Allocation,
     wanted: dict[ShapeIndex, Place],
 ) -> None:
@@ -193,10 +195,12 @@ def _check_alias(
         findings.add(ViolationKind.ALIAS, text, (name,), (), (place,))
 
 
-def _check_disjoint(findings: Findings, outputs: Sequence[tuple[CheckedElement, Slice]]) -> None:
+def _check_disjoint(
+    findings: Findings, outputs: Sequence[tuple[CheckedElement, BufferSlice]]
+) -> None:
     """No two outputs share a byte, even if they have equal values: the caller owns each."""
     ordered = sorted(outputs, key=lambda x: (x[1].allocation, x[1].offset, x[0].leaf))
-    last: tuple[CheckedElement, Slice] | None = None
+    last: tuple[CheckedElement, BufferSlice] | None = None
     for element, place in ordered:
         if last is not None and overlap(last[1], place):
             names = tuple([index_text(x.index) for x in (last[0], element)])
@@ -212,7 +216,7 @@ def _check_disjoint(findings: Findings, outputs: Sequence[tuple[CheckedElement, 
             last = (element, place)
 
 
-def _check_kept(findings: Findings, outputs: Sequence[tuple[CheckedElement, Slice]]) -> None:
+def _check_kept(findings: Findings, outputs: Sequence[tuple[CheckedElement, BufferSlice]]) -> None:
     """Check that the plan counts right how much of the arena the caller keeps."""
     assignment = findings.assignment
     inside = [
@@ -228,12 +232,12 @@ def _check_kept(findings: Findings, outputs: Sequence[tuple[CheckedElement, Slic
         )
 
 
-def _end(place: Slice) -> int:
+def _end(place: BufferSlice) -> int:
     return place.offset + place.nbytes
 
 
 def _check_allocations(
-    module: Module, findings: Findings, outputs: Sequence[tuple[CheckedElement, Slice]]
+    module: Module, findings: Findings, outputs: Sequence[tuple[CheckedElement, BufferSlice]]
 ) -> None:
     """Check that allocations of arguments say rightly by which output they are overwritten."""
     overwritten = {parameter: output for output, parameter in effective_aliases(module).items()}
@@ -254,7 +258,7 @@ def _check_allocations(
             problem = f"belongs to the caller; its allocation gives it to output {list(said)}"
         elif said is not None and wanted is None:
             place = places.get(said)
-            if place is None or not same_place(place, Slice(allocation.index, 0, 0)):
+            if place is None or not same_place(place, BufferSlice(allocation.index, 0, 0)):
                 problem = f"is said to be overwritten by output {list(said)}, which lies elsewhere"
         if problem:
             findings.add(ViolationKind.ALIAS, f"{argument} {problem}")

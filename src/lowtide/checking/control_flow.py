@@ -17,9 +17,9 @@ from lowtide.checking.simulation import (
 from lowtide.checking.sites import CheckedSite
 from lowtide.checking.violation import ViolationKind
 from lowtide.ir import Instruction, Opcode
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
 
-Held = tuple[int, Slice | None]
+Held = tuple[int, BufferSlice | None]
 """The content of a value and its place."""
 
 
@@ -146,7 +146,7 @@ class _Loop:
                     self.machine.two_results(origin, findings.origin(before), place)
             mine.add(content)
 
-    def _place(self, number: int) -> Slice | None:
+    def _place(self, number: int) -> BufferSlice | None:
         """The place of an element of the state: the first that the plan names."""
         element = self.elements[number]
         if not element.nbytes:
@@ -157,14 +157,16 @@ class _Loop:
             return self.machine.place_for(self.site, self.instruction, element)
         return at_least(place, element.nbytes)
 
-    def _named(self, number: int) -> Iterator[Slice | None]:
+    def _named(self, number: int) -> Iterator[BufferSlice | None]:
         """The places that the plan names; that they agree is checked where values get there."""
         element = self.elements[number]
         for inner in reversed(self.inner):
             yield inner.place(inner.computation.parameters[0], element)
         yield self.site.place(self.instruction, element)
 
-    def _expect(self, number: int, what: str, given: Slice | None, place: Slice | None) -> None:
+    def _expect(
+        self, number: int, what: str, given: BufferSlice | None, place: BufferSlice | None
+    ) -> None:
         if given is None or place is None or same_place(given, place):
             return
         findings = self.machine.findings
@@ -250,7 +252,7 @@ def _branch_result(
     branch: CheckedSite,
     number: int,
     returned: Held,
-    place: Slice | None,
+    place: BufferSlice | None,
 ) -> None:
     content, found = returned
     findings = machine.findings

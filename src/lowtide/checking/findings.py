@@ -11,7 +11,7 @@ from lowtide.checking.order import CheckedOrder
 from lowtide.checking.sites import CheckedSite
 from lowtide.checking.violation import Violation, ViolationKind
 from lowtide.ir import Instruction
-from lowtide.ir.buffer import BufferAssignment, Slice
+from lowtide.ir.buffer import BufferAssignment, BufferSlice
 from lowtide.ir.shape import index_text
 
 
@@ -56,7 +56,7 @@ class Findings:
         message: str,
         names: Iterable[str] = (),
         steps: Iterable[int] = (),
-        places: Iterable[Slice] = (),
+        places: Iterable[BufferSlice] = (),
     ) -> None:
         """Record a violation."""
         self.violations.append(Violation(kind, message, tuple(names), tuple(steps), tuple(places)))
@@ -95,7 +95,7 @@ class Findings:
         """Return the name of a value."""
         return self.name(origin.site, origin.instruction, origin.element)
 
-    def where(self, place: Slice) -> str:
+    def where(self, place: BufferSlice) -> str:
         """Describe a slice: its bytes, the last one not included, and its allocation."""
         kind = self.assignment.allocations[place.allocation].kind
         end = place.offset + place.nbytes
@@ -111,7 +111,9 @@ class Findings:
 
     # -- overlaps ------------------------------------------------------------------------------
 
-    def lost(self, memory: Contents, content: int, place: Slice, reader: str, step: int) -> None:
+    def lost(
+        self, memory: Contents, content: int, place: BufferSlice, reader: str, step: int
+    ) -> None:
         """Record that a value is not in its place any more when it is read; once per value."""
         if content in self._lost:
             return
@@ -131,7 +133,7 @@ class Findings:
                     (place,),
                 )
                 return
-            part = Slice(place.allocation, start, end - start)
+            part = BufferSlice(place.allocation, start, end - start)
             by, at, theirs = self._writer(found, part)
             self.add(
                 ViolationKind.OVERLAP,
@@ -148,7 +150,9 @@ class Findings:
         self._lost.add(content)
         return len(self._lost) > before
 
-    def _writer(self, content: int, part: Slice) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
+    def _writer(
+        self, content: int, part: BufferSlice
+    ) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
         """Who put a content into a place: in words, the step, the name."""
         if content > 0:
             origin = self.origin(content)
@@ -158,7 +162,7 @@ class Findings:
         words = f"{self.describe(origin)} in {region.site.prefix}{region.instruction.name}"
         return words, (origin.step,), (self.origin_name(origin),)
 
-    def _first_writer(self, region: Region, part: Slice) -> Origin:
+    def _first_writer(self, region: Region, part: BufferSlice) -> Origin:
         for top in region.inner:
             for site in top.subtree():
                 for instruction in self.order.sequences[site.computation]:
@@ -171,7 +175,7 @@ class Findings:
         return Origin(region.site, region.instruction, 0, step)
 
 
-def overlap(a: Slice, b: Slice) -> bool:
+def overlap(a: BufferSlice, b: BufferSlice) -> bool:
     """Whether two slices have a byte in common."""
     return (
         a.allocation == b.allocation

@@ -19,7 +19,7 @@ from lowtide.checking.slices import check_slices
 from lowtide.checking.values import ComputationValues, find_values
 from lowtide.checking.violation import Violation
 from lowtide.ir import Computation, Module, Opcode
-from lowtide.ir.buffer import BufferAssignment, Slice
+from lowtide.ir.buffer import BufferAssignment, BufferSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def inspect_plan(module: Module, assignment: BufferAssignment) -> PlanCheck:
 
 def _run(
     machine: PlanSimulation, entry: CheckedSite, sites: dict[Computation, list[CheckedSite]]
-) -> list[Slice | None]:
+) -> list[BufferSlice | None]:
     """Run the program, and return where its outputs lie in the end."""
     findings, elements = machine.findings, machine.elements
     values = machine.values[entry.computation]

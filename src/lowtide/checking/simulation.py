@@ -24,7 +24,7 @@ from lowtide.checking.values import ComputationValues
 from lowtide.checking.violation import ViolationKind
 from lowtide.checking.written import Range, WrittenRanges
 from lowtide.ir import Computation, Instruction, Opcode, ShapeIndex
-from lowtide.ir.buffer import AllocationKind, BufferAssignment, Slice
+from lowtide.ir.buffer import AllocationKind, BufferAssignment, BufferSlice
 
 Steps = Generator["Steps", None, None]
 """A part of the program: it yields the parts that have to run before it goes on."""
@@ -35,7 +35,7 @@ class SimulatedFrame:
     """The values of one run of a computation: content and place of each; None for no bytes."""
 
     contents: list[int]
-    places: list[Slice | None]
+    places: list[BufferSlice | None]
 
 
 @dataclass(eq=False, slots=True)
@@ -76,7 +76,7 @@ class PlanSimulation:
     # -- frames --------------------------------------------------------------------------------
 
     def enter(
-        self, site: CheckedSite, arguments: Sequence[tuple[int, Slice | None]]
+        self, site: CheckedSite, arguments: Sequence[tuple[int, BufferSlice | None]]
     ) -> SimulatedFrame:
         """Return the frame of a callee whose parameters are the arguments."""
         values = self.values[site.computation]
@@ -90,7 +90,7 @@ class PlanSimulation:
         return frame
 
     def enter_entry(
-        self, site: CheckedSite, arguments: Iterable[tuple[Instruction, int, Slice]]
+        self, site: CheckedSite, arguments: Iterable[tuple[Instruction, int, BufferSlice]]
     ) -> None:
         """Make the frame of the entry, with the arguments (parameter, element, place) in it."""
         values = self.values[site.computation]
@@ -104,13 +104,15 @@ class PlanSimulation:
             frame.places[value] = place
             self.memory[place.allocation].write(place.offset, place.offset + place.nbytes, content)
 
-    def leave(self, site: CheckedSite) -> list[tuple[int, Slice | None]]:
+    def leave(self, site: CheckedSite) -> list[tuple[int, BufferSlice | None]]:
         """Return contents and places of the result, and forget the frame."""
         frame = self.frames.pop(site.number)
         values = self.values[site.computation].of[site.computation.root]
         return [(frame.contents[x], frame.places[x]) for x in values]
 
-    def held(self, frame: SimulatedFrame, values: Iterable[int]) -> list[tuple[int, Slice | None]]:
+    def held(
+        self, frame: SimulatedFrame, values: Iterable[int]
+    ) -> list[tuple[int, BufferSlice | None]]:
         """Return contents and places of some values."""
         return [(frame.contents[x], frame.places[x]) for x in values]
 
@@ -138,14 +140,14 @@ class PlanSimulation:
 
     # -- reading and writing -------------------------------------------------------------------
 
-    def read(self, content: int, place: Slice | None, reader: str, step: int) -> bool:
+    def read(self, content: int, place: BufferSlice | None, reader: str, step: int) -> bool:
         """Check that a value is still in its place; whether it is."""
         if place is None or self.is_there(content, place):
             return True
         self.findings.lost(self.memory[place.allocation], content, place, reader, step)
         return False
 
-    def write(self, origin: Origin, content: int, place: Slice) -> Sequence[int]:
+    def write(self, origin: Origin, content: int, place: BufferSlice) -> Sequence[int]:
         """Put a value into its place, and return the contents that it replaces."""
         allocation = self.assignment.allocations[place.allocation]
         if allocation.kind is AllocationKind.CONSTANT or (
@@ -156,7 +158,7 @@ class PlanSimulation:
             place.offset, place.offset + place.nbytes, content
         )
 
-    def _blame(self, origin: Origin, place: Slice) -> None:
+    def _blame(self, origin: Origin, place: BufferSlice) -> None:
         key = (origin.instruction, place.allocation)
         if key in self._blamed:
             return
@@ -174,7 +176,7 @@ class PlanSimulation:
 
     def place_for(
         self, site: CheckedSite, instruction: Instruction, element: CheckedElement
-    ) -> Slice | None:
+    ) -> BufferSlice | None:
         """Return the place of a value that is made; None, and a violation if it has bytes."""
         if not element.nbytes:
             return None
@@ -238,7 +240,7 @@ class PlanSimulation:
             pieces = [x for content, place in touched for x in self.piece(content, place)]
             self.pending[site.number, instruction] = Pending(pieces)
 
-    def is_there(self, content: int, place: Slice | None) -> bool:
+    def is_there(self, content: int, place: BufferSlice | None) -> bool:
         """Whether a value is still in its place."""
         if place is None:
             return True
@@ -246,7 +248,7 @@ class PlanSimulation:
             place.offset, place.offset + place.nbytes, content
         )
 
-    def piece(self, content: int, place: Slice | None) -> list[tuple[int, Piece]]:
+    def piece(self, content: int, place: BufferSlice | None) -> list[tuple[int, Piece]]:
         """A value that is still in its place: what an asynchronous operation relies on."""
         if place is None or not self.is_there(content, place):
             return []
@@ -329,7 +331,7 @@ class PlanSimulation:
                 (given, held),
             )
 
-    def two_results(self, origin: Origin, other: Origin, place: Slice) -> None:
+    def two_results(self, origin: Origin, other: Origin, place: BufferSlice) -> None:
         """Record that two values which are made together lie over one another."""
         names = (self.findings.origin_name(origin), self.findings.origin_name(other))
         self.findings.add(
@@ -342,7 +344,12 @@ class PlanSimulation:
         )
 
     def _over_operand(
-        self, site: CheckedSite, frame: SimulatedFrame, origin: Origin, place: Slice, content: int
+        self,
+        site: CheckedSite,
+        frame: SimulatedFrame,
+        origin: Origin,
+        place: BufferSlice,
+        content: int,
     ) -> None:
         """A result lies over what the same step reads: each such operand has to allow that."""
         instruction = origin.instruction
@@ -371,7 +378,12 @@ class PlanSimulation:
         return answer
 
     def _report_operand(
-        self, origin: Origin, place: Slice, content: int, operand: int, held: Slice | None
+        self,
+        origin: Origin,
+        place: BufferSlice,
+        content: int,
+        operand: int,
+        held: BufferSlice | None,
     ) -> None:
         findings = self.findings
         victim = findings.origin(content)
@@ -427,7 +439,7 @@ class PlanSimulation:
         reader = f"{site.prefix}{start.name}, which goes on until {instruction.name},"
         for allocation, (first, end, content) in pending.held:
             if content > 0:
-                self.read(content, Slice(allocation, first, end - first), reader, step)
+                self.read(content, BufferSlice(allocation, first, end - first), reader, step)
 
     # -- parts of the memory -------------------------------------------------------------------
 
@@ -450,16 +462,16 @@ class PlanSimulation:
             self.memory[allocation].write(start, end, content)
 
 
-def same_place(a: Slice, b: Slice) -> bool:
+def same_place(a: BufferSlice, b: BufferSlice) -> bool:
     """Whether two slices begin at one byte; sizes are checked elsewhere."""
     return a.allocation == b.allocation and a.offset == b.offset
 
 
-def at_least(place: Slice, nbytes: int) -> Slice:
+def at_least(place: BufferSlice, nbytes: int) -> BufferSlice:
     """Return the slice, or one of `nbytes` where it is too small for its value."""
     if place.nbytes >= nbytes:
         return place
-    return Slice(place.allocation, place.offset, nbytes)
+    return BufferSlice(place.allocation, place.offset, nbytes)
 
 
 _NAMES_ONLY: Final = frozenset(

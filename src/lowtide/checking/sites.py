@@ -10,7 +10,7 @@ from lowtide.checking.elements import CheckedElement, CheckedElements
 from lowtide.checking.order import CheckedOrder, callees
 from lowtide.checking.violation import PlanMismatchError
 from lowtide.ir import Computation, Instruction, Module
-from lowtide.ir.buffer import BufferAssignment, CallSite, Slice
+from lowtide.ir.buffer import BufferAssignment, BufferSlice, CallSite
 
 
 @dataclass(eq=False, slots=True)
@@ -40,7 +40,7 @@ class CheckedSite:
             yield site
             stack += reversed([x for sites in site.inner.values() for x in sites])
 
-    def place(self, instruction: Instruction, element: CheckedElement) -> Slice | None:
+    def place(self, instruction: Instruction, element: CheckedElement) -> BufferSlice | None:
         """Return the slice that the plan gives to an element; None for none."""
         if element.leaf < 0:
             return self.row.tables.get((instruction, element.index))

@@ -9,7 +9,7 @@ from typing import Final
 from lowtide.checking.elements import HOST_MEMORY
 from lowtide.checking.violation import PlanMismatchError, Violation, ViolationKind
 from lowtide.ir import Instruction, Shape, ShapeIndex
-from lowtide.ir.buffer import BufferAssignment, CallSite, Slice
+from lowtide.ir.buffer import BufferAssignment, BufferSlice, CallSite
 from lowtide.ir.shape import index_text
 
 ALIGNMENT: Final = 64
@@ -23,7 +23,7 @@ def check_slices(assignment: BufferAssignment) -> list[Violation]:
     """
     _check_allocations(assignment)
     found = list(_check_values(assignment))
-    checked: set[tuple[Slice, Instruction, ShapeIndex]] = set()
+    checked: set[tuple[BufferSlice, Instruction, ShapeIndex]] = set()
     spaces: dict[int, dict[int, str]] = {}
     for site in assignment.call_sites:
         for instruction, index, shape, place in _slices_of(site):
@@ -82,7 +82,7 @@ def _check_values(assignment: BufferAssignment) -> Iterator[Violation]:
             yield Violation(ViolationKind.MISPLACED, text, (name,), (), places)
 
 
-def _slices_of(site: CallSite) -> Iterator[tuple[Instruction, ShapeIndex, Shape, Slice]]:
+def _slices_of(site: CallSite) -> Iterator[tuple[Instruction, ShapeIndex, Shape, BufferSlice]]:
     """Yield the slices of values that lie on the device and have bytes."""
     for instruction, places in site.slices.items():
         if not instruction.shape.is_tuple:
@@ -97,7 +97,7 @@ def _slices_of(site: CallSite) -> Iterator[tuple[Instruction, ShapeIndex, Shape,
 
 
 def _check_slice(
-    assignment: BufferAssignment, place: Slice, shape: Shape, name: str
+    assignment: BufferAssignment, place: BufferSlice, shape: Shape, name: str
 ) -> Iterator[Violation]:
     if place.allocation >= len(assignment.allocations):
         raise PlanMismatchError(

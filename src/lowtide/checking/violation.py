@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lowtide.ir import LowtideError
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
 
 
 class ViolationKind(StrEnum):
@@ -46,7 +46,7 @@ class Violation:
     message: str
     names: tuple[str, ...] = ()
     steps: tuple[int, ...] = ()
-    places: tuple[Slice, ...] = ()
+    places: tuple[BufferSlice, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"

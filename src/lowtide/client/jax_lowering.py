@@ -9,8 +9,7 @@ from typing import Any, Final
 from lowtide.frontend.hlo_proto import read_hlo_proto
 from lowtide.ir import Instruction, LowtideError, Module, Opcode
 from lowtide.ir.attributes import CustomCall
-from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.places import unsupported
+from lowtide.ir.errors import UnsupportedOpError, unsupported
 
 _CALLBACK: Final = "callback"
 """What the targets of calls back into Python have in their names."""

@@ -7,8 +7,8 @@ from typing import Final
 
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Conditional
-from lowtide.ir.buffer import BufferAssignment, Slice
-from lowtide.ir.places import unsupported
+from lowtide.ir.buffer import BufferAssignment, BufferSlice
+from lowtide.ir.errors import unsupported
 from lowtide.ir.thunk import ConditionalThunk, CopyThunk, KernelThunk, Thunk, WhileThunk
 
 NO_CODE: Final = frozenset(
@@ -110,7 +110,7 @@ class _Writer:
         buffers = (*operands, *results)
         return KernelThunk(instruction.name, kernel, buffers, len(operands), scratch)
 
-    def leaves(self, number: int, instruction: Instruction) -> list[Slice]:
+    def leaves(self, number: int, instruction: Instruction) -> list[BufferSlice]:
         """Where the arrays of a value lie, depth first."""
         found = self.sites[number].slices[instruction]
         shapes = instruction.shape.leaves()
@@ -121,14 +121,14 @@ class _Writer:
     # -- control flow --------------------------------------------------------------------------
 
     def moved(
-        self, name: str, sources: Sequence[Slice], targets: Sequence[Slice]
+        self, name: str, sources: Sequence[BufferSlice], targets: Sequence[BufferSlice]
     ) -> Iterator[Thunk]:
         """Copies of values that a computation hands over and that lie elsewhere there."""
         for source, target in zip(sources, targets, strict=True):
             if source != target and target.nbytes:
                 yield CopyThunk(name, source, target)
 
-    def given(self, callee: int) -> list[Slice]:
+    def given(self, callee: int) -> list[BufferSlice]:
         """Where the parameters of a callee lie."""
         parameters = self.sites[callee].computation.parameters
         return [x for y in parameters for x in self.leaves(callee, y)]

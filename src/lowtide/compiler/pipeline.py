@@ -20,7 +20,7 @@ from lowtide.compiler.state import OptimizedModule, OrderedModule, PlacedModule,
 from lowtide.ir import Module
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
-from lowtide.ir.collection import without_collection
+from lowtide.ir.garbage_collection import without_collection
 from lowtide.passes import Observer
 from lowtide.report.memory import MemoryReport
 

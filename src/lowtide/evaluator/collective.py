@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from lowtide.evaluator.values import Value, as_array, as_tuple, zeros
 from lowtide.ir.attributes import Collective, CollectivePermute
+from lowtide.ir.errors import unsupported
 from lowtide.ir.opcode import Opcode
-from lowtide.ir.places import unsupported
 from lowtide.ir.replica_groups import device_count
 
 if TYPE_CHECKING:

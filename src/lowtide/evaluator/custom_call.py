@@ -14,9 +14,9 @@ from lowtide.evaluator import lapack, lapack_spectra
 from lowtide.evaluator.sorting import largest
 from lowtide.evaluator.values import Value, as_array, value_leaves, zeros
 from lowtide.ir.attributes import CustomCall
+from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
-from lowtide.ir.places import unsupported
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter

@@ -13,10 +13,10 @@ from lowtide.evaluator.numeric import element_type_of
 from lowtide.evaluator.values import Value, as_array
 from lowtide.ir.attributes import Dimensions, DynamicSlice, Iota, Pad, Slice
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import unsupported
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.opcode import Opcode
-from lowtide.ir.places import unsupported
 from lowtide.ir.shape import Shape
 
 if TYPE_CHECKING:

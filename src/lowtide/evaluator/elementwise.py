@@ -19,10 +19,10 @@ from lowtide.evaluator.numeric import element_type_of, narrow, widen
 from lowtide.evaluator.values import Value, as_array
 from lowtide.ir.attributes import Compare, ReducePrecision
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import unsupported
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.literal import Array
 from lowtide.ir.opcode import Opcode
-from lowtide.ir.places import unsupported
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter

@@ -17,8 +17,8 @@ from lowtide.evaluator import householder
 from lowtide.evaluator.linear_algebra import cholesky_lower, solve_triangular
 from lowtide.evaluator.values import Value, as_array
 from lowtide.ir.attributes import TriangularSolve
+from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import Array
-from lowtide.ir.places import unsupported
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter

@@ -10,9 +10,9 @@ from lowtide.evaluator.registry import Handler, handlers
 from lowtide.evaluator.values import Value, from_literal
 from lowtide.ir.attributes import Constant, CustomCall
 from lowtide.ir.computation import Computation
+from lowtide.ir.errors import unsupported
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
-from lowtide.ir.places import unsupported
 from lowtide.ir.traversal import sequence
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ import numpy.typing as npt
 from lowtide.evaluator.values import Value, as_array
 from lowtide.ir.attributes import Rng, RngBitGenerator, RngGetAndUpdateState
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import DTYPES, ELEMENT_TYPES, Array
 from lowtide.ir.opcode import Opcode
-from lowtide.ir.places import unsupported
 from lowtide.ir.shape import Shape
 
 if TYPE_CHECKING:

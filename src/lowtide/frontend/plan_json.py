@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from lowtide.frontend.hlo_proto.buffer_assignment_sites import Site, is_phi, sites_of
+from lowtide.frontend.hlo_proto.buffer_assignment_sites import ModuleSite, is_phi, sites_of
 from lowtide.frontend.hlo_proto.buffer_assignment_tables import SliceTables
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.frontend.json_document import load_json, shown
-from lowtide.ir.buffer import Allocation, AllocationKind, AssignedValue, BufferAssignment, Slice
+from lowtide.ir.buffer import (
+    Allocation,
+    AllocationKind,
+    AssignedValue,
+    BufferAssignment,
+    BufferSlice,
+)
 from lowtide.ir.errors import InputError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
@@ -230,7 +236,7 @@ class _Reader:
         return site
 
 
-def _paths(sites: tuple[Site, ...]) -> list[list[str]]:
+def _paths(sites: tuple[ModuleSite, ...]) -> list[list[str]]:
     paths: list[list[str]] = []
     for site in sites:
         paths.append([] if site.caller is None else [*paths[site.parent], site.caller.name])
@@ -244,7 +250,7 @@ def _element(entry: _Entry, shape: Shape, index: ShapeIndex, field: str) -> Shap
         raise entry.error(str(error), field) from None
 
 
-def _place(entry: _Entry, nbytes: int, allocations: list[Allocation]) -> Slice:
+def _place(entry: _Entry, nbytes: int, allocations: list[Allocation]) -> BufferSlice:
     number = entry.natural("allocation")
     if number >= len(allocations):
         raise entry.error(f"there are {len(allocations)} allocations", "allocation")
@@ -255,7 +261,7 @@ def _place(entry: _Entry, nbytes: int, allocations: list[Allocation]) -> Slice:
             f"{allocations[number].nbytes} bytes",
             "offset",
         )
-    return Slice(number, offset, nbytes)
+    return BufferSlice(number, offset, nbytes)
 
 
 def _live(entry: _Entry) -> tuple[int, int] | None:

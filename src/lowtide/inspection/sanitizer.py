@@ -25,10 +25,10 @@ from lowtide.client.executable import compile_anew
 from lowtide.inspection.expected_results import Expected
 from lowtide.inspection.watched_memory import WatchedMemory
 from lowtide.ir import Instruction, Module
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
+from lowtide.ir.errors import place_of
 from lowtide.ir.given_arrays import check_count
 from lowtide.ir.literal import Array
-from lowtide.ir.places import place_of
 from lowtide.ir.thunk import (
     ConditionalThunk,
     CopyThunk,
@@ -110,12 +110,12 @@ class _Job:
     name: str
     phases: tuple[Phase, ...]
     addresses: tuple[int, ...]
-    scratch: Slice | None
-    reads: tuple[Slice, ...]
-    writes: tuple[Slice, ...]
+    scratch: BufferSlice | None
+    reads: tuple[BufferSlice, ...]
+    writes: tuple[BufferSlice, ...]
 
     @property
-    def touched(self) -> tuple[Slice, ...]:
+    def touched(self) -> tuple[BufferSlice, ...]:
         """All that it may write to."""
         return self.writes if self.scratch is None else (*self.writes, self.scratch)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.ir.buffer import AllocationKind, Slice
+from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import Shape
 from lowtide.runtime.cpu.arguments import alignment, major_to_minor, physical_sizes
@@ -53,7 +53,7 @@ class WatchedMemory:
         self._room = room
         self.block = room[start : start + end]
         self.block[:] = _CANARY
-        self._owners: dict[Slice, str] = {}
+        self._owners: dict[BufferSlice, str] = {}
         self._fill(program, arguments, fill)
         self.shadow = self.block.copy()
 
@@ -65,46 +65,46 @@ class WatchedMemory:
     def _fill(self, program: NativeProgram, arguments: Sequence[Array], fill: int) -> None:
         for index, memory in enumerate(self._memories):
             if memory.kind not in (AllocationKind.ARGUMENT, AllocationKind.CONSTANT):
-                self.view(Slice(index, 0, memory.nbytes))[:] = fill
+                self.view(BufferSlice(index, 0, memory.nbytes))[:] = fill
         for index, values in program.constants:
-            self.view(Slice(index, 0, values.nbytes))[:] = values
+            self.view(BufferSlice(index, 0, values.nbytes))[:] = values
         for argument, array in zip(program.interface.arguments, arguments, strict=True):
             if argument.allocation >= 0:
-                self.write(Slice(argument.allocation, 0, array.nbytes), argument.shape, array)
+                self.write(BufferSlice(argument.allocation, 0, array.nbytes), argument.shape, array)
 
     # -- slices --------------------------------------------------------------------------------
 
-    def _range(self, place: Slice) -> tuple[int, int]:
+    def _range(self, place: BufferSlice) -> tuple[int, int]:
         if place.allocation < 0:
             return 0, 0
         begin = self._offsets[place.allocation] + place.offset
         return begin, begin + place.nbytes
 
-    def address(self, place: Slice | None) -> int:
+    def address(self, place: BufferSlice | None) -> int:
         """Return the address of a slice; of one without bytes, one among canaries."""
         begin = self._range(place)[0] if place is not None else 0
         return int(self.block.ctypes.data) + (begin or CANARY_BYTES // 2)
 
-    def view(self, place: Slice) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    def view(self, place: BufferSlice) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Return the bytes of a slice."""
         begin, end = self._range(place)
         return self.block[begin:end]
 
-    def read(self, place: Slice, shape: Shape) -> Array:
+    def read(self, place: BufferSlice, shape: Shape) -> Array:
         """Return a copy of the array in a slice."""
         order = major_to_minor(shape)
         dtype = DTYPES[shape.element_type]
         values = self.view(place).copy().view(dtype).reshape(physical_sizes(shape))
         return values.transpose([order.index(x) for x in range(len(order))])
 
-    def write(self, place: Slice, shape: Shape, array: Array) -> None:
+    def write(self, place: BufferSlice, shape: Shape, array: Array) -> None:
         """Put an array into a slice."""
         values = np.ascontiguousarray(array.transpose(major_to_minor(shape)))
         self.view(place)[:] = values.reshape(-1).view(np.uint8)
 
     # -- watching ------------------------------------------------------------------------------
 
-    def accept(self, places: Iterable[Slice], name: str) -> None:
+    def accept(self, places: Iterable[BufferSlice], name: str) -> None:
         """Take what slices hold, which the thunk `name` wrote, to be what they are to hold."""
         for place in places:
             begin, end = self._range(place)

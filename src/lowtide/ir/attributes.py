@@ -2,6 +2,9 @@
 
 An instruction holds exactly one record; `NO_ATTRIBUTES` where its opcode has none. Computations
 which an instruction calls are not attributes: they stand in `Instruction.called_computations`.
+
+Each field says how it looks in text and in protobuf. `Slice` and `Domain` do not: each of them is
+one attribute in text, which is read and written as a whole.
 """
 
 from __future__ import annotations
@@ -10,8 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from lowtide.ir.attribute_fields import Form, Shown, attribute, attribute_record
+from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import Literal
-from lowtide.ir.replica_groups import ReplicaGroups
+from lowtide.ir.opcode import Opcode
+from lowtide.ir.replica_groups import ListReplicaGroups, ReplicaGroups
 from lowtide.ir.shape import Shape, ShapeIndex
 from lowtide.ir.sharding import Sharding
 
@@ -27,28 +33,28 @@ NO_ATTRIBUTES: Final = Attributes()
 # -- sources and data movement -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Parameter(Attributes):
     """Of `parameter`: its number, from 0."""
 
-    number: int
+    number: int = attribute(Form.NATURAL, text="", proto="parameter_number")
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Constant(Attributes):
     """Of `constant`: its value."""
 
-    literal: Literal
+    literal: Literal = attribute(Form.LITERAL, text="", proto="literal")
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Iota(Attributes):
     """Of `iota`: the dimension along which the values count from 0."""
 
-    dimension: int
+    dimension: int = attribute(Form.NATURAL, text="iota_dimension", proto="dimensions")
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Dimensions(Attributes):
     """Of broadcast, transpose, reverse, concatenate, reduce, map, get- and set-dimension-size.
 
@@ -56,14 +62,14 @@ class Dimensions(Attributes):
     operand dimension of result dimension `i`; else the dimensions on which the operation works.
     """
 
-    dimensions: tuple[int, ...]
+    dimensions: tuple[int, ...] = attribute(Form.DIMENSIONS)
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Reshape(Attributes):
     """Of `reshape`: the dimension that stands for a dynamic size, or -1."""
 
-    inferred_dimension: int = -1
+    inferred_dimension: int = attribute(Form.NATURAL, default=-1, proto="dimensions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +81,11 @@ class Slice(Attributes):
     strides: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class DynamicSlice(Attributes):
     """Of `dynamic-slice`: the size of the result in each dimension."""
 
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...] = attribute(Form.INTEGERS, text="dynamic_slice_sizes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,39 +100,51 @@ class PaddingDimension:
     interior: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Pad(Attributes):
     """Of `pad`: the padding of each dimension."""
 
-    dimensions: tuple[PaddingDimension, ...]
+    dimensions: tuple[PaddingDimension, ...] = attribute(Form.PADDING, text="padding")
 
 
-@dataclass(frozen=True, slots=True)
+_GATHER: Final = "gather_dimension_numbers."
+_SCATTER: Final = "scatter_dimension_numbers."
+
+
+@attribute_record
 class Gather(Attributes):
     """Of `gather`: how index vectors address slices, and how slices lie in the result."""
 
-    offset_dims: tuple[int, ...]
-    collapsed_slice_dims: tuple[int, ...]
-    start_index_map: tuple[int, ...]
-    index_vector_dim: int
-    slice_sizes: tuple[int, ...]
-    operand_batching_dims: tuple[int, ...] = ()
-    start_indices_batching_dims: tuple[int, ...] = ()
-    indices_are_sorted: bool = False
+    offset_dims: tuple[int, ...] = attribute(Form.INTEGERS, proto=_GATHER)
+    collapsed_slice_dims: tuple[int, ...] = attribute(Form.INTEGERS, proto=_GATHER)
+    start_index_map: tuple[int, ...] = attribute(Form.INTEGERS, proto=_GATHER)
+    index_vector_dim: int = attribute(Form.NATURAL, proto=_GATHER)
+    slice_sizes: tuple[int, ...] = attribute(Form.INTEGERS, proto="gather_slice_sizes")
+    operand_batching_dims: tuple[int, ...] = attribute(
+        Form.INTEGERS, default=(), after="start_index_map", proto=_GATHER
+    )
+    start_indices_batching_dims: tuple[int, ...] = attribute(
+        Form.INTEGERS, default=(), after="operand_batching_dims", proto=_GATHER
+    )
+    indices_are_sorted: bool = attribute(Form.BOOLEAN, default=False)
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Scatter(Attributes):
     """Of `scatter`: how index vectors address the windows that updates are written to."""
 
-    update_window_dims: tuple[int, ...]
-    inserted_window_dims: tuple[int, ...]
-    scatter_dims_to_operand_dims: tuple[int, ...]
-    index_vector_dim: int
-    input_batching_dims: tuple[int, ...] = ()
-    scatter_indices_batching_dims: tuple[int, ...] = ()
-    indices_are_sorted: bool = False
-    unique_indices: bool = False
+    update_window_dims: tuple[int, ...] = attribute(Form.INTEGERS, proto=_SCATTER)
+    inserted_window_dims: tuple[int, ...] = attribute(Form.INTEGERS, proto=_SCATTER)
+    scatter_dims_to_operand_dims: tuple[int, ...] = attribute(Form.INTEGERS, proto=_SCATTER)
+    index_vector_dim: int = attribute(Form.NATURAL, proto=_SCATTER)
+    input_batching_dims: tuple[int, ...] = attribute(
+        Form.INTEGERS, default=(), after="scatter_dims_to_operand_dims", proto=_SCATTER
+    )
+    scatter_indices_batching_dims: tuple[int, ...] = attribute(
+        Form.INTEGERS, default=(), after="input_batching_dims", proto=_SCATTER
+    )
+    indices_are_sorted: bool = attribute(Form.BOOLEAN, default=False)
+    unique_indices: bool = attribute(Form.BOOLEAN, default=False)
 
 
 # -- windows, contractions, reductions ---------------------------------------------------------
@@ -155,11 +173,11 @@ class Window:
 NO_WINDOW: Final = Window()
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class ReduceWindow(Attributes):
     """Of `reduce-window` and `select-and-scatter`: the window."""
 
-    window: Window
+    window: Window = attribute(Form.WINDOW, default=NO_WINDOW)
 
 
 class Precision(StrEnum):
@@ -210,22 +228,35 @@ class DotDimensions:
     rhs_batch: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Dot(Attributes):
     """Of `dot` and `scaled-dot`: the dimension numbers and the precision."""
 
-    dimensions: DotDimensions
-    precision: PrecisionConfig = DEFAULT_PRECISION
+    dimensions: DotDimensions = attribute(Form.DOT_DIMENSIONS, proto="dot_dimension_numbers")
+    precision: PrecisionConfig = attribute(Form.PRECISION, default=DEFAULT_PRECISION)
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class RaggedDot(Attributes):
     """Of `ragged-dot`: as a dot, one dimension of lhs split into groups of given sizes."""
 
-    dimensions: DotDimensions
-    lhs_ragged: tuple[int, ...]
-    rhs_group: tuple[int, ...]
-    precision: PrecisionConfig = DEFAULT_PRECISION
+    dimensions: DotDimensions = attribute(
+        Form.DOT_DIMENSIONS, proto="ragged_dot_dimension_numbers.dot_dimension_numbers"
+    )
+    lhs_ragged: tuple[int, ...] = attribute(
+        Form.INTEGERS,
+        default=(),
+        text="lhs_ragged_dims",
+        shown=Shown.ALWAYS,
+        proto="ragged_dot_dimension_numbers.lhs_ragged_dimensions",
+    )
+    rhs_group: tuple[int, ...] = attribute(
+        Form.INTEGERS,
+        default=(),
+        text="rhs_group_dims",
+        proto="ragged_dot_dimension_numbers.rhs_group_dimensions",
+    )
+    precision: PrecisionConfig = attribute(Form.PRECISION, default=DEFAULT_PRECISION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,147 +274,193 @@ class ConvolutionDimensions:
     output_spatial: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Convolution(Attributes):
     """Of `convolution`: dimension numbers, window over the spatial dimensions, grouping."""
 
-    dimensions: ConvolutionDimensions
-    window: Window = NO_WINDOW
-    feature_group_count: int = 1
-    batch_group_count: int = 1
-    precision: PrecisionConfig = DEFAULT_PRECISION
-    kind: str = "unset"
-    sparsity_config: str = ""
+    dimensions: ConvolutionDimensions = attribute(
+        Form.CONVOLUTION_DIMENSIONS, after="window", text="dim_labels"
+    )
+    window: Window = attribute(Form.WINDOW, default=NO_WINDOW)
+    feature_group_count: int = attribute(Form.COUNT, default=1)
+    batch_group_count: int = attribute(Form.COUNT, default=1)
+    precision: PrecisionConfig = attribute(Form.PRECISION, default=DEFAULT_PRECISION)
+    kind: str = attribute(
+        Form.WORD,
+        default="unset",
+        text="convolution_kind",
+        proto="conv_kind",
+        words=("fprop", "wgrad", "dgrad", "unset"),
+        what="convolution kind",
+    )
+    sparsity_config: str = attribute(Form.SPARSITY, default="")
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Scan(Attributes):
     """Of `scan`: the dimension stepped along, and how many operands and results are carries."""
 
-    dimension: int
-    num_carries: int
-    is_reverse: bool = False
-    is_associative: bool | None = None
+    dimension: int = attribute(Form.DIMENSION, text="dimensions")
+    num_carries: int = attribute(Form.CARRIES)
+    is_reverse: bool = attribute(Form.BOOLEAN, default=False)
+    is_associative: bool | None = attribute(Form.TRI_STATE, default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Sort(Attributes):
     """Of `sort`: the dimension, and whether equal elements keep their order."""
 
-    dimension: int
-    is_stable: bool = False
+    dimension: int = attribute(Form.DIMENSION, text="dimensions")
+    is_stable: bool = attribute(Form.BOOLEAN, default=False)
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class TopK(Attributes):
     """Of `topk`: how many elements, whether the largest, and whether ties keep their order."""
 
-    k: int
-    largest: bool = True
-    is_stable: bool = True
+    k: int = attribute(Form.NATURAL)
+    largest: bool = attribute(Form.BOOLEAN, default=True, shown=Shown.ALWAYS)
+    is_stable: bool = attribute(Form.BOOLEAN, default=True, shown=Shown.NEVER)
 
 
 # -- elementwise and linear algebra ------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Compare(Attributes):
     """Of `compare`: `direction` (EQ NE GE GT LE LT) and the order, e.g. FLOAT or TOTALORDER.
 
     `type` is the order in force; text and protobuf leave out the default of the element type.
     """
 
-    direction: str
-    type: str
+    direction: str = attribute(
+        Form.DIRECTION,
+        proto="comparison_direction",
+        words=("EQ", "NE", "GE", "GT", "LE", "LT"),
+        what="comparison direction",
+    )
+    type: str = attribute(
+        Form.COMPARISON_TYPE,
+        proto="comparison_type",
+        words=("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
+        what="comparison type",
+    )
 
 
-@dataclass(frozen=True, slots=True)
+def default_comparison(element_type: ElementType) -> str:
+    """Return the order that `compare` uses on a type unless told otherwise."""
+    if element_type.is_floating or element_type.is_complex:
+        return "FLOAT"
+    return "SIGNED" if element_type.is_signed else "UNSIGNED"
+
+
+@attribute_record
 class ReducePrecision(Attributes):
     """Of `reduce-precision`: the sizes of the floating point format to round to."""
 
-    exponent_bits: int
-    mantissa_bits: int
+    exponent_bits: int = attribute(Form.INTEGER)
+    mantissa_bits: int = attribute(Form.INTEGER)
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Fft(Attributes):
     """Of `fft`: the kind (FFT, IFFT, RFFT, IRFFT) and the lengths of the last dimensions."""
 
-    kind: str
-    length: tuple[int, ...]
+    kind: str = attribute(
+        Form.WORD, text="fft_type", words=("FFT", "IFFT", "RFFT", "IRFFT"), what="fft type"
+    )
+    length: tuple[int, ...] = attribute(Form.INTEGERS, text="fft_length")
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Cholesky(Attributes):
     """Of `cholesky`: whether the lower triangle is read and written."""
 
-    lower: bool = False
+    lower: bool = attribute(Form.BOOLEAN, default=False, proto="cholesky_options.")
 
 
-@dataclass(frozen=True, slots=True)
+_TRIANGULAR: Final = "triangular_solve_options."
+
+
+@attribute_record
 class TriangularSolve(Attributes):
     """Of `triangular-solve`; `transpose_a` is NO_TRANSPOSE, TRANSPOSE or ADJOINT."""
 
-    left_side: bool = False
-    lower: bool = False
-    unit_diagonal: bool = False
-    transpose_a: str = "NO_TRANSPOSE"
+    left_side: bool = attribute(Form.BOOLEAN, default=False, proto=_TRIANGULAR)
+    lower: bool = attribute(Form.BOOLEAN, default=False, proto=_TRIANGULAR)
+    unit_diagonal: bool = attribute(Form.BOOLEAN, default=False, proto=_TRIANGULAR)
+    transpose_a: str = attribute(
+        Form.WORD,
+        default="NO_TRANSPOSE",
+        shown=Shown.ALWAYS,
+        proto=_TRIANGULAR,
+        words=("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"),
+        what="transposition",
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class BatchNorm(Attributes):
     """Of the batch-norm operations; `epsilon` is exactly representable in f32."""
 
-    epsilon: float
-    feature_index: int
+    epsilon: float = attribute(Form.SINGLE)
+    feature_index: int = attribute(Form.NATURAL)
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Rng(Attributes):
     """Of `rng`: rng_uniform or rng_normal."""
 
-    distribution: str
+    distribution: str = attribute(
+        Form.WORD, words=("rng_uniform", "rng_normal"), what="distribution", any_case=True
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class RngBitGenerator(Attributes):
     """Of `rng-bit-generator`: rng_default, rng_three_fry or rng_philox."""
 
-    algorithm: str
+    algorithm: str = attribute(
+        Form.WORD,
+        proto="rng_algorithm",
+        words=("rng_default", "rng_three_fry", "rng_philox"),
+        what="algorithm",
+        any_case=True,
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class RngGetAndUpdateState(Attributes):
     """Of `rng-get-and-update-state`: by how much the state advances."""
 
-    delta: int
+    delta: int = attribute(Form.INTEGER)
 
 
 # -- structure and control flow ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class GetTupleElement(Attributes):
     """Of `get-tuple-element`: which element."""
 
-    index: int
+    index: int = attribute(Form.ELEMENT, proto="tuple_index")
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Call(Attributes):
     """Of `call`: whether it stands for a composite operation of the frontend."""
 
-    is_composite: bool = False
+    is_composite: bool = attribute(Form.BOOLEAN, default=False, shown=Shown.NEVER)
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Conditional(Attributes):
     """Of `conditional`: whether operand 0 is a predicate (true branch first) or an index.
 
     Called computations: true and false branch, or the branches by index.
     """
 
-    is_predicated: bool
+    is_predicated: bool = attribute(Form.PREDICATED, text="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,58 +472,113 @@ class Aliasing:
     operand_index: ShapeIndex = ()
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Fusion(Attributes):
     """Of `fusion`: kLoop, kInput, kOutput or kCustom, and which outputs overwrite operands."""
 
-    kind: str
-    output_to_operand_aliasing: tuple[Aliasing, ...] = ()
+    kind: str = attribute(
+        Form.WORD,
+        proto="fusion_kind",
+        words=("kLoop", "kInput", "kOutput", "kCustom"),
+        what="fusion kind",
+    )
+    output_to_operand_aliasing: tuple[Aliasing, ...] = attribute(Form.ALIASING, default=())
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class CustomCall(Attributes):
     """Of `custom-call`.
 
     `operand_layouts` is None where the call has no layout constraints.
     """
 
-    target: str
-    window: Window | None = None
-    dimensions: ConvolutionDimensions | None = None
-    feature_group_count: int = 1
-    batch_group_count: int = 1
-    precision: PrecisionConfig = DEFAULT_PRECISION
-    padding_type: str = ""
-    operand_layouts: tuple[Shape, ...] | None = None
-    has_side_effect: bool = False
-    literal: Literal | None = None
-    output_to_operand_aliasing: tuple[Aliasing, ...] = ()
-    schedule: str = "SCHEDULE_NONE"
-    api_version: str = "API_VERSION_ORIGINAL"
+    target: str = attribute(Form.STRING, after="padding_type", text="custom_call_target")
+    window: Window | None = attribute(Form.WINDOW, default=None)
+    dimensions: ConvolutionDimensions | None = attribute(
+        Form.CONVOLUTION_DIMENSIONS, default=None, text="dim_labels"
+    )
+    feature_group_count: int = attribute(Form.COUNT, default=1)
+    batch_group_count: int = attribute(Form.COUNT, default=1)
+    precision: PrecisionConfig = attribute(Form.PRECISION, default=DEFAULT_PRECISION)
+    padding_type: str = attribute(
+        Form.PADDING_TYPE,
+        default="",
+        words=("PADDING_VALID", "PADDING_SAME", "PADDING_INVALID"),
+        what="padding type",
+    )
+    operand_layouts: tuple[Shape, ...] | None = attribute(
+        Form.LAYOUTS, default=None, text="operand_layout_constraints"
+    )
+    has_side_effect: bool = attribute(
+        Form.BOOLEAN, default=False, text="custom_call_has_side_effect"
+    )
+    literal: Literal | None = attribute(Form.LITERAL, default=None)
+    output_to_operand_aliasing: tuple[Aliasing, ...] = attribute(Form.ALIASING, default=())
+    schedule: str = attribute(
+        Form.WORD,
+        default="SCHEDULE_NONE",
+        proto="custom_call_schedule",
+        words=("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"),
+        what="custom-call schedule",
+        any_case=True,
+    )
+    api_version: str = attribute(
+        Form.WORD,
+        default="API_VERSION_ORIGINAL",
+        proto="custom_call_api_version",
+        words=(
+            "API_VERSION_ORIGINAL",
+            "API_VERSION_STATUS_RETURNING",
+            "API_VERSION_STATUS_RETURNING_UNIFIED",
+            "API_VERSION_TYPED_FFI",
+        ),
+        what="custom-call API version",
+        any_case=True,
+    )
 
 
 MAIN_THREAD: Final = "main"
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Async(Attributes):
     """Of async-start, -update and -done: where the wrapped computation runs."""
 
-    execution_thread: str = MAIN_THREAD
-    output_to_operand_aliasing: tuple[Aliasing, ...] = ()
+    execution_thread: str = attribute(
+        Form.THREAD, default=MAIN_THREAD, text="async_execution_thread"
+    )
+    output_to_operand_aliasing: tuple[Aliasing, ...] = attribute(
+        Form.ALIASING, default=(), opcodes=(Opcode.ASYNC_START,)
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class CopyStart(Attributes):
     """Of `copy-start`: the index of a prefetch that outlives the program, or None."""
 
-    cross_program_prefetch_index: int | None = None
+    cross_program_prefetch_index: int | None = attribute(Form.NATURAL, default=None)
 
 
 # -- communication -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+_REDUCING_OR_GATHERING: Final = (
+    Opcode.ALL_GATHER,
+    Opcode.ALL_GATHER_START,
+    Opcode.ALL_REDUCE,
+    Opcode.ALL_REDUCE_START,
+    Opcode.REDUCE_SCATTER,
+)
+_WITH_DIMENSION: Final = (
+    Opcode.ALL_GATHER,
+    Opcode.ALL_GATHER_START,
+    Opcode.REDUCE_SCATTER,
+    Opcode.ALL_TO_ALL,
+    Opcode.RAGGED_ALL_TO_ALL,
+)
+
+
+@attribute_record
 class Collective(Attributes):
     """Of all-gather, all-reduce, reduce-scatter, all-to-all and collective-broadcast.
 
@@ -454,47 +586,61 @@ class Collective(Attributes):
     (and for all-to-all over a tuple). `channel_id` is None where absent.
     """
 
-    replica_groups: ReplicaGroups
-    channel_id: int | None = None
-    dimension: int | None = None
-    constrain_layout: bool = False
-    use_global_device_ids: bool = False
-    has_dynamic_root: bool = False
+    replica_groups: ReplicaGroups = attribute(
+        Form.GROUPS, default=ListReplicaGroups(), after="channel_id", shown=Shown.ALWAYS
+    )
+    channel_id: int | None = attribute(Form.CHANNEL, default=None)
+    dimension: int | None = attribute(
+        Form.COLLECTIVE_DIMENSION,
+        default=None,
+        after="constrain_layout",
+        text="dimensions",
+        opcodes=_WITH_DIMENSION,
+    )
+    constrain_layout: bool = attribute(
+        Form.BOOLEAN, default=False, opcodes=(*_REDUCING_OR_GATHERING, Opcode.ALL_TO_ALL)
+    )
+    use_global_device_ids: bool = attribute(
+        Form.GLOBAL_IDS, default=False, opcodes=_REDUCING_OR_GATHERING
+    )
+    has_dynamic_root: bool = attribute(
+        Form.BOOLEAN, default=False, opcodes=(Opcode.COLLECTIVE_BROADCAST,)
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class CollectivePermute(Attributes):
     """Of `collective-permute`: pairs of source and target device.
 
     `slice_sizes` is empty but in the form with four operands, which updates in place.
     """
 
-    source_target_pairs: tuple[tuple[int, int], ...]
-    channel_id: int | None = None
-    slice_sizes: tuple[tuple[int, ...], ...] = ()
+    source_target_pairs: tuple[tuple[int, int], ...] = attribute(Form.PAIRS, after="channel_id")
+    channel_id: int | None = attribute(Form.CHANNEL, default=None)
+    slice_sizes: tuple[tuple[int, ...], ...] = attribute(Form.INTEGER_GROUPS, default=())
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Channel(Attributes):
     """Of send, recv and their -done: the channel (None where absent), and whether to the host."""
 
-    channel_id: int | None = None
-    is_host_transfer: bool = False
+    channel_id: int | None = attribute(Form.CHANNEL, default=None)
+    is_host_transfer: bool = attribute(Form.BOOLEAN, default=False)
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Infeed(Attributes):
     """Of `infeed`: opaque configuration."""
 
-    config: bytes = b""
+    config: bytes = attribute(Form.BYTES, default=b"", text="infeed_config")
 
 
-@dataclass(frozen=True, slots=True)
+@attribute_record
 class Outfeed(Attributes):
     """Of `outfeed`: opaque configuration, and the shape (with layout) that is sent."""
 
-    shape: Shape
-    config: bytes = b""
+    shape: Shape = attribute(Form.SHAPE, text="outfeed_shape")
+    config: bytes = attribute(Form.BYTES, default=b"", text="outfeed_config")
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class BufferSlice:
     """`nbytes` bytes of the allocation of index `allocation`, from `offset` on.
 
     Offsets are multiples of the largest power of two, at most 64, that divides `nbytes`.
@@ -62,7 +62,7 @@ class Slice:
     nbytes: int
 
 
-NO_BYTES: Final = Slice(-1, 0, 0)
+NO_BYTES: Final = BufferSlice(-1, 0, 0)
 """The slice of a value without bytes: a token, an empty array, an array in host memory."""
 
 
@@ -81,9 +81,9 @@ class CallSite:
     computation: Computation
     caller: Instruction | None
     parent: int
-    slices: Mapping[Instruction, tuple[Slice | None, ...]]
-    tables: Mapping[tuple[Instruction, ShapeIndex], Slice] = field(default_factory=dict)
-    scratch: Mapping[Instruction, Slice] = field(default_factory=dict)
+    slices: Mapping[Instruction, tuple[BufferSlice | None, ...]]
+    tables: Mapping[tuple[Instruction, ShapeIndex], BufferSlice] = field(default_factory=dict)
+    scratch: Mapping[Instruction, BufferSlice] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class AssignedValue:
     site: int
     instruction: Instruction
     index: ShapeIndex
-    place: Slice
+    place: BufferSlice
     buffer: int
     is_phi: bool = False
     live: tuple[int, int] | None = None
@@ -150,7 +150,7 @@ class BufferAssignment:
 
     allocations: tuple[Allocation, ...]
     call_sites: tuple[CallSite, ...]
-    outputs: tuple[Slice, ...]
+    outputs: tuple[BufferSlice, ...]
     kept_bytes: int = 0
     values: tuple[AssignedValue, ...] = ()
     heap_traces: tuple[HeapTrace, ...] = ()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lowtide.ir.instruction import Instruction
+
 
 class LowtideError(Exception):
     """The base of all errors that a user of the library is meant to catch."""
@@ -47,3 +52,22 @@ class InvalidModuleError(LowtideError):
 
 class UnsupportedOpError(LowtideError, NotImplementedError):
     """A valid operation that this part of lowtide cannot do; the message says what works."""
+
+
+def place_of(instruction: Instruction) -> str:
+    """Return where an instruction comes from: the user's program, else the HLO text."""
+    source = instruction.source
+    if source is not None:
+        return f"{source.file}:{source.line}"
+    module = instruction.parent.module
+    text = module.source_text
+    if text is not None and instruction.position >= 0:
+        line, _ = text.line_and_column(instruction.position)
+        return f"{text.file or module.name}:{line}"
+    return f"computation {instruction.parent.name} of module {module.name}"
+
+
+def unsupported(instruction: Instruction, reason: str) -> UnsupportedOpError:
+    """Return the error to raise: which op, where it comes from, and why it cannot be done."""
+    name = f"{instruction.opcode.value} (%{instruction.name})"
+    return UnsupportedOpError(f"{place_of(instruction)}: {name}: {reason}")

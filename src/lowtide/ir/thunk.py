@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class KernelThunk:
 
     name: str
     kernel: int
-    buffers: tuple[Slice, ...]
+    buffers: tuple[BufferSlice, ...]
     results: int
-    scratch: Slice | None = None
+    scratch: BufferSlice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class CopyThunk:
     """The bytes of `source` are copied to `target`; the slices are equally long and disjoint."""
 
     name: str
-    source: Slice
-    target: Slice
+    source: BufferSlice
+    target: BufferSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class WhileThunk:
 
     name: str
     condition: tuple[Thunk, ...]
-    predicate: Slice
+    predicate: BufferSlice
     body: tuple[Thunk, ...]
 
 
@@ -78,7 +78,7 @@ class ConditionalThunk:
     """
 
     name: str
-    selector: Slice
+    selector: BufferSlice
     is_predicate: bool
     branches: tuple[tuple[Thunk, ...], ...]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, final
 
 from lowtide.ir import Module
-from lowtide.ir.collection import without_collection
+from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.kept import forget_kept
 from lowtide.passes.interface import Pass
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from lowtide.codegen.cpu.kernels import scratch_of
 from lowtide.ir import ElementType, Shape
-from lowtide.ir.buffer import AllocationKind, Slice
+from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import array_shape
 from lowtide.ir.thunk import KernelThunk
@@ -121,10 +121,10 @@ def program_of(
     ]
     places, end = [], 0
     for nbytes in (*[x.nbytes for x in results], scratch_of(candidate.plan, threads)):
-        places.append(Slice(len(operands), end, nbytes))
+        places.append(BufferSlice(len(operands), end, nbytes))
         end += -(-nbytes // LINE) * LINE
     memories.append(Memory(AllocationKind.ARENA, end))
-    buffers = [Slice(i, 0, x.nbytes) for i, x in enumerate(operands)]
+    buffers = [BufferSlice(i, 0, x.nbytes) for i, x in enumerate(operands)]
     thunk = KernelThunk("kernel", 0, (*buffers, *places[:-1]), len(operands), places[-1])
     interface = Interface(tuple(memories), tuple(arguments), (), ())
     entries = (candidate.entry,)

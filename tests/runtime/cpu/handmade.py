@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from lowtide.ir.buffer import AllocationKind, Slice
+from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.shape import Shape, array_shape
 from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase, Thunk
@@ -139,26 +139,26 @@ class Draft:
     def count(self) -> int:
         return self.units * UNIT
 
-    def argument(self, shape: Shape | None = None, result: int = -1) -> Slice:
+    def argument(self, shape: Shape | None = None, result: int = -1) -> BufferSlice:
         shape = shape or vector(self.count)
         number, index = len(self.arguments), len(self.memories)
         self.memories.append(Memory(AllocationKind.ARGUMENT, shape.nbytes, number, result))
         self.arguments.append(Argument(f"parameter {number} (%x{number})", shape, index))
-        return Slice(index, 0, shape.nbytes)
+        return BufferSlice(index, 0, shape.nbytes)
 
-    def constant(self, values: np.ndarray) -> Slice:
+    def constant(self, values: np.ndarray) -> BufferSlice:
         index = len(self.memories)
         self.memories.append(Memory(AllocationKind.CONSTANT, values.nbytes))
         self.constants.append((index, values.reshape(-1).view(np.uint8)))
-        return Slice(index, 0, values.nbytes)
+        return BufferSlice(index, 0, values.nbytes)
 
-    def temporary(self, nbytes: int | None = None) -> Slice:
+    def temporary(self, nbytes: int | None = None) -> BufferSlice:
         nbytes = 4 * self.count if nbytes is None else nbytes
-        place = Slice(0, self.arena, nbytes)
+        place = BufferSlice(0, self.arena, nbytes)
         self.arena += -(-nbytes // 64) * 64
         return place
 
-    def result(self, place: Slice, shape: Shape | None = None) -> None:
+    def result(self, place: BufferSlice, shape: Shape | None = None) -> None:
         self.results.append(ProgramResult(shape or vector(self.count), place))
 
     def program(
@@ -180,6 +180,6 @@ class Draft:
         )
 
 
-def kernel(number: int, *buffers: Slice, scratch: Slice | None = None) -> KernelThunk:
+def kernel(number: int, *buffers: BufferSlice, scratch: BufferSlice | None = None) -> KernelThunk:
     """A run of a kernel that reads all buffers but the last one, which it writes."""
     return KernelThunk(f"k{number}", number, buffers, len(buffers) - 1, scratch)

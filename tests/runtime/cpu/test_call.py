@@ -9,7 +9,7 @@ from tests.runtime.cpu.handmade import ADD, MULTIPLY, Draft, kernel, vector
 
 from lowtide.evaluator.evaluate import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir.buffer import NO_BYTES, AllocationKind, Slice
+from lowtide.ir.buffer import NO_BYTES, AllocationKind, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.given_arrays import check_count
@@ -254,7 +254,7 @@ def test_output_allocations_are_results() -> None:
     a = draft.argument()
     index = len(draft.memories)
     draft.memories.append(Memory(AllocationKind.OUTPUT, 4 * draft.count))
-    place = Slice(index, 0, 4 * draft.count)
+    place = BufferSlice(index, 0, 4 * draft.count)
     draft.result(place)
     run = load(draft.program([kernel(ADD, a, a, place)]))
     x = np.ones(draft.count, np.float32)

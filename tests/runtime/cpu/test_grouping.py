@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.runtime.cpu.handmade import ADD, Draft, kernel
 
-from lowtide.ir.buffer import NO_BYTES, Slice
+from lowtide.ir.buffer import NO_BYTES, BufferSlice
 from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase
 from lowtide.runtime.cpu.grouping import LARGEST_GROUP, Bytes, Stage, ThunkWork, groups
 from lowtide.runtime.cpu.table import PIECES, build_table
@@ -18,7 +18,7 @@ from lowtide.runtime.cpu.walker import LOOK_WORDS, Step
 SLICES = st.one_of(
     st.just(NO_BYTES),
     st.builds(
-        lambda a, begin, size: Slice(a, begin, size),
+        lambda a, begin, size: BufferSlice(a, begin, size),
         st.integers(0, 1),
         st.integers(0, 40),
         st.integers(0, 12),
@@ -26,14 +26,14 @@ SLICES = st.one_of(
 )
 
 
-def works(pairs: list[tuple[list[Slice], list[Slice]]]) -> list[ThunkWork]:
+def works(pairs: list[tuple[list[BufferSlice], list[BufferSlice]]]) -> list[ThunkWork]:
     return [
         ThunkWork(n, (Stage(0, 1, 1.0),), (*reads, *writes), tuple(reads), tuple(writes))
         for n, (reads, writes) in enumerate(pairs)
     ]
 
 
-def touched(slices: tuple[Slice, ...]) -> set[tuple[int, int]]:
+def touched(slices: tuple[BufferSlice, ...]) -> set[tuple[int, int]]:
     return {(x.allocation, x.offset + k) for x in slices for k in range(x.nbytes)}
 
 
@@ -70,14 +70,14 @@ def test_a_set_of_bytes_is_a_set(stretches: list[tuple[int, int]], data: st.Data
 
 
 def test_groups_are_bounded() -> None:
-    every = works([([], [Slice(0, 8 * n, 8)]) for n in range(LARGEST_GROUP + 5)])
+    every = works([([], [BufferSlice(0, 8 * n, 8)]) for n in range(LARGEST_GROUP + 5)])
     assert [len(group) for group in groups(every, 2)] == [LARGEST_GROUP, 5]
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.floats(1e-9, 1e-2)), min_size=1, max_size=24))
 def test_a_group_has_no_more_pieces_than_bits(phases: list[tuple[int, float]]) -> None:
     kernels = [KernelEntry((Phase("f", *phase),)) for phase in phases]
-    thunks = [KernelThunk("k", n, (Slice(0, 64 * n, 64),), 0) for n in range(len(phases))]
+    thunks = [KernelThunk("k", n, (BufferSlice(0, 64 * n, 64),), 0) for n in range(len(phases))]
     for threads in (2, 7, 64):
         table = build_table(thunks, kernels, lambda _: 7, 8, threads=threads, allocations=1)
         for step, words in steps(table.words.tolist()):
@@ -112,7 +112,7 @@ def steps(words: list[int]) -> list[tuple[Step, list[int]]]:
 @pytest.mark.parametrize("threads", [1, 2, 16])
 def test_work_is_shared_out_by_its_cost(units: int, seconds: float, threads: int) -> None:
     kernels = (KernelEntry((Phase("f", units, seconds),)),)
-    thunk = KernelThunk("k", 0, (Slice(0, 0, 4), Slice(0, 64, 4)), 1)
+    thunk = KernelThunk("k", 0, (BufferSlice(0, 0, 4), BufferSlice(0, 64, 4)), 1)
     table = build_table([thunk], kernels, lambda _: 7, 8, threads=threads, allocations=1)
     _, (step, words), _ = steps(table.words.tolist())
     if threads == 1 or units == 1 or units * seconds < 1e-6:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.runtime.cpu.handmade import ADD, UNIT, Draft, kernel
 
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.shape import Layout, array_shape
 from lowtide.ir.thunk import CopyThunk
@@ -123,7 +123,7 @@ def test_results_that_share_bytes_stay_right() -> None:
     draft = Draft(units=UNITS)
     a = draft.argument()
     place = draft.temporary()
-    part = Slice(place.allocation, place.offset + 4 * UNIT, place.nbytes - 4 * UNIT)
+    part = BufferSlice(place.allocation, place.offset + 4 * UNIT, place.nbytes - 4 * UNIT)
     draft.result(place)
     draft.result(part, array_shape(ElementType.F32, (draft.count - UNIT,)))
     run = load(draft.program([CopyThunk("copy", a, place)], structure=(0, 1)))

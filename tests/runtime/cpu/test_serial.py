@@ -7,7 +7,7 @@ import pytest
 from tests.runtime.cpu.handmade import ADD, LESS, MULTIPLY, SUM, SUM_UNITS, Draft, kernel
 
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir.buffer import Allocation, AllocationKind, BufferAssignment, Slice
+from lowtide.ir.buffer import Allocation, AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
 from lowtide.ir.shape import Layout, array_shape
@@ -125,7 +125,7 @@ def test_the_interface_of_a_module() -> None:
         Allocation(1, kinds[1], 64),
         Allocation(2, kinds[2], 24, parameter=(0, ())),
     )
-    places = (Slice(0, 0, 16), Slice(1, 0, 24), Slice(-1, 0, 0))
+    places = (BufferSlice(0, 0, 16), BufferSlice(1, 0, 24), BufferSlice(-1, 0, 0))
     found = interface_of(module, BufferAssignment(allocations, (), places))
     labels = [(x.label, str(x.shape), x.allocation) for x in found.arguments]
     assert labels == [
@@ -144,12 +144,12 @@ def test_arrays_that_native_code_does_not_take_are_refused(shape: str) -> None:
         f"HloModule m\nENTRY %e (x: {shape}) -> {shape} {{\n ROOT %x = {shape} parameter(0)\n}}\n"
     )
     with pytest.raises(UnsupportedOpError, match="evaluator"):
-        interface_of(parse_hlo(text), BufferAssignment((), (), (Slice(-1, 0, 0),)))
+        interface_of(parse_hlo(text), BufferAssignment((), (), (BufferSlice(-1, 0, 0),)))
 
 
 def test_a_plan_that_overwrites_more_than_the_result_is_refused() -> None:
     draft = Draft()
     a = draft.argument(result=0)
-    draft.result(Slice(a.allocation, 64, 64), array_shape(ElementType.F32, (16,)))
+    draft.result(BufferSlice(a.allocation, 64, 64), array_shape(ElementType.F32, (16,)))
     with pytest.raises(LowtideError, match=r"more than one result into parameter 0 \(%x0\)"):
         load(draft.program([kernel(ADD, a, a, a)]))

@@ -18,7 +18,7 @@ from tests.runtime.cpu.handmade import (
     vector,
 )
 
-from lowtide.ir.buffer import NO_BYTES, Slice
+from lowtide.ir.buffer import NO_BYTES, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.shape import array_shape
 from lowtide.ir.thunk import ConditionalThunk, CopyThunk, Thunk, WhileThunk
@@ -65,7 +65,9 @@ def test_phases_follow_one_another_and_share_scratch(threads: int) -> None:
         assert run(x) == (expected, expected)
 
 
-def counting_loop(draft: Draft, step: Slice, end: Slice, body: list[Thunk]) -> tuple[Slice, Thunk]:
+def counting_loop(
+    draft: Draft, step: BufferSlice, end: BufferSlice, body: list[Thunk]
+) -> tuple[BufferSlice, Thunk]:
     """A loop whose counter, which begins at what is there, grows by `step` up to `end`."""
     counter, flag = draft.temporary(), draft.temporary(1)
     condition = (kernel(LESS, counter, end, flag),)

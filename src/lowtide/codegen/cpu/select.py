@@ -19,7 +19,7 @@ from lowtide.codegen.elements.parts import no_rule
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction, Opcode
-from lowtide.ir.places import unsupported
+from lowtide.ir.errors import unsupported
 from lowtide.llvm.target import Target
 
 Template = Callable[[Instruction, Target], "KernelPlan | None"]

@@ -12,7 +12,7 @@ from lowtide.codegen.elements.values import CallFrame, Element, Mask, Request, R
 from lowtide.codegen.value import Value, vector_type
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Conditional
-from lowtide.ir.places import unsupported
+from lowtide.ir.errors import unsupported
 from lowtide.llvm.callee import external, suffix
 
 

@@ -13,8 +13,7 @@ from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import (
     NO_ATTRIBUTES,
 )
-from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.places import unsupported
+from lowtide.ir.errors import UnsupportedOpError, unsupported
 
 
 def no_rule(instruction: Instruction) -> UnsupportedOpError:

@@ -15,7 +15,7 @@ from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import Value, vector_type
 from lowtide.ir import ElementType, Opcode
 from lowtide.ir.attributes import RaggedDot
-from lowtide.ir.places import unsupported
+from lowtide.ir.errors import unsupported
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import final
 from lowtide.evaluator.in_arena.code import ArenaStep
 from lowtide.evaluator.in_arena.storage import Bytes, Storage
 from lowtide.evaluator.values import TOKEN, Value
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,7 +50,7 @@ class Cell:
     )
 
     def __init__(
-        self, number: int, place: Slice | None, storage: Storage, made: Moment, leaf: int
+        self, number: int, place: BufferSlice | None, storage: Storage, made: Moment, leaf: int
     ) -> None:
         self.number = number
         self.place = place

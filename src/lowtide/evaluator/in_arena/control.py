@@ -20,7 +20,7 @@ from lowtide.ir.opcode import Opcode
 from lowtide.ops.in_place import in_place_pairs
 
 if TYPE_CHECKING:
-    from lowtide.ir.buffer import Slice
+    from lowtide.ir.buffer import BufferSlice
 
 
 def call(machine: ArenaMachine, frame: ArenaFrame, step: ArenaStep) -> Events:
@@ -107,7 +107,7 @@ def _scalars(machine: ArenaMachine, state: Cells) -> list[bytes]:
     return [machine.memory.read(x).tobytes() for x in places if x is not None and _is_small(x)]
 
 
-def _is_small(place: Slice) -> bool:
+def _is_small(place: BufferSlice) -> bool:
     return place.nbytes <= _SMALL_BYTES
 
 
@@ -144,7 +144,7 @@ def _check_updated(machine: ArenaMachine, body: ArenaFrame, step: ArenaStep, sta
 
 
 def _refuse_state(
-    step: ArenaStep, leaf: int, what: str, cell: Cell, other: str, place: Slice
+    step: ArenaStep, leaf: int, what: str, cell: Cell, other: str, place: BufferSlice
 ) -> None:
     name = step.name(leaf).partition(" ")
     found = "no memory" if cell.place is None else place_text(cell.place)

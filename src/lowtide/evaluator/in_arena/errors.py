@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.errors import LowtideError
 
 
@@ -20,7 +20,7 @@ class ValueReport:
 
     name: str
     path: str
-    place: Slice
+    place: BufferSlice
     live: tuple[int, int]
     reader: str
 
@@ -53,7 +53,7 @@ class ArenaError(LowtideError):
         super().__init__(message)
 
 
-def place_text(place: Slice) -> str:
+def place_text(place: BufferSlice) -> str:
     """Return where a slice lies, e.g. `allocation 3, bytes 64 to 127`."""
     last = place.offset + place.nbytes - 1
     return f"allocation {place.allocation}, bytes {place.offset:,} to {last:,}"

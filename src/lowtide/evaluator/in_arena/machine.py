@@ -23,11 +23,10 @@ from lowtide.evaluator.in_arena.watch import Watch
 from lowtide.evaluator.interpreter import Interpreter
 from lowtide.evaluator.values import Value, as_array, from_leaves, value_leaves
 from lowtide.ir.attributes import Dimensions
-from lowtide.ir.buffer import Slice
-from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.buffer import BufferSlice
+from lowtide.ir.errors import UnsupportedOpError, unsupported
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
-from lowtide.ir.places import unsupported
 
 Events: TypeAlias = Generator["Events | None", None, None]
 
@@ -80,7 +79,7 @@ class ArenaMachine:
 
     # -- cells ---------------------------------------------------------------------------------
 
-    def new_cell(self, moment: Moment, leaf: int, place: Slice | None) -> Cell:
+    def new_cell(self, moment: Moment, leaf: int, place: BufferSlice | None) -> Cell:
         """Return a cell for a leaf of what a step makes, whose bytes are not stored yet."""
         self._cells += 1
         return Cell(self._cells, place, moment[1].storages[leaf], moment, leaf)
@@ -357,7 +356,7 @@ class ArenaMachine:
                 self._die(cell)
 
 
-def _same_place(a: Slice, b: Slice) -> bool:
+def _same_place(a: BufferSlice, b: BufferSlice) -> bool:
     return a.allocation == b.allocation and a.offset == b.offset
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from lowtide.evaluator.in_arena.storage import Bytes
-from lowtide.ir.buffer import Allocation, AllocationKind, Slice
+from lowtide.ir.buffer import Allocation, AllocationKind, BufferSlice
 
 POISON: Final = 0xFF
 """The byte of memory that holds no value: NaN as a floating point number, -1 as an integer."""
@@ -24,15 +24,15 @@ class ArenaMemory:
         self.allocations = allocations
         self.bytes = [np.full(x.nbytes + GUARD_BYTES, POISON, np.uint8) for x in allocations]
 
-    def read(self, place: Slice) -> Bytes:
+    def read(self, place: BufferSlice) -> Bytes:
         """Return a view of the bytes of a slice."""
         return self.bytes[place.allocation][place.offset : place.offset + place.nbytes]
 
-    def write(self, place: Slice, raw: Bytes) -> None:
+    def write(self, place: BufferSlice, raw: Bytes) -> None:
         """Store bytes at the begin of a slice, which they may not fill."""
         self.read(place)[: raw.size] = raw
 
-    def poison(self, place: Slice) -> None:
+    def poison(self, place: BufferSlice) -> None:
         """Make the bytes of a slice hold no value."""
         self.read(place)[:] = POISON
 

@@ -22,7 +22,7 @@ from lowtide.evaluator.in_arena.watch import Watch
 from lowtide.evaluator.interpreter import Interpreter
 from lowtide.evaluator.values import Token, Value, from_literal, value_leaves
 from lowtide.ir.attributes import Constant
-from lowtide.ir.buffer import Allocation, AllocationKind, BufferAssignment, Slice
+from lowtide.ir.buffer import Allocation, AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.literal import Array
 from lowtide.ir.module import Module
@@ -109,7 +109,7 @@ class _Program:
 
     # -- what is there before the first step ---------------------------------------------------
 
-    def _allocation(self, place: Slice) -> Allocation:
+    def _allocation(self, place: BufferSlice) -> Allocation:
         return self.sites.assignment.allocations[place.allocation]
 
     def _arguments(self, run: CallSiteRun, values: Sequence[Value]) -> list[Cells]:
@@ -127,8 +127,8 @@ class _Program:
         return cells
 
     def _argument_place(
-        self, step: ArenaStep, leaf: int, number: tuple[int, ShapeIndex], place: Slice | None
-    ) -> Slice | None:
+        self, step: ArenaStep, leaf: int, number: tuple[int, ShapeIndex], place: BufferSlice | None
+    ) -> BufferSlice | None:
         nbytes = step.storages[leaf].nbytes
         if not nbytes:
             return None
@@ -136,7 +136,7 @@ class _Program:
             found = [x for x in self.sites.assignment.allocations if x.parameter == number]
             if not found or found[0].nbytes < nbytes:
                 raise ArenaError(f"the plan has no place for {step.name(leaf)}, an argument")
-            return Slice(found[0].index, 0, nbytes)
+            return BufferSlice(found[0].index, 0, nbytes)
         allocation = self._allocation(place)
         if allocation.kind is not AllocationKind.ARGUMENT or allocation.parameter != number:
             raise ArenaError(f"{step.name(leaf)} is an argument, and lies in an allocation which "
@@ -144,7 +144,11 @@ class _Program:
         return place
 
     def _placed(
-        self, moment: tuple[CallSiteRun, ArenaStep], leaf: int, place: Slice | None, value: Value
+        self,
+        moment: tuple[CallSiteRun, ArenaStep],
+        leaf: int,
+        place: BufferSlice | None,
+        value: Value,
     ) -> Cell:
         """Return a cell that is there from the begin."""
         machine = self.machine
@@ -172,19 +176,19 @@ class _Program:
                     ]
                     machine.constants[constant] = machine.hold(tuple(cells))
 
-    def _constant_places(self, site: int, step: ArenaStep) -> list[Slice | None]:
+    def _constant_places(self, site: int, step: ArenaStep) -> list[BufferSlice | None]:
         own = self.of_constant.get(step.instruction)
-        found: list[Slice | None] = []
+        found: list[BufferSlice | None] = []
         for leaf, place in enumerate(self.sites.places(site, step)):
             nbytes = step.storages[leaf].nbytes
             if place is None and nbytes:
                 if own is None:
                     raise ArenaError(f"the plan has no place for {step.name(leaf)}, a constant")
-                place = Slice(own, 0, nbytes)
+                place = BufferSlice(own, 0, nbytes)
             found.append(place)
         return found
 
-    def _is_constant(self, place: Slice, constant: Instruction) -> bool:
+    def _is_constant(self, place: BufferSlice, constant: Instruction) -> bool:
         allocation = self._allocation(place)
         if allocation.kind is not AllocationKind.CONSTANT:
             return False

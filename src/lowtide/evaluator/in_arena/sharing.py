@@ -13,7 +13,7 @@ from lowtide.evaluator.in_arena.sites import Places
 from lowtide.evaluator.in_arena.storage import leaf_count, leaf_position
 from lowtide.evaluator.in_arena.watch import overlap
 from lowtide.ir.attributes import Aliasing, Async, CustomCall, Fusion
-from lowtide.ir.buffer import Allocation, Slice
+from lowtide.ir.buffer import Allocation, BufferSlice
 from lowtide.ir.instruction import Instruction
 from lowtide.ops.in_place import in_place_pairs, may_share
 
@@ -75,11 +75,11 @@ class ArenaSharing:
                     _refuse(step, leaf, place, operands[operand][source].name, found)
         return fresh
 
-    def is_writable(self, place: Slice) -> bool:
+    def is_writable(self, place: BufferSlice) -> bool:
         """Whether the program may write to the allocation of a slice."""
         return self._writable[place.allocation]
 
-    def check_writable(self, step: ArenaStep, leaf: int, place: Slice) -> None:
+    def check_writable(self, step: ArenaStep, leaf: int, place: BufferSlice) -> None:
         """Raise ArenaError for a result in an argument that no output overwrites, or a constant."""
         if not self.is_writable(place):
             raise ArenaError(
@@ -100,7 +100,9 @@ class ArenaSharing:
             )
 
 
-def _overlapping(place: Slice, operands: Sequence[Cells]) -> list[tuple[int, int, Slice]]:
+def _overlapping(
+    place: BufferSlice, operands: Sequence[Cells]
+) -> list[tuple[int, int, BufferSlice]]:
     return [
         (operand, leaf, cell.place)
         for operand, cells in enumerate(operands)
@@ -135,7 +137,9 @@ def declared(instruction: Instruction) -> list[Pair]:
     return found
 
 
-def _refuse(step: ArenaStep, leaf: int, place: Slice, operand: str, under: Slice) -> None:
+def _refuse(
+    step: ArenaStep, leaf: int, place: BufferSlice, operand: str, under: BufferSlice
+) -> None:
     raise ArenaError(
         f"{step.name(leaf)} is written over its operand {operand}, which it reads while it "
         f"writes: {place_text(place)}, over {place_text(under)}"

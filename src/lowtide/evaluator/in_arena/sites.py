@@ -5,11 +5,11 @@ from __future__ import annotations
 from lowtide.evaluator.in_arena.cells import CallSiteRun, Cell, Moment
 from lowtide.evaluator.in_arena.code import ArenaCode, ArenaStep, code_of
 from lowtide.evaluator.in_arena.errors import ArenaError, ValueReport, place_text
-from lowtide.ir.buffer import BufferAssignment, Slice
+from lowtide.ir.buffer import BufferAssignment, BufferSlice
 from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
 
-Places = tuple[Slice | None, ...]
+Places = tuple[BufferSlice | None, ...]
 """Where the leaves of a result lie; None for those that the plan does not mention."""
 
 
@@ -74,7 +74,7 @@ class Sites:
             )
         return tuple([self._place(step, leaf, place) for leaf, place in enumerate(given)])
 
-    def _place(self, step: ArenaStep, leaf: int, place: Slice | None) -> Slice | None:
+    def _place(self, step: ArenaStep, leaf: int, place: BufferSlice | None) -> BufferSlice | None:
         """The slice, cut to the bytes of the value; None for what takes no memory."""
         nbytes = step.storages[leaf].nbytes
         if place is None or not nbytes:
@@ -93,11 +93,11 @@ class Sites:
                 f"{step.name(leaf)} lies outside of its allocation, which has {size:,} bytes: "
                 f"{place_text(place)}"
             )
-        return Slice(place.allocation, place.offset, nbytes)
+        return BufferSlice(place.allocation, place.offset, nbytes)
 
     # -- words ---------------------------------------------------------------------------------
 
-    def report(self, cell: Cell, place: Slice) -> ValueReport:
+    def report(self, cell: Cell, place: BufferSlice) -> ValueReport:
         """Return what messages say about a value that lies at `place`."""
         run, _ = cell.made
         last = cell.read or cell.made

@@ -11,7 +11,7 @@ from lowtide.evaluator.in_arena.cells import Cell, Moment
 from lowtide.evaluator.in_arena.errors import ArenaError
 from lowtide.evaluator.in_arena.memory import GUARD_BYTES, POISON, ArenaMemory, is_writable
 from lowtide.evaluator.in_arena.sites import Sites
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
 
 _NOBODY: Final = 0
 
@@ -41,14 +41,14 @@ class Watch:
         self._cells: dict[int, Cell] = {}
         self._limit = 4096
 
-    def claim(self, cell: Cell, place: Slice) -> None:
+    def claim(self, cell: Cell, place: BufferSlice) -> None:
         """Give the bytes of a slice to a cell, which is about to be stored there."""
         self._owned(place)[:] = cell.number
         self._cells[cell.number] = cell
         if len(self._cells) > self._limit:
             self._forget()
 
-    def _owned(self, place: Slice) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    def _owned(self, place: BufferSlice) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         return self._owners[place.allocation][place.offset : place.offset + place.nbytes]
 
     def _forget(self) -> None:
@@ -57,7 +57,7 @@ class Watch:
         self._cells = {number: x for number, x in self._cells.items() if number in present}
         self._limit = max(4096, 2 * len(self._cells))
 
-    def check(self, cell: Cell, place: Slice, moment: Moment) -> None:
+    def check(self, cell: Cell, place: BufferSlice, moment: Moment) -> None:
         """See that the bytes of a cell, which is needed at `moment`, are as they were stored."""
         if self.fault is not None:
             return
@@ -73,7 +73,7 @@ class Watch:
         written = self._cells.get(abs(int(others[0])))
         self.fault = _Fault(cell, None if written is cell else written, moment)
 
-    def die(self, cell: Cell, place: Slice) -> None:
+    def die(self, cell: Cell, place: BufferSlice) -> None:
         """Poison the bytes that nothing has overwritten; nobody reads the cell any more."""
         if self._writable[place.allocation]:
             owners = self._owned(place)
@@ -129,7 +129,7 @@ class Watch:
         )
 
 
-def overlap(a: Slice, b: Slice) -> bool:
+def overlap(a: BufferSlice, b: BufferSlice) -> bool:
     """Whether two slices have a byte in common."""
     return (
         a.allocation == b.allocation

@@ -15,10 +15,10 @@ from lowtide.ir.buffer import (
     AllocationKind,
     AssignedValue,
     BufferAssignment,
+    BufferSlice,
     HeapEvent,
     HeapEventKind,
     HeapTrace,
-    Slice,
 )
 from lowtide.ir.computation import Computation
 from lowtide.ir.errors import HloProtoError, LowtideError
@@ -94,7 +94,7 @@ class _Reader:
         self.sizes: dict[int, int] = {}
         self.site_of: dict[int, int] = {}
         self.live: dict[int, tuple[int, int]] = {}
-        self.places: dict[int, Slice] = {}
+        self.places: dict[int, BufferSlice] = {}
 
     def read(self) -> BufferAssignment:
         """Return the whole plan."""
@@ -238,7 +238,7 @@ class _Reader:
                 f"space {allocation.color}",
                 "logical_buffer_id",
             )
-        self.places[number] = Slice(allocation.index, offset, proto.size)
+        self.places[number] = BufferSlice(allocation.index, offset, proto.size)
         return instruction
 
     def _parameter(self, proto: Any) -> tuple[int, ShapeIndex]:
@@ -254,7 +254,7 @@ class _Reader:
         return number, index
 
     def _with_outputs(
-        self, allocations: Sequence[Allocation], outputs: Sequence[Slice]
+        self, allocations: Sequence[Allocation], outputs: Sequence[BufferSlice]
     ) -> Iterator[Allocation]:
         """Yield the allocations; those that an output overwrites with the index of that output."""
         aliases = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir.attributes import GetTupleElement
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.computation import Computation
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.instruction import Instruction
@@ -23,7 +23,7 @@ _MOST_SITES: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ModuleSite:
     """A computation run by `caller`, within the site of number `parent`; None and -1: the entry."""
 
     computation: Computation
@@ -31,13 +31,13 @@ class Site:
     parent: int
 
 
-def sites_of(module: Module) -> tuple[Site, ...]:
+def sites_of(module: Module) -> tuple[ModuleSite, ...]:
     """Return the call sites of a module, numbered as they begin; the entry is number 0.
 
     Computations that are applied per element have none. Raises LowtideError for more than a million
     sites, which only calls of calls of calls have.
     """
-    sites = [Site(module.entry, None, -1)]
+    sites = [ModuleSite(module.entry, None, -1)]
     stack = [(0, _calls(module, module.entry))]
     known: dict[Computation, list[tuple[Instruction, Computation]]] = {}
     while stack:
@@ -50,7 +50,7 @@ def sites_of(module: Module) -> tuple[Site, ...]:
         if callee not in known:
             known[callee] = list(_calls(module, callee))
         stack.append((len(sites), iter(known[callee])))
-        sites.append(Site(callee, caller, parent))
+        sites.append(ModuleSite(callee, caller, parent))
         if len(sites) > _MOST_SITES:
             raise LowtideError(f"{module.name} has more than {_MOST_SITES:,} call sites")
     return tuple(sites)
@@ -65,7 +65,7 @@ def _calls(module: Module, computation: Computation) -> Iterator[tuple[Instructi
                 yield instruction, callee
 
 
-def is_phi(site: Site, instruction: Instruction) -> bool:
+def is_phi(site: ModuleSite, instruction: Instruction) -> bool:
     """Whether a value made by an instruction stands for one of several, as in XLA's dataflow.
 
     What loops and conditionals return is such a value, and what a called computation gets, where
@@ -82,7 +82,9 @@ def is_phi(site: Site, instruction: Instruction) -> bool:
 class Follower:
     """Finds the slices of values from the slices of the positions that make them, per site."""
 
-    def __init__(self, sites: tuple[Site, ...], places: Mapping[tuple[int, Position], Slice]):
+    def __init__(
+        self, sites: tuple[ModuleSite, ...], places: Mapping[tuple[int, Position], BufferSlice]
+    ):
         self._sites = sites
         self._places = places
         self._callees: dict[tuple[int, Instruction], list[int]] = {}
@@ -90,7 +92,7 @@ class Follower:
             if site.caller is not None:
                 self._callees.setdefault((site.parent, site.caller), []).append(number)
 
-    def place(self, site: int, instruction: Instruction, index: ShapeIndex) -> Slice | None:
+    def place(self, site: int, instruction: Instruction, index: ShapeIndex) -> BufferSlice | None:
         """Return the slice of an element of a result; None where none of its sources has one.
 
         A loop or a conditional without a value of its own passes on what goes in.

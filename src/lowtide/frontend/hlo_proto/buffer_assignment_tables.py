@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.frontend.hlo_proto.buffer_assignment_sites import Follower, Position, Site
-from lowtide.ir.buffer import NO_BYTES, AssignedValue, CallSite, Slice
+from lowtide.frontend.hlo_proto.buffer_assignment_sites import Follower, ModuleSite, Position
+from lowtide.ir.buffer import NO_BYTES, AssignedValue, BufferSlice, CallSite
 from lowtide.ir.computation import Computation
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.instruction import Instruction
@@ -20,7 +20,9 @@ class SliceTables:
     `buffer_assignment_sites.sites_of`.
     """
 
-    def __init__(self, module: Module, sites: tuple[Site, ...], values: Sequence[AssignedValue]):
+    def __init__(
+        self, module: Module, sites: tuple[ModuleSite, ...], values: Sequence[AssignedValue]
+    ):
         self._module = module
         self._sites = sites
         found: dict[int, list[AssignedValue]] = {}
@@ -36,7 +38,7 @@ class SliceTables:
         """Return the tables of slices, in the order of the sites."""
         return tuple([_table(*x) for x in zip(self._sites, self._values, strict=True)])
 
-    def outputs(self) -> tuple[Slice, ...]:
+    def outputs(self) -> tuple[BufferSlice, ...]:
         """Return where the leaves of the result lie; raises LowtideError for one without place."""
         places = {
             (number, (x.instruction, x.index)): x.place
@@ -56,10 +58,10 @@ class SliceTables:
         return tuple(found)
 
 
-def _table(site: Site, values: Sequence[AssignedValue]) -> CallSite:
+def _table(site: ModuleSite, values: Sequence[AssignedValue]) -> CallSite:
     """Return the slices of leaves by instruction, and those of tables of addresses."""
-    leaves: dict[Instruction, dict[ShapeIndex, Slice]] = {}
-    tables: dict[Position, Slice] = {}
+    leaves: dict[Instruction, dict[ShapeIndex, BufferSlice]] = {}
+    tables: dict[Position, BufferSlice] = {}
     for value in values:
         if value.instruction.shape.at(value.index).is_tuple:
             tables[value.instruction, value.index] = value.place

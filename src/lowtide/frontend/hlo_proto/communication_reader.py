@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_proto.fields import natural, naturals, only
-from lowtide.frontend.hlo_proto.groups import read_groups
 from lowtide.frontend.hlo_proto.instruction_source import Source
+from lowtide.ir.attribute_fields import AttributeField
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape
 
 
-def _channel_id(source: Source) -> int | None:
+def read_channel(source: Source, how: AttributeField) -> int | None:
+    """Return the channel, which older modules have in another field; None where there is none."""
     proto = source.proto
     if proto.HasField("channel_id") and proto.channel_id >= 0:
         channel_id = proto.channel_id
@@ -27,24 +27,16 @@ _WITH_DIMENSION: Final = frozenset(
 )
 
 
-def read_collective(source: Source) -> ir.Attributes:
-    """Return the attributes of collectives over replica groups."""
-    proto = source.proto
-    dimension = None
-    if source.opcode in _WITH_DIMENSION or proto.dimensions:
-        dimension = only(proto.dimensions, "dimensions")
-    return ir.Collective(
-        read_groups(proto),
-        _channel_id(source),
-        dimension,
-        proto.constrain_layout,
-        proto.use_global_device_ids,
-        proto.has_dynamic_root,
-    )
+def read_collective_dimension(source: Source, how: AttributeField) -> int | None:
+    """Return the dimension of a collective; None where there is none and need not be."""
+    dimensions = source.proto.dimensions
+    if source.opcode in _WITH_DIMENSION or dimensions:
+        return only(dimensions, "dimensions")
+    return None
 
 
-def read_permute(source: Source) -> ir.Attributes:
-    """Return the attributes of collective-permute."""
+def read_pairs(source: Source, how: AttributeField) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of source and target of a collective-permute."""
     pairs = [
         (
             natural(x.source, f"source_target_pairs[{i}].source"),
@@ -52,10 +44,10 @@ def read_permute(source: Source) -> ir.Attributes:
         )
         for i, x in enumerate(source.proto.source_target_pairs)
     ]
-    return ir.CollectivePermute(tuple(pairs), _channel_id(source), _slice_sizes(source))
+    return tuple(pairs)
 
 
-def _slice_sizes(source: Source) -> tuple[tuple[int, ...], ...]:
+def read_slice_sizes(source: Source, how: AttributeField) -> tuple[tuple[int, ...], ...]:
     """Return one list of sizes for each list of start indices; else, one for each size."""
     sizes = naturals(source.proto.dynamic_slice_sizes, "dynamic_slice_sizes")
     if not sizes:
@@ -77,21 +69,3 @@ def _start_index_counts(shape: Shape) -> list[int]:
         for _, inner in shape.subshapes()
         if inner.is_tuple and not any(x.is_tuple for x in inner.tuple_shapes)
     ]
-
-
-def read_channel(source: Source) -> ir.Attributes:
-    """Return the attributes of send and recv."""
-    return ir.Channel(_channel_id(source), source.proto.is_host_transfer)
-
-
-def read_infeed(source: Source) -> ir.Attributes:
-    """Return the attributes of infeed."""
-    return ir.Infeed(source.proto.infeed_config)
-
-
-def read_outfeed(source: Source) -> ir.Attributes:
-    """Return the attributes of outfeed."""
-    shape = source.operands[0].shape
-    if source.proto.HasField("outfeed_shape"):
-        shape = source.shapes.read_field(source.proto, "outfeed_shape")
-    return ir.Outfeed(shape, source.proto.outfeed_config)

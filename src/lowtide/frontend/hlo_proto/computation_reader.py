@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final, final
 
 import lowtide.ir.attributes as ir
-from lowtide.frontend.hlo_proto.attribute_reader import read_aliasing, read_attributes
+from lowtide.frontend.hlo_proto.attribute_reader import read_attributes
 from lowtide.frontend.hlo_proto.enums import COMPARISON_OPCODES
 from lowtide.frontend.hlo_proto.fields import FieldError
 from lowtide.frontend.hlo_proto.instruction_source import Source
@@ -92,11 +92,10 @@ class ComputationReader:
         operands = tuple([find(x, f"operand_ids[{i}]") for i, x in enumerate(proto.operand_ids)])
         called = _called(proto, opcode, callees)
         _check_counts(opcode, len(operands), len(called))
-        source = Source(proto, opcode, shape, operands, len(called), self._shapes, self._shardings)
-        if opcode in ASYNC:
-            attributes, called = _read_async(source, called)
-        else:
-            attributes = read_attributes(source)
+        if opcode in (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE):
+            called = _wrapped(opcode, operands[0])
+        source = Source(proto, opcode, shape, operands, called, self._shapes, self._shardings)
+        attributes = read_attributes(source)
         instruction = self.computation.append(name, opcode, shape, operands, attributes, called)
         self._read_notes(proto, instruction)
         self._by_id[number] = instruction
@@ -159,21 +158,14 @@ def _check_counts(opcode: Opcode, operands: int, called: int) -> None:
         )
 
 
-def _read_async(
-    source: Source, called: tuple[Computation, ...]
-) -> tuple[ir.Attributes, tuple[Computation, ...]]:
-    """Return the attributes and the wrapped computation, which updates take from the start."""
-    proto = source.proto
-    if source.opcode is not Opcode.ASYNC_START:
-        operand = source.operands[0]
-        if operand.opcode not in ASYNC or operand.opcode is Opcode.ASYNC_DONE:
-            raise FieldError(
-                f"{source.opcode.value} reads an async-start or async-update, not {operand.name}",
-                "operand_ids[0]",
-            )
-        called = operand.called_computations
-    thread = proto.async_execution_thread or called[0].execution_thread
-    return ir.Async(thread, read_aliasing(source)), called
+def _wrapped(opcode: Opcode, operand: Instruction) -> tuple[Computation, ...]:
+    """Return the wrapped computation, which an update or done takes from its start."""
+    if operand.opcode not in ASYNC or operand.opcode is Opcode.ASYNC_DONE:
+        raise FieldError(
+            f"{opcode.value} reads an async-start or async-update, not {operand.name}",
+            "operand_ids[0]",
+        )
+    return operand.called_computations
 
 
 def _called(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final
 
 import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_proto import enums
 from lowtide.frontend.hlo_proto.fields import FieldError, lookup, natural, naturals
 from lowtide.frontend.hlo_proto.instruction_source import Source, read_lists
+from lowtide.ir.attribute_fields import AttributeField
 
 
-def read_window(message: Any) -> ir.Window:
-    """Return the window of a message."""
+def read_window(source: Source, how: AttributeField) -> ir.Window | None:
+    """Return the window of an instruction, the default of the field where there is none."""
+    if not source.proto.HasField("window"):
+        default: ir.Window | None = how.default
+        return default
     dimensions = []
-    for i, x in enumerate(message.dimensions):
+    for i, x in enumerate(source.proto.window.dimensions):
         path = f"window.dimensions[{i}]"
         dimensions.append(
             ir.WindowDimension(
@@ -29,12 +34,7 @@ def read_window(message: Any) -> ir.Window:
     return ir.Window(tuple(dimensions))
 
 
-def read_reduce_window(source: Source) -> ir.Attributes:
-    """Return the attributes of reduce-window and select-and-scatter."""
-    return ir.ReduceWindow(read_window(source.proto.window))
-
-
-def read_precision(source: Source) -> ir.PrecisionConfig:
+def read_precision(source: Source, how: AttributeField) -> ir.PrecisionConfig:
     """Return the precision, the empty one where all operands have the default."""
     config = source.proto.precision_config
     path = "precision_config.operand_precision"
@@ -52,31 +52,18 @@ def read_precision(source: Source) -> ir.PrecisionConfig:
     return ir.PrecisionConfig(precisions, algorithm)
 
 
-def _dot_dimensions(numbers: Any, path: str) -> ir.DotDimensions:
+def read_dot_dimensions(source: Source, how: AttributeField) -> ir.DotDimensions:
+    """Return the dimension numbers of a dot or ragged-dot, which must be there."""
+    source.required(how.proto.partition(".")[0])
     lists = read_lists(
-        numbers,
-        path,
+        attrgetter(how.proto)(source.proto),
+        how.proto,
         "lhs_contracting_dimensions",
         "rhs_contracting_dimensions",
         "lhs_batch_dimensions",
         "rhs_batch_dimensions",
     )
     return ir.DotDimensions(*lists)
-
-
-def read_dot(source: Source) -> ir.Attributes:
-    """Return the attributes of dot and scaled-dot."""
-    path = "dot_dimension_numbers"
-    return ir.Dot(_dot_dimensions(source.required(path), path), read_precision(source))
-
-
-def read_ragged_dot(source: Source) -> ir.Attributes:
-    """Return the attributes of ragged-dot."""
-    path = "ragged_dot_dimension_numbers"
-    numbers = source.required(path)
-    ragged, group = read_lists(numbers, path, "lhs_ragged_dimensions", "rhs_group_dimensions")
-    dimensions = _dot_dimensions(numbers.dot_dimension_numbers, f"{path}.dot_dimension_numbers")
-    return ir.RaggedDot(dimensions, ragged, group, read_precision(source))
 
 
 _LARGEST_RANK: Final = 64
@@ -87,9 +74,13 @@ _CONVOLUTION_SIDES: Final = (
 )
 
 
-def read_convolution_dimensions(source: Source) -> ir.ConvolutionDimensions:
+def read_convolution_dimensions(
+    source: Source, how: AttributeField
+) -> ir.ConvolutionDimensions | None:
     """Return the roles of dimensions, which must differ within each of the three arrays."""
     path = "convolution_dimension_numbers"
+    if not how.required and not source.proto.HasField(path):
+        return None
     numbers = source.required(path)
     found: list[Any] = []
     spatial_rank = len(numbers.input_spatial_dimensions)
@@ -108,7 +99,8 @@ def read_convolution_dimensions(source: Source) -> ir.ConvolutionDimensions:
     return ir.ConvolutionDimensions(*found)
 
 
-def _sparsity(source: Source) -> str:
+def read_sparsity(source: Source, how: AttributeField) -> str:
+    """Return the sparsity of both operands as text has it, empty where there is none."""
     config = source.proto.sparsity_config
     parts = []
     for side in ("lhs", "rhs"):
@@ -119,17 +111,3 @@ def _sparsity(source: Source) -> str:
                 f"dimension={x.dimension} stride={x.stride}}}"
             )
     return f"{{{' '.join(parts)}}}" if parts else ""
-
-
-def read_convolution(source: Source) -> ir.Attributes:
-    """Return the attributes of convolution."""
-    proto = source.proto
-    return ir.Convolution(
-        read_convolution_dimensions(source),
-        read_window(proto.window),
-        max(proto.feature_group_count, 1),
-        max(proto.batch_group_count, 1),
-        read_precision(source),
-        lookup(enums.CONVOLUTION_KINDS, proto.conv_kind, "conv_kind"),
-        _sparsity(source),
-    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from lowtide.ir.attributes import DotAlgorithm, Precision
 
@@ -23,25 +24,30 @@ ALGORITHMS: Final = {
     12: DotAlgorithm.F64_F64_F64,
     13: DotAlgorithm.BF16_BF16_F32_X9,
 }
-CONVOLUTION_KINDS: Final = {0: "unset", 1: "fprop", 2: "dgrad", 3: "wgrad"}
-FFT_KINDS: Final = {0: "FFT", 1: "IFFT", 2: "RFFT", 3: "IRFFT"}
-TRANSPOSES: Final = {0: "NO_TRANSPOSE", 1: "NO_TRANSPOSE", 2: "TRANSPOSE", 3: "ADJOINT"}
-DISTRIBUTIONS: Final = {1: "rng_uniform", 2: "rng_normal"}
-RANDOM_ALGORITHMS: Final = {0: "rng_default", 1: "rng_three_fry", 2: "rng_philox"}
-PADDING_TYPES: Final = {0: "", 1: "PADDING_VALID", 2: "PADDING_SAME"}
-CUSTOM_CALL_SCHEDULES: Final = {0: "SCHEDULE_NONE", 1: "SCHEDULE_LATEST", 2: "SCHEDULE_EARLIEST"}
-API_VERSIONS: Final = {
-    0: "API_VERSION_ORIGINAL",
-    1: "API_VERSION_ORIGINAL",
-    2: "API_VERSION_STATUS_RETURNING",
-    3: "API_VERSION_STATUS_RETURNING_UNIFIED",
-    4: "API_VERSION_TYPED_FFI",
+NUMBERED: Final[Mapping[str, Mapping[int, Any]]] = {
+    "conv_kind": {0: "unset", 1: "fprop", 2: "dgrad", 3: "wgrad"},
+    "custom_call_api_version": {
+        0: "API_VERSION_ORIGINAL",
+        1: "API_VERSION_ORIGINAL",
+        2: "API_VERSION_STATUS_RETURNING",
+        3: "API_VERSION_STATUS_RETURNING_UNIFIED",
+        4: "API_VERSION_TYPED_FFI",
+    },
+    "custom_call_schedule": {0: "SCHEDULE_NONE", 1: "SCHEDULE_LATEST", 2: "SCHEDULE_EARLIEST"},
+    "distribution": {1: "rng_uniform", 2: "rng_normal"},
+    "fft_type": {0: "FFT", 1: "IFFT", 2: "RFFT", 3: "IRFFT"},
+    "is_associative": {0: None, 1: True, 2: False},
+    "padding_type": {0: "", 1: "PADDING_VALID", 2: "PADDING_SAME"},
+    "rng_algorithm": {0: "rng_default", 1: "rng_three_fry", 2: "rng_philox"},
+    "triangular_solve_options.transpose_a": {
+        0: "NO_TRANSPOSE",
+        1: "NO_TRANSPOSE",
+        2: "TRANSPOSE",
+        3: "ADJOINT",
+    },
 }
-TRI_STATES: Final[dict[int, bool | None]] = {0: None, 1: True, 2: False}
+"""By the path of an attribute; of two numbers for one value the last is written."""
 ACCURACY_MODES: Final = {0: "default", 1: "highest"}
-DIRECTIONS: Final = frozenset({"EQ", "NE", "GE", "GT", "LE", "LT"})
-COMPARISONS: Final = frozenset({"FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"})
-FUSION_KINDS: Final = frozenset({"kLoop", "kInput", "kOutput", "kCustom"})
 COMPARISON_OPCODES: Final = {
     "equal-to": "EQ",
     "not-equal-to": "NE",

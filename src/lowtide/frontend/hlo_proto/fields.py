@@ -55,6 +55,13 @@ def lookup(table: Mapping[int, T], value: int, path: str) -> T:
     return table[value]
 
 
+def word(value: str, known: Iterable[str], what: str, path: str) -> str:
+    """Return `value`, which must be one of the known words; else raise FieldError."""
+    if value not in known:
+        raise FieldError(f"unknown {what} {value[:20]!r}", path)
+    return value
+
+
 def permutation(values: Iterable[int], rank: int, path: str) -> tuple[int, ...]:
     """Return `values`, which must be a permutation of 0 to `rank` - 1."""
     found = tuple(values)

@@ -8,6 +8,7 @@ from typing import Any
 from lowtide.frontend.hlo_proto.fields import FieldError, naturals
 from lowtide.frontend.hlo_proto.shapes import ShapeReader
 from lowtide.frontend.hlo_proto.shardings import ShardingReader
+from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape
@@ -15,13 +16,13 @@ from lowtide.ir.shape import Shape
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What attributes are read from; `called` is the number of called computations."""
+    """What attributes are read from."""
 
     proto: Any
     opcode: Opcode
     shape: Shape
     operands: tuple[Instruction, ...]
-    called: int
+    called: tuple[Computation, ...]
     shapes: ShapeReader
     shardings: ShardingReader
 

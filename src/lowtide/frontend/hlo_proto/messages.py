@@ -22,7 +22,7 @@ SCALARS: Final = frozenset({"bool", "bytes", "double", "float", "string"}) | {
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class MessageField:
     """One field of a message; `mark` is `*`, `?`, `@oneof` or empty."""
 
     name: str
@@ -32,7 +32,7 @@ class Field:
 
 
 @functools.cache
-def fields_of(message: str) -> Mapping[int, Field]:
+def fields_of(message: str) -> Mapping[int, MessageField]:
     """Return the fields of a message by number."""
     fields = {}
     for text in MESSAGES[message].split():
@@ -40,8 +40,23 @@ def fields_of(message: str) -> Mapping[int, Field]:
         if match is None:
             raise ValueError(f"{message}: {text!r} is not a field of the schema")
         name, number, kind, mark = match.groups()
-        fields[int(number)] = Field(name, int(number), kind, mark or "")
+        fields[int(number)] = MessageField(name, int(number), kind, mark or "")
     return fields
+
+
+def field_at(path: str) -> MessageField:
+    """Return the field of an instruction at a path such as `cholesky_options.lower`.
+
+    Raises ValueError where the schema has none.
+    """
+    message, found = "HloInstructionProto", None
+    for name in path.split("."):
+        found = next((x for x in fields_of(message).values() if x.name == name), None)
+        if found is None:
+            raise ValueError(f"{path}: the schema has no field {name!r} in {message}")
+        message = found.type
+    assert found is not None
+    return found
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from lowtide.frontend.hlo_proto.fields import FieldError
-from lowtide.frontend.hlo_proto.messages import SCALARS, Field, fields_of
+from lowtide.frontend.hlo_proto.messages import SCALARS, MessageField, fields_of
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = range(6)
 _DEEPEST: Final = 100
@@ -182,11 +182,13 @@ def _find(message: str, data: bytes, start: int, end: int, depth: int) -> FieldE
     return None
 
 
-def _path(field: Field, index: int) -> str:
+def _path(field: MessageField, index: int) -> str:
     return f"{field.name}[{index}]" if field.mark == "*" else field.name
 
 
-def _find_in_field(field: Field, raw: RawField, data: bytes, depth: int) -> FieldError | None:
+def _find_in_field(
+    field: MessageField, raw: RawField, data: bytes, depth: int
+) -> FieldError | None:
     if raw.kind != _BYTES:
         return None
     if field.type not in SCALARS:
@@ -201,7 +203,7 @@ def _find_in_field(field: Field, raw: RawField, data: bytes, depth: int) -> Fiel
     return None
 
 
-def _find_in_packed(field: Field, raw: RawField, data: bytes) -> FieldError | None:
+def _find_in_packed(field: MessageField, raw: RawField, data: bytes) -> FieldError | None:
     size = {"float": 4, "double": 8}.get(field.type)
     if size is not None:
         if (raw.end - raw.start) % size:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowtide.frontend.hlo_proto.attribute_writer import Target, write_attributes
+from lowtide.frontend.hlo_proto.attribute_writer import InstructionTarget, write_attributes
 from lowtide.frontend.hlo_proto.computation_reader import in_other_order
 from lowtide.frontend.hlo_proto.fields import FieldError
 from lowtide.frontend.hlo_proto.header import entry_layout, write_config, write_header
@@ -155,7 +155,7 @@ class _ComputationWriter:
             proto.control_predecessor_ids.extend([ids[x] for x in instruction.control_predecessors])
         if instruction.called_computations:
             self._write_called(instruction, proto)
-        write_attributes(Target(proto, instruction, self.shapes, self.payloads))
+        write_attributes(InstructionTarget(proto, instruction, self.shapes, self.payloads))
         metadata = instruction.metadata
         if metadata is not NO_METADATA:
             try:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from lowtide.frontend.hlo_text.lexer import Kind, Lexer
+from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
 from lowtide.frontend.hlo_text.shape_parser import parse_shape, parse_shape_index
 from lowtide.frontend.hlo_text.sharding_parser import (
     parse_integer_groups,
@@ -26,8 +27,6 @@ from lowtide.ir.attributes import (
 from lowtide.ir.shape import Shape
 from lowtide.ir.strings import quote
 
-_LARGEST: Final = 2**31 - 1
-
 
 def integer(lexer: Lexer) -> int:
     """Take an integer."""
@@ -39,14 +38,21 @@ def boolean(lexer: Lexer) -> bool:
     return lexer.boolean()
 
 
-def number(lexer: Lexer) -> float:
-    """Take a decimal number."""
-    return lexer.number()
+def single(lexer: Lexer) -> float:
+    """Take a decimal number; as in XLA it becomes a 32-bit float."""
+    (rounded,) = struct.unpack("f", struct.pack("f", min(max(lexer.number(), -3e38), 3e38)))
+    assert isinstance(rounded, float)
+    return rounded
 
 
 def string(lexer: Lexer) -> str:
     """Take a string."""
     return lexer.string()
+
+
+def data(lexer: Lexer) -> bytes:
+    """Take a string that holds one byte per character."""
+    return lexer.string().encode("latin-1", "replace")
 
 
 def tri_state(lexer: Lexer) -> bool | None:
@@ -73,19 +79,6 @@ def choice(values: Iterable[str], what: str, *, any_case: bool = False) -> Calla
     return take
 
 
-def choice_in_quotes(values: Iterable[str], what: str) -> Callable[[Lexer], str]:
-    """Return a parser that takes one of the given strings, in quotes or bare."""
-    known = tuple(values)
-
-    def take(lexer: Lexer) -> str:
-        start = lexer.start
-        value = lexer.string() if lexer.kind is Kind.STRING else lexer.identifier(what)
-        lexer.choice(value, known, what, start)
-        return value
-
-    return take
-
-
 def braced_integers(lexer: Lexer) -> tuple[int, ...]:
     """Take `{1,2}`."""
     return lexer.integers("{}")
@@ -100,6 +93,11 @@ def one_braced_integer(lexer: Lexer) -> int:
     return values[0]
 
 
+def single_dimension(lexer: Lexer) -> tuple[int]:
+    """Take `{1}` as a list."""
+    return (one_braced_integer(lexer),)
+
+
 def first_braced_integer(lexer: Lexer) -> int:
     """Take `{1}`, or the first of several integers in braces, which is all that XLA reads."""
     start = lexer.start
@@ -107,6 +105,11 @@ def first_braced_integer(lexer: Lexer) -> int:
     if not values:
         lexer.fail("expected a dimension in braces, found none", start)
     return values[0]
+
+
+def first_dimension(lexer: Lexer) -> tuple[int]:
+    """Take the first of integers in braces as a list."""
+    return (first_braced_integer(lexer),)
 
 
 def braced_booleans(lexer: Lexer) -> tuple[bool, ...]:
@@ -148,9 +151,9 @@ def padding(lexer: Lexer) -> tuple[PaddingDimension, ...]:
 
 
 def _padding_text(lexer: Lexer) -> str:
-    if lexer.kind is Kind.STRING:
+    if lexer.kind is TokenKind.STRING:
         return lexer.string()
-    if lexer.kind is not Kind.PAD:
+    if lexer.kind is not TokenKind.PAD:
         lexer.expect_fail("padding, low_high or low_high_interior per dimension joined by x")
     text = str(lexer.value)
     lexer.advance()
@@ -175,7 +178,7 @@ def window(lexer: Lexer) -> Window:
     lexer.expect("{", "at the start of the window")
     fields: dict[str, list[int]] = {}
     pads: list[tuple[int, int]] = []
-    while lexer.kind is Kind.ATTRIBUTE_NAME:
+    while lexer.kind is TokenKind.ATTRIBUTE_NAME:
         key_start = lexer.start
         key = lexer.attribute_name()
         lexer.choice(key, _WINDOW_DEFAULTS, "part of a window", key_start)
@@ -213,9 +216,9 @@ def _at(fields: dict[str, list[int]], key: str, i: int, default: int) -> int:
 
 
 def _sizes(lexer: Lexer) -> list[int]:
-    if lexer.kind is Kind.INTEGER:
+    if lexer.kind is TokenKind.INTEGER:
         return [lexer.integer()]
-    if lexer.kind is not Kind.DXD:
+    if lexer.kind is not TokenKind.DXD:
         lexer.expect_fail("sizes joined by x")
     start, text = lexer.start, str(lexer.value)
     lexer.advance()
@@ -239,7 +242,7 @@ def _window_padding(lexer: Lexer) -> list[tuple[int, int]]:
 def dim_labels(lexer: Lexer) -> ConvolutionDimensions:
     """Take `b01f_01io->b01f`, bare or in quotes."""
     start = lexer.start
-    if lexer.kind not in (Kind.DIM_LABELS, Kind.STRING):
+    if lexer.kind not in (TokenKind.DIM_LABELS, TokenKind.STRING):
         lexer.expect_fail("dimension labels such as b01f_01io->b01f")
     text = str(lexer.value)
     lexer.advance()
@@ -347,7 +350,7 @@ def frontend_attributes(lexer: Lexer) -> tuple[tuple[str, str], ...]:
     values: dict[str, str] = {}
     for _ in lexer.elements("}"):
         start = lexer.start
-        if lexer.kind is Kind.STRING:
+        if lexer.kind is TokenKind.STRING:
             key = lexer.string()
             lexer.expect("=")
         else:
@@ -448,7 +451,7 @@ def _origin_tree(lexer: Lexer) -> str:
         text = f"({', '.join(parts)})"
     else:
         lexer.expect("{", "or '(' in the origin")
-        text = quote(lexer.string()) if lexer.kind is Kind.STRING else ""
+        text = quote(lexer.string()) if lexer.kind is TokenKind.STRING else ""
         if text and lexer.at("{"):
             index = parse_shape_index(lexer)
             text += f" {{{','.join(map(str, index))}}}" if index else ""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 import lowtide.frontend.hlo_text.attribute_parser as value
-from lowtide.frontend.hlo_text.lexer import Kind, Lexer
+from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
 from lowtide.frontend.hlo_text.shape_parser import parse_shape, parse_shape_index
 from lowtide.ir.module import BufferDonor, InputOutputAlias, Module
 from lowtide.ir.shape import ProgramShape
@@ -128,7 +128,7 @@ def starts_module(lexer: Lexer) -> bool:
     """Whether the text holds computations, with a header or without one."""
     if lexer.at_keyword("HloModule") or lexer.at_keyword("ENTRY"):
         return True
-    if lexer.kind not in (Kind.IDENTIFIER, Kind.NAME):
+    if lexer.kind not in (TokenKind.IDENTIFIER, TokenKind.NAME):
         return False
     following = Lexer(lexer.text, lexer.source.file, start=lexer.end)
     return following.at("{") or _is_signature(following)
@@ -139,4 +139,4 @@ def _is_signature(lexer: Lexer) -> bool:
     if not lexer.at("("):
         return False
     lexer.advance()
-    return lexer.at(")") or lexer.kind is Kind.NAME
+    return lexer.at(")") or lexer.kind is TokenKind.NAME

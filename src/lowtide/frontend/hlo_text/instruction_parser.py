@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_text.async_parser import check_async, wrap_async
-from lowtide.frontend.hlo_text.lexer import MAX_LIST, Kind, Lexer
+from lowtide.frontend.hlo_text.lexer import MAX_LIST, Lexer, TokenKind
 from lowtide.frontend.hlo_text.literal_parser import parse_literal
 from lowtide.frontend.hlo_text.metadata_parser import parse_metadata
 from lowtide.frontend.hlo_text.shape_parser import parse_shape
@@ -71,12 +71,12 @@ def read_opcode(text: str) -> tuple[Opcode, Opcode | None] | None:
 
 def starts_shape(lexer: Lexer) -> bool:
     """Whether the current token begins a shape."""
-    if lexer.kind is Kind.PRIMITIVE_TYPE or lexer.at("("):
+    if lexer.kind is TokenKind.PRIMITIVE_TYPE or lexer.at("("):
         return True
-    if lexer.kind is Kind.IDENTIFIER and lexer.text[lexer.end : lexer.end + 1] == "[":
+    if lexer.kind is TokenKind.IDENTIFIER and lexer.text[lexer.end : lexer.end + 1] == "[":
         return True
     return (
-        lexer.kind is Kind.IDENTIFIER
+        lexer.kind is TokenKind.IDENTIFIER
         and lexer.value == "b"
         and lexer.text[lexer.end : lexer.end + 1] == "("
     )
@@ -99,7 +99,9 @@ def parse_right_side(
     shape_start = lexer.start
     shape = parse_shape(lexer) if starts_shape(lexer) else None
     start = lexer.start
-    text = lexer.identifier("an opcode") if lexer.kind is Kind.IDENTIFIER else _no_opcode(lexer)
+    text = (
+        lexer.identifier("an opcode") if lexer.kind is TokenKind.IDENTIFIER else _no_opcode(lexer)
+    )
     found = read_opcode(text)
     if found is None:
         lexer.fail(f"unknown opcode {text!r}{nearest(text, _OPCODES)}", start)
@@ -307,7 +309,7 @@ def _parse_operand(parser: ModuleParser, computation: Computation) -> Instructio
     shape = parse_shape(lexer) if starts_shape(lexer) else None
     if parser.invents_operands and shape is not None:
         return parser.invent_operand(computation, shape)
-    if lexer.kind is Kind.IDENTIFIER and lexer.text[lexer.end : lexer.end + 1] == "(":
+    if lexer.kind is TokenKind.IDENTIFIER and lexer.text[lexer.end : lexer.end + 1] == "(":
         lexer.seek(start)
         return parse_right_side(parser, computation, None, start, attributes_allowed=False)
     name_start = lexer.start

@@ -15,7 +15,7 @@ from lowtide.ir.strings import dictionary_end, unescape
 from lowtide.ir.suggestions import nearest
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """The kinds of token; punctuation is `PUNCTUATION` with its text as value."""
 
     END = "the end of the text"
@@ -99,7 +99,7 @@ class Lexer:
         """Array shapes read so far, by their text."""
         self.end = start
         self.previous_end = start
-        self.kind = Kind.END
+        self.kind = TokenKind.END
         self.value: str | int | float = ""
         self.start = start
         self.advance()
@@ -120,7 +120,7 @@ class Lexer:
             start = skip.end() if skip is not None else start
         self.start = start
         if start >= len(text):
-            self.kind, self.value, self.end = Kind.END, "", start
+            self.kind, self.value, self.end = TokenKind.END, "", start
             return
         match = _TOKEN.match(text, start)
         if match is None:
@@ -130,40 +130,40 @@ class Lexer:
         if group in ("word", "mark"):
             self._set_word(match["word"], match["mark"])
         elif group == "punctuation" or group == "arrow":
-            self.kind, self.value = Kind.PUNCTUATION, match[0]
+            self.kind, self.value = TokenKind.PUNCTUATION, match[0]
         elif group == "percent":
-            self.kind, self.value = Kind.NAME, match["percent"]
+            self.kind, self.value = TokenKind.NAME, match["percent"]
         elif group == "integer":
-            self.kind, self.value = Kind.INTEGER, self._checked_integer(match[0], start)
+            self.kind, self.value = TokenKind.INTEGER, self._checked_integer(match[0], start)
         else:
             self._set_rare(group, match)
 
     def _set_word(self, word: str, mark: str) -> None:
         self.value = word
         if mark == ":":
-            self.kind = Kind.NAME
+            self.kind = TokenKind.NAME
         elif mark == "=":
-            self.kind = Kind.ATTRIBUTE_NAME
+            self.kind = TokenKind.ATTRIBUTE_NAME
         elif word in KEYWORDS:
-            self.kind = Kind.KEYWORD
+            self.kind = TokenKind.KEYWORD
         elif word in _TYPES:
-            self.kind = Kind.PRIMITIVE_TYPE
+            self.kind = TokenKind.PRIMITIVE_TYPE
         else:
-            self.kind = Kind.IDENTIFIER
+            self.kind = TokenKind.IDENTIFIER
 
     def _set_rare(self, group: str, match: re.Match[str]) -> None:
         text = match[0]
         if group == "decimal":
-            self.kind, self.value = Kind.DECIMAL, self._checked_decimal(text, match.start())
+            self.kind, self.value = TokenKind.DECIMAL, self._checked_decimal(text, match.start())
         elif group in ("double", "single"):
             try:
-                self.kind, self.value = Kind.STRING, unescape(match[group])
+                self.kind, self.value = TokenKind.STRING, unescape(match[group])
             except ValueError as error:
                 self.fail(f"bad string: {error}", match.start())
         elif group in ("nan", "payload", "inf"):
-            self.kind, self.value = Kind.KEYWORD, text
+            self.kind, self.value = TokenKind.KEYWORD, text
         else:
-            kinds = {"labels": Kind.DIM_LABELS, "dxd": Kind.DXD, "pad": Kind.PAD}
+            kinds = {"labels": TokenKind.DIM_LABELS, "dxd": TokenKind.DXD, "pad": TokenKind.PAD}
             self.kind, self.value = kinds[group], text
 
     def _checked_integer(self, text: str, start: int) -> int:
@@ -203,8 +203,8 @@ class Lexer:
 
     def describe(self) -> str:
         """Return the current token for use in a message."""
-        if self.kind is Kind.END:
-            return Kind.END.value
+        if self.kind is TokenKind.END:
+            return TokenKind.END.value
         text = self.text[self.start : self.end]
         return repr(text if len(text) <= 40 else text[:37] + "...")
 
@@ -216,11 +216,11 @@ class Lexer:
 
     def at(self, punctuation: str) -> bool:
         """Whether the current token is this punctuation."""
-        return self.kind is Kind.PUNCTUATION and self.value == punctuation
+        return self.kind is TokenKind.PUNCTUATION and self.value == punctuation
 
     def eat(self, punctuation: str) -> bool:
         """Step over this punctuation if it is the current token; return whether it was."""
-        if self.kind is Kind.PUNCTUATION and self.value == punctuation:
+        if self.kind is TokenKind.PUNCTUATION and self.value == punctuation:
             self.advance()
             return True
         return False
@@ -232,7 +232,7 @@ class Lexer:
 
     def integer(self, what: str = "an integer") -> int:
         """Take an integer."""
-        if self.kind is not Kind.INTEGER or not isinstance(self.value, int):
+        if self.kind is not TokenKind.INTEGER or not isinstance(self.value, int):
             self.expect_fail(what)
         value = self.value
         self.advance()
@@ -259,21 +259,21 @@ class Lexer:
 
     def string(self, what: str = "a string") -> str:
         """Take a string."""
-        return self._take(Kind.STRING, what)
+        return self._take(TokenKind.STRING, what)
 
     def name(self, what: str = "a name") -> str:
         """Take a name, with or without a percent sign."""
-        if self.kind is Kind.IDENTIFIER:
-            return self._take(Kind.IDENTIFIER, what)
-        return self._take(Kind.NAME, what)
+        if self.kind is TokenKind.IDENTIFIER:
+            return self._take(TokenKind.IDENTIFIER, what)
+        return self._take(TokenKind.NAME, what)
 
     def identifier(self, what: str = "an identifier") -> str:
         """Take an identifier."""
-        return self._take(Kind.IDENTIFIER, what)
+        return self._take(TokenKind.IDENTIFIER, what)
 
     def attribute_name(self, what: str = "an attribute name followed by '='") -> str:
         """Take an attribute name with its equals sign."""
-        return self._take(Kind.ATTRIBUTE_NAME, what)
+        return self._take(TokenKind.ATTRIBUTE_NAME, what)
 
     def keyword(self, keyword: str) -> None:
         """Take one keyword."""
@@ -283,15 +283,15 @@ class Lexer:
 
     def at_end(self) -> bool:
         """Whether there are no more tokens."""
-        return self.kind is Kind.END
+        return self.kind is TokenKind.END
 
     def at_keyword(self, keyword: str) -> bool:
         """Whether the current token is this keyword."""
-        return self.kind is Kind.KEYWORD and self.value == keyword
+        return self.kind is TokenKind.KEYWORD and self.value == keyword
 
     def boolean(self) -> bool:
         """Take true or false."""
-        if self.kind is Kind.KEYWORD and self.value in ("true", "false"):
+        if self.kind is TokenKind.KEYWORD and self.value in ("true", "false"):
             value = self.value == "true"
             self.advance()
             return value
@@ -299,14 +299,14 @@ class Lexer:
 
     def number(self) -> float:
         """Take a decimal number, an integer, an infinity or a NaN."""
-        special = self.kind is Kind.KEYWORD and str(self.value).lstrip("-") in ("inf", "nan")
-        if not special and self.kind not in (Kind.DECIMAL, Kind.INTEGER):
+        special = self.kind is TokenKind.KEYWORD and str(self.value).lstrip("-") in ("inf", "nan")
+        if not special and self.kind not in (TokenKind.DECIMAL, TokenKind.INTEGER):
             self.expect_fail("a number")
         value = float(self.value)
         self.advance()
         return value
 
-    def _take(self, kind: Kind, what: str) -> str:
+    def _take(self, kind: TokenKind, what: str) -> str:
         if self.kind is not kind:
             self.expect_fail(what)
         value = str(self.value)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from lowtide.frontend.hlo_text.lexer import Kind, Lexer
+from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
 from lowtide.ir.metadata import FileLocation, Metadata, StackFrame, StackFrames
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def parse_metadata(lexer: Lexer) -> Metadata:
 
 def _parse_fields(lexer: Lexer) -> Metadata:
     fields: dict[str, object] = {}
-    while lexer.kind is Kind.ATTRIBUTE_NAME:
+    while lexer.kind is TokenKind.ATTRIBUTE_NAME:
         start = lexer.start
         key = lexer.attribute_name()
         known = [*_STRINGS, *_INTEGERS, "profile_type", "metadata_payload"]
@@ -118,13 +118,13 @@ def parse_stack_frames(lexer: Lexer) -> StackFrames:
     if lexer.at_keyword("FileLocations"):
         lexer.advance()
         _take_rows(lexer, _LOCATION_ROW, locations, FileLocation)
-        while lexer.kind is Kind.INTEGER:
+        while lexer.kind is TokenKind.INTEGER:
             locations.append(_parse_location(lexer, len(locations) + 1))
     frames: list[StackFrame] = []
     if lexer.at_keyword("StackFrames"):
         lexer.advance()
         _take_rows(lexer, _FRAME_ROW, frames, _frame)
-        while lexer.kind is Kind.INTEGER:
+        while lexer.kind is TokenKind.INTEGER:
             frames.append(_parse_frame(lexer, len(frames) + 1))
     return StackFrames(file_names, function_names, tuple(locations), tuple(frames))
 
@@ -170,7 +170,7 @@ def _parse_names(lexer: Lexer, table: str) -> tuple[str, ...]:
         return ()
     lexer.advance()
     names: list[str] = []
-    while lexer.kind is Kind.INTEGER:
+    while lexer.kind is TokenKind.INTEGER:
         _expect_number(lexer, len(names) + 1)
         names.append(lexer.string())
     return tuple(names)

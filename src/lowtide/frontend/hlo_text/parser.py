@@ -9,7 +9,7 @@ import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_text.checks import check_computation, check_instruction
 from lowtide.frontend.hlo_text.header_parser import parse_header, starts_module
 from lowtide.frontend.hlo_text.instruction_parser import parse_right_side, starts_shape
-from lowtide.frontend.hlo_text.lexer import Kind, Lexer
+from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
 from lowtide.frontend.hlo_text.line_parser import LineParser
 from lowtide.frontend.hlo_text.metadata_parser import parse_stack_frames
 from lowtide.frontend.hlo_text.recovery_table import normalize_recovery_table
@@ -123,7 +123,7 @@ class ModuleParser:
             lexer.advance()
         start = lexer.start
         name = "_"
-        if lexer.kind is Kind.NAME or not starts_shape(lexer):
+        if lexer.kind is TokenKind.NAME or not starts_shape(lexer):
             name = lexer.name(
                 "a module, a computation, or an instruction with the shape of its result"
             )
@@ -141,7 +141,7 @@ class ModuleParser:
         lexer = self.lexer
         number = len(computation.parameters)
         name = f"_{number}"
-        if lexer.kind in (Kind.IDENTIFIER, Kind.NAME):
+        if lexer.kind in (TokenKind.IDENTIFIER, TokenKind.NAME):
             name = lexer.name()
         known = computation.instructions.get(name)
         if known is not None:

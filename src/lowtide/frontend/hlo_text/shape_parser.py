@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lowtide.frontend.hlo_text.lexer import MAX_LIST, Kind, Lexer
+from lowtide.frontend.hlo_text.lexer import MAX_LIST, Lexer, TokenKind
 from lowtide.ir.element_type import BY_KEYWORD, ElementType
 from lowtide.ir.shape import (
     COMBINE,
@@ -31,11 +31,11 @@ def parse_shape(lexer: Lexer) -> Shape:
     """Take a shape; without a layout in the text an array is row major."""
     if lexer.at("("):
         return _parse_tuple(lexer)
-    if lexer.kind is Kind.IDENTIFIER and lexer.value == "b":
+    if lexer.kind is TokenKind.IDENTIFIER and lexer.value == "b":
         return _parse_buffer(lexer)
-    if lexer.kind is not Kind.PRIMITIVE_TYPE:
+    if lexer.kind is not TokenKind.PRIMITIVE_TYPE:
         hint = ""
-        if lexer.kind is Kind.IDENTIFIER:
+        if lexer.kind is TokenKind.IDENTIFIER:
             lexer.choice(str(lexer.value), BY_KEYWORD, "element type", lexer.start)
         lexer.expect_fail(f"a shape{hint}")
     match = _PLAIN_ARRAY.match(lexer.text, lexer.start)
@@ -223,7 +223,7 @@ def _parse_one(lexer: Lexer) -> int:
 
 def _parse_type_in_parentheses(lexer: Lexer) -> ElementType:
     lexer.expect("(")
-    if lexer.kind is not Kind.PRIMITIVE_TYPE:
+    if lexer.kind is not TokenKind.PRIMITIVE_TYPE:
         lexer.expect_fail("an element type")
     element_type = BY_KEYWORD[str(lexer.value)]
     lexer.advance()

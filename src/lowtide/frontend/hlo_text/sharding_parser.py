@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from lowtide.frontend.hlo_text.lexer import Kind, Lexer
+from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
 from lowtide.frontend.hlo_text.metadata_parser import parse_metadata_list
 from lowtide.ir.device_list import IotaDevices
 from lowtide.ir.mesh import AxisRef, Mesh
@@ -34,7 +34,7 @@ def parse_sharding(lexer: Lexer) -> Sharding:
     lexer.expect("{", "at the start of a sharding")
     if lexer.at("{") or lexer.at("}"):
         sharding: Sharding = _parse_tuple(lexer)
-    elif lexer.kind is Kind.IDENTIFIER and lexer.value in ("mesh", "maximal_mesh"):
+    elif lexer.kind is TokenKind.IDENTIFIER and lexer.value in ("mesh", "maximal_mesh"):
         sharding = _parse_named(lexer)
     else:
         sharding = _parse_tiles(lexer)
@@ -58,9 +58,9 @@ def _parse_tiles(lexer: Lexer) -> TileSharding:
     known = "replicated, manual, maximal, devices=[...] or another part of a sharding"
     start = lexer.start
     while not lexer.at("}"):
-        if lexer.kind is Kind.KEYWORD:
+        if lexer.kind is TokenKind.KEYWORD:
             _parse_keyword(lexer, fields)
-        elif lexer.kind is Kind.ATTRIBUTE_NAME:
+        elif lexer.kind is TokenKind.ATTRIBUTE_NAME:
             _parse_field(lexer, fields)
         else:
             lexer.expect_fail(known)
@@ -130,7 +130,7 @@ def _parse_subgroups(lexer: Lexer) -> tuple[ShardingKind, ...]:
     lexer.expect("{")
     kinds = []
     for _ in lexer.elements("}"):
-        if lexer.kind is not Kind.KEYWORD or lexer.value not in _SUBGROUP_KINDS:
+        if lexer.kind is not TokenKind.KEYWORD or lexer.value not in _SUBGROUP_KINDS:
             lexer.expect_fail("replicated, manual or another kind of subgroup")
         kinds.append(_SUBGROUP_KINDS[str(lexer.value)])
         lexer.advance()
@@ -160,7 +160,7 @@ def _check_device_count(lexer: Lexer, count: int, start: int) -> None:
 
 
 def _parse_permutation(lexer: Lexer, rank: int) -> tuple[int, ...]:
-    if not (lexer.kind is Kind.IDENTIFIER and lexer.value == "T"):
+    if not (lexer.kind is TokenKind.IDENTIFIER and lexer.value == "T"):
         return ()
     start = lexer.start
     lexer.advance()
@@ -254,9 +254,13 @@ def _parse_named(lexer: Lexer) -> NamedSharding:
     while lexer.eat(",") or not lexer.at("}"):
         if lexer.at("["):
             fields["dimensions"] = _parse_dimension_shardings(lexer)
-        elif lexer.kind is Kind.KEYWORD and lexer.value in ("replicated", "manual", "unreduced"):
+        elif lexer.kind is TokenKind.KEYWORD and lexer.value in (
+            "replicated",
+            "manual",
+            "unreduced",
+        ):
             _parse_whole(lexer, fields)
-        elif lexer.kind is Kind.ATTRIBUTE_NAME:
+        elif lexer.kind is TokenKind.ATTRIBUTE_NAME:
             _parse_named_field(lexer, fields)
         else:
             lexer.expect_fail("dimension shardings in brackets, replicated= or another part")
@@ -266,7 +270,7 @@ def _parse_named(lexer: Lexer) -> NamedSharding:
 def _parse_whole(lexer: Lexer, fields: dict[str, object]) -> None:
     fields["whole"] = str(lexer.value)
     lexer.advance()
-    if lexer.kind is Kind.IDENTIFIER and lexer.value in ("sum", "max", "min"):
+    if lexer.kind is TokenKind.IDENTIFIER and lexer.value in ("sum", "max", "min"):
         fields["reduction"] = lexer.identifier()
 
 
@@ -285,7 +289,7 @@ def _parse_named_field(lexer: Lexer, fields: dict[str, object]) -> None:
         return
     if key not in ("replicated", "unreduced", "manual"):
         lexer.fail(f"unknown part {key!r} of a sharding", start)
-    if key == "unreduced" and lexer.kind is Kind.IDENTIFIER:
+    if key == "unreduced" and lexer.kind is TokenKind.IDENTIFIER:
         reduction = lexer.identifier()
         if reduction not in ("sum", "max", "min"):
             lexer.fail(f"expected sum, max or min, found {reduction!r}", start)

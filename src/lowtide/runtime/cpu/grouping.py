@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
 
 LARGEST_GROUP: Final = 24
 """Members of a group. Claiming a piece takes time in proportion, and each has a piece at least."""
@@ -36,10 +36,10 @@ class ThunkWork:
 
     number: int
     stages: tuple[Stage, ...]
-    buffers: tuple[Slice, ...]
-    reads: tuple[Slice, ...]
-    writes: tuple[Slice, ...]
-    scratch: Slice | None = None
+    buffers: tuple[BufferSlice, ...]
+    reads: tuple[BufferSlice, ...]
+    writes: tuple[BufferSlice, ...]
+    scratch: BufferSlice | None = None
     literal: int | None = None
 
 
@@ -86,7 +86,7 @@ class Footprint:
         _join(self.writes, work.writes)
 
 
-def _meet(known: dict[int, Bytes], slices: Iterable[Slice]) -> bool:
+def _meet(known: dict[int, Bytes], slices: Iterable[BufferSlice]) -> bool:
     for x in slices:
         found = known.get(x.allocation)
         if x.nbytes and found is not None and found.meets(x.offset, x.offset + x.nbytes):
@@ -94,7 +94,7 @@ def _meet(known: dict[int, Bytes], slices: Iterable[Slice]) -> bool:
     return False
 
 
-def _join(known: dict[int, Bytes], slices: Iterable[Slice]) -> None:
+def _join(known: dict[int, Bytes], slices: Iterable[BufferSlice]) -> None:
     for x in slices:
         if not x.nbytes:
             continue

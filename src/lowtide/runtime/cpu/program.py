@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.ir.buffer import AllocationKind, BufferAssignment, Slice
+from lowtide.ir.buffer import AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.ir.module import Module
 from lowtide.ir.shape import Shape, ShapeIndex
@@ -42,7 +42,7 @@ class ProgramResult:
     """An array that a program returns, and where it lies after the run."""
 
     shape: Shape
-    place: Slice
+    place: BufferSlice
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.ir.buffer import AllocationKind, Slice
+from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.shape import Layout, Shape, array_shape
@@ -122,7 +122,7 @@ def _program(header: Any, view: memoryview, end: int) -> NativeProgram:
 # -- thunks and kernels ------------------------------------------------------------------------
 
 
-def _slice(place: Slice | None) -> list[int] | None:
+def _slice(place: BufferSlice | None) -> list[int] | None:
     return None if place is None else [place.allocation, place.offset, place.nbytes]
 
 
@@ -147,16 +147,16 @@ def _thunks_of(rows: Sequence[Any]) -> tuple[Thunk, ...]:
 def _thunk_of(kind: str, name: str, *rest: Any) -> Thunk:
     if kind == "kernel":
         kernel, buffers, results, scratch = rest
-        own = None if scratch is None else Slice(*scratch)
-        return KernelThunk(name, kernel, tuple([Slice(*x) for x in buffers]), results, own)
+        own = None if scratch is None else BufferSlice(*scratch)
+        return KernelThunk(name, kernel, tuple([BufferSlice(*x) for x in buffers]), results, own)
     if kind == "copy":
-        return CopyThunk(name, Slice(*rest[0]), Slice(*rest[1]))
+        return CopyThunk(name, BufferSlice(*rest[0]), BufferSlice(*rest[1]))
     if kind == "while":
         condition, predicate, body = rest
-        return WhileThunk(name, _thunks_of(condition), Slice(*predicate), _thunks_of(body))
+        return WhileThunk(name, _thunks_of(condition), BufferSlice(*predicate), _thunks_of(body))
     selector, is_predicate, branches = rest
     parts = tuple([_thunks_of(branch) for branch in branches])
-    return ConditionalThunk(name, Slice(*selector), is_predicate, parts)
+    return ConditionalThunk(name, BufferSlice(*selector), is_predicate, parts)
 
 
 def _kernel(kernel: KernelEntry) -> list[Any]:
@@ -204,6 +204,6 @@ def _interface_of(row: Any) -> Interface:
     return Interface(
         tuple([Memory(AllocationKind(kind), *rest) for kind, *rest in memories]),
         tuple([Argument(label, _shape_of(shape), at) for label, shape, at in arguments]),
-        tuple([ProgramResult(_shape_of(shape), Slice(*place)) for shape, place in results]),
+        tuple([ProgramResult(_shape_of(shape), BufferSlice(*place)) for shape, place in results]),
         _structure_of(structure),
     )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.cost.machine import X86_SERVER
-from lowtide.ir.buffer import Slice
+from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import (
     ConditionalThunk,
     CopyThunk,
@@ -269,7 +269,7 @@ class _Builder:
         wanted = ceil(total / piece / self.threads) * self.threads
         return [min(wanted, most, MOST_PIECES, x.units) for x in stages]
 
-    def place(self, place: Slice) -> tuple[int, int]:
+    def place(self, place: BufferSlice) -> tuple[int, int]:
         if place.allocation < 0:
             return self.nothing, 0
         return place.allocation, place.offset

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
-from lowtide.ir.places import unsupported
+from lowtide.ir.errors import unsupported
 from lowtide.ir.shape import Layout, ProgramShape, Shape, buffer_shape, tuple_shape
 
 

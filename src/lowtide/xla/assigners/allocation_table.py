@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar, final
 
 from lowtide.ir import Instruction, ShapeIndex
-from lowtide.ir.buffer import Allocation, AllocationKind, HeapEvent, Slice
+from lowtide.ir.buffer import Allocation, AllocationKind, BufferSlice, HeapEvent
 from lowtide.planning.heap import round_up
 from lowtide.xla.assigners.options import Demand
 
@@ -152,11 +152,11 @@ class AllocationTable(Generic[V]):
             ]
         )
 
-    def places(self) -> Iterator[tuple[V, Slice]]:
+    def places(self) -> Iterator[tuple[V, BufferSlice]]:
         """Yield each value and its slice."""
         for index, allocation in enumerate(self.allocations):
             for value, offset in allocation.offsets.items():
-                yield value, Slice(index, offset, value.nbytes)
+                yield value, BufferSlice(index, offset, value.nbytes)
 
 
 def _size_then_first(value: Demand) -> tuple[int, int]:

@@ -11,9 +11,9 @@ from lowtide.ir.buffer import (
     NO_BYTES,
     AssignedValue,
     BufferAssignment,
+    BufferSlice,
     CallSite,
     HeapTrace,
-    Slice,
 )
 from lowtide.xla.assigners.allocation_table import AllocationTable
 from lowtide.xla.assigners.options import Demand
@@ -59,7 +59,7 @@ def assignment_of(
         for value, place in places.items()
     ]
 
-    def place_at(instruction: Instruction, index: ShapeIndex) -> Slice | None:
+    def place_at(instruction: Instruction, index: ShapeIndex) -> BufferSlice | None:
         found = [places.get(value) for value in values_at(instruction, index)]
         return found[0] if len(found) == 1 else None
 
@@ -110,15 +110,16 @@ def _in_order(module: Module, computation: Computation) -> Iterable[Instruction]
 
 
 def _slices(
-    computation: Computation, place_at: Callable[[Instruction, ShapeIndex], Slice | None]
+    computation: Computation, place_at: Callable[[Instruction, ShapeIndex], BufferSlice | None]
 ) -> tuple[
-    dict[Instruction, tuple[Slice | None, ...]], dict[tuple[Instruction, ShapeIndex], Slice]
+    dict[Instruction, tuple[BufferSlice | None, ...]],
+    dict[tuple[Instruction, ShapeIndex], BufferSlice],
 ]:
     """The slices of the leaves of each result, and those of tables of addresses."""
-    slices: dict[Instruction, tuple[Slice | None, ...]] = {}
-    tables: dict[tuple[Instruction, ShapeIndex], Slice] = {}
+    slices: dict[Instruction, tuple[BufferSlice | None, ...]] = {}
+    tables: dict[tuple[Instruction, ShapeIndex], BufferSlice] = {}
     for instruction in computation.instructions.values():
-        leaves: list[Slice | None] = []
+        leaves: list[BufferSlice | None] = []
         for index, shape in instruction.shape.subshapes():
             place = place_at(instruction, index)
             if not shape.is_tuple:

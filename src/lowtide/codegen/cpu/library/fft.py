@@ -13,7 +13,7 @@ from lowtide.codegen.cpu.library.fft_pass import PassFunction, Setting, grid_of
 from lowtide.codegen.kernel import KernelCode, KernelPlan, rounded
 from lowtide.ir import ElementType, Instruction, Shape, array_shape
 from lowtide.ir.attributes import Fft
-from lowtide.ir.places import unsupported
+from lowtide.ir.errors import unsupported
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.target import Target
 

@@ -14,8 +14,7 @@ from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Collective, CollectivePermute, CustomCall
-from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.places import unsupported
+from lowtide.ir.errors import UnsupportedOpError, unsupported
 from lowtide.ir.replica_groups import device_count
 from lowtide.llvm.target import Target
 

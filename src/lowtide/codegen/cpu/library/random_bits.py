@@ -15,7 +15,7 @@ from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Shape
 from lowtide.ir.attributes import RngBitGenerator
-from lowtide.ir.places import unsupported
+from lowtide.ir.errors import unsupported
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
