@@ -17,6 +17,7 @@ from lowtide.cli.plan_request import PlanRequest, effort_named
 if TYPE_CHECKING:
     from lowtide.frontend.graph_json import GraphFile
     from lowtide.report.drawing import Paint
+    from lowtide.scheduling.proof import Proof
     from lowtide.scheduling.search import SearchResult
     from lowtide.search.deadline import Deadline
 
@@ -26,11 +27,6 @@ _STOPPED: Final = {
     "limit": "The search ended at the limit of its effort; --effort proof looks further.",
     "deadline": "The search ended at its deadline.",
     "interrupt": "The search was interrupted; this is the best that it had.",
-}
-_PROOFS: Final = {
-    "KeptBytes": "what is live at the end",
-    "CutBound": "a minimum cut at one node",
-    "Refutation": "cases of which node runs first, each with a minimum cut",
 }
 
 
@@ -160,7 +156,7 @@ def graph_document(solved: SolvedGraph, capacity: int | None, caveats: list[str]
         "peak_bytes": found.peak_bytes,
         "bound_bytes": found.bound_bytes,
         "optimal": found.is_optimal,
-        "bound_by": _PROOFS[type(found.proof).__name__],
+        "bound_by": _proof_text(found.proof),
         "stopped": found.stopped.value,
         "given_peak_bytes": solved.given_peak,
         "capacity": capacity,
@@ -170,6 +166,16 @@ def graph_document(solved: SolvedGraph, capacity: int | None, caveats: list[str]
         "other_orders": len(found.others),
         "seconds": solved.seconds,
     }
+
+
+def _proof_text(proof: Proof) -> str:
+    from lowtide.scheduling.proof import CutBound, KeptBytes
+
+    if isinstance(proof, KeptBytes):
+        return "what is live at the end"
+    if isinstance(proof, CutBound):
+        return "a minimum cut at one node"
+    return "cases of which node runs first, each with a minimum cut"
 
 
 def _feasible(found: SearchResult, capacity: int | None) -> bool | None:
@@ -199,7 +205,7 @@ def graph_screen(solved: SolvedGraph, limit: int, width: int, paint: Paint) -> l
         paint("title", f"{file.name}: {file.graph.node_count:,} nodes"),
         f"peak   {found.peak_bytes:>20,} bytes{_as_given(solved)}",
         f"bound  {found.bound_bytes:>20,} bytes, {_gap(found)}",
-        f"       by {_PROOFS[type(found.proof).__name__]}",
+        f"       by {_proof_text(found.proof)}",
     ]
     if found.stopped.value in _STOPPED:
         lines.append(paint("warn", _STOPPED[found.stopped.value]))

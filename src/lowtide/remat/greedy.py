@@ -210,7 +210,6 @@ def drop_best(
 def count_over(nodes: int, length: int, cap: int, scratch: Scratch) -> int:
     """Fill in `scratch.over`; return the first of the highest steps."""
     over = scratch.over
-    position = scratch.steps.position
     worst = 0
     for t in range(length):
         if scratch.bytes[t] > scratch.bytes[worst]:
@@ -219,7 +218,7 @@ def count_over(nodes: int, length: int, cap: int, scratch: Scratch) -> int:
         over[i] = 0
     for t in range(length):
         if scratch.bytes[t] > cap:
-            over[position[t] + 1] = 1
+            over[scratch.steps.position[t] + 1] = 1
     for i in range(nodes + 1):
         over[i + 1] += over[i]
     return worst

@@ -102,14 +102,12 @@ def can_be_lifted(state: State, i: int) -> int:
     """Return 1 if some item can come to lie where `i` rests, so that `i` may be higher, else 0."""
     item = state.item
     section = state.section
-    cover = state.cover
-    sections_of = state.sections_of
     at = i * ITEM
     top = item[at + REST] + item[at + SIZE]
     for s in range(item[at + BEGIN], item[at + END]):
-        t = sections_of[s] * SECTION
+        t = state.sections_of[s] * SECTION
         for k in range(section[t + COVER], section[t + COVER_END]):
-            other = cover[k]
+            other = state.cover[k]
             if other != i and item[other * ITEM + PLACE] < 0 and item[other * ITEM + REST] < top:
                 return 1
     return 0
@@ -119,15 +117,13 @@ def can_be_lifted(state: State, i: int) -> int:
 def may_lie(state: State, i: int) -> int:
     """Return 1 if `i` may be placed where it rests, else 0: too high, or its twin comes first."""
     item = state.item
-    obstacles = state.obstacles
-    now = state.now
     at = i * ITEM
-    if item[at + REST] + item[at + SIZE] > now[HEIGHT]:
+    if item[at + REST] + item[at + SIZE] > state.now[HEIGHT]:
         return 0
     if item[at + TWIN] >= 0 and item[item[at + TWIN] * ITEM + PLACE] < 0:
         return 0
     for k in range(item[at + OBSTACLES], item[at + OBSTACLES_END]):
-        other = obstacles[k] * ITEM
+        other = state.obstacles[k] * ITEM
         if item[other + PLACE] < 0 and item[other + FIXED] < item[at + REST] + item[at + SIZE]:
             return 0
     return 1
@@ -168,7 +164,6 @@ def canonical_search(state: State) -> int:
     """Go on with the search; return whether it is solved, refuted, at its limit, or needs room."""
     item = state.item
     frame = state.frame
-    choice = state.choice
     pending = state.pending
     now = state.now
     if now[MODE] == BEGIN_SEARCH:
@@ -195,7 +190,7 @@ def canonical_search(state: State) -> int:
                 return REFUTED
             now[DEPTH] = frame[at + PARENT] + 1
             continue
-        i = choice[frame[at + NEXT_CHOICE]]
+        i = state.choice[frame[at + NEXT_CHOICE]]
         frame[at + NEXT_CHOICE] += 1
         now[NODES] += 1
         part = frame[at + PART_OF] * PART

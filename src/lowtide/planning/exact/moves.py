@@ -131,8 +131,9 @@ class State(Record):
 
 
 @kernel
-def lifted(item: Array, obstacles: Array, i: int, height: int) -> int:
+def lifted(state: State, i: int, height: int) -> int:
     """Return the lowest address from `height` up at which fixed items and alignment let `i` lie."""
+    item = state.item
     at = i * ITEM
     if item[at + FIXED] >= 0:
         return int(item[at + FIXED])
@@ -142,7 +143,7 @@ def lifted(item: Array, obstacles: Array, i: int, height: int) -> int:
     if place >= item[at + OBSTACLES_TOP]:
         return int(place)
     for k in range(item[at + OBSTACLES], item[at + OBSTACLES_END]):
-        other = obstacles[k] * ITEM
+        other = state.obstacles[k] * ITEM
         end = item[other + FIXED] + item[other + SIZE]
         if end > place:
             if place + size <= item[other + FIXED]:
@@ -152,13 +153,14 @@ def lifted(item: Array, obstacles: Array, i: int, height: int) -> int:
 
 
 @kernel
-def remember(trail: Array, now: Array, kind: int, what: int, before: int) -> int:
+def remember(state: State, kind: int, what: int, before: int) -> int:
     """Write a value to the trail that is about to change."""
-    at = now[TRAIL] * UNDO
+    trail = state.trail
+    at = state.now[TRAIL] * UNDO
     trail[at] = kind
     trail[at + 1] = what
     trail[at + 2] = before
-    now[TRAIL] += 1
+    state.now[TRAIL] += 1
     return 0
 
 
@@ -167,23 +169,20 @@ def raise_floor(state: State, t: int, height: int) -> int:
     """Set the floor of section `t`; return 0 where a fixed item there is in the way, else 1."""
     item = state.item
     section = state.section
-    cover = state.cover
-    obstacles = state.obstacles
-    trail = state.trail
     now = state.now
-    remember(trail, now, UNDO_FLOOR, t, section[t * SECTION + FLOOR])
+    remember(state, UNDO_FLOOR, t, section[t * SECTION + FLOOR])
     section[t * SECTION + FLOOR] = height
     now[WORK] += section[t * SECTION + COVER_END] - section[t * SECTION + COVER]
     for k in range(section[t * SECTION + COVER], section[t * SECTION + COVER_END]):
-        j = cover[k]
+        j = state.cover[k]
         at = j * ITEM
         if item[at + PLACE] >= 0 or item[at + REST] >= height:
             continue
         if item[at + FIXED] >= 0:
             now[FAILED] = t
             return 0
-        remember(trail, now, UNDO_REST, j, item[at + REST])
-        item[at + REST] = lifted(item, obstacles, j, height)
+        remember(state, UNDO_REST, j, item[at + REST])
+        item[at + REST] = lifted(state, j, height)
         now[LOW] = min(now[LOW], item[at + FIRST])
         now[HIGH] = max(now[HIGH], item[at + LAST] + 1)
     return 1
@@ -198,10 +197,9 @@ def put(state: State, i: int, address: int) -> int:
     item = state.item
     section = state.section
     sections_of = state.sections_of
-    trail = state.trail
     now = state.now
     at = i * ITEM
-    remember(trail, now, UNDO_PLACE, i, 0)
+    remember(state, UNDO_PLACE, i, 0)
     item[at + PLACE] = address
     size = (item[at + SIZE] + now[COMMON] - 1) // now[COMMON] * now[COMMON]
     now[LOW] = item[at + FIRST]
@@ -223,7 +221,6 @@ def undo(state: State, mark: int) -> int:
     """Take back all that was done since the trail had `mark` entries."""
     item = state.item
     section = state.section
-    sections_of = state.sections_of
     trail = state.trail
     now = state.now
     while now[TRAIL] > mark:
@@ -241,7 +238,7 @@ def undo(state: State, mark: int) -> int:
             for t in range(item[at + FIRST] + 1, item[at + LAST] + 1):
                 section[t * SECTION + CUT] += 1
             for k in range(item[at + BEGIN], item[at + END]):
-                section[sections_of[k] * SECTION + LEFT] += size
+                section[state.sections_of[k] * SECTION + LEFT] += size
     return 0
 
 
@@ -296,13 +293,10 @@ def all_have_room(state: State, first: int, behind: int, least: int) -> int:
 
     The section that does becomes heavier, and is `now[FAILED]`.
     """
-    section = state.section
-    weight = state.weight
-    now = state.now
     for t in range(first, behind):
-        left = section[t * SECTION + LEFT]
+        left = state.section[t * SECTION + LEFT]
         if left > 0 and has_room(state, t, least) == 0:
-            weight[t] += 1.0
-            now[FAILED] = t
+            state.weight[t] += 1.0
+            state.now[FAILED] = t
             return 0
     return 1

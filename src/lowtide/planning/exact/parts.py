@@ -140,10 +140,9 @@ def split(state: State, first: int, behind: int, frame: int, chain: int) -> int:
 def begin_search(state: State, items: int, sections: int) -> int:
     """Let all items rest on the ground, and make parts of time; return 0 if there is no room."""
     item = state.item
-    obstacles = state.obstacles
     now = state.now
     for i in range(items):
-        item[i * ITEM + REST] = lifted(item, obstacles, i, 0)
+        item[i * ITEM + REST] = lifted(state, i, 0)
     now[HEAD] = -1
     if not all_have_room(state, 0, sections, 0):
         return 0

@@ -80,16 +80,14 @@ def count_choices(state: State, p: int, most: int) -> int:
     """
     item = state.item
     section = state.section
-    cover = state.cover
-    sections_of = state.sections_of
     level = section[p * SECTION + FLOOR]
     found = 0
     for k in range(section[p * SECTION + COVER], section[p * SECTION + COVER_END]):
-        at = cover[k] * ITEM
+        at = state.cover[k] * ITEM
         if item[at + PLACE] >= 0 or item[at + REST] != level:
             continue
         for s in range(item[at + BEGIN], item[at + END]):
-            if section[sections_of[s] * SECTION + FLOOR] != level:
+            if section[state.sections_of[s] * SECTION + FLOOR] != level:
                 return -1
         if item[at + TWIN] >= 0 and item[item[at + TWIN] * ITEM + PLACE] < 0:
             continue
@@ -109,7 +107,6 @@ def falls(section: Array, t: int, level: int) -> int:
 def valley(state: State, first: int, behind: int) -> int:
     """Return the edge of a valley to branch on, in the sections from `first` to before `behind`."""
     section = state.section
-    weight = state.weight
     now = state.now
     room = now[HEIGHT] + now[PADDING]
     best = -1
@@ -144,7 +141,7 @@ def valley(state: State, first: int, behind: int) -> int:
                 return p
             score = float(found)
             if found > 1:
-                score = 2.0 + (found - 1.0) / weight[p]
+                score = 2.0 + (found - 1.0) / state.weight[p]
             if best < 0 or score < best_score or (score == best_score and slack < best_slack):
                 best = p
                 best_score = score
@@ -169,7 +166,6 @@ def collect(state: State, at: int) -> int:
     """Write the choices of a frame, by rank, those that waste space last; return their number."""
     item = state.item
     section = state.section
-    cover = state.cover
     frame = state.frame
     choice = state.choice
     now = state.now
@@ -178,7 +174,7 @@ def collect(state: State, at: int) -> int:
     begin = now[CHOICES]
     end = begin
     for k in range(section[p * SECTION + COVER], section[p * SECTION + COVER_END]):
-        i = cover[k]
+        i = state.cover[k]
         entry = i * ITEM
         if item[entry + PLACE] >= 0 or item[entry + REST] != level:
             continue
@@ -209,8 +205,6 @@ def next_level(state: State, p: int) -> int:
     item = state.item
     section = state.section
     cover = state.cover
-    sections_of = state.sections_of
-    obstacles = state.obstacles
     now = state.now
     level = section[p * SECTION + FLOOR]
     best = NEVER
@@ -229,30 +223,28 @@ def next_level(state: State, p: int) -> int:
             return NEVER
         under = NEVER
         for s in range(item[at + BEGIN], item[at + END]):
-            t = sections_of[s] * SECTION
+            t = state.sections_of[s] * SECTION
             now[WORK] += section[t + COVER_END] - section[t + COVER]
             for m in range(section[t + COVER], section[t + COVER_END]):
                 other = cover[m] * ITEM
                 if item[other + PLACE] < 0 and item[other + SEEN] != now[CLOCK]:
                     under = min(under, item[other + REST] + item[other + SIZE])
         if under < NEVER:
-            best = min(best, lifted(item, obstacles, i, under))
+            best = min(best, lifted(state, i, under))
     return best
 
 
 @kernel
 def attempt(state: State, i: int, p: int, level: int) -> int:
     """Make a choice at section `p`; return 1 if nothing speaks against it, else 0."""
-    section = state.section
-    weight = state.weight
     now = state.now
     if i != WASTE:
         if not put(state, i, level):
-            weight[p] += 1.0
+            state.weight[p] += 1.0
             return 0
     else:
         above = next_level(state, p)
-        if above + section[p * SECTION + LEFT] > now[HEIGHT] + now[PADDING]:
+        if above + state.section[p * SECTION + LEFT] > now[HEIGHT] + now[PADDING]:
             return 0
         now[LOW] = p
         now[HIGH] = p + 1
@@ -264,9 +256,7 @@ def attempt(state: State, i: int, p: int, level: int) -> int:
 @kernel
 def skyline_search(state: State) -> int:
     """Go on with the search; return whether it is solved, refuted, at its limit, or needs room."""
-    section = state.section
     frame = state.frame
-    choice = state.choice
     pending = state.pending
     now = state.now
     if now[MODE] == BEGIN_SEARCH:
@@ -288,7 +278,7 @@ def skyline_search(state: State) -> int:
             behind = pending[part + PART_BEHIND]
             p = valley(state, first, behind)
             if p < 0:
-                p = lowest(section, first, behind)
+                p = lowest(state.section, first, behind)
             frame[at + BRANCH] = p
             collect(state, at)
             continue
@@ -298,7 +288,7 @@ def skyline_search(state: State) -> int:
                 return REFUTED
             now[DEPTH] = frame[at + PARENT] + 1
             continue
-        i = choice[frame[at + NEXT_CHOICE]]
+        i = state.choice[frame[at + NEXT_CHOICE]]
         frame[at + NEXT_CHOICE] += 1
         now[NODES] += 1
         p = frame[at + BRANCH]
