@@ -95,7 +95,8 @@ def _check(how: AttributeField) -> Callable[[Any, str], Any]:
     if how.form is Form.COUNT:
         return lambda value, path: max(value, 1)
     if how.form is Form.WORD:
-        return lambda value, path: word(value, how.words, how.what, path)
+        absent = "" if how.required else how.default
+        return lambda value, path: word(value or absent, how.words, how.what, path)
     return lambda value, path: value
 
 

@@ -4,6 +4,10 @@ Each message is a list of `name=number:type`. Behind the type, `*` means repeate
 whose presence counts, `@group` a member of a oneof. Enums are spelled int32, which is the same on
 the wire; maps are spelled as the repeated entries which they are there.
 
+The fields of attribute records name their fields here by path. The numbers stand here and not with
+the records, since several records share one number (`dimensions`, `is_stable`), and since one look
+at a message has to show which numbers are taken.
+
 Some fields are declared looser than XLA does, without a difference on the wire:
   * `LiteralProto.f32s` and its like are the packed bytes of the numbers, one chunk per run
     (`ElementwiseLiteral` has their plain types, for a writer which does not pack);
