@@ -53,7 +53,7 @@ def press(monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["plan", "explain"])
-@pytest.mark.parametrize("place", ["compiler.optimize", "cli.modules.read_input"])
+@pytest.mark.parametrize("place", ["compiler.pipeline.optimize", "cli.modules.read_input"])
 def test_before_there_is_a_plan(lowtide, step, press, command, place):
     press(f"lowtide.{place}")
     output = ("-o", step.with_name("step.json")) if command == "plan" else ()
@@ -63,7 +63,13 @@ def test_before_there_is_a_plan(lowtide, step, press, command, place):
 
 
 @pytest.mark.parametrize(
-    "place", ["insert_copies", "schedule_candidates", "module_bounds", "pack_buffers"]
+    "place",
+    [
+        "ordering.insert_copies",
+        "ordering.schedule_candidates",
+        "ordering.module_bounds",
+        "placing.pack_buffers",
+    ],
 )
 @pytest.mark.parametrize("name", ["step.json", "step.certificate.json"])
 def test_while_a_plan_is_made(lowtide, step, press, place, name):
@@ -77,19 +83,20 @@ def test_while_a_plan_is_made(lowtide, step, press, place, name):
 
 
 def test_the_screen_says_so(lowtide, step, press):
-    press("lowtide.compiler.schedule_candidates")
+    press("lowtide.compiler.ordering.schedule_candidates")
     assert lowtide("plan", step) == ExitCode.INTERRUPTED
     assert "\nCtrl-C ended the search: another run may give another plan.\n" in lowtide.out
 
 
 def test_while_a_module_is_explained(lowtide, step, press):
-    press("lowtide.compiler.schedule_candidates")
+    press("lowtide.compiler.ordering.schedule_candidates")
     assert lowtide("explain", step, "--json") == ExitCode.INTERRUPTED
     assert json.loads(lowtide.out)["caveats"][0].startswith("Ctrl-C ended the search")
 
 
 @pytest.mark.parametrize(
-    "place", ["compiler.pack_buffers", "cli.certificate_files.of_module", "cli.console._umask"]
+    "place",
+    ["compiler.placing.pack_buffers", "cli.certificate_files.of_module", "cli.console._umask"],
 )
 def test_pressed_again(lowtide, step, press, place):
     press(f"lowtide.{place}", times=2)
@@ -103,7 +110,7 @@ def test_pressed_again(lowtide, step, press, place):
     ("place", "options"),
     [
         ("cli.plan_module.check_planned", ("--packing", "exact")),
-        ("client.assigners.flatten_call_graph", ("--assigner", "xla")),
+        ("autopsy.assigners.flatten_call_graph", ("--assigner", "xla")),
         ("cli.certificate_files.of_module", ()),
         ("cli.console.write_file", ()),
         ("cli.plan_fit._shown", ("--budget", "1GiB")),
@@ -197,7 +204,7 @@ def test_while_a_graph_is_ordered(lowtide, graph, press, place):
 def test_who_ignores_it_goes_on_to_do_so(lowtide, step, press, monkeypatch, handler):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     monkeypatch.setattr("signal.getsignal", lambda number: handler)
-    press("lowtide.compiler.pack_buffers", times=2)
+    press("lowtide.compiler.placing.pack_buffers", times=2)
     try:
         assert lowtide("plan", step) == ExitCode.DONE
     finally:

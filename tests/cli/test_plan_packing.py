@@ -46,8 +46,8 @@ def with_strategies(monkeypatch, **places):
     known = {**offset_strategies(), **added}
     for module in ("registry", "assign"):
         monkeypatch.setattr(f"lowtide.planning.{module}.offset_strategies", lambda: known)
-    for module in ("packing", "packing_compare"):
-        monkeypatch.setattr(f"lowtide.client.{module}.offset_strategies", lambda: known)
+    for module in ("named", "compare"):
+        monkeypatch.setattr(f"lowtide.packing.{module}.offset_strategies", lambda: known)
 
 
 def end_to_end(problem, search):

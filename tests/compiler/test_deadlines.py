@@ -1,24 +1,22 @@
 """Plans of modules whose searches end early: valid, with a true bound, and said to be so."""
 
-from pathlib import Path
-
 import pytest
 from tests.budgeting.chains import training_step
 from tests.compiler.test_proposals import COSTLY, Watch
+from tests.support import EXAMPLES
 
 import lowtide
 from lowtide import Options, compiler
 from lowtide.certificate import REJECTED, check
 from lowtide.checking import check_plan
 from lowtide.client.executable import compile_anew
-from lowtide.compiler import PlanOptions, proposals
+from lowtide.compiler import PlanOptions, ordering, proposals
 from lowtide.compiler.certificates import certificate_of
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.planning.certificates import certificate_text
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort, SearchOptions
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = ("lstm.hlo.xz", "mlp.hlo.xz", "mnist_cnn.hlo.xz")
 CAVEAT = "a deadline ended the search: another run may give another plan"
 
@@ -36,7 +34,7 @@ def refused(*_args: object, **_kwargs: object) -> None:
 def test_a_plan_that_nothing_is_searched_for(name, effort, monkeypatch) -> None:
     for place in ("module_search.search_order", "module_search.lower_order", "module_search.Cuts"):
         monkeypatch.setattr(f"lowtide.scheduling.{place}", refused)
-    monkeypatch.setattr("lowtide.compiler._packed_by", refused)
+    monkeypatch.setattr("lowtide.compiler.placing._packed_by", refused)
     made = compiler.plan(example(name), compiler.PlanOptions(search=SearchOptions(effort, 0.0)))
     assert not check_plan(made.module, made.assignment)
     ladder = made.report.ladder
@@ -66,13 +64,13 @@ def test_a_deadline_that_is_far_changes_nothing(name) -> None:
 
 def test_an_interrupt_behind_the_passes_leaves_a_plan(monkeypatch) -> None:
     deadline = Deadline()
-    insert = compiler.insert_copies
+    insert = ordering.insert_copies
 
     def interrupted(module: lowtide.Module) -> object:
         deadline.interrupt()
         return insert(module)
 
-    monkeypatch.setattr(compiler, "insert_copies", interrupted)
+    monkeypatch.setattr(ordering, "insert_copies", interrupted)
     made = compiler.plan(
         example(NAMES[0]), compiler.PlanOptions(search=SearchOptions(deadline=deadline))
     )
@@ -106,13 +104,14 @@ def test_one_deadline_is_that_of_all_plans_of_a_budget(monkeypatch) -> None:
     seen = []
     plan = compiler.plan
 
-    def noted(module: lowtide.Module, stage: str, **given: SearchOptions) -> compiler.ModulePlan:
-        seen.append(given["search"].deadline)
-        return plan(module, stage, **given)
+    def noted(module: lowtide.Module, options: PlanOptions) -> compiler.ModulePlan:
+        seen.append(options.search.deadline)
+        return plan(module, options)
 
-    from lowtide.budgeting import within
+    from lowtide.budgeting import planner, within
 
-    monkeypatch.setattr(within.compiler, "plan", noted)
+    monkeypatch.setattr(within, "plan", noted)
+    monkeypatch.setattr(planner, "plan_module", noted)
     module = parse_hlo(str(training_step()))
     with pytest.raises(lowtide.OverMemoryError):
         within.plan_within(module, 1, PlanOptions(search=SearchOptions(Effort.FAST, 1e6)))

@@ -22,7 +22,7 @@ PROGRAMS = ("train_step", "nested_loops", "choose", "update_cache", "histogram")
 def plans(tmp_path_factory):
     """XLA's plans of some programs, and ours for the same modules."""
     folder = tmp_path_factory.mktemp("plans")
-    script = Path(__file__).parents[1] / "analysis" / "xla_plans.py"
+    script = Path(__file__).with_name("xla_plans.py")
     flags = f"--xla_dump_to={folder} --xla_dump_hlo_as_proto"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     subprocess.run([sys.executable, str(script)], env=environment, check=True)

@@ -14,7 +14,7 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.module_graphs import GraphCall
 from lowtide.certificate.flows import FlowCut, cut_at
 from lowtide.certificate.graphs import FINEST, CertifiedGraph, exponent_of, graphs_of, tick_name
-from lowtide.certificate.sequences import Written, arena_document, written
+from lowtide.certificate.sequences import WrittenSequence, arena_document, written
 from lowtide.certificate.trees import tree_document, tree_of
 from lowtide.planning.certificates import signed
 from lowtide.scheduling.proof import Proof
@@ -187,7 +187,7 @@ class _Made:
 
     def plan(self, packed: bool, arena: ProgramArena | None = None) -> dict[str, Any]:
         """Return the orders, and an arena."""
-        found: list[Written] = []
+        found: list[WrittenSequence] = []
         for graph, computation in zip(self.graphs, self.computations, strict=True):
             held = graph.held([x.peak for x in found])
             found.append(written(graph, [x + 1 for x in computation.steps], held))

@@ -17,7 +17,7 @@ PACKING = "portfolio"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenSequence:
     """A sequence of nodes, and what it writes, numbered from 1 in order of being written.
 
     `buffers`, `first` and `last` are by number less 1; a step at which something is taken over
@@ -37,7 +37,7 @@ class Written:
         return {"steps": self.steps, "takes": self.takes, "peak": self.peak}
 
 
-def written(graph: CertifiedGraph, steps: Sequence[int], held: Sequence[int]) -> Written:
+def written(graph: CertifiedGraph, steps: Sequence[int], held: Sequence[int]) -> WrittenSequence:
     """Return what a valid sequence writes; `held` are bytes per node of the graph."""
     latest: dict[int, int] = {}
     buffers: list[int] = []
@@ -60,7 +60,7 @@ def written(graph: CertifiedGraph, steps: Sequence[int], held: Sequence[int]) ->
         if number:
             last[number - 1] -= 1
     peak = _peak(graph, steps, buffers, first, last, held)
-    return Written(list(steps), buffers, first, last, takes, peak)
+    return WrittenSequence(list(steps), buffers, first, last, takes, peak)
 
 
 def _takes(
@@ -106,7 +106,9 @@ def _peak(
     return int((np.cumsum(change)[:-1] + own).max())
 
 
-def arena_document(graph: CertifiedGraph, found: Written, held: Sequence[int]) -> dict[str, Any]:
+def arena_document(
+    graph: CertifiedGraph, found: WrittenSequence, held: Sequence[int]
+) -> dict[str, Any]:
     """Return places in an arena for all that a sequence writes, then for what its steps hold.
 
     What takes over another one lies where that one lies.
@@ -132,7 +134,7 @@ def arena_document(graph: CertifiedGraph, found: Written, held: Sequence[int]) -
     return {"places": [[0, x] for x in (*place, *holds)], "height": max(ends, default=0)}
 
 
-def _chains(found: Written) -> list[int]:
+def _chains(found: WrittenSequence) -> list[int]:
     """Return for each one the first of those whose place it takes over, one after the other."""
     chain = list(range(len(found.buffers)))
     for number, taken in enumerate(found.takes):

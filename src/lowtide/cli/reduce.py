@@ -25,9 +25,9 @@ def reduce(
         ),
     ] = None,
 ) -> None:
-    """Make the arrays of a module small, and keep its structure: the evaluator can run it then.
+    """Make the arrays of a module small, or print the test of a fault.
 
-    With --failing exit status 1 says that the passes do nothing wrong.
+    Its structure stays: the evaluator can run it then. With --failing exit status 1 says that the passes do nothing wrong.
     """
     from lowtide.cli import console
     from lowtide.cli.modules import load

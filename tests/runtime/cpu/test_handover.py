@@ -21,7 +21,7 @@ from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable, load
 from lowtide.runtime.cpu.pages import HUGE_PAGE, PAGE
 from lowtide.runtime.cpu.results import COPIED_BYTES, MOVED_BYTES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MEGABYTES = 5
 UNITS = MEGABYTES * 2**20 // (4 * UNIT)
 

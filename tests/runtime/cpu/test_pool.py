@@ -21,7 +21,7 @@ from lowtide.runtime.cpu.pool import pool_of
 from lowtide.runtime.cpu.walker import CONTROL_WORDS
 
 LONG = 1e-3
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def chain(threads: int, steps: int = 6, units: int = 24) -> tuple[Draft, LinkedExecutable]:

@@ -98,7 +98,7 @@ class Kernel(Generic[Parameters, Result]):
 
     def _kind(self, node: ast.expr | None) -> Kind:
         if isinstance(node, ast.Name):
-            found = kind_of(node.id, self.python.__module__)
+            found = kind_of(node.id, self.python.__globals__)
             if found is not None:
                 return found
         known = ", ".join([*SCALARS, *ARRAYS])

@@ -10,7 +10,7 @@ import builtins
 import ctypes
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Final, TypeAlias
 
@@ -74,11 +74,10 @@ _KINDS: Final[dict[Any, str]] = {
 }
 
 
-def kind_of(annotation: object, module: str) -> Kind | None:
-    """Return the type that an annotation means in a module, None for what kernels do not have."""
+def kind_of(annotation: object, names: Mapping[str, object]) -> Kind | None:
+    """Return the type that an annotation means among names, None for what kernels do not have."""
     if isinstance(annotation, str):
-        outside = vars(builtins).get(annotation)
-        annotation = vars(sys.modules[module]).get(annotation, outside)
+        annotation = names.get(annotation, vars(builtins).get(annotation))
     if isinstance(annotation, type) and issubclass(annotation, Record):
         return annotation
     return _KINDS.get(annotation)
@@ -99,8 +98,9 @@ def _kinds_of(record: type[Record]) -> dict[str, Kind]:
     if not is_dataclass(record) or not record.__dataclass_params__.frozen:
         raise KernelError(f"record {record.__name__} is no frozen dataclass")
     found: dict[str, Kind] = {}
+    names = vars(sys.modules[record.__module__])
     for field in fields(record):
-        kind = kind_of(field.type, record.__module__)
+        kind = kind_of(field.type, names)
         if kind is None:
             known = ", ".join([*SCALARS, *ARRAYS])
             raise KernelError(
