@@ -7,6 +7,7 @@ import pytest
 from lowtide.analysis.value_numbers import ValueNumbers, plain_form, text_key
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir.traversal import post_order
 
 TEXT = """
 HloModule m
@@ -65,7 +66,7 @@ def is_parameter(x: Instruction) -> bool:
     [
         (ValueNumbers(), groups("sum swapped sharded direct", "total again")),
         (ValueNumbers(form=with_sharding), groups("sum swapped direct", "total again")),
-        (ValueNumbers(within=()), groups("sum swapped sharded direct")),
+        (ValueNumbers(inside=False), groups("sum swapped sharded direct")),
         (
             ValueNumbers(through_barriers=True),
             groups("sum swapped sharded direct behind", "total again", "pair held held.2"),
@@ -77,7 +78,7 @@ def is_parameter(x: Instruction) -> bool:
             ),
         ),
     ],
-    ids=["plain", "form", "within", "through barriers", "alone"],
+    ids=["plain", "form", "inside", "through barriers", "alone"],
 )
 def test_equal_numbers_are_for_equal_values(
     numbers: ValueNumbers, expected: set[frozenset[str]]
@@ -107,6 +108,21 @@ def test_computations_are_told_apart_by_what_they_do_and_by_effects() -> None:
     fresh = ValueNumbers()
     first, second = (fresh.of_computation(module.computations[x]) for x in ("one", "two"))
     assert first != second
+
+
+def test_computations_that_are_not_looked_into_can_be_given_numbers() -> None:
+    module, numbers = parse_hlo(TEXT), ValueNumbers(inside=False)
+    computations = [module.computations[name] for name in ("one", "two", "less")]
+    assert len({numbers.of_computation(x) for x in computations}) == 3
+    numbers = ValueNumbers(inside=False)
+    for computation in computations:
+        found: dict[Instruction, int] = {}
+        for x in post_order(computation):
+            found[x] = numbers.of(x, found)
+        numbers.set_computation(computation, found)
+    one, two, less = [numbers.of_computation(x) for x in computations]
+    assert one == two
+    assert one != less
 
 
 def test_keys_of_text_leave_nothing_out() -> None:

@@ -5,7 +5,7 @@ After Alpern, Wegman and Zadeck, "Detecting equality of variables in programs" (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Final, TypeAlias, final
 
 from lowtide.ir import Computation, Instruction, Opcode
@@ -26,13 +26,11 @@ def stands_alone(x: Instruction) -> bool:
     So are side effects, control edges, random results, constants whose value is not in the text,
     and optimization barriers, which stand for a wish to compute twice.
     """
-    attributes = x.attributes
-    return (
-        x.opcode in _UNIQUE
-        or (isinstance(attributes, Constant) and attributes.literal.elided)
-        or x.has_control_edges
-        or has_side_effect(x)
-    )
+    if x.opcode is Opcode.CONSTANT and x.attributes_as(Constant).literal.elided:
+        return True
+    if x.opcode in _UNIQUE or x.control_predecessors or x.control_successors:
+        return True
+    return has_side_effect(x)
 
 
 def plain_form(x: Instruction) -> Hashable:
@@ -66,8 +64,8 @@ class ValueNumbers:
     Instructions are equal where opcode, operands, these in any order where the operation commutes,
     called computations and what `form` says of them are equal, unless they stand `alone`. Names
     and source lines do not count. With `through_barriers` a barrier is what it passes on: for what
-    would be equal without it. Called computations that are not `within` a set equal none but
-    themselves: for those who may not merge them, or do without looking into them.
+    would be equal without it. Without `inside` called computations are not looked into: each equals
+    none but itself, unless `set_computation` says more.
     """
 
     def __init__(
@@ -75,12 +73,12 @@ class ValueNumbers:
         *,
         alone: Alone = stands_alone,
         form: Form = plain_form,
-        within: Container[Computation] | None = None,
+        inside: bool = True,
         through_barriers: bool = False,
     ) -> None:
         self._alone = alone
         self._form = form
-        self._within = within
+        self._inside = inside
         self._through_barriers = through_barriers
         self._numbers: dict[Hashable, int] = {}
         self._computations: dict[Computation, int] = {}
@@ -142,7 +140,7 @@ class ValueNumbers:
             if current in self._computations:
                 stack.pop()
                 continue
-            if self._within is not None and current not in self._within:
+            if not self._inside:
                 self._computations[current] = self.of_key(current)
                 continue
             waiting = [y for y in callees(current) if y not in self._computations]
@@ -155,12 +153,20 @@ class ValueNumbers:
 
     def _number(self, computation: Computation) -> int:
         values = computation.instructions.values()
-        if any(x.has_control_edges or has_side_effect(x) for x in values):
-            return self.of_key(computation)
+        for x in values:
+            if x.control_predecessors or x.control_successors or has_side_effect(x):
+                return self.of_key(computation)
         given = {
             x: self.of_key(("parameter", number, x.shape))
             for number, x in enumerate(computation.parameters)
         }
-        root = self.of_instructions(computation, given)[computation.root]
+        return self._of_result(computation, self.of_instructions(computation, given))
+
+    def set_computation(self, computation: Computation, found: Mapping[Instruction, int]) -> None:
+        """Number a computation by its instructions, for which `of` returned what is `found`."""
+        self._computations[computation] = self._of_result(computation, found)
+
+    def _of_result(self, computation: Computation, found: Mapping[Instruction, int]) -> int:
         shapes = tuple([x.shape for x in computation.parameters])
+        root = found[computation.root]
         return self.of_key(("computation", root, shapes, computation.execution_thread))

@@ -21,8 +21,15 @@ def merge_common_subexpressions(module: Module) -> int:
     random numbers, has side effects or control edges is not merged, nor are constants whose value
     is not in the text, nor optimization barriers: they stand for a wish to compute twice.
     """
-    numbers = ValueNumbers(form=_form, within=applied_computations(module))
-    return sum([_merge_in(computation, numbers) for computation in computation_post_order(module)])
+    numbers = ValueNumbers(form=_form, inside=False)
+    applied = applied_computations(module)
+    merged = 0
+    for computation in computation_post_order(module):
+        found: dict[Instruction, int] = {}
+        merged += _merge_in(computation, numbers, found)
+        if computation in applied:
+            numbers.set_computation(computation, found)
+    return merged
 
 
 def _form(x: Instruction) -> Hashable:
@@ -33,12 +40,13 @@ def _form(x: Instruction) -> Hashable:
     return (x.attributes, x.shape, annotations)
 
 
-def _merge_in(computation: Computation, numbers: ValueNumbers) -> int:
-    """Merge in a computation; each reader of merged instructions is changed once, however long.
+def _merge_in(
+    computation: Computation, numbers: ValueNumbers, found: dict[Instruction, int]
+) -> int:
+    """Merge in a computation, and note the numbers of its instructions as `found`.
 
-    The computations that it calls are done already.
+    Each reader of merged instructions is changed once, however many these are.
     """
-    found: dict[Instruction, int] = {}
     first: dict[int, Instruction] = {}
     merged: dict[Instruction, Instruction] = {}
     for instruction in post_order(computation):
