@@ -114,6 +114,7 @@ ROOMS: dict[str, list[str]] = {
     "backends": [
         "ir",
         "llvm",
+        "options",
         "cost",
         "codegen",
         "fusion",
@@ -125,7 +126,6 @@ ROOMS: dict[str, list[str]] = {
     ],
     "client": [
         "ir",
-        "llvm",
         "options",
         "builder",
         "evaluator",
@@ -134,7 +134,6 @@ ROOMS: dict[str, list[str]] = {
         "frontend",
         "runtime",
         "compiler",
-        "tuning",
         "budgeting",
         "backends",
     ],

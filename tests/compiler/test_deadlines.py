@@ -146,16 +146,16 @@ def test_observers_have_the_deadline_of_the_plan(monkeypatch) -> None:
     seen = []
     optimize, plan = compiler.optimize, compiler.plan
 
-    def noted(*args: object) -> int:
-        seen.append(args[-1])
-        return optimize(*args)
+    def noted(module: lowtide.Module, options: PlanOptions, *rest: object) -> int:
+        seen.append(options.search.deadline)
+        return optimize(module, options, *rest)
 
-    def planned(*args: object, **given: SearchOptions) -> compiler.ModulePlan:
-        seen.append(given["search"].deadline)
-        return plan(*args, **given)
+    def planned(module: lowtide.Module, options: PlanOptions) -> compiler.ModulePlan:
+        seen.append(options.search.deadline)
+        return plan(module, options)
 
     monkeypatch.setattr(compiler, "optimize", noted)
-    monkeypatch.setattr(compiler, "plan", planned)
+    monkeypatch.setattr("lowtide.backends.build.plan", planned)
     compile_anew(example(NAMES[1]), Options(deadline=1e6), observers=(Watch(),))
     assert len(seen) > 1 and isinstance(seen[0], Deadline) and len(set(map(id, seen))) == 1
 

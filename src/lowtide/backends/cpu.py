@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import final
 
 import numpy as np
@@ -16,8 +18,10 @@ from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Constant
 from lowtide.ir.buffer import AllocationKind
 from lowtide.llvm.cache import ObjectCache
-from lowtide.llvm.objects import compile_modules
-from lowtide.llvm.target import Target, host_target
+from lowtide.llvm.objects import compile_modules, environment
+from lowtide.llvm.target import Target, host_target, restricted
+from lowtide.options import Options, cache_folder
+from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 from lowtide.runtime.cpu.program import Bytes, NativeProgram, interface_of
 from lowtide.tuning.tuner import Tuner
 
@@ -48,6 +52,11 @@ class CpuBackend:
         """The figures of a server's core: those of this host are not measured."""
         return X86_SERVER
 
+    @property
+    def environment(self) -> str:
+        """What besides a module and its options decides about a program."""
+        return environment(self.target)
+
     def kernels(self) -> CpuKernels:
         """Return the kernels that the cost model takes for the fastest, for one module."""
         return CpuKernels(Kernels(self.target, self.threads), self.cached)
@@ -58,6 +67,35 @@ class CpuBackend:
             return
         for lean in (False, True):
             yield TunedKernels(self.kernels(), self._tuner, lean=lean)
+
+
+def cpu_backend(options: Options) -> CpuBackend:
+    """Return the processor that options ask for, with what is kept for it."""
+    target, threads = restricted(host_target(), options.target), options.thread_count
+    objects = kept("objects", options)
+    tuner = Tuner(target, threads, objects, kept("times", options)) if options.autotune else None
+    return CpuBackend(threads, target, objects, tuner)
+
+
+def kept(kind: str, options: Options) -> ObjectCache:
+    """Return what is kept between processes of one kind; nothing where options say so."""
+    return _kept_in(cache_folder() / kind if options.cache else None)
+
+
+@cache
+def _kept_in(folder: Path | None) -> ObjectCache:
+    return ObjectCache(folder)
+
+
+def linked(program: NativeProgram, options: Options) -> LinkedExecutable:
+    """Return a program in memory, ready to be called; the runtime's own code may be compiled."""
+    return LinkedExecutable(program, _runtime_object, CallOptions(huge_pages=options.huge_pages))
+
+
+def _runtime_object(text: str) -> bytes:
+    """The object of the runtime itself, which is the same for all programs."""
+    (code,) = compile_modules([text], host_target(), kept("objects", Options()), 1)
+    return code
 
 
 class CpuKernels:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from lowtide.client.jax_lowering import is_key_type
+from lowtide.client.jit.lowering import is_key_type
 
 KeyOf: TypeAlias = Callable[[Any], Hashable]
 Convert: TypeAlias = Callable[[Any], Any]

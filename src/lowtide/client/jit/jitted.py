@@ -9,30 +9,24 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Sequence
 from types import MethodType
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, final
 
 from lowtide.client.compilation_cache import CacheStatistics, CompilationCache
-from lowtide.client.jax_lowering import (
-    LoweredProgram,
+from lowtide.client.jit.arguments import abstract_key, leaf_keys, other_key
+from lowtide.client.jit.lowering import (
     closes_over_tracers,
     program_of,
     trace_state,
 )
-from lowtide.client.jit_arguments import abstract_key, leaf_keys, other_key
-from lowtide.client.jit_program import Call, JaxFallback, JitProgram, output_kind
+from lowtide.client.jit.program import Call, JaxFallback, JitProgram, output_kind
+from lowtide.client.jit.stages import Lowered, chosen_options
+from lowtide.client.jit.statics import Names, Numbers, StaticArguments
 from lowtide.client.library import ModuleCompiler, ModuleExecutable, native_compiler
 from lowtide.ir import Module, UnsupportedOpError
-from lowtide.ir.sizes import bytes_of
 from lowtide.options import Options
-from lowtide.verifier import verify
-
-Numbers: TypeAlias = "int | Sequence[int] | None"
-Names: TypeAlias = "str | Iterable[str] | None"
 
 
 def jit(
@@ -77,66 +71,9 @@ def jit(
         static_argnames=static_argnames,
         keep_unused=True,
     )
-    statics = _Statics.of(function, static_argnums, static_argnames)
-    chosen = _options(options, memory)
+    statics = StaticArguments.of(function, static_argnums, static_argnames)
+    chosen = chosen_options(options, memory)
     return Jitted(function, staged, statics, chosen, compiler, output, fallback=fallback)
-
-
-def _options(options: Options | None, memory: int | str | None) -> Options:
-    chosen = options or Options()
-    return chosen if memory is None else replace(chosen, memory=bytes_of(memory))
-
-
-@final
-class _Statics:
-    """Which arguments are static: names and positions, from the end of a call's where negative."""
-
-    __slots__ = ("names", "positions")
-
-    def __init__(self, positions: frozenset[int], names: frozenset[str]) -> None:
-        self.positions = positions
-        self.names = names
-
-    def __bool__(self) -> bool:
-        return bool(self.positions or self.names)
-
-    @classmethod
-    def of(cls, function: Callable[..., Any], numbers: Numbers, names: Names) -> _Statics:
-        """Read what the caller named.
-
-        Where only positions or only names are given, the signature tells the others, as in JAX.
-        """
-        order = _positional(function)
-        places = [numbers] if isinstance(numbers, int) else list(numbers or ())
-        known = [names] if isinstance(names, str) else list(names or ())
-        if names is None:
-            known = [order[i] for i in places if -len(order) <= i < len(order)]
-        if numbers is None:
-            places = [i for i, name in enumerate(order) if name in known]
-        return cls(frozenset(places), frozenset(known))
-
-    def split(
-        self, arguments: Sequence[Any], keywords: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]:
-        """Return the dynamic arguments, the dynamic keywords, and the static ones for a key."""
-        names, count = self.names, len(arguments)
-        places = {i + count if i < 0 else i for i in self.positions}
-        dynamic = tuple([x for i, x in enumerate(arguments) if i not in places])
-        named = {name: x for name, x in keywords.items() if name not in names}
-        fixed = [(i, type(x), x) for i, x in enumerate(arguments) if i in places]
-        given = sorted(names & {*keywords})
-        known = [(name, type(keywords[name]), keywords[name]) for name in given]
-        return dynamic, named, (*fixed, *known)
-
-
-def _positional(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the parameters that may be given by position; none where unknown."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (ValueError, TypeError):
-        return []
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [x.name for x in parameters if x.kind in kinds]
 
 
 class _EnclosingTrace(Exception):  # noqa: N818 - it tells who runs the function, and is no error
@@ -151,7 +88,7 @@ class Jitted:
         self,
         function: Callable[..., Any],
         staged: Any,
-        statics: _Statics,
+        statics: StaticArguments,
         options: Options,
         compiler: ModuleCompiler | None,
         output: str,
@@ -309,94 +246,3 @@ _MOST_CALLS: Final = 4096
 
 _FROM_COMPILE: Final = 9
 """Frames from the warning up to the line that calls the function."""
-
-
-@final
-class Lowered:
-    """A traced function as a module, which is not optimized yet."""
-
-    def __init__(
-        self,
-        program: LoweredProgram,
-        make: Callable[[Module, Options | None], ModuleExecutable],
-        options: Options,
-        output: str,
-    ) -> None:
-        self._program = program
-        self._make = make
-        self._options = options
-        self._output = output
-
-    @property
-    def module(self) -> Module:
-        """The module."""
-        return self._program.module
-
-    @property
-    def in_tree(self) -> Any:
-        """The tree of (arguments, keywords) without the static ones."""
-        return self._program.in_tree
-
-    @property
-    def out_tree(self) -> Any:
-        """The tree of the results."""
-        return self._program.out_tree
-
-    def as_text(self) -> str:
-        """Return the HLO text."""
-        return str(self._program.module)
-
-    def compile(self, memory: int | str | None = None, options: Options | None = None) -> Compiled:
-        """Return the executable, by default with the options of `jit`."""
-        chosen = _options(options or self._options, memory)
-        return Compiled(self._program, self._make(self._program.module, chosen), self._output)
-
-    def explain(self) -> Any:
-        """Return the memory report."""
-        from lowtide import compiler
-
-        verify(self._program.module)
-        return compiler.explain(self._program.module, compiler.PlanOptions.of(self._options))
-
-
-@final
-class Compiled:
-    """An executable for arguments of one type; the static ones are not given again."""
-
-    def __init__(self, program: LoweredProgram, executable: ModuleExecutable, output: str) -> None:
-        import jax
-
-        self.executable = executable
-        self._program = program
-        self._flatten = jax.tree_util.tree_flatten
-        self._linked = JitProgram(program, executable, output)
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return the results; raises TypeError for arguments of other types, and names them."""
-        leaves, tree = self._flatten((arguments, keywords))
-        if tree != self._program.in_tree:
-            raise TypeError(
-                "the function was compiled for arguments of another structure: expected "
-                f"{self._program.in_tree}, found {tree}"
-            )
-        self._linked.check(leaves)
-        return self._linked.caller(leaves)(leaves)
-
-    @property
-    def in_tree(self) -> Any:
-        """The tree of (arguments, keywords) without the static ones."""
-        return self._program.in_tree
-
-    @property
-    def out_tree(self) -> Any:
-        """The tree of the results."""
-        return self._program.out_tree
-
-    @property
-    def memory(self) -> Any:
-        """The report of schema "lowtide.memory/1"."""
-        return self.executable.memory
-
-    def as_text(self) -> str:
-        """Return the scheduled HLO."""
-        return self.executable.as_text()

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
-from lowtide.client.jax_lowering import LoweredProgram, is_key_type, weakly_typed, wrapped_key
-from lowtide.client.jit_arguments import Convert, abstract_key, converter
+from lowtide.client.jit.arguments import Convert, abstract_key, converter
+from lowtide.client.jit.lowering import LoweredProgram, is_key_type, weakly_typed, wrapped_key
 from lowtide.client.library import ModuleExecutable
 from lowtide.ir import LowtideError
 from lowtide.ir.suggestions import nearest

@@ -1,0 +1,161 @@
+"""From a module to an executable: from the cache, from bytes, or compiled anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+from lowtide import compiler
+from lowtide.backends.build import build
+from lowtide.backends.cpu import cpu_backend, kept
+from lowtide.backends.interface import Progress
+from lowtide.client.errors import OverMemoryError
+from lowtide.client.executable.executable import Executable, Making
+from lowtide.client.executable.keys import program_key
+from lowtide.client.executable.stored import StoredProgram, open_program, read_program
+from lowtide.ir import Module
+from lowtide.ir.clone import clone_module
+from lowtide.ir.errors import InputError
+from lowtide.ir.printer import CANONICAL, COMPLETE, to_text
+from lowtide.options import Options
+from lowtide.passes import Observer
+from lowtide.runtime.cpu.program import NativeProgram
+
+
+def deserialize_executable(
+    source: bytes | bytearray | memoryview | str | os.PathLike[str], options: Options | None = None
+) -> Executable:
+    """Return the executable that `serialize` made bytes of, from these or from a file of them.
+
+    It is machine code, to be taken from whom one trusts. Raises InputError for anything else, and
+    for one that this processor cannot run; OverMemoryError as `compile_module` does.
+    """
+    start = perf_counter()
+    options = options or Options()
+    if isinstance(source, bytes | bytearray | memoryview):
+        stored = open_program(bytes(source))
+    else:
+        stored = read_program(Path(source))
+    making = Making({"reading": perf_counter() - start})
+    return _within_memory(_executable(stored, options, making), options)
+
+
+def _executable(stored: StoredProgram, options: Options, making: Making) -> Executable:
+    return Executable(stored.program, stored.text, stored.memory, options, making, stored.base)
+
+
+def compile_module(
+    module: Module, options: Options | None = None, progress: Progress | None = None
+) -> Executable:
+    """Return a module, which is not changed, as a program in native code.
+
+    It is taken from the cache where it was compiled before, without a deadline. Where it needs more
+    than `options.memory`, instructions run again to fit. Raises UnsupportedOpError for an operation
+    without native code, OverMemoryError where no plan is known to fit, and what `compiler.plan`
+    raises.
+    """
+    options = options or Options()
+    start = perf_counter()
+    programs, environment = kept("programs", options), cpu_backend(options).environment
+    for wanted in dict.fromkeys((replace(options, memory=None), options)):
+        known = _known(programs.get(program_key(module, wanted, environment)))
+        if known is not None and _fits(known.memory, options.memory):
+            making = Making({"cache": perf_counter() - start}, was_cached=True)
+            return _executable(known, options, making)
+    made = executable_of(compile_anew(module, options, progress), options)
+    if options.deadline is None:
+        programs.put(program_key(module, options, environment), made.serialize())
+    return _within_memory(made, options)
+
+
+def _known(data: bytes | None) -> StoredProgram | None:
+    """What a cache has, None for nothing or something damaged."""
+    if data is None:
+        return None
+    try:
+        return open_program(data)
+    except InputError:
+        return None
+
+
+def _fits(memory: Any, most: int | None) -> bool:
+    return most is None or int(memory["ladder"]["arena_bytes"]) <= most
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedProgram:
+    """A native program with the plan that it runs in; `seconds` by stage until here.
+
+    `budget` is what keeping to `Options.memory` came to, None without one, and `base` the module
+    that the bound on its extra time is about, where there is such a bound.
+    """
+
+    program: NativeProgram
+    plan: compiler.ModulePlan
+    seconds: Mapping[str, float]
+    budget: Mapping[str, Any] | None = None
+    base: Module | None = None
+
+
+def compile_anew(
+    module: Module,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    observers: Sequence[Observer] = (),
+) -> PlannedProgram:
+    """Return the native program of a module, which is not changed, with all that is known of it.
+
+    It is compiled also where a cache has the program; kernels come from the cache. `observers` look
+    on while passes run. Raises what `compile_module` raises.
+    """
+    options = options or Options()
+    start = perf_counter()
+    wanted, observed = compiler.PlanOptions.of(options).begun(), 0.0
+    if observers and not module.is_scheduled:
+        watched = clone_module(module)
+        compiler.optimize(watched, wanted, observers)
+        observed = perf_counter() - start
+        if options.memory is None:
+            module, wanted = watched, wanted.at_stage("input")
+    found = build(module, cpu_backend(options), wanted, options.memory, progress)
+    seconds = dict(found.plan.report.seconds)
+    seconds["passes"] = seconds.get("passes", 0.0) + observed
+    if found.budget_seconds:
+        seconds["budget"] = found.budget_seconds
+    seconds["kernels"] = perf_counter() - start - sum(seconds.values())
+    return PlannedProgram(found.program, found.plan, seconds, found.budget, found.base)
+
+
+def executable_of(compiled: PlannedProgram, options: Options | None = None) -> Executable:
+    """Return what is compiled as an executable, however much memory it needs."""
+    plan = compiled.plan
+    complete = sum([values.nbytes for _, values in compiled.program.constants]) <= _SPELLED_BYTES
+    form = COMPLETE if complete else CANONICAL
+    text = to_text(plan.module, form)
+    base = "" if compiled.base is None else to_text(compiled.base, form)
+    making = Making(compiled.seconds)
+    budget = {} if compiled.budget is None else {"budget": dict(compiled.budget)}
+    memory = {**plan.report.to_json(), **budget}
+    return Executable(compiled.program, text, memory, options or Options(), making, base)
+
+
+_SPELLED_BYTES: Final = 1 << 20
+"""The text of a module with more bytes of constants leaves the values of large ones out."""
+
+
+def _within_memory(executable: Executable, options: Options) -> Executable:
+    check_memory(executable.name, executable.arena_bytes, options.memory)
+    return executable
+
+
+def check_memory(name: str, needed: int, most: int | None) -> None:
+    """Raise OverMemoryError where a program needs more bytes than `most`, None for any number."""
+    if most is not None and needed > most:
+        raise OverMemoryError(
+            f"{name} needs {needed:,} bytes beyond its arguments, more than the {most:,} that it "
+            "may use; nothing was run"
+        )

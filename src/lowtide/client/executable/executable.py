@@ -1,0 +1,126 @@
+"""Compiled programs as users hold them: callable, with their memory report and scheduled HLO."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from time import perf_counter
+from typing import Any, final
+
+from lowtide.backends.cpu import linked
+from lowtide.client.executable.stored import StoredProgram, stored_bytes
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import Module
+from lowtide.options import Options
+from lowtide.runtime.cpu.profile import Span
+from lowtide.runtime.cpu.program import NativeProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How an executable came about: wall seconds by stage, in order, and whether from the cache."""
+
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    was_cached: bool = False
+
+
+@final
+class Executable:
+    """A program in native code, which several threads may call at once."""
+
+    def __init__(
+        self,
+        program: NativeProgram,
+        text: str,
+        memory: Mapping[str, Any],
+        options: Options,
+        making: Making | None = None,
+        base: str = "",
+    ) -> None:
+        self._program = program
+        self._text = text
+        self._base = base  # the module within whose budget this one is, if there is a bound for it
+        self._memory = memory
+        start = perf_counter()
+        self._callee = linked(program, options)
+        making = making or Making()
+        linking = {"linking": perf_counter() - start}
+        self.making = Making({**making.seconds, **linking}, making.was_cached)
+        """How it came about in this process."""
+
+    def __call__(self, *arrays: Any, consume: bool = False) -> Any:
+        """Return the results for the leaves of the parameters, depth first, as new arrays.
+
+        They are nested as the root's shape is. No argument is written to, but with `consume` those
+        that the module aliases to results are overwritten, and become these. Raises InputError
+        where an argument does not fit, and OutOfMemoryError where the system has no memory left.
+        """
+        return self._callee(*arrays, consume=consume)
+
+    execute = __call__
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What a call needs, in the schema "lowtide.memory/1"; sizes in bytes.
+
+        Its `seconds` are those of `making`.
+        """
+        found: dict[str, Any] = json.loads(json.dumps(self._memory))
+        return {**found, "seconds": dict(self.making.seconds)}
+
+    @property
+    def arena_bytes(self) -> int:
+        """The bytes that a call needs beyond its arguments."""
+        return int(self._memory["ladder"]["arena_bytes"])
+
+    @property
+    def name(self) -> str:
+        """The name of the module."""
+        return self._program.name
+
+    @property
+    def program(self) -> NativeProgram:
+        """The thunks, kernels and machine code."""
+        return self._program
+
+    @cached_property
+    def module(self) -> Module:
+        """The scheduled module that runs, read back from its text."""
+        return parse_hlo(self._text)
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """What is proved about the order of `module` and an arena for it, made anew each time.
+
+        It is of schema "lowtide.certificate/2", and counts no memory that kernels need while they
+        run: `memory` does, in `scratch_bytes`. Where instructions run again to keep to a budget, it
+        is also proved how long that takes at least; not for variants.
+        """
+        from lowtide.budgeting.certificates import certify_within
+        from lowtide.compiler.certificates import certify
+
+        if not self._base:
+            return certify(self.module)
+        return certify_within(parse_hlo(self._base), self.module, self._memory["budget"]["bytes"])
+
+    def as_text(self) -> str:
+        """Return the scheduled HLO that runs."""
+        return self._text
+
+    def profile(self, *arrays: Any) -> tuple[Any, tuple[Span, ...]]:
+        """Return the results, and when each thunk ran; they run one after the other then."""
+        return self._callee.profile(*arrays)
+
+    def release_memory(self) -> None:
+        """Give the memory that is kept for later calls back to the system."""
+        self._callee.empty()
+
+    def serialize(self) -> bytes:
+        """Return the executable as bytes, for `deserialize` on a processor of the same kind.
+
+        Equal programs give equal bytes: times are not in them.
+        """
+        memory = {**self._memory, "seconds": {}}
+        return stored_bytes(StoredProgram(self._program, self._text, memory, self._base))

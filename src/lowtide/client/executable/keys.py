@@ -1,0 +1,52 @@
+"""The key of a program in the cache: all that decides about it."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+import lowtide
+from lowtide.ir import Module, Opcode
+from lowtide.ir.attributes import Constant
+from lowtide.ir.literal import Literal
+from lowtide.ir.printer import to_text
+from lowtide.options import Options
+
+
+def program_key(module: Module, options: Options, environment: str) -> str:
+    """Return what decides about a program: the module, what is asked for, and who compiles.
+
+    `environment` is what the target says of itself and of its compiler.
+    """
+    digest = hashlib.sha256()
+    for part in (
+        to_text(module),
+        f"{options.stage} {options.effort} {options.thread_count}",
+        f"tuned {options.autotune} within {options.memory} for {options.memory_priority}",
+        environment,
+        _code_version(),
+    ):
+        digest.update(f"{part}\n".encode())
+    for computation in module.computations.values():
+        for x in computation.instructions.values():
+            if x.opcode is Opcode.CONSTANT:
+                digest.update(_constant_bytes(x.attributes_as(Constant).literal))
+    return digest.hexdigest()[:40]
+
+
+def _constant_bytes(literal: Literal) -> bytes:
+    if literal.shape.is_array:
+        return literal.array.tobytes()
+    return literal.text(large=True).encode()
+
+
+@cache
+def _code_version() -> str:
+    """A fingerprint of this package: another version may compile otherwise."""
+    root = Path(lowtide.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        status = path.stat()
+        digest.update(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
