@@ -1,1 +1,1 @@
-"""What stands above all layers and meets the frameworks: programs compiled by JAX."""
+"""What users hold: executables, `jit`, the library of clients, and what is kept in between."""
