@@ -216,11 +216,6 @@ def plain_seconds(graphs: BudgetGraphs) -> float:
     return graphs.totals[graphs.entry.computation]
 
 
-def plain_peak(graphs: BudgetGraphs) -> int:
-    """Return the bytes that the module needs in its order, by its graphs."""
-    return _plain(graphs).peaks[-1] - graphs.entry.state_bytes
-
-
 def xla_choice(
     graphs: BudgetGraphs, budget: int, deadline: Deadline | None = None
 ) -> tuple[Sequence, float]:

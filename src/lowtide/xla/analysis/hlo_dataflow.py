@@ -6,7 +6,7 @@ where control flow meets a phi stands for several of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -92,13 +92,6 @@ class HloDataflow:
             names = ", ".join(map(str, found))
             raise ValueError(f"{HloPosition(instruction, index)} may be any of {names}")
         return found[0]
-
-    def values_of(self, instruction: Instruction) -> Iterator[tuple[ShapeIndex, HloValue]]:
-        """Yield each index of a result and the values there, tuples before their elements."""
-        subshapes = self._graph.subshapes(instruction.shape)
-        for index, number in zip(subshapes.indices, self._graph.range_of(instruction), strict=True):
-            for value in self._set(number):
-                yield index, value
 
     def defined_by(self, instruction: Instruction) -> tuple[HloValue, ...]:
         """Return the values that an instruction defines, outer positions before inner ones."""

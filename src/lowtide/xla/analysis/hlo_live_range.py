@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Final, final
 
 from lowtide.analysis.call_graph import while_body
-from lowtide.ir import Computation, Instruction, Module, Opcode, Schedule
+from lowtide.ir import Instruction, Module, Opcode, Schedule
 from lowtide.ir.shape import index_text
-from lowtide.xla.analysis.flat_sequence import ComputationSpan, FlatSequence, flat_sequence
+from lowtide.xla.analysis.flat_sequence import FlatSequence, flat_sequence
 from lowtide.xla.analysis.hlo_alias import HloAliasAnalysis, HloBuffer
 from lowtide.xla.analysis.hlo_value import HloValue, Use
 
@@ -69,10 +69,6 @@ class HloLiveRange:
     def time_of(self, instruction: Instruction) -> int:
         """Return the time of an instruction; raises KeyError for those within kernels."""
         return self.sequence.time[instruction]
-
-    def span_of(self, computation: Computation) -> ComputationSpan:
-        """Return when a computation runs; raises KeyError for those within kernels."""
-        return self.sequence.spans[computation]
 
     def live_at(self, time: int) -> list[HloValue]:
         """Return the values that are live at a time, in order of their numbers."""

@@ -20,6 +20,7 @@ from lowtide.transforms.memory.loop_residuals.lift import drop_unused, lift
 from lowtide.transforms.memory.loop_residuals.matches import matches_of
 from lowtide.transforms.memory.loop_residuals.rewrite import rewrite
 from lowtide.transforms.memory.loop_residuals.stacks import Walk, residuals_of
+from lowtide.transforms.memory.stacked_loops import STACKED_LOOPS
 
 
 def recompute_loop_residuals(module: Module, *, contractions: bool = False) -> int:
@@ -76,107 +77,40 @@ PASSES: Final = (
         "loop-residual-recompute",
         recompute_loop_residuals,
         "Computes again in later loops what loops would stack for them, where that takes less.",
-        before="""
-HloModule m
-
-more {
-  c = (s32[], f32[4], f32[3,4], f32[3,4]) parameter(0)
-  i = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(3)
-  ROOT go = pred[] compare(i, n), direction=LT
-}
-
-more.1 {
-  c.1 = (s32[], f32[4], f32[3,4], f32[3,4]) parameter(0)
-  i.3 = s32[] get-tuple-element(c.1), index=0
-  n.1 = s32[] constant(3)
-  ROOT go.1 = pred[] compare(i.3, n.1), direction=LT
-}
-
-forward {
-  b = (s32[], f32[4], f32[3,4], f32[3,4]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  x = f32[4] get-tuple-element(b), index=1
-  xs = f32[3,4] get-tuple-element(b), index=2
-  ys = f32[3,4] get-tuple-element(b), index=3
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  zero = s32[] constant(0)
-  y = f32[4] sine(x)
-  x.1 = f32[1,4] reshape(x)
-  xs.1 = f32[3,4] dynamic-update-slice(xs, x.1, i.1, zero)
-  y.1 = f32[1,4] reshape(y)
-  ys.1 = f32[3,4] dynamic-update-slice(ys, y.1, i.1, zero)
-  ROOT r = (s32[], f32[4], f32[3,4], f32[3,4]) tuple(next, y, xs.1, ys.1)
-}
-
-backward {
-  b.1 = (s32[], f32[4], f32[3,4], f32[3,4]) parameter(0)
-  i.2 = s32[] get-tuple-element(b.1), index=0
-  d = f32[4] get-tuple-element(b.1), index=1
-  xs.2 = f32[3,4] get-tuple-element(b.1), index=2
-  ys.2 = f32[3,4] get-tuple-element(b.1), index=3
-  one.1 = s32[] constant(1)
-  next.1 = s32[] add(i.2, one.1)
-  two = s32[] constant(2)
-  k = s32[] subtract(two, i.2)
-  zero.1 = s32[] constant(0)
-  x.2 = f32[1,4] dynamic-slice(xs.2, k, zero.1), dynamic_slice_sizes={1,4}
-  y.2 = f32[1,4] dynamic-slice(ys.2, k, zero.1), dynamic_slice_sizes={1,4}
-  xy = f32[1,4] multiply(x.2, y.2)
-  xy.1 = f32[4] reshape(xy)
-  d.1 = f32[4] multiply(d, xy.1)
-  ROOT r.1 = (s32[], f32[4], f32[3,4], f32[3,4]) tuple(next.1, d.1, xs.2, ys.2)
-}
-
-ENTRY main {
-  x.3 = f32[4] parameter(0)
-  none = f32[] constant(0)
-  stack = f32[3,4] broadcast(none), dimensions={}
-  start = s32[] constant(0)
-  init = (s32[], f32[4], f32[3,4], f32[3,4]) tuple(start, x.3, stack, stack)
-  loop = (s32[], f32[4], f32[3,4], f32[3,4]) while(init), condition=more, body=forward
-  y.3 = f32[4] get-tuple-element(loop), index=1
-  xs.3 = f32[3,4] get-tuple-element(loop), index=2
-  ys.3 = f32[3,4] get-tuple-element(loop), index=3
-  again = (s32[], f32[4], f32[3,4], f32[3,4]) tuple(start, y.3, xs.3, ys.3)
-  loop.1 = (s32[], f32[4], f32[3,4], f32[3,4]) while(again), condition=more.1, body=backward
-  ROOT d.2 = f32[4] get-tuple-element(loop.1), index=1
-}
-""",
+        before=STACKED_LOOPS,
         after="""
 HloModule m
 
 forward {
-  b = (s32[], f32[4], f32[3,4]) parameter(0)
+  b = (s32[], f32[4], f32[4,4]) parameter(0)
   i.1 = s32[] get-tuple-element(b), index=0
   one = s32[] constant(1)
   next = s32[] add(i.1, one)
   x = f32[4] get-tuple-element(b), index=1
   y = f32[4] sine(x)
-  xs = f32[3,4] get-tuple-element(b), index=2
+  xs = f32[4,4] get-tuple-element(b), index=2
   x.1 = f32[1,4] reshape(x)
   zero = s32[] constant(0)
-  xs.1 = f32[3,4] dynamic-update-slice(xs, x.1, i.1, zero)
-  ROOT tuple.7 = (s32[], f32[4], f32[3,4]) tuple(next, y, xs.1)
+  xs.1 = f32[4,4] dynamic-update-slice(xs, x.1, i.1, zero)
+  ROOT tuple.7 = (s32[], f32[4], f32[4,4]) tuple(next, y, xs.1)
 }
 
 more {
-  c = (s32[], f32[4], f32[3,4]) parameter(0)
+  c = (s32[], f32[4], f32[4,4]) parameter(0)
   i = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(3)
+  n = s32[] constant(4)
   ROOT go = pred[] compare(i, n), direction=LT
 }
 
 backward {
-  b.1 = (s32[], f32[4], f32[3,4]) parameter(0)
+  b.1 = (s32[], f32[4], f32[4,4]) parameter(0)
   i.2 = s32[] get-tuple-element(b.1), index=0
   one.1 = s32[] constant(1)
   next.1 = s32[] add(i.2, one.1)
   d = f32[4] get-tuple-element(b.1), index=1
-  xs.2 = f32[3,4] get-tuple-element(b.1), index=2
-  two = s32[] constant(2)
-  k = s32[] subtract(two, i.2)
+  xs.2 = f32[4,4] get-tuple-element(b.1), index=2
+  three = s32[] constant(3)
+  k = s32[] subtract(three, i.2)
   zero.1 = s32[] constant(0)
   dynamic-slice = f32[1,4] dynamic-slice(xs.2, k, zero.1), dynamic_slice_sizes={1,4}
   reshape = f32[4] reshape(dynamic-slice)
@@ -186,13 +120,13 @@ backward {
   xy = f32[1,4] multiply(x.4, y.5)
   xy.1 = f32[4] reshape(xy)
   d.1 = f32[4] multiply(d, xy.1)
-  ROOT tuple.5 = (s32[], f32[4], f32[3,4]) tuple(next.1, d.1, xs.2)
+  ROOT tuple.5 = (s32[], f32[4], f32[4,4]) tuple(next.1, d.1, xs.2)
 }
 
 more.1 {
-  c.1 = (s32[], f32[4], f32[3,4]) parameter(0)
+  c.1 = (s32[], f32[4], f32[4,4]) parameter(0)
   i.3 = s32[] get-tuple-element(c.1), index=0
-  n.1 = s32[] constant(3)
+  n.1 = s32[] constant(4)
   ROOT go.1 = pred[] compare(i.3, n.1), direction=LT
 }
 
@@ -200,13 +134,13 @@ ENTRY main {
   start = s32[] constant(0)
   x.3 = f32[4] parameter(0)
   none = f32[] constant(0)
-  stack = f32[3,4] broadcast(none), dimensions={}
-  tuple.6 = (s32[], f32[4], f32[3,4]) tuple(start, x.3, stack)
-  loop = (s32[], f32[4], f32[3,4]) while(tuple.6), condition=more, body=forward
+  stack = f32[4,4] broadcast(none), dimensions={}
+  tuple.6 = (s32[], f32[4], f32[4,4]) tuple(start, x.3, stack)
+  loop = (s32[], f32[4], f32[4,4]) while(tuple.6), condition=more, body=forward
   y.3 = f32[4] get-tuple-element(loop), index=1
-  xs.3 = f32[3,4] get-tuple-element(loop), index=2
-  tuple.4 = (s32[], f32[4], f32[3,4]) tuple(start, y.3, xs.3)
-  loop.1 = (s32[], f32[4], f32[3,4]) while(tuple.4), condition=more.1, body=backward
+  xs.3 = f32[4,4] get-tuple-element(loop), index=2
+  tuple.4 = (s32[], f32[4], f32[4,4]) tuple(start, y.3, xs.3)
+  loop.1 = (s32[], f32[4], f32[4,4]) while(tuple.4), condition=more.1, body=backward
   ROOT d.2 = f32[4] get-tuple-element(loop.1), index=1
 }
 """,
