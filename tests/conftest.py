@@ -22,9 +22,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(folder.cleanup)
     if "slow" not in (config.option.markexpr or "").replace("not slow", ""):
         settings.load_profile("repeatable")
-    from lowtide.llvm.target import restrict_host
+    from lowtide.llvm import target
 
-    restrict_host(config.getoption("--target"))
+    host = target.restricted(target.host_target(), config.getoption("--target"))
+    target._found_host = lambda: host
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

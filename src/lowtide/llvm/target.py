@@ -39,24 +39,9 @@ _WIDE: Final = ("avx512", "avx10", "amx", "prefer-256-bit", "evex512")
 """How the features begin that need vectors of 64 bytes, or registers beyond vectors."""
 
 
-_restriction = ["native"]
-"""The name of what `host_target` is restricted to."""
-
-
-def restrict_host(name: str) -> None:
-    """Have `host_target` be `restricted` to a name, in this process; raises ValueError as that."""
-    restricted(_found_host(), name)
-    _restriction[0] = name
-
-
 def host_target() -> Target:
-    """Return the processor that runs this, or what `restrict_host` left of it."""
-    return _restricted_host(_restriction[0])
-
-
-@cache
-def _restricted_host(name: str) -> Target:
-    return restricted(_found_host(), name)
+    """Return the processor that runs this."""
+    return _found_host()
 
 
 @cache
