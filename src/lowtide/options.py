@@ -1,4 +1,4 @@
-"""What callers and the environment may choose: the only place that reads environment variables."""
+"""Options of callers and of the environment: the only file that reads environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When values are needed that only some branches of a conditional read."""
+"""Stretches in which values are needed that only some branches of a conditional read."""
 
 from __future__ import annotations
 

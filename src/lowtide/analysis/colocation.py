@@ -1,4 +1,4 @@
-"""Which values of the flattened program lie in one buffer.
+"""The values of the flattened program that lie in one buffer.
 
 Values have to share a buffer where execution wants it: the state of a loop, the results of the
 branches of a conditional, an operand and what is written into it, an output and the argument that

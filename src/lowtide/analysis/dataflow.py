@@ -1,4 +1,4 @@
-"""Which value each leaf of each instruction is: what is new, and what is only passed on.
+"""The value at each leaf of each instruction, whether it is new or only passed on.
 
 A *value* is an array (or token) made by one instruction. Tuples, get-tuple-element, bitcasts,
 barriers and calls pass values on; a loop passes on the elements of its state that its body returns

@@ -1,4 +1,4 @@
-"""When each buffer of a program is taken, how much that is at each step, and when it is most."""
+"""Live ranges of the buffers of a program, the bytes that live at each step, and the peak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an order of a memory graph costs: the bytes live at each step."""
+"""The bytes live at each step of an order of a memory graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a plan's memory is taken at each step, and when that is most."""
+"""The buffers of a plan that are live at each step, and its peak."""
 
 from __future__ import annotations
 

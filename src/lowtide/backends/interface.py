@@ -1,4 +1,4 @@
-"""What the compiler asks of a target: which kernels there are, their scratch, and programs."""
+"""The interface of a target: its kernels, their scratch, and its programs."""
 
 from __future__ import annotations
 

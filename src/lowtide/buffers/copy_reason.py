@@ -1,4 +1,4 @@
-"""Why a copy is needed, in words: the two values that want one place, and the two uses."""
+"""The reason for a copy, in words: the two values that want one place, and the two uses."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ def reduce(
 ) -> None:
     """Make the arrays of a module small, or print the test of a fault.
 
-    Its structure stays: the evaluator can run it then. With --failing exit status 1 says that the passes do nothing wrong.
+    Its structure stays: the evaluator can run it then. With --failing exit status 1 says that the
+    passes do nothing wrong.
     """
     from lowtide.cli import console
     from lowtide.cli.modules import load

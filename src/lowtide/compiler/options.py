@@ -1,4 +1,4 @@
-"""What decides about the plan of a module."""
+"""Options that decide about the plan of a module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How what depends on the scores of an attention lies along the rows of scores.
+"""The place along the rows of scores of all that depends on the scores of an attention.
 
 From the result backwards each value gets its place along the axes: those of the result, and those
 along a row, which the second dot sums over. Where two ways lead to one value, both have to agree.

@@ -1,4 +1,4 @@
-"""What an instruction is as a kernel: the loops of its body, and how they read and store."""
+"""An instruction as a kernel: the loops of its body, and how they read and store."""
 
 from __future__ import annotations
 

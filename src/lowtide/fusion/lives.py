@@ -1,4 +1,4 @@
-"""What lives at each place of an order of kernels, and how that changes when two become one."""
+"""Live bytes at each place of an order of kernels, and their change when two become one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which order the instructions of a computation would run, and what that takes."""
+"""The order in which the instructions of a computation would run, and the memory it takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What any instruction may carry besides its own attributes: shardings, hints, backend data."""
+"""Annotations of instructions besides their own attributes: shardings, hints, backend data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each field of an attribute record is written, as data that stands with the field.
+"""The written form of each field of an attribute record, as data that stands with the field.
 
 Printer, parser, protobuf reader and protobuf writer take a field from what this says; each of them
 has one table of forms. A field of a simple form needs nothing else there.

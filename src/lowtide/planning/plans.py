@@ -1,4 +1,4 @@
-"""What planners return: offsets in an arena, or objects that tensors share."""
+"""Results of planners: offsets in an arena, or objects that tensors share."""
 
 from __future__ import annotations
 

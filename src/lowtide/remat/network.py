@@ -1,4 +1,4 @@
-"""What has to be held or run again after a node, as a network whose cuts are the ways to do it.
+"""A network whose cuts are the ways to hold values after a node or to run them again.
 
 Take any sequence, and in it the step in which node `v` runs for the first time. Let Y be the nodes
 that run after it. The descendants of `v` are in Y; each ancestor in Y has run before, so it costs

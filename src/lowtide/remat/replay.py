@@ -1,4 +1,4 @@
-"""What a sequence costs, worked out from the rules alone, forwards and with sets.
+"""The cost of a sequence, worked out from the rules alone, forwards and with sets.
 
 It shares no code with the searches. The rules are those of memory graphs: a node that runs again
 writes new instances of its buffers, a consumer reads the latest instance, and an instance is live

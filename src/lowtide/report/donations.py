@@ -1,4 +1,4 @@
-"""What became of the donations that a module asks for."""
+"""Verdicts on the donations that a module asks for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs before whom in a module, since two values have to lie in one place.
+"""The order of nodes that follows in a module where two values have to lie in one place.
 
 A value that another one replaces (the state of a loop, what an operation writes into, an argument
 that an output overwrites) is not needed any more by then, or the module would need a copy. So all

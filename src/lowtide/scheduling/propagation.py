@@ -1,4 +1,4 @@
-"""What must run before what in every order whose steps stay within a target."""
+"""The order that all orders share whose steps stay within a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much searching is left: work by effort, and seconds where there is a deadline."""
+"""The search that is left: work by effort, and seconds where there is a deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search finds out about a height."""
+"""The outcome of a search about a height."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into a heap simulation, and what comes out."""
+"""Input and output of a heap simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a planner has to know of an operation: where it may write in place, and what it reads."""
+"""The traits of an operation that a planner needs: where it may write in place, what it reads."""
 
 from __future__ import annotations
 

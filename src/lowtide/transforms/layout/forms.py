@@ -1,4 +1,4 @@
-"""What the order of dimensions of its operands means for each operation: one table by opcode.
+"""The order of an operation's dimensions as an operation of other form: a table by opcode.
 
 A rule answers: given the orders in which the operands lie, and the one in which the result is
 wanted, in which form can the operation be done on row-major twins with the fewest bytes moved? What

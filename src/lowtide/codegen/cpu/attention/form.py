@@ -1,4 +1,4 @@
-"""What an attention computes: its dots, and how rows of scores lie in each of them.
+"""The form of an attention: its dots, and the place of rows of scores in each of them.
 
 A row is what the last dot contracts. Its other dimensions number the rows; those that choose keys
 or values are fixed within a unit, the others number the rows of a block.

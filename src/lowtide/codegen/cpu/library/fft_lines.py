@@ -1,4 +1,4 @@
-"""Where the lines of a pass lie in memory: vectors of one element of each line, read and written.
+"""Lines of a pass of an fft, read and written as vectors of one element of each line.
 
 Lines that lie side by side are read as they are. Of lines that follow one another a block of
 consecutive elements is read, and turned by shuffles; single elements at their ends are gathered.

@@ -1,4 +1,4 @@
-"""Which values of a loop to stack, so that a later loop computes the rest of what it reads.
+"""Choice of values of a loop to stack, so that a later loop computes the rest of what it reads.
 
 A least cut through the dataflow of the loop body: between what the later loop cannot compute, such
 as what a step carries, and what it reads. Each value that is cut is stacked and costs the bytes of

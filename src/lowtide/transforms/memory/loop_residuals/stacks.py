@@ -1,4 +1,4 @@
-"""What a loop stacks step by step, and where later loops read it back.
+"""Stacks that a loop writes step by step, and the places where later loops read them.
 
 A stack is a carried array to which step k writes one slice, in a slot that is an affine function
 of k. A later loop that passes the array on and slices it at such a function reads, in its own step
