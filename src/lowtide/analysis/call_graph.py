@@ -42,7 +42,7 @@ def while_condition(instruction: Instruction) -> Computation:
 
 
 def executed_callees(instruction: Instruction) -> tuple[tuple[CallRole, Computation], ...]:
-    """Return what an instruction runs as control flow, in the order of the flattened schedule."""
+    """Return what an instruction runs as control flow, in the order of the flat schedule."""
     opcode = instruction.opcode
     if opcode not in CONTROL_FLOW:
         return ()

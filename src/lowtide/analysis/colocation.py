@@ -43,7 +43,7 @@ class WishKind(StrEnum):
 class Wish:
     """`after` is to take the place of `before`.
 
-    `number` is that of the join or of the overwrite in the flattened schedule, or of the output
+    `number` is that of the join or of the overwrite in the flat schedule, or of the output
     leaf. `part` is, of a join, the position in its list of leaves, and `branch` that of the branch.
     """
 

@@ -1,6 +1,6 @@
 """The whole program as one sequence: callees in place of their calls, and when values are live.
 
-A position is one step of the flattened schedule. The instructions of a called computation and of
+A position is one step of the flat schedule. The instructions of a called computation and of
 the branches of a conditional stand before their caller; of a while, those of the condition, then
 those of the body, then the while. A computation stands there once per call site.
 """

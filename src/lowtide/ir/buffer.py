@@ -95,7 +95,7 @@ class AssignedValue:
     Values with equal `buffer` are meant to replace one another in one place (the state of a loop,
     an operand and the result written over it). A phi stands for one of several values: the state
     of a loop, the result of a conditional. `live` are the positions of the definition and the last
-    use in the flattened schedule, both included; None where the plan does not say.
+    use in the flat schedule, both included; None where the plan does not say.
     """
 
     number: int
