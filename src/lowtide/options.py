@@ -16,7 +16,7 @@ TARGETS: Final = ("native", "avx2")
 """The processors that code can be made for: this one, and this one with fewer features."""
 
 DEFAULT_MEMORY_PRIORITY: Final = 0.03
-"""How much longer programs may take for less memory: by as much runs of one program differ."""
+"""The part by which a program may take longer for less memory: its runs differ by as much."""
 
 LEAST_WIDTH: Final = 80
 GREATEST_WIDTH: Final = 100

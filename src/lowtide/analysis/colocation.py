@@ -2,9 +2,15 @@
 
 Values have to share a buffer where execution wants it: the state of a loop, the results of the
 branches of a conditional, an operand and what is written into it, an output and the argument that
-it overwrites. They may share one where that saves memory: an operation that can write over an
-operand which dies. Two values never share while both are needed; where a wish cannot be granted,
-the program needs a copy, and the refusal says which two values are in each other's way.
+it overwrites. They may share a buffer where that saves memory: an operand that dies, and a result
+that can be written over it.
+
+    granted                           refused
+    state of a loop    ######         state of a loop    ##########
+    next state              ######    next state              ######
+
+Two values never share a buffer while both are needed. A wish for that is refused, and the program
+needs a copy. The refusal names the two values that are in each other's way.
 """
 
 from __future__ import annotations

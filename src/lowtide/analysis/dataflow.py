@@ -1,8 +1,9 @@
 """The value at each leaf of each instruction, whether it is new or only passed on.
 
 A *value* is an array (or token) made by one instruction. Tuples, get-tuple-element, bitcasts,
-barriers and calls pass values on; a loop passes on the elements of its state that its body returns
-unchanged. Values are numbered per computation; the numbers of different computations are unrelated.
+barriers and calls pass values on. A loop passes on those elements of its state that its body
+returns unchanged. Values are numbered per computation, and the numbers of different computations
+have nothing to do with one another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Certificates of plans within a budget: that they keep to it, and what they cost at least.
+"""Certificates of plans within a budget: that they keep to it, and the least that they cost.
 
-What is proved is about the graphs of the module as it is planned without a budget; the plan is that
-of the module in which what runs again is written out.
+The proof is about the graphs of the module as it is planned without a budget. The plan is that of
+the module in which the further runs of instructions are written out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels are merged in all computations of a module, as long as the peak remains."""
+"""Merging of kernels in all computations of a module, as long as the peak does not rise."""
 
 from __future__ import annotations
 

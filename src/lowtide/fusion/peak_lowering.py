@@ -1,4 +1,4 @@
-"""Clusters are changed where most is live, as long as that lowers the peak."""
+"""Changes of clusters where most is live, as long as they lower the peak."""
 
 from __future__ import annotations
 

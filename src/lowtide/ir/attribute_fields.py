@@ -1,7 +1,7 @@
 """The written form of each field of an attribute record, as data that stands with the field.
 
-Printer, parser, protobuf reader and protobuf writer take a field from what this says; each of them
-has one table of forms. A field of a simple form needs nothing else there.
+Printer, parser, protobuf reader and protobuf writer each have one table of forms, and take a field
+from what is said here. A field of a simple form needs nothing else there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""From dropped gaps to a sequence: what is missing is computed again just before it is read."""
+"""A sequence from dropped gaps: what is missing is computed again just before it is read.
+
+order        a   b   c   d          b and d read what a makes
+a is held    #   #   #   #
+
+sequence     a   b   c   a   d      the gap from b to d is dropped
+a is held    #   #       #   #
+"""
 
 from __future__ import annotations
 

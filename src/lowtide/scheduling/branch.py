@@ -1,4 +1,4 @@
-"""Branch and bound on who runs before whom: is there an order within a target?"""
+"""Branch and bound on the order of pairs of nodes, for an order within a target."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Kernels: depth-first orders of a stretch of an order, and their mirrors.
 
-Forwards each node follows all that it needs; the mirror starts from the nodes that need nothing,
-walks to the followers and writes from the end. Of several, the node of lower rank goes first.
+Forwards each node follows all that it needs. The mirror starts from the nodes that need nothing,
+walks to the followers, and writes the order from its end. Of several nodes, the one of lower
+rank goes first.
 """
 
 from __future__ import annotations
