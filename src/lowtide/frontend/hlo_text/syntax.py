@@ -1,6 +1,6 @@
 """The syntax of each opcode: its attributes, the required ones among them, and their record.
 
-All of it follows from the definition of the opcode and from what the fields of its record say; the
+All of it follows from the definition of the opcode and from what the fields of its record say. A
 few opcodes of which the text says more, or less, stand at the end.
 """
 
