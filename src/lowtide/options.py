@@ -24,7 +24,7 @@ GREATEST_WIDTH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a module is taken to its memory plan, and to native code.
+    """Options of the way from a module to its memory plan, and to native code.
 
     `stage` says how far it is optimized before it is scheduled and its buffers are planned:
     "input" (not at all), "simplified", "layout", "fused" or "scheduled". A module that is scheduled
@@ -102,7 +102,7 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """How to write for people: whether with colour, and on how many columns."""
+    """Settings for what people read: colour or none, and the number of columns."""
 
     color: bool = False
     width: int = GREATEST_WIDTH

@@ -29,7 +29,7 @@ that it holds at these two."""
 
 
 class WishKind(StrEnum):
-    """Why two values have to lie in one buffer."""
+    """The reason for which two values have to lie in one buffer."""
 
     STATE = "loop state"
     """The element that a loop body returns replaces the one that it was given."""

@@ -24,7 +24,7 @@ HOST_MEMORY = 5
 
 
 class ValueKind(IntEnum):
-    """Where a value comes from."""
+    """The source of a value."""
 
     PARAMETER = 0
     CONSTANT = 1

@@ -26,7 +26,7 @@ ANNOTATIONS: Final = frozenset(
 
 
 class LeafCounts:
-    """How many leaves shapes have, and where those of each element begin; counted once a shape."""
+    """The number of leaves of shapes, and the first one of each element; counted once a shape."""
 
     def __init__(self) -> None:
         self._starts: dict[Shape, list[int]] = {}

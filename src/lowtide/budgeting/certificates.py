@@ -109,7 +109,7 @@ def is_within(document: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What a certificate has of a module without a budget, and where its cost is proved."""
+    """Data of a module without a budget for a certificate, and the place of its cost's proof."""
 
     computations: list[Ordered]
     boundaries: list[Boundary]

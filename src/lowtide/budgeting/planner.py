@@ -38,7 +38,7 @@ class PlannedPoint:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fit:
-    """What a module needs in time within a budget of bytes.
+    """The time that a module needs within a budget of bytes.
 
     `point` is the cheapest plan that fits, None where none that is known does. `least` is the plan
     of the smallest arena known, None where that was not asked. `bound` is proved for the module as

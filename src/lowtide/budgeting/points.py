@@ -67,7 +67,7 @@ def choices(
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What the computations of a module need, in bytes, their seconds, and their sequences."""
+    """Needs of the computations of a module in bytes, with their seconds and their sequences."""
 
     peaks: tuple[int, ...]
     totals: Mapping[Computation, float]

@@ -25,7 +25,7 @@ class OperandRead(NamedTuple):
 
 @final
 class Reads:
-    """Who reads each value of a computation, in the order `sequence`."""
+    """The readers of each value of a computation, in the order `sequence`."""
 
     def __init__(self, flow: ComputationDataflow, sequence: Sequence[Instruction]) -> None:
         self._results = frozenset(flow.root)

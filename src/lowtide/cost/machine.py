@@ -21,7 +21,7 @@ class CacheRate:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What one core of a machine does in a second.
+    """The work that one core of a machine does in a second.
 
     `clock_hertz` is the clock where little but loads and stores runs, `vector_clock_hertz` that of
     a core busy with multiplications of vectors, which is lower. `launch_seconds` start a kernel and

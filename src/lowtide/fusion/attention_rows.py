@@ -56,7 +56,7 @@ class SecondDot:
 
 @dataclass(eq=False, slots=True)
 class ScoreRegion:
-    """What depends on the scores, up to the result, and how each value lies along the axes.
+    """All that depends on the scores, up to the result, and the place of each value along the axes.
 
     Axes from 0 on are the dimensions of the result, those below 0 go along a row.
     """

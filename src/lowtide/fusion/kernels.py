@@ -25,7 +25,7 @@ REDUCING: Final = frozenset({KernelKind.REDUCTION, KernelKind.ROWS})
 
 @dataclass(eq=False, slots=True)
 class FusedKernel:
-    """What runs as one: fusions and plain instructions, `parts`, operands first.
+    """A kernel made of fusions and plain instructions, `parts`, operands first.
 
     `space` are the dimensions of the loops, `kept` the access to the results of its reductions and
     `rows` their dimensions; without reductions these are those of the space. `outputs` has the

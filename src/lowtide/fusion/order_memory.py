@@ -41,7 +41,7 @@ class OrderMemory:
 
 @final
 class ModuleMemory:
-    """What the computations that a module runs need; `computations` stand callees first."""
+    """Needs of the computations that a module runs; `computations` stand callees first."""
 
     def __init__(
         self,

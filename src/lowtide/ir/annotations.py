@@ -18,7 +18,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class ResultAccuracy:
-    """How exact an elementwise function has to be: a mode, or tolerances where `mode` is ""."""
+    """Accuracy asked of an elementwise function: a mode, or tolerances where `mode` is ""."""
 
     mode: str = ""
     atol: float = 0.0

@@ -116,7 +116,7 @@ class ObjectsAssignment:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OffsetsAssignment:
-    """Where tensors lie: `offsets` in bytes, and the height of the arena, not rounded.
+    """Places of tensors: `offsets` in bytes, and the height of the arena, not rounded.
 
     No offsets for these tensors need less than `lower_bound` bytes.
     """

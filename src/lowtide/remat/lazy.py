@@ -31,7 +31,7 @@ class Steps(Record):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Unfolding(Record):
-    """What unfolding an order works with.
+    """Arrays with which an order is unfolded.
 
     Per buffer: `held` is 1 where it is in memory, `gap` is the gap that it is in. Per node: `stamp`
     is the last position before which it was found missing; `again` lists, by their positions, the

@@ -15,7 +15,7 @@ from lowtide.report.schema import Json
 
 
 class DonationVerdict(StrEnum):
-    """What became of a donation."""
+    """The outcomes that a donation can have."""
 
     IN_PLACE = "in place"
     """The output is computed where the argument lies."""

@@ -34,7 +34,7 @@ LARGE: Final = 1000
 
 
 class Answer(Enum):
-    """What became of a search."""
+    """The outcomes of a search."""
 
     FOUND = "found"
     NONE = "none"

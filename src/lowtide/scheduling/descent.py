@@ -26,7 +26,7 @@ CAP: Final = 1 << 60
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Descent(Record):
-    """What a depth-first walk of a stretch works with.
+    """Arrays of a depth-first walk of a stretch.
 
     Per node: `users` beyond the first and bytes made (`total`) of all that it needs; `state` is how
     many of those it needs have been looked at (-1: the node has not been reached). `needed` has for

@@ -134,7 +134,7 @@ def _values_read(
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """What holds for a computation at every place that runs it.
+    """Facts that hold for a computation at every place that runs it.
 
     The values of its result that are `kept` live to its end. Those of its parameters that are
     `given` take bytes of the caller that nothing else there reads: they end where they are read

@@ -19,7 +19,7 @@ OPEN: Final = -3
 
 
 class PropagationWork:
-    """How many words probes may still read; none once time has passed."""
+    """The words that probes may still read; none once time has passed."""
 
     def __init__(self, words: int, passed: Callable[[], bool] = lambda: False) -> None:
         self.words = words

@@ -19,7 +19,7 @@ class StoppedError(Exception):
 
 
 class Budget:
-    """What is left of an effort; with a deadline, time alone ends the search."""
+    """The rest of an effort; with a deadline, time alone ends the search."""
 
     def __init__(self, options: SearchOptions) -> None:
         self._deadline = options.begun()

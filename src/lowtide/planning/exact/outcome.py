@@ -14,7 +14,7 @@ CROWDED: Final = 3
 
 
 class Outcome(Enum):
-    """What is known of a height."""
+    """The knowledge about a height."""
 
     FITS = SOLVED
     REFUTED = REFUTED

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class HeapStepKind(StrEnum):
-    """What happens to a buffer in one step."""
+    """Events of a buffer in one step."""
 
     ALLOCATE = "alloc"
     FREE = "free"

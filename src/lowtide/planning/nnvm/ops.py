@@ -15,7 +15,7 @@ ASSIGN: Final = frozenset({"_assign", "assign"})
 
 
 class Pattern(IntEnum):
-    """How the elements of a result depend on those of the inputs, the simplest way first."""
+    """Dependence of the elements of a result on those of the inputs, the simplest way first."""
 
     ELEMENT_WISE = 0
     BROADCAST = 1

@@ -38,7 +38,7 @@ Solve = Callable[[SizeClassProgram], FloatVector | None]
 
 @dataclass(frozen=True, slots=True)
 class PricingLimits:
-    """How much work a program may take, and how many there may be."""
+    """The work that a program may take, and the number of programs."""
 
     work: float
     rounds: int

@@ -32,7 +32,7 @@ class SearchLimits:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Found:
-    """What a search has found: chosen sizes per tensor, None where there is nothing.
+    """The finding of a search: chosen sizes per tensor, None where there is nothing.
 
     `bound` is the units that were proved to be needed, at most one above the target.
     """

@@ -77,7 +77,7 @@ def clique_bound(records: Sequence[TensorUsageRecord]) -> CliqueBound:
 
 
 class _Counts:
-    """How many tensors live at each of some tasks: a segment tree with sums kept at its nodes.
+    """The number of tensors live at each of some tasks: a segment tree with sums at its nodes.
 
     `_highest[node]` is the largest count among the leaves below, without what `_added` has at the
     nodes above.

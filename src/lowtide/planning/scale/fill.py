@@ -30,7 +30,7 @@ TICKS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """What is best for a valley.
+    """The preference among buffers for a valley.
 
     `reach` is how much of a valley may stay free, by the length of the shortest buffer that is
     thought of; of so many buffers, `tries`, the best is taken. Larger ones are preferred by `roots`
