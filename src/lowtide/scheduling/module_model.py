@@ -4,18 +4,17 @@ A bound on these graphs is a bound on the flattened program, for any order of ea
 call or a conditional runs its callee on values of its caller. It is two nodes here: one that begins
 the callee, and the node itself, which holds what the callee needs.
 
-    order       ... begin node ...
-    given       #######               live until the callee begins
-    callee            ######          how long it holds what it was given is up to the callee
-    result                 #######    counts where someone reads it
+    order      ... begin node ...
+    given      #########              live until the callee begins
+    callee               ####         how long it holds what it was given is up to the callee
+    result               #########    counts where someone reads it
 
 What is given counts in the graph of the callee where nothing else reads it. Elsewhere it counts in
 the graph of the caller, and only if it is needed later.
 
-In the program the two nodes run one right after the other. An order of the graph may run others
-between them, and begin long before the node. Where a result of equal bytes can take the place of
-what is given, the node itself reads that, so that no order can begin long before it. This costs no
-step more.
+In the program the two nodes run one right after the other; an order of the graph may run others
+between them. Where a result of equal bytes can take the place of what is given, the node itself
+reads that. This costs no step more, and no order can begin long before the node runs.
 """
 
 from __future__ import annotations
