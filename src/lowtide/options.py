@@ -1,4 +1,4 @@
-"""What callers and the environment may choose: the only place that reads environment variables."""
+"""Options of callers and of the environment: the only file that reads environment variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TARGETS: Final = ("native", "avx2")
 """The processors that code can be made for: this one, and this one with fewer features."""
 
 DEFAULT_MEMORY_PRIORITY: Final = 0.03
-"""How much longer programs may take for less memory: by as much runs of one program differ."""
+"""The part by which a program may take longer for less memory: its runs differ by as much."""
 
 LEAST_WIDTH: Final = 80
 GREATEST_WIDTH: Final = 100
@@ -24,7 +24,7 @@ GREATEST_WIDTH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a module is taken to its memory plan, and to native code.
+    """Options of the way from a module to its memory plan, and to native code.
 
     `stage` says how far it is optimized before it is scheduled and its buffers are planned:
     "input" (not at all), "simplified", "layout", "fused" or "scheduled". A module that is scheduled
@@ -102,7 +102,7 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """How to write for people: whether with colour, and on how many columns."""
+    """Settings for what people read: colour or none, and the number of columns."""
 
     color: bool = False
     width: int = GREATEST_WIDTH

@@ -1,8 +1,8 @@
 """The verifier: whether a module obeys the rules of HLO. Every command runs it on its input.
 
-What an instruction may look like by itself (`ops.signature`) is checked once per distinct
-signature; each instruction only pays for the checks of the graph. All walks are iterative, and
-linear in the size of the module.
+The rules of an instruction by itself (`ops.signature`) are checked once per distinct signature.
+Each instruction only pays for the checks of the graph. All walks are iterative, and linear in the
+size of the module.
 """
 
 from __future__ import annotations

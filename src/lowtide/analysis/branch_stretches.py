@@ -1,4 +1,10 @@
-"""When values are needed that only some branches of a conditional read."""
+"""Stretches in which values are needed that only some branches of a conditional read.
+
+position     1   2   3   4   5   6
+step         x   A   A   B   B   conditional with the branches A and B
+reads of x       *           *
+x is live    #   #       #   #      its place is free at 3: branch A does not read it any more
+"""
 
 from __future__ import annotations
 

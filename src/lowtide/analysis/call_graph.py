@@ -1,4 +1,4 @@
-"""Which computations run as control flow, who calls them, and how long the whole program is.
+"""The computations that run as control flow, their callers, and the length of the program.
 
 Computations applied per element (the bodies of fusions, reducers, comparators) run inside the
 kernel of their caller: they own no buffers and are no part of the call graph here.
@@ -42,7 +42,7 @@ def while_condition(instruction: Instruction) -> Computation:
 
 
 def executed_callees(instruction: Instruction) -> tuple[tuple[CallRole, Computation], ...]:
-    """Return what an instruction runs as control flow, in the order of the flattened schedule."""
+    """Return what an instruction runs as control flow, in the order of the flat schedule."""
     opcode = instruction.opcode
     if opcode not in CONTROL_FLOW:
         return ()

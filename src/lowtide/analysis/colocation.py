@@ -1,10 +1,16 @@
-"""Which values of the flattened program lie in one buffer.
+"""The values of the flattened program that lie in one buffer.
 
 Values have to share a buffer where execution wants it: the state of a loop, the results of the
 branches of a conditional, an operand and what is written into it, an output and the argument that
-it overwrites. They may share one where that saves memory: an operation that can write over an
-operand which dies. Two values never share while both are needed; where a wish cannot be granted,
-the program needs a copy, and the refusal says which two values are in each other's way.
+it overwrites. They may share a buffer where that saves memory: an operand that dies, and a result
+that can be written over it.
+
+    granted                           refused
+    state of a loop    ######         state of a loop    ##########
+    next state              ######    next state              ######
+
+Two values never share a buffer while both are needed. A wish for that is refused, and the program
+needs a copy. The refusal names the two values that are in each other's way.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ that it holds at these two."""
 
 
 class WishKind(StrEnum):
-    """Why two values have to lie in one buffer."""
+    """The reason for which two values have to lie in one buffer."""
 
     STATE = "loop state"
     """The element that a loop body returns replaces the one that it was given."""
@@ -43,7 +49,7 @@ class WishKind(StrEnum):
 class Wish:
     """`after` is to take the place of `before`.
 
-    `number` is that of the join or of the overwrite in the flattened schedule, or of the output
+    `number` is that of the join or of the overwrite in the flat schedule, or of the output
     leaf. `part` is, of a join, the position in its list of leaves, and `branch` that of the branch.
     """
 

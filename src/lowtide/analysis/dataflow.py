@@ -1,8 +1,9 @@
-"""Which value each leaf of each instruction is: what is new, and what is only passed on.
+"""The value at each leaf of each instruction, whether it is new or only passed on.
 
 A *value* is an array (or token) made by one instruction. Tuples, get-tuple-element, bitcasts,
-barriers and calls pass values on; a loop passes on the elements of its state that its body returns
-unchanged. Values are numbered per computation; the numbers of different computations are unrelated.
+barriers and calls pass values on. A loop passes on those elements of its state that its body
+returns unchanged. Values are numbered per computation, and the numbers of different computations
+have nothing to do with one another.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ HOST_MEMORY = 5
 
 
 class ValueKind(IntEnum):
-    """Where a value comes from."""
+    """The source of a value."""
 
     PARAMETER = 0
     CONSTANT = 1

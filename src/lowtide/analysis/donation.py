@@ -1,4 +1,4 @@
-"""Which arguments outputs overwrite, and which more they could."""
+"""The arguments that outputs overwrite, and those that more outputs could overwrite."""
 
 from __future__ import annotations
 

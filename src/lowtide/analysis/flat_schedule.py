@@ -1,8 +1,8 @@
-"""The whole program as one sequence: callees in place of their calls, and when values are live.
+"""The whole program as one sequence, in which callees stand in place of their calls.
 
-A position is one step of the flattened schedule. The instructions of a called computation and of
-the branches of a conditional stand before their caller; of a while, those of the condition, then
-those of the body, then the while. A computation stands there once per call site.
+A position is one step of the flat schedule. The instructions of a called computation and of the
+branches of a conditional stand before their caller. Before a while stand those of its condition,
+then those of its body. A computation stands there once per call site.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which parts of a result are the same values as parts of the operands.
+"""The parts of a result that are the same values as parts of the operands.
 
 `passed_on` is the table, by index into the shapes; `forwarded` reads it leaf by leaf. A leaf that
 is not forwarded is a new value, and needs a buffer. Operations that only forward read nothing: they
@@ -26,7 +26,7 @@ ANNOTATIONS: Final = frozenset(
 
 
 class LeafCounts:
-    """How many leaves shapes have, and where those of each element begin; counted once a shape."""
+    """The number of leaves of shapes, and the first one of each element; counted once a shape."""
 
     def __init__(self) -> None:
         self._starts: dict[Shape, list[int]] = {}

@@ -1,4 +1,11 @@
-"""When each buffer of a program is taken, how much that is at each step, and when it is most."""
+"""Live ranges of the buffers of a program, the bytes that live at each step, and the peak.
+
+position      0    1    2    3    4
+a, 8 bytes    #    #    #             first 0, last 2: both ends are included
+b, 8 bytes         #    #    #
+c, 4 bytes    #              #    #   two rows, since the buffer is free in between
+profile      12   16   16   12    4   the peak is at position 1, the first of the highest
+"""
 
 from __future__ import annotations
 

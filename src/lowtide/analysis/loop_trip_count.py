@@ -1,7 +1,7 @@
-"""How often a loop runs: from the start, the step and the bound of its induction variable.
+"""The trip count of a loop, from start, step and bound of its induction variable.
 
-Where start, step and bound are constants and the loop compares its counter with a bound, there is
-a formula; other loops over a few whole numbers are run here for some hundred steps.
+There is a formula where start, step and bound are constants and the loop compares its counter with
+the bound. Other loops over a few whole numbers are run here for some hundred steps.
 """
 
 from __future__ import annotations

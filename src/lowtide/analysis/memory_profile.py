@@ -1,4 +1,12 @@
-"""What an order of a memory graph costs: the bytes live at each step."""
+"""The bytes live at each step of an order of a memory graph.
+
+step          0    1    2    3
+x, 8 bytes    #    #
+y, 8 bytes         #    #         may be written over x, which dies at step 1
+z, 4 bytes              #    #
+scratch                      6
+live          8    8   12   10    the peak is 12; at step 1 the bytes of x count once
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The memory graphs of all that a module runs, and what each one needs inside its callers.
+"""The memory graphs of all that a module runs, and the bytes of each inside its callers.
 
-A computation that others run is a graph by itself; the node that runs it says how many bytes of
-what it needs are the node's own: a loop's state, the results of a call.
+A computation that others run has a graph of its own. The node that runs it holds what that graph
+needs, less the bytes that are the node's own: the state of a loop, the results of a call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which operand values a result may lie over, once they are not needed any more."""
+"""The operand values that a result may overwrite, once they are not needed any more."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ NONE = -1
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Matching(Record):
-    """What a search for pairs of operands and results works with, all per buffer.
+    """Arrays of a search for pairs of operands and results, all per buffer.
 
     `partner`: the result that an operand is matched with, NONE but during the search. `by`: the
     result from which an operand was reached. `queue`: results to look at.

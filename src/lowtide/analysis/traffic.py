@@ -1,4 +1,4 @@
-"""How many bytes a program moves between its kernels, and how many kernels it starts."""
+"""The bytes that a program moves between its kernels, and the number of kernels it starts."""
 
 from __future__ import annotations
 

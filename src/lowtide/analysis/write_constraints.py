@@ -1,8 +1,8 @@
-"""What has to run before what, so that one value may take the place of another.
+"""The order that it takes for one value to replace another one in memory.
 
-Before a value is overwritten, all that reads it has to be done. The two may be made and read in
-different computations: the constraint then holds between their callers in the computation in which
-they meet.
+Before a value is overwritten, all that reads it has to be done. Reads and writes may lie in
+different computations. Then the constraint holds between their callers, in the computation in which
+these meet.
 """
 
 from __future__ import annotations

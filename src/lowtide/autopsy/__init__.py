@@ -1,1 +1,1 @@
-"""Where a plan of XLA's loses memory, compared with our own plan of the same module."""
+"""Comparison of a plan of XLA's with our own plan of the same module: causes of lost memory."""

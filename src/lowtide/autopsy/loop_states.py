@@ -1,4 +1,4 @@
-"""What loops copy each iteration, as planned and as needed."""
+"""Bytes that loops copy in each iteration, as planned and as needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a plan's memory is taken at each step, and when that is most."""
+"""The buffers of a plan that are live at each step, and its peak."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PER_CALL: Final = frozenset({AllocationKind.ARENA, AllocationKind.OUTPUT})
 
 @dataclass(frozen=True, slots=True)
 class HeldSlice:
-    """A slice that is taken, by value `value` of the flattened schedule, and as what.
+    """A slice that is taken, by value `value` of the flat schedule, and as what.
 
     `nbytes` of it are in no slice that a later value got. `kind` is "temporary", "output", or
     "argument" for one that an output overwrites.
@@ -48,7 +48,7 @@ class PlanProfile:
 
 
 def plan_profile(flat: FlatSchedule, assignment: BufferAssignment) -> PlanProfile:
-    """Return when the memory of a plan is fullest, in the order of the flattened schedule.
+    """Return when the memory of a plan is fullest, in the order of the flat schedule.
 
     A slice is taken from the definition of a value in it to its last use, both included.
     """
@@ -97,7 +97,7 @@ class _Profiler:
         return found
 
     def _tables(self) -> list[Mapping[Instruction, tuple[BufferSlice | None, ...]]]:
-        """Per call site of the flattened schedule the slices that the plan has for it.
+        """Per call site of the flat schedule the slices that the plan has for it.
 
         Both number the sites, each in its own way.
         """

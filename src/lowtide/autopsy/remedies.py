@@ -1,4 +1,4 @@
-"""What would lower the memory of a program that XLA:CPU compiled, predicted and tried."""
+"""Remedies for the memory of a program that XLA:CPU compiled, predicted and tried."""
 
 from __future__ import annotations
 

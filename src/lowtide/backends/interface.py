@@ -1,4 +1,4 @@
-"""What the compiler asks of a target: which kernels there are, their scratch, and programs."""
+"""The interface of a target: its kernels, their scratch, and its programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Progress: TypeAlias = "Callable[[int, int], None]"
 
 
 class KernelSet(Protocol[ProgramT]):
-    """How a target runs the instructions of one module; those that are alike run alike."""
+    """Kernels of a target for the instructions of one module; those that are alike run alike."""
 
     def has_kernel(self, fusion: Instruction) -> bool:
         """Return whether one kernel can run a fusion; it is written out where none can."""

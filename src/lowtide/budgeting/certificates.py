@@ -1,7 +1,7 @@
-"""Certificates of plans within a budget: that they keep to it, and what they cost at least.
+"""Certificates of plans within a budget: that they keep to it, and the least that they cost.
 
-What is proved is about the graphs of the module as it is planned without a budget; the plan is that
-of the module in which what runs again is written out.
+The proof is about the graphs of the module as it is planned without a budget. The plan is that of
+the module in which the further runs of instructions are written out.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def is_within(document: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What a certificate has of a module without a budget, and where its cost is proved."""
+    """Data of a module without a budget for a certificate, and the place of its cost's proof."""
 
     computations: list[Ordered]
     boundaries: list[Boundary]

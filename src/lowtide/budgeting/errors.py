@@ -1,4 +1,4 @@
-"""What there is to say where no plan that is known fits a budget."""
+"""The error for a budget that no known plan fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which instructions must not run a second time."""
+"""The instructions that must not run a second time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Plans of one module for many budgets.
 
-What there is to choose from does not depend on the budget: a budget picks the first plan, in order
-of extra time, whose arena fits. So as the budget grows the extra time never rises, as it shrinks
-neither does the arena, and it is never exceeded.
+The plans to choose from do not depend on the budget. A budget picks the first plan, in order of
+extra time, whose arena fits. So it is never exceeded, and as it grows the extra time never rises.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class PlannedPoint:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fit:
-    """What a module needs in time within a budget of bytes.
+    """The time that a module needs within a budget of bytes.
 
     `point` is the cheapest plan that fits, None where none that is known does. `least` is the plan
     of the smallest arena known, None where that was not asked. `bound` is proved for the module as

@@ -1,8 +1,8 @@
 """Points of memory against time of a scheduled module, at shares that no budget decides about.
 
-The computations that the entry runs are brought to fixed shares of what they need by themselves;
-with each of these the entry has a frontier. A point is a choice of sequences, with what it is
-thought to need and the time that it takes beyond one run of everything.
+The computations that the entry runs are brought to fixed shares of what they need by themselves.
+The entry has a frontier for each of these shares. A point is a choice of sequences, with an
+estimate of the bytes that it needs and the time that it takes beyond one run of everything.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def choices(
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What the computations of a module need, in bytes, their seconds, and their sequences."""
+    """Needs of the computations of a module in bytes, with their seconds and their sequences."""
 
     peaks: tuple[int, ...]
     totals: Mapping[Computation, float]

@@ -1,7 +1,7 @@
 """Recomputation in HLO: a scheduled module in which some instructions run again.
 
-Each further run is an instruction of its own, with the name and the metadata of the first one; who
-comes later reads the latest run.
+Each further run is an instruction of its own, with the name and the metadata of the first one. A
+later reader reads the latest run.
 """
 
 from __future__ import annotations

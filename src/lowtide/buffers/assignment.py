@@ -34,7 +34,7 @@ DEFAULT_SEARCH: Final = SearchOptions()
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PackedBuffers:
-    """Where the buffers of a program lie: in arguments that outputs overwrite, or in an arena.
+    """Places of the buffers of a program: in arguments that outputs overwrite, or in an arena.
 
     Each memory space has an arena, `arena_sizes` bytes large. Per buffer, `region` is the number of
     an argument in `regions`, or `ARENA` for that of its memory space, `colour`. Outputs take

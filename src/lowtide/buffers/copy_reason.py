@@ -1,4 +1,4 @@
-"""Why a copy is needed, in words: the two values that want one place, and the two uses."""
+"""The reason for a copy, in words: the two values that want one place, and the two uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lowtide.ir.shape import index_text
 
 @dataclass(frozen=True, slots=True)
 class CopyReason:
-    """What is copied, and why that cannot be left out.
+    """The value that is copied, and the reason why the copy cannot be left out.
 
     `held` is a value that `reader` still needs when `writer` makes `taken`, which is to lie in the
     same place; the four are empty where it is not for a conflict in time. Values are named by

@@ -1,9 +1,9 @@
-"""A module as a graph that NNVM plans: which values are variables, entries and assignments.
+"""A module as a graph that NNVM plans: its variables, entries and assignments.
 
 Parameters and constants are variables, one per leaf. An instruction is a node, and the leaves that
-it makes are its entries; what only passes values on is none. An output that aliases an argument is
-an assignment behind all instructions. What calls computations is one opaque operation: what runs
-inside gets no storage here.
+it makes are its entries. An instruction that only passes values on is no node. An output that
+aliases an argument is an assignment behind all instructions. An instruction that calls computations
+is one opaque operation: what runs inside gets no storage here.
 """
 
 from __future__ import annotations

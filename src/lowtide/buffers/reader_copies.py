@@ -1,7 +1,8 @@
 """Copies for those who read a value after it is overwritten, where its successor must not move.
 
-Where the value lies in the storage of an argument or in the state of a loop, its successor has to
-end up there: if the successor were made in a copy of the value, it would be copied back.
+Such a value lies in the storage of an argument or in the state of a loop, where its successor has
+to end up. If the value stayed there, and its successor were made elsewhere, the successor would
+have to be copied back.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class OperandRead(NamedTuple):
 
 @final
 class Reads:
-    """Who reads each value of a computation, in the order `sequence`."""
+    """The readers of each value of a computation, in the order `sequence`."""
 
     def __init__(self, flow: ComputationDataflow, sequence: Sequence[Instruction]) -> None:
         self._results = frozenset(flow.root)

@@ -95,7 +95,7 @@ def _sources_free(moved: Mapping[int, int]) -> Iterator[int]:
 
 
 class _LastReads:
-    """Where in the sequence of a loop body each value is read last."""
+    """The place in the sequence of a loop body at which each value is read last."""
 
     def __init__(self, flow: ComputationDataflow, sequence: Sequence[Instruction] | None) -> None:
         self._sequence = sequence

@@ -1,4 +1,4 @@
-"""Orders made for writing in place: what reads a value runs before what overwrites it."""
+"""Orders made for writing in place: all readers of a value run before it is overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a builder hands out: `Op` for the value of an operation, `SubComputation` for a callee."""
+"""Values that a builder hands out: `Op` for an operation, `SubComputation` for a callee."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is proved about a plan, as JSON, and the stand-alone checker of it."""
+"""Certificates of plans as JSON, and the checker that shares no code with their maker."""
 
 from lowtide.certificate.checker import NOT_CERTIFIED, OPTIMAL, REJECTED, Verdict, check
 from lowtide.certificate.document import certify, is_certificate, write_certificate

@@ -1,9 +1,10 @@
 """Flows that show how much has to be in memory, or to run again, after the step of a node.
 
 The network is that of docs/certificates.md. Node `x` stands for "x runs after the step", `late + x`
-for "x does not run before its end", buffer `first + b` for "b is in memory then"; what one of them
-implies has an endless arc to what it implies. The most that flows from what holds in any case (the
-descendants of the node run after it) to what does not hold is what it costs at least to avoid that.
+for "x does not run before its end", buffer `first + b` for "b is in memory then". An endless arc
+leads from each of them to what it implies. The source is what holds in any case: the descendants of
+the node run after it. The sink is what does not hold. The largest flow is the least cost of any way
+to cut one from the other.
 """
 
 from __future__ import annotations

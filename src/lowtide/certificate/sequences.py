@@ -1,4 +1,4 @@
-"""What a sequence of nodes writes, how long that is live, what it takes over, and where it lies."""
+"""Writes, live ranges, reuse of memory and offsets of a sequence of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands write: results to stdout, everything else to stderr, files in one piece."""
+"""Output of the commands: results to stdout, all else to stderr, files in one piece."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exit status of a command means: the one place that maps errors to it."""
+"""Exit statuses of the commands: the one place that maps errors to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left to say and do when Ctrl-C ends a command; imports nothing, as it may end imports."""
+"""The end of a command after Ctrl-C. It imports nothing, as Ctrl-C may come during imports."""
 
 import sys
 from typing import Final

@@ -1,4 +1,4 @@
-"""What `lowtide plan` does with a budget for a memory graph: recomputation, its cost and bound."""
+"""`lowtide plan` of a memory graph with a budget: recomputation, its cost and bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `lowtide plan` does with a memory graph: an order of least peak, and a proven bound."""
+"""`lowtide plan` of a memory graph: an order of least peak, and a proven bound."""
 
 from __future__ import annotations
 

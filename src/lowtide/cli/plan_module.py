@@ -1,4 +1,4 @@
-"""What `lowtide plan` does with a module: where every value of it lies."""
+"""`lowtide plan` of a module: the place of every value."""
 
 from __future__ import annotations
 

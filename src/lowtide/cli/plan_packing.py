@@ -1,4 +1,4 @@
-"""What `lowtide plan` does with a packing problem: of a CSV file, or that of a module's buffers."""
+"""`lowtide plan` of a packing problem: that of a CSV file, or of the buffers of a module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine of `lowtide run` found: results, times, and what to say of them."""
+"""Results and times of one engine of `lowtide run`, and the text about them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The elements of an array as boxes, and their dimensions in factors: loops without conditions.
 
-Where an array is made of several (concatenate, pad) it is cut at their borders, so that within a
-box it is known where an element comes from. Where elements are numbered anew (reshape) a dimension
-is split in two, so that what would be a quotient is a loop of its own.
+An array made of several (concatenate, pad) is cut at their borders. Within a box it is then known
+which of them an element comes from. Where elements are numbered anew (reshape), a dimension is
+split in two, so that what would be a quotient is a loop of its own.
 """
 
 from __future__ import annotations

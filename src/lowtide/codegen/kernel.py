@@ -1,4 +1,4 @@
-"""What a template of code generation yields."""
+"""Results of a template: the plan of a kernel, and its code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the machine code of the solvers is kept between processes."""
+"""The place of the machine code of the solvers between processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decides about the plan of a module."""
+"""Options that decide about the plan of a module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_PACKING: Final = "portfolio"
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """How a module is taken to its plan.
+    """Options of the way from a module to its plan.
 
     `stage` says how far it is optimized, unless it is scheduled. `packing` is the strategy that
     gives out offsets. `search` limits that, and its effort and its deadline every other search:

@@ -1,8 +1,11 @@
 """Fusion and schedule decided together: kernels that lower the peak, if they are worth their time.
 
-Fusion sees where most is live in the order that kernels will have, and proposes to compute values
-there once more, or to store others. What costs time is compared with the module without it. So is
-what barriers ask for: where the module without them takes no more memory and time, they go.
+Fusion looks at the peak in the order that the kernels will have. It proposes to compute values
+there once more, or to store others. A proposal that costs time is compared with the module without
+it.
+
+Barriers are compared in the same way: they go where the module without them takes no more memory
+and no more time.
 """
 
 from __future__ import annotations
@@ -87,7 +90,7 @@ def _best(module: Module, stage: str, priority: float, deadline: Deadline) -> _F
 
 
 _NEARLY_ALL: Final = 0.85
-"""Where more of the instructions are left without barriers, these keep too little apart to try."""
+"""The largest part of the instructions left without barriers at which their removal is tried."""
 
 
 def _contracted_bytes(module: Module) -> int:

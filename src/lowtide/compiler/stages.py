@@ -1,4 +1,4 @@
-"""Which passes take a module from one stage to the next."""
+"""The passes that take a module from one stage to the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pipeline knows of a module from one stage to the next."""
+"""The state of the pipeline: all that it knows of a module between two of its steps."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How long kernels and modules take, by the figures of a machine."""
+"""Times of kernels and modules, by the figures of a machine."""

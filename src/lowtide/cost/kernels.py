@@ -1,4 +1,4 @@
-"""How long a kernel takes: to move what it reads and writes, and to compute."""
+"""The time of a kernel: to move the bytes that it reads and writes, and to compute."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Figures of machines, one record per target: the only place for them.
 
-They are read by every estimate of time: which kernels are fused, how products are blocked, into how
-many pieces work is split, what recomputation costs. Equal programs come of equal figures, so that
-they come from this table, not from the host at hand.
+Every estimate of time reads them: which kernels are fused, how products are blocked, into how many
+pieces work is split, what recomputation costs. Equal options have to give equal programs. So the
+figures come from this table, not from the host at hand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class CacheRate:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What one core of a machine does in a second.
+    """The work that one core of a machine does in a second.
 
     `clock_hertz` is the clock where little but loads and stores runs, `vector_clock_hertz` that of
     a core busy with multiplications of vectors, which is lower. `launch_seconds` start a kernel and

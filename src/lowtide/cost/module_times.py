@@ -1,4 +1,4 @@
-"""How long the instructions of a module run, by a model of one core of an x86-64 server."""
+"""Times of the instructions of a module, by a model of one core of an x86-64 server."""
 
 from __future__ import annotations
 

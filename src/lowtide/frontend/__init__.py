@@ -1,1 +1,1 @@
-"""From what users have to modules: HLO text, HLO protobuf, files of both."""
+"""Front ends, from what users have to modules: HLO text, HLO protobuf, files of both."""

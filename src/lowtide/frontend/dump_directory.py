@@ -1,4 +1,4 @@
-"""Which file of an XLA dump directory is meant.
+"""The file of an XLA dump directory that a user means.
 
 XLA names the files of one module `module_0001.jit_f.STAGE.EXTENSION`. The stages of a module are
 one module here, of which the last one counts. Of several modules the newest is meant.

@@ -1,12 +1,15 @@
 """Packing problems as CSV, in the format of MiniMalloc: one buffer per line.
 
 The format is that of Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated
-Machine Learning" (2023). The columns `id`, `lower`, `upper` and `size` are needed, `alignment`,
-`gaps` and `offset` may be there, in any order. A buffer is live from `lower` to `upper`, which is
-not included; in a file that says `end` instead, that and the ends of gaps are. Gaps are stretches
-without the buffer, `7-9 12-14`. An `offset` is where the buffer has to lie; a file with an empty
-cell leaves that open, and where there is a column `fixed` too, `offset` is an answer that does not
-count.
+Machine Learning" (2023). The columns `id`, `lower`, `upper` and `size` are needed; `alignment`,
+`gaps` and `offset` may be there, in any order.
+
+A buffer is live from `lower` to `upper`, which is not included. A file may say `end` instead of
+`upper`: then that is included, and so are the ends of gaps. Gaps are stretches without the buffer,
+`7-9 12-14`.
+
+An `offset` is where the buffer has to lie; an empty cell leaves that open. Where there is a column
+`fixed` too, `offset` is an answer that does not count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether rectangles of time and memory overlap."""
+"""A test whether rectangles of time and memory overlap."""
 
 from __future__ import annotations
 

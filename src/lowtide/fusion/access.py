@@ -1,4 +1,4 @@
-"""Which element of an operand an operation reads for each element that it computes."""
+"""The element of an operand that an operation reads for each element that it computes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Attention as one kernel: two dots, and between them a computation along each row of scores.
 
-A row is what the second dot contracts. Whatever needs of the scores only the same row of them
-(scale, mask, softmax in any of its forms) can be done while a block of rows lies in the cache, so
-that the scores are never stored (Dao et al., 2022, FlashAttention; Rabe and Staats, 2021,
-Self-attention does not need O(n^2) memory). `KernelKind.ATTENTION` says what such a kernel does.
+A row is what the second dot contracts. Scale, mask and softmax in any of its forms need only one
+row of the scores at a time. They are done while a block of rows lies in the cache, so that the
+scores are never stored (Dao et al., 2022, FlashAttention; Rabe and Staats, 2021, Self-attention
+does not need O(n^2) memory). `KernelKind.ATTENTION` says what such a kernel does.
 """
 
 from __future__ import annotations

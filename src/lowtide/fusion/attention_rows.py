@@ -1,4 +1,4 @@
-"""How what depends on the scores of an attention lies along the rows of scores.
+"""The place along the rows of scores of all that depends on the scores of an attention.
 
 From the result backwards each value gets its place along the axes: those of the result, and those
 along a row, which the second dot sums over. Where two ways lead to one value, both have to agree.
@@ -56,7 +56,7 @@ class SecondDot:
 
 @dataclass(eq=False, slots=True)
 class ScoreRegion:
-    """What depends on the scores, up to the result, and how each value lies along the axes.
+    """All that depends on the scores, up to the result, and the place of each value along the axes.
 
     Axes from 0 on are the dimensions of the result, those below 0 go along a row.
     """

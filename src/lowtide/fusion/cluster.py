@@ -47,7 +47,7 @@ class KernelKind(StrEnum):
 
 
 class ClusterRead(NamedTuple):
-    """How a cluster reads a value from outside.
+    """The way in which a cluster reads a value from outside.
 
     `access` is relative to the space of the cluster; `nbytes` is how much is read at least.
     A `target` is overwritten in place, an `inner` value is an operand of the contraction. `pieces`

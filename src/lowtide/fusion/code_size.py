@@ -1,4 +1,4 @@
-"""How many pieces of code compute a value within one kernel: one for each index that it is read at.
+"""The number of pieces of code for a value in one kernel: one for each index it is read at.
 
 A slice, a concatenate or a gather makes code of its own for what it reads. Where several of them
 follow each other the pieces multiply, though there are few instructions.

@@ -1,7 +1,7 @@
-"""How the dimensions of a value lie along the axes of a kernel, through reshapes and transposes.
+"""Dimensions of a value along the axes of a kernel, through reshapes and transposes.
 
 A dimension of an array is a number of several digits, each of which is taken from the index along
-one axis: merging two dimensions puts their digits side by side, splitting one parts them. Two
+one axis. To merge two dimensions puts their digits side by side; to split one parts them. Two
 values lie alike exactly if their digits are equal.
 """
 

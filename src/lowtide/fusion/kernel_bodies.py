@@ -1,4 +1,4 @@
-"""What an instruction is as a kernel: the loops of its body, and how they read and store."""
+"""An instruction as a kernel: the loops of its body, and how they read and store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _frame_of(cluster: Cluster) -> _Frame:
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """What a fusion does: its loops, how it reads its parameters and stores its results."""
+    """The body of a fusion: its loops, the reads of its parameters, the stores of its results."""
 
     frame: _Frame
     reads: tuple[ClusterRead, ...]

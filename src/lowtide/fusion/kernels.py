@@ -1,7 +1,7 @@
-"""Kernels of several results, and which two of them can be one.
+"""Kernels of several results, and the pairs of them that can be one.
 
-`legality.py` says what is computed where it is read; here every kernel keeps its results, and two
-become one where they run over the same space, each point of which is visited once.
+`legality.py` is about values that are computed where they are read. Here every kernel keeps its
+results. Two kernels become one where they run over the same space and visit each point of it once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REDUCING: Final = frozenset({KernelKind.REDUCTION, KernelKind.ROWS})
 
 @dataclass(eq=False, slots=True)
 class FusedKernel:
-    """What runs as one: fusions and plain instructions, `parts`, operands first.
+    """A kernel made of fusions and plain instructions, `parts`, operands first.
 
     `space` are the dimensions of the loops, `kept` the access to the results of its reductions and
     `rows` their dimensions; without reductions these are those of the space. `outputs` has the

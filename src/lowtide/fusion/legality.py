@@ -1,4 +1,4 @@
-"""Which instructions may run as one: the list of kernels that code generation has to emit.
+"""The instructions that may run as one: the list of kernels that code generation has to emit.
 
 An instruction alone is a cluster of one of the kinds of `cluster.py`, or opaque. Two clusters may
 become one where the second reads the first in a way that `joined` has a line for; nothing else is

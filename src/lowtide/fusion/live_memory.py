@@ -1,4 +1,4 @@
-"""What the clusters of a computation need in memory, as the graph that schedulers read."""
+"""The memory that the clusters of a computation need, as the graph that schedulers read."""
 
 from __future__ import annotations
 

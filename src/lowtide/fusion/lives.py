@@ -1,4 +1,4 @@
-"""What lives at each place of an order of kernels, and how that changes when two become one."""
+"""Live bytes at each place of an order of kernels, and their change when two become one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_READERS: Final = 32
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Change:
-    """What merging two kernels does to the bytes that live from place `start` on.
+    """The change of the bytes that live from place `start` on, where two kernels are merged.
 
     `late` says that both run at the place of the second. `added` has an entry for each place,
     `shared` are the bytes of results that take over an operand, `ends` where operands end.

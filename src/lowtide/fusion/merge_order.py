@@ -17,7 +17,7 @@ _MOST_EDGES: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """What must run after the first and what before the second of two nodes, in order."""
+    """Nodes that run after the first and nodes that run before the second of two, in order."""
 
     after: tuple[int, ...]
     before: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Kernels are merged in all computations of a module, as long as the peak remains."""
+"""Merging of kernels in all computations of a module, as long as the peak does not rise."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _remove_unused_bodies(module: Module, before: Collection[Computation]) -> No
 
 @final
 class _Merging:
-    """What is known of the computations of a module while their kernels are merged."""
+    """Facts about the computations of a module while their kernels are merged."""
 
     def __init__(self, memory: ModuleMemory, merge: Merge, growth: float) -> None:
         self.memory = memory

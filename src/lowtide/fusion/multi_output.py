@@ -1,7 +1,7 @@
 """Multi-output fusion: kernels that read the same, or one the other, and keep all results.
 
-Nothing is computed twice. What is saved are reads and launches; what it may cost is memory, since
-all operands and results live together where the kernel runs.
+Nothing is computed twice. Reads and launches are saved. It may cost memory, since all operands and
+results live together where the kernel runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In which order the instructions of a computation would run, and what that takes."""
+"""The order in which the instructions of a computation would run, and the memory it takes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OrderMemory:
 
 @final
 class ModuleMemory:
-    """What the computations that a module runs need; `computations` stand callees first."""
+    """Needs of the computations that a module runs; `computations` stand callees first."""
 
     def __init__(
         self,

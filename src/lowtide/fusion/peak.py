@@ -1,4 +1,4 @@
-"""Where most is live in an order of clusters, and which values live there."""
+"""The peak of an order of clusters, and the values that live there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters are changed where most is live, as long as that lowers the peak."""
+"""Changes of clusters where most is live, as long as they lower the peak."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Change: TypeAlias = Callable[[ClusterGraph, Estimate], int]
 
 @final
 class Allowance:
-    """How much longer kernels may take for a lower peak, and how much longer they do.
+    """The time by which kernels may run longer for a lower peak, and by which they do.
 
     In each computation it is the part `priority` of the time of its kernels; `spent` are the
     seconds that this came to in all of them, each run once. Nothing that takes time is tried once

@@ -1,8 +1,8 @@
-"""Priority fusion: what saves most time is fused first, with all that read it.
+"""Priority fusion: the producer that saves most time is fused first, with all that read it.
 
-A producer goes into each of its readers, computed anew in each, so that its own value is never
-stored and no cycle can arise. The queue is that of XLA's priority fusion; the clusters are sets of
-instructions, so that what two of them both contain is computed once when they become one.
+A producer goes into each of its readers and is computed anew there. So its own value is never
+stored, and no cycle can arise. The queue is that of XLA's priority fusion. Clusters are sets of
+instructions: what two of them both contain is computed once when they become one.
 """
 
 from __future__ import annotations

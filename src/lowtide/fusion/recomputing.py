@@ -1,7 +1,7 @@
-"""Values that live at the peak are computed once more where they are read later, if that is cheap.
+"""Values that live at the peak, computed once more where they are read later, if that is cheap.
 
-What was normalized, activated, cast or masked is often kept for a far reader though what it was
-made of is kept too.
+A value that was normalized, activated, cast or masked is often kept for a far reader, though what
+it was made of is kept too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values are stored where less lives at the peak than with what they are computed from."""
+"""Values stored at the peak where less lives with them than with what they are computed from."""
 
 from __future__ import annotations
 

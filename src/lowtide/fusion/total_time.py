@@ -1,4 +1,4 @@
-"""How long all kernels of a computation take together, by the cost model."""
+"""The time of all kernels of a computation together, by the cost model."""
 
 from __future__ import annotations
 

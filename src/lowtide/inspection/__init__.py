@@ -1,1 +1,1 @@
-"""What programs do while they run: the sanitizer, profiles, peaks, texts of kernels."""
+"""Views of programs while they run: the sanitizer, profiles, peaks, texts of kernels."""

@@ -1,4 +1,4 @@
-"""What kernels are to compute: the evaluator's results, and how far one may be from them."""
+"""Expected results of kernels: the evaluator's, and the distance that is allowed from them."""
 
 from __future__ import annotations
 

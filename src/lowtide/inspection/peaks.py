@@ -1,4 +1,4 @@
-"""What this machine can do at best, measured: arithmetic in registers, and copying memory."""
+"""The best that this machine can do, measured: arithmetic in registers, and copying memory."""
 
 from __future__ import annotations
 

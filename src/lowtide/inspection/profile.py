@@ -1,4 +1,4 @@
-"""Where the time of a program goes, thunk by thunk, and what each achieves."""
+"""The time that each thunk of a program takes, and the rates that it achieves."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Native code under watch: each thunk writes its results only, and what the evaluator computes.
 
-A kernel runs twice, on memory that is filled otherwise and with its pieces in another order, on
-other threads: what it reads and has not written, or what depends on how pieces are shared out,
-shows in its results. Before that it runs in a process of its own, which may crash. Loads from
+A kernel first runs in a process of its own, which may crash. Then it runs twice, on memory with
+other contents, with its pieces in another order and on other threads. What it reads and has not
+written shows in its results, and so does what depends on how pieces are shared out. Loads from
 memory that is not the kernel's are seen by values only.
 """
 

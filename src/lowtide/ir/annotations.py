@@ -1,4 +1,4 @@
-"""What any instruction may carry besides its own attributes: shardings, hints, backend data."""
+"""Annotations of instructions besides their own attributes: shardings, hints, backend data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class ResultAccuracy:
-    """How exact an elementwise function has to be: a mode, or tolerances where `mode` is ""."""
+    """Accuracy asked of an elementwise function: a mode, or tolerances where `mode` is ""."""
 
     mode: str = ""
     atol: float = 0.0

@@ -1,7 +1,7 @@
-"""How each field of an attribute record is written, as data that stands with the field.
+"""The written form of each field of an attribute record, as data that stands with the field.
 
-Printer, parser, protobuf reader and protobuf writer take a field from what this says; each of them
-has one table of forms. A field of a simple form needs nothing else there.
+Printer, parser, protobuf reader and protobuf writer each have one table of forms, and take a field
+from what is said here. A field of a simple form needs nothing else there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Form(Enum):
-    """What a value is, and so how it is written."""
+    """The kind of a value, which decides how it is written."""
 
     BOOLEAN = "`true` or `false`"
     INTEGER = "an integer"
@@ -59,7 +59,7 @@ class Form(Enum):
 
 
 class Shown(Enum):
-    """When text shows a field; without a default a field is always shown."""
+    """The cases in which text shows a field; without a default a field is always shown."""
 
     UNLESS_DEFAULT = "where the value is not the default"
     ALWAYS = "always"
@@ -67,7 +67,7 @@ class Shown(Enum):
 
 
 class Written(TypedDict, total=False):
-    """What a field may say of itself besides its form.
+    """Further statements that a field may make besides its form.
 
     `text` is the name of the attribute in text, by default the name of the field, and empty for
     what is not among the attributes there. `proto` is the path from a HloInstructionProto, by
@@ -124,7 +124,7 @@ def attribute_record(record: type[T]) -> type[T]:
 
 @final
 class PerRecord(dict[type, T]):
-    """What is made of each record class, once it is asked for."""
+    """Results that are made of each record class, once they are asked for."""
 
     def __init__(self, make: Callable[[type], T]) -> None:
         super().__init__()

@@ -181,7 +181,7 @@ class ReduceWindow(Attributes):
 
 
 class Precision(StrEnum):
-    """How exact the products of one operand of a dot or convolution have to be."""
+    """Accuracy asked of the products of one operand of a dot or convolution."""
 
     DEFAULT = "default"
     HIGH = "high"
@@ -220,7 +220,7 @@ DEFAULT_PRECISION: Final = PrecisionConfig()
 
 @dataclass(frozen=True, slots=True)
 class DotDimensions:
-    """Which dimensions of both operands are paired, in order: batch and contracting."""
+    """The dimensions of both operands that are paired, in order: batch and contracting."""
 
     lhs_contracting: tuple[int, ...] = ()
     rhs_contracting: tuple[int, ...] = ()

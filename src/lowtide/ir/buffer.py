@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class AllocationKind(StrEnum):
-    """Who provides a stretch of memory, and how long it lasts."""
+    """The provider of a stretch of memory, and the time for which it lasts."""
 
     ARGUMENT = "argument"
     """The caller; overwritten only where `Allocation.output` says by what."""
@@ -95,7 +95,7 @@ class AssignedValue:
     Values with equal `buffer` are meant to replace one another in one place (the state of a loop,
     an operand and the result written over it). A phi stands for one of several values: the state
     of a loop, the result of a conditional. `live` are the positions of the definition and the last
-    use in the flattened schedule, both included; None where the plan does not say.
+    use in the flat schedule, both included; None where the plan does not say.
     """
 
     number: int
@@ -109,7 +109,7 @@ class AssignedValue:
 
 
 class HeapEventKind(StrEnum):
-    """What happens to a value while the heap of a program is simulated."""
+    """Events of a value while the heap of a program is simulated."""
 
     ALLOCATE = "alloc"
     FREE = "free"
@@ -130,7 +130,7 @@ class HeapEvent:
 
 @dataclass(frozen=True, slots=True)
 class HeapTrace:
-    """What was simulated to lay out one allocation, of one computation or the whole module."""
+    """The simulation that laid out one allocation, of one computation or the whole module."""
 
     allocation: int
     whole_module: bool
@@ -139,7 +139,7 @@ class HeapTrace:
 
 @dataclass(frozen=True, slots=True)
 class BufferAssignment:
-    """Where the values of a scheduled module lie.
+    """Places of the values of a scheduled module.
 
     The code of a computation is one; where its values lie is a table per call site. `outputs` are
     the slices of the leaves of the result. Of the arena, `kept_bytes` are those of the outputs that

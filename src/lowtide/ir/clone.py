@@ -16,7 +16,7 @@ from lowtide.ir.traversal import callees
 
 @dataclass(slots=True)
 class CloneMap:
-    """What became of what: originals to copies.
+    """A map from originals to copies.
 
     One map can serve several calls of `clone_computation` with one target; a computation that is
     in it already is not copied again. `frame_offsets` tells by how much the stack frame ids of a

@@ -1,6 +1,6 @@
 """Results of analyses, kept with a computation until it changes.
 
-There is no other place for them, and nobody declares what a pass preserves: a result holds for one
+There is no other place for them, and no pass declares what it preserves: a result holds for one
 version of its computation. It goes when the computation changes, when a pipeline ends
 (`forget_kept`), and with the computation.
 """

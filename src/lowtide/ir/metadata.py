@@ -1,4 +1,4 @@
-"""Where an instruction comes from: source positions in both of XLA's forms."""
+"""Sources of an instruction in the user's program, in both of XLA's forms."""
 
 from __future__ import annotations
 

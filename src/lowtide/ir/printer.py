@@ -28,7 +28,7 @@ from lowtide.ir.traversal import computation_post_order
 
 @dataclass(frozen=True, slots=True)
 class PrintOptions:
-    """What the text shows. The defaults are XLA's canonical print.
+    """Choice of what the text shows. The defaults are XLA's canonical print.
 
     `large_constants` shows the values of constants with more than 10 elements, which the
     canonical text elides. Without `names` instructions and computations are numbered in order of

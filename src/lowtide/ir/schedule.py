@@ -28,7 +28,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class PartialOrder:
-    """What has to end before an instruction of the entry begins; all else may run at once.
+    """Instructions that end before one of the entry begins; all else may run at once.
 
     `predecessors` has, for each instruction of the computation, those that it waits for directly:
     at least its operands and control predecessors. Called computations run in sequence, each within

@@ -24,7 +24,7 @@ def index_text(index: ShapeIndex) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DimensionLevel:
-    """How a sparse layout stores one dimension: `D`, `C`, `S` or `H`, with `+` and `~` marks."""
+    """Storage of one dimension in a sparse layout: `D`, `C`, `S` or `H`, with marks `+` and `~`."""
 
     kind: str
     unique: bool = True
@@ -33,7 +33,7 @@ class DimensionLevel:
 
 @dataclass(frozen=True, slots=True)
 class SplitConfig:
-    """Where one dimension is split between memories: `dimension:index,index`."""
+    """The places at which one dimension is split between memories: `dimension:index,index`."""
 
     dimension: int
     split_indices: tuple[int, ...]
@@ -48,7 +48,7 @@ COMBINE: Final = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How an array lies in memory.
+    """The order in which an array lies in memory.
 
     `minor_to_major` lists dimension numbers from the fastest varying one to the slowest.
     `element_size_in_bits` is 0 for the natural size of the element type; `memory_space` is 0 for

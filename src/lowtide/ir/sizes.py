@@ -15,7 +15,7 @@ _EXAMPLES: Final = "512MiB, 1.5GB or 123"
 
 
 class SizeError(LowtideError, ValueError):
-    """What is given as a size is none."""
+    """A text that is given as a size and is none."""
 
 
 def bytes_of(size: object) -> int:

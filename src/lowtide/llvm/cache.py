@@ -1,8 +1,8 @@
 """Objects by what they are made of: in memory, and in a folder that processes share.
 
 A file is written under another name and renamed, so that readers see all of it or nothing. It ends
-with a checksum of the rest; a file that does not fit it counts as none, and is written again. The
-files that were used least recently go when the folder gets too large.
+with a checksum of the rest. A file that does not fit its checksum counts as none, and is written
+again. The files that were used least recently go when the folder gets too large.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What code can call in LLVM's textual IR, and the parameters of functions."""
+"""Functions that code can call in LLVM's textual IR, and the parameters of functions."""
 
 from __future__ import annotations
 

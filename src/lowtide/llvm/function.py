@@ -1,8 +1,8 @@
 """A function in LLVM's textual IR under construction: straight code, loops, conditions.
 
-Text is written because that takes a thirtieth of the time of building llvmlite's objects. Values
-are the names of LLVM values or constants ("%v.12", "7"); Python ints are 64-bit integers known
-while compiling, which the integer arithmetic here folds.
+Text is written since that takes a thirtieth of the time of building llvmlite's objects. Values are
+the names of LLVM values or constants ("%v.12", "7"). Python ints are 64-bit integers known while
+compiling, and integer arithmetic here folds them.
 """
 
 from __future__ import annotations

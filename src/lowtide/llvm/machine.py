@@ -1,8 +1,8 @@
 """From the text of a module to machine code in memory.
 
-llvmlite guards each call of LLVM with one lock of the process. LLVM needs less: that a context be
-used by one thread. A `KernelCompiler` has its own context per module, target machine and pass
-manager, and calls the functions below that lock, which also let Python's other threads run.
+llvmlite guards each call of LLVM with one lock of the process. LLVM needs less: one thread at a
+time for each context. A `KernelCompiler` has a context of its own per module, target machine and
+pass manager. It calls the functions below that lock, which also let Python's other threads run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Signatures: whether result shape, operand shapes, attributes and callees of an op fit together.
+"""Signatures: agreement of result shape, operand shapes, attributes and callees.
 
-What is checked here depends on nothing else, so one answer serves all instructions that agree in
-these; the verifier and the builder remember it.
+A check here depends on nothing else, so one answer serves all instructions that agree in these. The
+verifier and the builder remember it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a packing is right, fits a capacity, and why none fits."""
+"""A check of a packing and its capacity; the reason, where no packing fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pictures of packings and of plans of modules show."""
+"""Pictures of packings and of plans of modules."""
 
 from __future__ import annotations
 

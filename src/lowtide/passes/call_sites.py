@@ -1,4 +1,4 @@
-"""Who calls which computation, and which are called no more."""
+"""The callers of each computation, and the computations that are called no more."""
 
 from __future__ import annotations
 

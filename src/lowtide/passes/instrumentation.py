@@ -32,7 +32,7 @@ class Observing:
 
 @dataclass(slots=True)
 class PassTime:
-    """How often a pass ran, how many changes it made, and how many seconds it took."""
+    """The number of runs of a pass, the changes that it made, and the seconds that it took."""
 
     runs: int = 0
     changes: int = 0

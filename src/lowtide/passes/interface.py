@@ -1,4 +1,4 @@
-"""What a pass is: a function over a module, with a name, options and an example."""
+"""The interface of a pass: a function over a module, with a name, options and an example."""
 
 from __future__ import annotations
 

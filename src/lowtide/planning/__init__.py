@@ -1,4 +1,4 @@
-"""Where to put buffers: the packing problem by itself, on plain numbers."""
+"""Places for buffers: the packing problem by itself, on plain numbers."""
 
 from lowtide.planning.assign import assign_objects, assign_offsets, offset_strategy, place
 from lowtide.planning.plans import ObjectsAssignment, OffsetsAssignment, Packing

@@ -1,4 +1,4 @@
-"""What lies in memory already, and the gaps that it leaves while something else is live."""
+"""Buffers that lie in memory already, and the gaps that they leave for another one."""
 
 from __future__ import annotations
 

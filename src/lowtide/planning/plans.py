@@ -1,4 +1,4 @@
-"""What planners return: offsets in an arena, or objects that tensors share."""
+"""Results of planners: offsets in an arena, or objects that tensors share."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class ObjectsAssignment:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OffsetsAssignment:
-    """Where tensors lie: `offsets` in bytes, and the height of the arena, not rounded.
+    """Places of tensors: `offsets` in bytes, and the height of the arena, not rounded.
 
     No offsets for these tensors need less than `lower_bound` bytes.
     """

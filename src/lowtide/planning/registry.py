@@ -41,7 +41,7 @@ class OffsetStrategy:
 
 @dataclass(frozen=True, slots=True)
 class ObjectOptions:
-    """What a strategy of shared objects may use beside the records."""
+    """Options that a strategy of shared objects may use beside the records."""
 
     reallocation_graph: ReallocationGraph | None = None
     search: SearchOptions = field(default_factory=SearchOptions)

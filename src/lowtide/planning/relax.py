@@ -119,7 +119,7 @@ def _returned(chain: Sequence[Mapping[str, Any]]) -> list[str]:
 
 @dataclass(slots=True)
 class _Program:
-    """What both passes share: the program, and the tensors by name."""
+    """The data that both passes share: the program, and the tensors by name."""
 
     source: Mapping[str, Any]
     names: dict[str, _Value] = field(default_factory=dict)

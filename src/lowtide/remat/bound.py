@@ -97,7 +97,7 @@ def topological_order(tables: RematTables) -> Int64Array:
 
 @dataclass(slots=True)
 class _Lines:
-    """What is known of a node's network: the value of least cuts by price."""
+    """Knowledge about a node's network: the value of least cuts by price."""
 
     network: RematNetwork
     cuts: dict[Price, RematCut] = field(default_factory=dict)

@@ -25,7 +25,7 @@ METHODS: Final = ("frontier", "xla")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BudgetPlan:
-    """What a graph needs in time within a budget of bytes.
+    """The time that a graph needs within a budget of bytes.
 
     `point` is the cheapest plan found, None where none fits. `least` is the plan of fewest bytes
     known; with `xla`, the plan for this budget. `bound` is proved for any order and any

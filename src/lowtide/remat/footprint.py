@@ -1,4 +1,4 @@
-"""What a node's step holds at least, in any sequence."""
+"""The least bytes that a node's step holds, in any sequence."""
 
 from __future__ import annotations
 

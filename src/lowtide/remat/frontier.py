@@ -1,8 +1,8 @@
-"""The frontier of memory against time: what each amount of memory costs in recomputation.
+"""The frontier of memory against time: the recomputation that each amount of memory costs.
 
 Plans are searched at fixed shares of the peak without recomputation, and no budget is asked for.
-A budget then picks the cheapest plan that fits: as the budget grows the extra time never rises, and
-as it shrinks neither does the memory.
+A budget then picks the cheapest plan that fits. As the budget grows the extra time never rises, and
+as it shrinks the memory never grows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """An order of all nodes, and the gaps between the uses of each buffer in it.
 
-A gap is the time from one use of a buffer to the next: where it is dropped, the buffer is not held
-meanwhile and its producer runs again before the use. The first gap of a buffer begins with its
-production; the last one, behind all uses, says whether the buffer is held for recomputations.
+A gap is the time from one use of a buffer to the next. A buffer is not held in a gap that is
+dropped, and its producer runs again before the use at the end. The first gap of a buffer begins
+with its production. The last one, behind all uses, says whether the buffer is held for
+recomputations.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Candidates(Record):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Scratch(Record):
-    """What making plans works with, for all orders of a graph.
+    """Arrays with which plans are made, for all orders of a graph.
 
     `bytes` are those of each step of `steps`. `over[i]` is how many positions before i are above a
     cap. `seen` has a stamp for each node, `stack` nodes to look at.

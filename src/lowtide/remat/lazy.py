@@ -1,4 +1,11 @@
-"""From dropped gaps to a sequence: what is missing is computed again just before it is read."""
+"""A sequence from dropped gaps: what is missing is computed again just before it is read.
+
+order        a   b   c   d          b and d read what a makes
+a is held    #   #   #   #
+
+sequence     a   b   c   a   d      the gap from b to d is dropped
+a is held    #   #       #   #
+"""
 
 from __future__ import annotations
 
@@ -24,7 +31,7 @@ class Steps(Record):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Unfolding(Record):
-    """What unfolding an order works with.
+    """Arrays with which an order is unfolded.
 
     Per buffer: `held` is 1 where it is in memory, `gap` is the gap that it is in. Per node: `stamp`
     is the last position before which it was found missing; `again` lists, by their positions, the

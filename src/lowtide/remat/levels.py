@@ -25,7 +25,7 @@ from lowtide.search.effort import Effort
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """How long to search: levels, steps looked at in each, plans that are improved in each."""
+    """Limits of the search: levels, steps looked at in each, plans that are improved in each."""
 
     levels: int
     work: int

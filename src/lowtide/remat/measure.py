@@ -17,7 +17,7 @@ NO_CAP: Final = 1 << 62
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Liveness(Record):
-    """What the walk works with: per buffer whether it is `live`, and the step in which it `dies`.
+    """Arrays of the walk: per buffer whether it is `live`, and the step in which it `dies`.
 
     Steps count from 1.
     """

@@ -1,11 +1,13 @@
-"""What has to be held or run again after a node, as a network whose cuts are the ways to do it.
+"""A network whose cuts are the ways to hold values after a node or to run them again.
 
 Take any sequence, and in it the step in which node `v` runs for the first time. Let Y be the nodes
-that run after it. The descendants of `v` are in Y; each ancestor in Y has run before, so it costs
+that run after it. The descendants of `v` are in Y. Each ancestor in Y has run before, so it costs
 its time once more, and so does `v`. What a node in Y reads is made by a node in Y or is in memory
-when the step ends, and so is what lives to the end. Let K be the buffers in memory when the step
-ends. They are live during the step, together with all that `v` reads and makes. What is taken over
-dies in the step: it is not in K, and it makes up for what takes it over. With
+when the step ends, and so is what lives to the end.
+
+Let K be the buffers in memory when the step ends. They are live during the step, together with all
+that `v` reads and makes. What is taken over dies in the step: it is not in K, and it makes up for
+what takes it over. With
 
   fixed = bytes made by v + bytes read by v that nothing may take over + scratch of v,
   H = the buffers of K that are not counted in `fixed`,
@@ -20,10 +22,15 @@ where cut(l) is the least cost + l bytes(H) over all choices of Y. A node that `
 `v` lists in control may not run again: it is not in Y.
 
 The network has a vertex per node and per buffer. A vertex on the side of the source is a node in Y,
-or a buffer that such a node reads. Arcs: from a reader to the buffer, unbounded; from the buffer to
-its producer, l times its bytes, or none where it is counted in `fixed`; from `v` and each ancestor
-to the sink, its cost. Descendants of `v` are the source, which also reads what lives to the end;
-nodes that may not run again, and the producer of what is there from the start, are the sink.
+or a buffer that such a node reads. The arcs:
+
+  from                     to                       capacity
+  a node                   a buffer that it reads   unbounded
+  a buffer                 its producer             l times its bytes; none where counted in `fixed`
+  `v` and each ancestor    the sink                 its cost
+
+Descendants of `v` are the source, which also reads what lives to the end. Nodes that may not run
+again, and the producer of what is there from the start, are the sink.
 
 A parametric cut of this kind is in G. Gallo, M. Grigoriadis, R. Tarjan, "A Fast Parametric Maximum
 Flow Algorithm", 1989.

@@ -13,7 +13,7 @@ from lowtide.search.kernels import Array, Record, kernel
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PolishTrial(Record):
-    """What a search for needless runs works with.
+    """Arrays of a search for needless runs.
 
     `sequence` is the one that is tried. Of each run but the first one of a node, `step` is its
     place in the sequence and `cost` its ticks, -1 once it was tried. Per node, `has_run` is 1

@@ -1,8 +1,8 @@
-"""What a sequence costs, worked out from the rules alone, forwards and with sets.
+"""The cost of a sequence, worked out from the rules alone, forwards and with sets.
 
-It shares no code with the searches. The rules are those of memory graphs: a node that runs again
-writes new instances of its buffers, a consumer reads the latest instance, and an instance is live
-from its write to its last reader; the last one of a live-out buffer to the end.
+It shares no code with the searches. The rules are those of memory graphs. A node that runs again
+writes new instances of its buffers, and a consumer reads the latest instance. An instance is live
+from its write to its last reader; the last one of a live-out buffer, to the end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Orders in which bytes are held for fewer steps, by moving one node at a time; compiled.
 
-A peak does not say how long much memory is taken; recomputation pays for each such stretch.
+A peak does not tell how long memory is full, and recomputation pays for each such stretch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """XLA's rematerialization, as a baseline: recompute mode of HloRematerialization (OpenXLA).
 
-One walk over a schedule. Where too much is held, the block of consecutive instructions that has run
-and frees most is cloned in front of its next user. It differs in one thing, to its advantage: what
-an operation takes over in place is not counted twice, as everywhere in memory graphs.
+It walks over a schedule once. Where too much is held, it looks for the block of consecutive
+instructions that has run and frees most, and clones it in front of its next user. It differs in one
+thing, to its advantage: what an operation takes over in place is not counted twice, as everywhere
+in memory graphs.
 """
 
 from __future__ import annotations

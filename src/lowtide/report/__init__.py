@@ -1,1 +1,1 @@
-"""What lowtide found out about a module, as data for people and programs."""
+"""Findings about a module, as data for people and programs."""

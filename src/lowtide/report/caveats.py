@@ -1,4 +1,4 @@
-"""What the figures of a memory report leave open, in sentences."""
+"""Questions that the figures of a memory report leave open, in sentences."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from lowtide.report.schema import Json, source_json
 
 
 class Reason(Protocol):
-    """Why a copy is needed; the four values and instructions are empty where none conflict."""
+    """The reason for a copy; the four values and instructions are empty where none conflict."""
 
     @property
     def kind(self) -> WishKind:
@@ -91,7 +91,7 @@ class NeededCopy:
 
 @dataclass(frozen=True, slots=True)
 class LoopCopies:
-    """What a loop copies each iteration, in bytes; single elements do not count.
+    """Bytes that a loop copies each iteration; single elements do not count.
 
     `copies` had to be put in, largest first; without any, the state of the loop stays in its place.
     `own_bytes` are copied by the program as it was given.

@@ -1,4 +1,4 @@
-"""What became of the donations that a module asks for."""
+"""Verdicts on the donations that a module asks for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lowtide.report.schema import Json
 
 
 class DonationVerdict(StrEnum):
-    """What became of a donation."""
+    """The outcomes that a donation can have."""
 
     IN_PLACE = "in place"
     """The output is computed where the argument lies."""

@@ -24,7 +24,7 @@ SCHEMA: Final = "lowtide.memory/1"
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """What a call needs beyond its arguments, in bytes; each figure is at most the next one.
+    """Needs of a call beyond its arguments, in bytes; each figure is at most the next one.
 
     `bound_bytes`: no order of the instructions needs less. `live_bytes`: the most that is live at
     once in the order at hand. `arena_bytes`: what it takes with every buffer at its offset.
@@ -180,7 +180,7 @@ class DonationSaving:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What running the module as planned takes besides memory: copies, largest first.
+    """Needs of a run of the module as planned besides memory: copies, largest first.
 
     `loops` says which loops keep their state in its place, `donations_asked` what became of the
     donations that the module asks for.

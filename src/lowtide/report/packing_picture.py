@@ -1,4 +1,4 @@
-"""What a picture of a packing shows: time from left to right, memory from bottom to top.
+"""A picture of a packing: time from left to right, memory from bottom to top.
 
 offset ^  +-----------+
        |  |     b     |   a rectangle for each stretch of time in which a buffer is live

@@ -1,4 +1,4 @@
-"""Branch and bound on who runs before whom: is there an order within a target?"""
+"""Branch and bound on the order of pairs of nodes, for an order within a target."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGE: Final = 1000
 
 
 class Answer(Enum):
-    """What became of a search."""
+    """The outcomes of a search."""
 
     FOUND = "found"
     NONE = "none"

@@ -40,7 +40,7 @@ SMALLEST: Final = 2
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Probe(Record):
-    """What probes of a graph work with, and what the last one found.
+    """Arrays of the probes of a graph, and the finding of the last one.
 
     `kept_room` (per arc) and `kept_supply` (per node of the network) put a flow back. Per undecided
     node: `mark` is 1 for those to test, `rank` lists them in a given order. Per node: `known` is
@@ -314,7 +314,7 @@ def _zeros(length: int, count: int) -> list[Array]:
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """What every order with steps up to a target has before a node, and behind it."""
+    """Nodes that every order with steps up to a target has before a node, and behind it."""
 
     bytes: int
     before: Array

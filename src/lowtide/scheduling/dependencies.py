@@ -1,4 +1,4 @@
-"""Who waits for whom in a memory graph, as lists."""
+"""Nodes of a memory graph that wait for others, as lists."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Kernels: depth-first orders of a stretch of an order, and their mirrors.
 
-Forwards each node follows all that it needs; the mirror starts from the nodes that need nothing,
-walks to the followers and writes from the end. Of several, the node of lower rank goes first.
+Forwards each node follows all that it needs. The mirror starts from the nodes that need nothing,
+walks to the followers, and writes the order from its end. Of several nodes, the one of lower
+rank goes first.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CAP: Final = 1 << 60
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Descent(Record):
-    """What a depth-first walk of a stretch works with.
+    """Arrays of a depth-first walk of a stretch.
 
     Per node: `users` beyond the first and bytes made (`total`) of all that it needs; `state` is how
     many of those it needs have been looked at (-1: the node has not been reached). `needed` has for

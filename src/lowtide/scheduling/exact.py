@@ -1,8 +1,10 @@
 """Orders of least peak for small graphs: the sets of nodes that may have run, cheapest first.
 
-A set is reached by its cheapest order, by the largest step; among sets that are equally cheap the
-one of most nodes is gone on with. A node that can run within a bound of every order and leaves no
-more live than before runs at once: no order is better for waiting.
+The cost of an order is its largest step. A set of nodes is reached by its cheapest order. The
+search goes on with the cheapest set; of equally cheap ones, with that of most nodes.
+
+A node runs at once if it stays within a bound of every order and leaves no more live than before:
+no order is better for waiting.
 """
 
 from __future__ import annotations

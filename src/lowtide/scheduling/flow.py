@@ -36,7 +36,7 @@ class Network(Record):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Paths(Record):
-    """What a search for augmenting paths works with, all per node.
+    """Arrays of a search for augmenting paths, all per node.
 
     `layer`: arcs to the nearest demand. `cursor`: the arc to look at next. `queue`: nodes to look
     at. `path`: the arcs from where a flow begins. `seen`: 1 for what supplies reach.

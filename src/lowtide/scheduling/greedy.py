@@ -35,7 +35,7 @@ class GreedyOrder(Record):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Ready(Record):
-    """What list scheduling of a stretch works with.
+    """Arrays of list scheduling of a stretch.
 
     Per node: `waiting` counts the nodes of the stretch that it waits for (-1: it has been taken),
     `latest` is the stamp of its last entry in the heap, `key` the first key of that one. Per

@@ -1,8 +1,8 @@
-"""List scheduling: of the instructions that are ready, run the one that frees most memory.
+"""List scheduling: of the instructions that are ready, the one that frees most memory runs next.
 
-The rules are those of XLA's ListMemoryScheduler (OpenXLA, hlo_memory_scheduler), but for one: XLA
-looks for changed priorities among the users of the operands just read, here it is the last user of
-each value.
+The rules are those of XLA's ListMemoryScheduler (OpenXLA, hlo_memory_scheduler), but for one. After
+each step XLA looks for changed priorities among the users of the operands just read; here, at the
+last user of each value.
 """
 
 from __future__ import annotations

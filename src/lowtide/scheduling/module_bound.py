@@ -1,4 +1,4 @@
-"""What every order of a scheduled module needs: a proven bound for each of its computations."""
+"""A proven bound on every order of a scheduled module, for each of its computations."""
 
 from __future__ import annotations
 

@@ -1,13 +1,20 @@
-"""The memory graphs of a module in which no step takes more than a step of the program does.
+"""Memory graphs of a module in which no step takes more than a step of the program does.
 
-A bound on these graphs is one on the flattened program, in any order of each computation. A node
-that runs a computation in its own place (a call, a conditional) is two nodes there. What it is
-given is live until it begins; how long inside is up to the callee. So a node that begins reads what
-the callee reads, and the node itself holds what the callee needs: what that is given counts in its
-own graph where nothing else reads it, and else only if it is needed later. What a callee returns
-counts where someone reads it. As both nodes run one after the other in the program, but need not in
-an order of the graph, what is given is read by the node itself where a result of equal bytes can
-take its place there: that costs no step more, and no order can begin long before it runs.
+A bound on these graphs is a bound on the flattened program, for any order of each computation. A
+call or a conditional runs its callee on values of its caller. It is two nodes here: one that begins
+the callee, and the node itself, which holds what the callee needs.
+
+    order      ... begin node ...
+    given      #########              live until the callee begins
+    callee               ####         how long it holds what it was given is up to the callee
+    result               #########    counts where someone reads it
+
+What is given counts in the graph of the callee where nothing else reads it. Elsewhere it counts in
+the graph of the caller, and only if it is needed later.
+
+In the program the two nodes run one right after the other; an order of the graph may run others
+between them. Where a result of equal bytes can take the place of what is given, the node itself
+reads that. This costs no step more, and no order can begin long before the node runs.
 """
 
 from __future__ import annotations
@@ -126,7 +133,7 @@ def _values_read(
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """What holds for a computation at every place that runs it.
+    """Facts that hold for a computation at every place that runs it.
 
     The values of its result that are `kept` live to its end. Those of its parameters that are
     `given` take bytes of the caller that nothing else there reads: they end where they are read

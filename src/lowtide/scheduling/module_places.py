@@ -1,8 +1,8 @@
-"""Who runs before whom in a module, since two values have to lie in one place.
+"""The order of nodes that follows in a module where two values have to lie in one place.
 
-A value that another one replaces (the state of a loop, what an operation writes into, an argument
-that an output overwrites) is not needed any more by then, or the module would need a copy. So all
-that reads it runs before what makes the other one, in every order that needs no copy.
+A value may be replaced by another one: the state of a loop, what an operation writes into, an
+argument that an output overwrites. It is not needed any more by then, or the module would need a
+copy. So in every order that needs no copy, all that reads it runs before what makes the other one.
 """
 
 from __future__ import annotations

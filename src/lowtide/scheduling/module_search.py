@@ -36,7 +36,7 @@ _WORDS_PER_NODE: Final = 15_000
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OrderBound:
-    """What every order of a graph needs at least, in bytes, and why; `peak_bytes` is that of one.
+    """A bound on every order of a graph in bytes, and its proof; `peak_bytes` is that of one order.
 
     `lower` are orders of lower peaks, where some were found, best first.
     """

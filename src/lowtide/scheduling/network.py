@@ -1,10 +1,12 @@
 """Kernels: the network whose minimum cut is the least that is live when a node runs.
 
-A state is the set of nodes that have run, closed under predecessors. Just before a node runs, its
-ancestors have and its descendants have not: `side` says so (DONE, AHEAD), and the network has what
-is UNDECIDED, and the buffers with several undecided readers. A buffer is live in a state that has
-its producer and lacks one of its users. With the node's own bytes, less the most that it can take
-over, the least live bytes of such a state bound every order from below.
+A state is the set of nodes that have run; with a node it has all predecessors of the node. Just
+before a node runs, its ancestors have run (DONE) and its descendants have not (AHEAD), as `side`
+says. The network has the other nodes (UNDECIDED), and the buffers with several undecided readers.
+
+A buffer is live in a state that has its producer and lacks one of its users. The bound on every
+order is the least live bytes of such a state, with the node's own bytes, less the most that the
+node can take over.
 """
 
 from __future__ import annotations

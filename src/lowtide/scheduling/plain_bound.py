@@ -1,4 +1,4 @@
-"""What a graph needs whatever the order, at a glance: the largest single step, and the ends."""
+"""A bound on every order of a graph that needs no search: its largest step, and its ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why no order of a graph has a lower peak."""
+"""Proofs that no order of a graph has a lower peak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must run before what in every order whose steps stay within a target."""
+"""The order that all orders share whose steps stay within a target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPEN: Final = -3
 
 
 class PropagationWork:
-    """How many words probes may still read; none once time has passed."""
+    """The words that probes may still read; none once time has passed."""
 
     def __init__(self, words: int, passed: Callable[[], bool] = lambda: False) -> None:
         self.words = words

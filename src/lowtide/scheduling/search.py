@@ -1,7 +1,8 @@
 """Orders of least peak, with a proven bound.
 
-The peak is lowered and the bound is raised in turns until they meet: greedy orders, divided and
-reordered at minimum cuts; cuts at the highest steps; then branch and bound on who runs before whom.
+The peak is lowered and the bound is raised in turns until they meet. First come greedy orders,
+divided and ordered again at minimum cuts; then cuts at the highest steps; then branch and bound on
+the order of pairs of nodes.
 """
 
 from __future__ import annotations

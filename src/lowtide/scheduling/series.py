@@ -1,8 +1,8 @@
 """Parts of a graph that every order runs one after the other.
 
 A node that comes before or behind every other one splits all orders there. A part is a graph by
-itself: what is made before it is there from the start, what is needed behind it is kept, and what
-only passes adds a constant.
+itself. What is made before it is there from the start, and what is needed behind it is kept. What
+only passes through adds a constant.
 """
 
 from __future__ import annotations

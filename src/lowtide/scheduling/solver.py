@@ -31,7 +31,7 @@ FEW_NODES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class SolverLimits:
-    """How far to search.
+    """Limits of a search.
 
     `rounds` of dividing per start; `starts` greedy orders to divide; `cuts` for the bound; `words`
     that the probes of branch and bound may read, in `nodes` of a tree per target.

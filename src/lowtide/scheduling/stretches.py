@@ -38,7 +38,7 @@ WAYS: Final = 8
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Attempts(Record):
-    """What ordering stretches works with; `found` and `best` have room for all nodes."""
+    """Arrays for ordering stretches; `found` and `best` have room for all nodes."""
 
     found: Array
     best: Array

@@ -1,1 +1,1 @@
-"""What ends searches, how far they go, and hot loops compiled from a subset of Python."""
+"""Ends of searches, their effort, and hot loops compiled from a subset of Python."""

@@ -1,4 +1,4 @@
-"""How long to search, and what to say meanwhile."""
+"""The effort of a search, and its messages meanwhile."""
 
 from __future__ import annotations
 

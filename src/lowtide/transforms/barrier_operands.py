@@ -1,4 +1,4 @@
-"""What optimization barriers pass on, computed behind them from values that are held anyway.
+"""Operands of optimization barriers, computed behind them from values that are held anyway.
 
 A checkpoint that saves some results, such as those of products, saves the state at its border too,
 even where it is a few elementwise operations away from what is saved.

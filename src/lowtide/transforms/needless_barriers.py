@@ -1,8 +1,9 @@
 """Optimization barriers that keep nothing apart.
 
 A barrier stands for a wish to compute twice: what lies behind it is not merged with what was
-computed from the same values before. Where nothing is computed twice, such as for values that a
-checkpoint was told to save, it only hides from fusion where its values come from.
+computed from the same values before. It may be that nothing is computed twice, such as for values
+that a checkpoint was told to save. Then the barrier only hides from fusion where its values come
+from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long kernels take on arrays of their own."""
+"""Times of kernels, measured on arrays of their own."""
 
 from __future__ import annotations
 

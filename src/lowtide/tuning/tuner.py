@@ -1,4 +1,4 @@
-"""Which way each kernel of a program runs: what was measured before, or is measured now."""
+"""The way in which each kernel of a program runs, measured before or now."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What XLA does, as XLA does it: its analyses, assigners, streams and the texts that it dumps."""
+"""XLA's own ways of doing things: its analyses, assigners, streams and dumped texts."""

@@ -1,4 +1,4 @@
-"""How long before its use memory is asked for, by processor, where results or sums stream past."""
+"""Prefetch distances by processor, for kernels through which results or sums stream."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The order of a kernel's loops: along which one the lanes of vectors run, and what that costs.
+"""The order of a kernel's loops: the one along which the lanes of vectors run, and its cost.
 
 Elements that lie apart along the lanes are costly, except where they lie side by side along another
-loop: a short one is unrolled within the vectors, a longer one is run through in tiles.
+loop. A short loop of this kind is unrolled within the vectors, a longer one is run through in
+tiles.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which template makes the kernel of an instruction."""
+"""Choice of the template that makes the kernel of an instruction."""
 
 from __future__ import annotations
 

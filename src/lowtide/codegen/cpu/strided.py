@@ -1,7 +1,7 @@
 """Elements that lie a few apart: whole vectors are loaded or stored, and shuffled.
 
-What lies between the wanted elements is loaded with them. No byte outside of an array is touched:
-where the last vector would, it is loaded from where it ends with the last wanted element.
+What lies between the wanted elements is loaded with them. No byte outside of an array is touched: a
+last vector that would reach further is loaded so that it ends with the last wanted element.
 """
 
 from __future__ import annotations

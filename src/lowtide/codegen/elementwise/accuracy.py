@@ -1,4 +1,4 @@
-"""How far results may be from the exact ones, in units of the last place of the exact result.
+"""Error bounds of elementwise results, in units of the last place of the exact result.
 
 Below the least normal number the unit is that of the least normal number. Functions that are not
 named are correctly rounded. Types narrower than float round the result of float once more. Of

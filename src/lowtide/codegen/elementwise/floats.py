@@ -1,7 +1,7 @@
 """Functions of real floating point numbers in their register type, float or double.
 
-Sums and products are rounded each: contracted to one rounding, a value that two kernels compute
-would differ between them, and with it the sign that decides a branch of both.
+Each sum and each product is rounded. If they were contracted to one rounding, a value that two
+kernels compute could differ between them, and with it a sign that decides a branch of both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a kernel sees of its node: inputs, attributes, the builder, and where outputs go."""
+"""The view that an op kernel has of its node: inputs, attributes, builder and outputs."""
 
 from __future__ import annotations
 

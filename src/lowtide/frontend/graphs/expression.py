@@ -1,4 +1,4 @@
-"""What kernels hand to one another in place of tensors: constants and values of operations."""
+"""Stand-ins for tensors between op kernels: constants, and values of operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What any instruction may carry: sharding, frontend attributes, backend_config and the like."""
+"""Annotations in protobuf: sharding, frontend attributes, backend_config and the like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where instructions come from: metadata and the stack frame tables."""
+"""Metadata in protobuf: sources of instructions, and the stack frame tables."""
 
 from __future__ import annotations
 

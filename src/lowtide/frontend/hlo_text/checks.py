@@ -1,4 +1,4 @@
-"""What XLA's parser checks besides the grammar; all else is for the verifier."""
+"""Checks of XLA's parser besides the grammar; all others are the verifier's."""
 
 from __future__ import annotations
 

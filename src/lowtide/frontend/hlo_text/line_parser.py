@@ -1,7 +1,7 @@
 """The fast path: a whole instruction line by one regular expression and a few tables.
 
-It decides nothing by itself. A line of a form not seen before goes through the general parser,
-and what that made of its shape and attributes is remembered for the next line of the same form.
+It decides nothing by itself. A line of a form not seen before goes through the general parser. The
+shape and the attributes that come of it are kept for the next line of the same form.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How each opcode is written: its attributes, which of them are required, and their record.
+"""The syntax of each opcode: its attributes, the required ones among them, and their record.
 
-All of it follows from the definition of the opcode and from what the fields of its record say; the
+All of it follows from the definition of the opcode and from what the fields of its record say. A
 few opcodes of which the text says more, or less, stand at the end.
 """
 

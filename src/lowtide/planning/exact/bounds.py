@@ -1,4 +1,4 @@
-"""How high a packing has to be at least, without a search."""
+"""Lower bounds on the height of a packing, without a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much searching is left: work by effort, and seconds where there is a deadline."""
+"""The search that is left: work by effort, and seconds where there is a deadline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StoppedError(Exception):
 
 
 class Budget:
-    """What is left of an effort; with a deadline, time alone ends the search."""
+    """The rest of an effort; with a deadline, time alone ends the search."""
 
     def __init__(self, options: SearchOptions) -> None:
         self._deadline = options.begun()

@@ -1,11 +1,12 @@
-"""A proof that a height does not do, from which of two buffers lies below the other; plain Python.
+"""A proof that a height does not do, from the choice of the lower one of two buffers; plain Python.
 
-Of two items that are live at once, one lies below the other. Each such choice raises the least
-offset of the upper one (its head) and what lies at least on top of the lower one (its tail), along
-chains. At a step without room for what is live there, given heads and tails, the choices made so
-far are refuted (Carlier 1982, "The one-machine sequencing problem"). Choices that a refutation does
-not need are left out of it, and with them the other half of the tree. Of equal items, those of
-lower number lie lower.
+Of two items that are live at once, one lies below the other. Each such choice raises two figures
+along chains: the least offset of the upper item (its head), and the least bytes on top of the lower
+one (its tail). Where a step has no room for what is live there, given heads and tails, the choices
+made so far are refuted (Carlier 1982, "The one-machine sequencing problem").
+
+A choice that a refutation does not need is left out of it, and with it the other half of the tree.
+Of equal items, those of lower number lie lower.
 """
 
 from __future__ import annotations

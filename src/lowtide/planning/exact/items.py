@@ -1,4 +1,4 @@
-"""What is to be placed, in one address space: buffers of more than 0 bytes, borders of regions."""
+"""The items to be placed in one address space: buffers of more than 0 bytes, region borders."""
 
 from __future__ import annotations
 

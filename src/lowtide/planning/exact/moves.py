@@ -1,8 +1,8 @@
 """Moves of both searches: to place an item, to raise a floor, to take moves back; compiled.
 
-State lies in arrays of records. The floor of a section is the height up to which it is decided what
-lies there; the rest height of an item is the lowest address that floors, alignment and fixed items
-leave it. Every change is written to the trail first, from which it is undone.
+State lies in arrays of records. The floor of a section is the height below which all is decided
+there. The rest height of an item is the lowest address that floors, alignment and fixed items leave
+it. Every change is first written to the trail, from which it is undone.
 """
 
 from __future__ import annotations

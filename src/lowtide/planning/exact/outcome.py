@@ -1,4 +1,4 @@
-"""What a search finds out about a height."""
+"""The outcome of a search about a height."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CROWDED: Final = 3
 
 
 class Outcome(Enum):
-    """What is known of a height."""
+    """The knowledge about a height."""
 
     FITS = SOLVED
     REFUTED = REFUTED

@@ -1,9 +1,9 @@
-"""The stack of a search, and how time falls into parts that do not depend on each other; compiled.
+"""The stack of a search, and its parts of time that do not depend on each other; compiled.
 
 A node of the search is a frame: a part of time, and the choices there. Parts that wait form a
-chain; a node takes the first one, and what its choice leaves of it goes in front of the chain. Once
-all choices of a node have failed, the part has no solution, and the search goes on with the next
-choice of the node that left this part: what was solved in between has no say.
+chain. A node takes the first part, and what its choice leaves of the part goes in front of the
+chain. Once all choices of a node have failed, its part has no solution. Then the search goes on
+with the next choice of the node that left this part; parts solved in between do not matter.
 """
 
 from __future__ import annotations

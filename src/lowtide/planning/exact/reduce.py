@@ -1,4 +1,4 @@
-"""Which items a search has to look at: not those that always find room, or lie well already."""
+"""The items that a search has to place: all but those that always find room or lie well."""
 
 from __future__ import annotations
 

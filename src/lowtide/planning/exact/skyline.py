@@ -1,10 +1,10 @@
-"""Search by section: what comes to lie on the floor of one section, or that nothing does; compiled.
+"""Search by section: the item that comes to lie on the floor of a section, or none; compiled.
 
 The section is a place in a valley of the skyline with the fewest choices, weighed by how often it
 was in the way before (Boussemart and others, "Boosting Systematic Search by Weighting Constraints",
-2004). Either an item that fits into the valley rests on its floor, or the floor there rises to
-the next height at which some item can rest. Each packing in which nothing can be lowered is reached
-in one way.
+2004). One choice is an item that fits into the valley and rests on its floor. The other is to raise
+the floor to the next height at which some item can rest. Each packing in which nothing can be
+lowered is reached in one way.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class PlacingOrder(StrEnum):
 
 
 class Placement(StrEnum):
-    """Which of the gaps that are large enough is taken."""
+    """The choice among the gaps that are large enough."""
 
     BEST_FIT = "best-fit"
     """The smallest, and of equal ones the lowest."""

@@ -1,4 +1,4 @@
-"""When buffers are live, from the events of a heap simulation."""
+"""Live ranges of buffers, from the events of a heap simulation."""
 
 from __future__ import annotations
 

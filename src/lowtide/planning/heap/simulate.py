@@ -34,7 +34,7 @@ Event = Sequence[Any]
 
 
 class HeapBuffer(NamedTuple):
-    """What a key for a custom order gets: a buffer with a place of its own.
+    """The argument of a key for a custom order: a buffer with a place of its own.
 
     `first` and `last` are its steps, `group_first` and `group_last` those of all in the place, of
     which `group_size` is the largest size in bytes.

@@ -18,7 +18,7 @@ from lowtide.planning.heap.steps import Chunk, round_up
 
 
 class SliceOrders(StrEnum):
-    """Which orders of slices are tried, each from the lowest offset to the highest."""
+    """The orders of slices that are tried, each from the lowest offset to the highest."""
 
     ALL = "all"
     """All, in lexicographic order."""

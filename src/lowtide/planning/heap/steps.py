@@ -1,4 +1,4 @@
-"""What goes into a heap simulation, and what comes out."""
+"""Input and output of a heap simulation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class HeapStepKind(StrEnum):
-    """What happens to a buffer in one step."""
+    """Events of a buffer in one step."""
 
     ALLOCATE = "alloc"
     FREE = "free"

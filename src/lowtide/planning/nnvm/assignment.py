@@ -1,4 +1,4 @@
-"""How each assignment to a variable is carried out: by a copy, or by computing in its storage.
+"""Assignments to variables, each carried out by a copy or by computing in its storage.
 
     old ──> R ──> assign(v, R)        R may write over v itself if nothing needs the old v any more
 

@@ -107,7 +107,7 @@ def _nothing(facts: _Facts) -> NnvmPlan:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Facts:
-    """What every walk over the graph asks for, by node and by entry."""
+    """Facts that every walk over the graph asks for, by node and by entry."""
 
     graph: NnvmGraph
     ops: Sequence[NnvmOp]

@@ -1,4 +1,4 @@
-"""What a planner has to know of an operation: where it may write in place, and what it reads."""
+"""The traits of an operation that a planner needs: where it may write in place, what it reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASSIGN: Final = frozenset({"_assign", "assign"})
 
 
 class Pattern(IntEnum):
-    """How the elements of a result depend on those of the inputs, the simplest way first."""
+    """Dependence of the elements of a result on those of the inputs, the simplest way first."""
 
     ELEMENT_WISE = 0
     BROADCAST = 1

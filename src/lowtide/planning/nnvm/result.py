@@ -1,4 +1,4 @@
-"""What planning a graph returns."""
+"""The result of planning a graph."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """Shared objects that cannot be smaller together, with a proof.
 
-What an object costs is the size of its largest tensor, so a plan is a cover of the tensors by sets
-that never live together. The dual of that linear program gives each tensor a price, such that no
-set costs less than the prices of its tensors; then no plan costs less than all prices. Sets need
-not be listed: among tensors up to some size the heaviest set that never lives together is found in
-one pass over time (weighted interval scheduling). The program itself is small as well, since
-intervals are a perfect graph: see `size_classes.py`. It is nearly always tight: its optimum is that
-of whole tensors. Where it is not, what the search proves beyond the prices leaves no evidence.
+An object costs the size of its largest tensor, so a plan is a cover of the tensors by sets that
+never live together. The dual of that linear program gives each tensor a price, such that no set
+costs less than the prices of its tensors. Then no plan costs less than all prices.
+
+Sets need not be listed. Among tensors up to some size the heaviest set that never lives together is
+found in one pass over time (weighted interval scheduling). The program itself is small as well,
+since intervals are a perfect graph: see `size_classes.py`. Its optimum is nearly always that of
+whole tensors. Where it is not, what the search proves beyond the prices leaves no evidence.
 
     1. the best of the greedy plans; done where it meets the positional maximums
     2. prices (`pricing.py`); done where the plan meets their sum, rounded up

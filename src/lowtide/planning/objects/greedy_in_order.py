@@ -1,6 +1,6 @@
 """Objects given out in order of first task, the closest in size first.
 
-For bytes an object grows where the tensor is larger than it, and no new one is made while another
+An object of bytes grows where the tensor is larger than it, and no new one is made while another
 one is free. A reallocation graph restricts which tensor may follow which one in an object. Objects
 of images, with two or three extents, do not grow.
 """

@@ -85,7 +85,7 @@ class Chains(Record):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Distances(Record):
-    """How far each vertex is from the source; what came closer in a round is queued for the next.
+    """The distance of each vertex from the source; one that shrank in a round waits for the next.
 
     Per vertex: its `distance`, the vertex `previous` to it on a cheapest path, and the last round
     in which it was `queued`. `queue` and `next_queue` list vertices.

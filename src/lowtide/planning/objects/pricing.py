@@ -1,10 +1,10 @@
 """The search for prices that prove as much as prices can.
 
-The linear program starts with few choices of size for each tensor. Its prices are valid for those
-only; where they are not for others, these are added, and so on. As programs like this one have many
-best prices, and those at corners are far from valid elsewhere, a mean of prices is tried before the
-latest ones (Wentges, "Weighted Dantzig-Wolfe Decomposition for Linear Mixed-Integer Programming",
-1997).
+The linear program starts with few choices of size for each tensor, and its prices are valid for
+those only. Choices for which they are not valid are added, and so on. Programs like this one have
+many best prices, and those at corners are far from valid elsewhere. So a mean of prices is tried
+before the latest ones (Wentges, "Weighted Dantzig-Wolfe Decomposition for Linear Mixed-Integer
+Programming", 1997).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Solve = Callable[[SizeClassProgram], FloatVector | None]
 
 @dataclass(frozen=True, slots=True)
 class PricingLimits:
-    """How much work a program may take, and how many there may be."""
+    """The work that a program may take, and the number of programs."""
 
     work: float
     rounds: int

@@ -1,7 +1,7 @@
 """The search for the best sizes of objects, among those that prices leave.
 
-Where an object of some size that has some tensor costs, by the prices, so much more than its
-tensors that no plan below the target has room for that, the pair is left out.
+A pair of an object's size and a tensor is left out where it costs too much: by the prices, so much
+more than the tensors of the object that no plan below the target has room for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SearchLimits:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Found:
-    """What a search has found: chosen sizes per tensor, None where there is nothing.
+    """The finding of a search: chosen sizes per tensor, None where there is nothing.
 
     `bound` is the units that were proved to be needed, at most one above the target.
     """

@@ -1,4 +1,4 @@
-"""Which tensors live at each task, and what that says about the objects that they share.
+"""Tensors live at each task, and the bounds that follow for the objects that they share.
 
 The `k` largest tensors of a task lie in different objects, so the k-th largest object is at least
 as large as the k-th largest tensor of any task. Task profiles, positional maximums and both bounds
@@ -77,7 +77,7 @@ def clique_bound(records: Sequence[TensorUsageRecord]) -> CliqueBound:
 
 
 class _Counts:
-    """How many tensors live at each of some tasks: a segment tree with sums kept at its nodes.
+    """The number of tensors live at each of some tasks: a segment tree with sums at its nodes.
 
     `_highest[node]` is the largest count among the leaves below, without what `_added` has at the
     nodes above.

@@ -1,4 +1,4 @@
-"""Which tensors may take over the object of which, from what is computed from what.
+"""Tensors that may take over each other's object, from what is computed from what.
 
 A usage graph says which tensors are computed from a tensor. If each of them leads to a tensor `v`,
 then `v` is made after all readers of the first tensor, whatever order the operations run in: the

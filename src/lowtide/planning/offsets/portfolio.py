@@ -1,9 +1,10 @@
 """Several quick ways, then improvement where the arena is above the most that is live at once.
 
-Parts of time that no buffer outlives are packed by themselves; the work goes to those that are
-higher than the most bytes live in all. Best fit is tried in several orders, filling from below in
-several manners. What then sticks out is placed earlier in the next try, as in Joslin and Clements
-("Squeaky Wheel Optimization", 1999). How much is tried depends on the problem only.
+Best fit is tried in several orders, and filling from below in several manners. Time is split into
+parts that no buffer outlives. They are packed by themselves, and the work goes to those that are
+higher than the most bytes live in all. What sticks out in one try is placed earlier in the next
+one, as in Joslin and Clements ("Squeaky Wheel Optimization", 1999). How much is tried depends on
+the problem only.
 """
 
 from __future__ import annotations

@@ -1,5 +1,13 @@
 """Upwards without filling holes: always the buffer that can lie lowest, on top of what is there.
 
+    address
+      ^        +------+
+      |        |  B   |          A is placed first, as the longest, then C: both can lie at 0.
+      |  +-----+--+---+          B lives with A, so it lies on top of A. The hole `o` below B
+      |  |   A    | o +-----+    stays free: what is placed next lies no lower than B.
+      |  |        | o |  C  |
+      +--+--------+---+-----+--> steps
+
 It is the bottom-left rule of rectangle packing (Baker, Coffman and Rivest, "Orthogonal Packings in
 Two Dimensions", 1980) for rectangles that cannot move in time.
 """

@@ -1,1 +1,1 @@
-"""What `portfolio` is made of: orders for best fit, filling from below, parts of time."""
+"""Parts of `portfolio`: orders for best fit, filling from below, parts of time."""

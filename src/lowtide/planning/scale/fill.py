@@ -2,9 +2,9 @@
 
 The lowest valley of the skyline is filled next, as in the best-fit heuristic of Burke, Kendall and
 Whitwell ("A New Placement Heuristic for the Orthogonal Stock-Cutting Problem", 2004), here with
-rectangles that cannot move in time. Two things are new: a buffer has to cover the step at which
-least may be wasted, the bytes of the buffers to come counted; and time is measured by how much is
-live, so that room is left free away from the peak. A valley that no buffer fits into is given up.
+rectangles that cannot move in time. A valley that no buffer fits into is given up. Two things are
+new. A buffer has to cover the step at which least may be wasted, the bytes of the buffers to come
+counted. And time is measured by the bytes live in it, so that room is left free away from the peak.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TICKS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """What is best for a valley.
+    """The preference among buffers for a valley.
 
     `reach` is how much of a valley may stay free, by the length of the shortest buffer that is
     thought of; of so many buffers, `tries`, the best is taken. Larger ones are preferred by `roots`

@@ -1,8 +1,8 @@
-"""Best fit in compiled code: what lives together is found by duration and step.
+"""Best fit in compiled code: buffers that live together are found by duration and step.
 
-Each stretch that is placed stands in a list by its duration, between powers of two, and by the step
-at which it begins, in cells as long as the shortest of the list. So who looks for what is live in
-some steps sees little else.
+Each stretch that is placed stands in a list. There is one list for durations between two powers of
+two, in cells by the step at which stretches begin; a cell is as long as the shortest duration of
+its list. So a search for what is live in some steps sees little else.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class ValleyBuffers(Record):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Skyline(Record):
-    """How high each of `steps` is filled, in segments that are numbered by their first step.
+    """The height of each of `steps`, in segments that are numbered by their first step.
 
     Per segment: `height` in bytes, `after` (the step behind it; NONE: no segment begins here),
     `before` (the segment that ends where it begins). Those that may be filled next stand in `heap`,

@@ -1,4 +1,4 @@
-"""Does a list of passes break a module, or change what it computes?"""
+"""Faults of a list of passes: a module that they break, or of which they change the results."""
 
 from __future__ import annotations
 

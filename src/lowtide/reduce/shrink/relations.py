@@ -1,4 +1,4 @@
-"""Which sizes of a module depend on one another, by what each operation needs."""
+"""Sizes of a module that depend on one another, by the needs of each operation."""
 
 from __future__ import annotations
 

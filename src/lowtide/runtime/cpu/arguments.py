@@ -1,4 +1,4 @@
-"""What a program takes: checks of arguments, and their conversion to what kernels read."""
+"""Arguments of a program: checks, and conversion to what kernels read."""
 
 from __future__ import annotations
 

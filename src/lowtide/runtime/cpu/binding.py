@@ -1,4 +1,4 @@
-"""What all calls of a program share: linked code, constants, the words that they begin with."""
+"""Data that all calls of a program share: linked code, constants, the words they begin with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one call at a time uses: an arena, and the words that native code reads and writes."""
+"""Memory of one call at a time: an arena, and the words that native code reads and writes."""
 
 from __future__ import annotations
 

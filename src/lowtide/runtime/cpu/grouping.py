@@ -1,4 +1,4 @@
-"""Which consecutive thunks run at once: those of which none touches bytes that another writes."""
+"""Groups of consecutive thunks that run at once: none touches bytes that another one writes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Large results leave the arena by their pages: these move to an array, and others come for them.
+"""Large results that leave the arena by their pages: these move to an array, others replace them.
 
 A moved page is neither copied nor filled again. When the array dies its pages wait for the next
-result of the same place, and move into the hole that this one leaves.
+result of the same place. They move into the hole that this one leaves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether arrays and tuples lie in memory as the native entry takes them to."""
+"""A test whether arrays and tuples lie in memory as the native entry takes them to."""
 
 from __future__ import annotations
 

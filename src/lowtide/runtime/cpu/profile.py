@@ -1,4 +1,4 @@
-"""When each thunk of a run began and ended."""
+"""Begin and end of each thunk of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each result gets its array: copied, written in place, or by moving the arena's pages."""
+"""Arrays for the results: copied, written in place, or made by moving the arena's pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the native runtime asks of the operating system and the processor, in LLVM IR."""
+"""Calls of the native runtime to operating system and processor, in LLVM IR."""
 
 from __future__ import annotations
 

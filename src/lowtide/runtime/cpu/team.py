@@ -1,15 +1,18 @@
 """The native half of the thread pool: workers that wait, and pieces of work that are claimed.
 
-Someone who has work sets `job`, `pieces` and `pending`, then `open`, which has a bit for each piece
-that nobody has claimed. Whoever takes a bit away by compare-and-swap has claimed the piece. Each
-thread has a stretch of the pieces as its own, the same in each job, so that its core meets the same
-part of an array again in the next kernel; when that is done it helps at the far end of another's.
-It lowers `pending` by what it did; the work is done when `pending` is 0. So nobody waits for a
-worker that sleeps or came late, and one thread alone finishes all. A claim that succeeds is one of
-the present job, whenever the thread began to look: the job cannot end before the piece is done.
+A thread that has work sets `job`, `pieces` and `pending`, then `open`, which has a bit for each
+piece that nobody has claimed. A thread that takes a bit away by compare-and-swap has claimed the
+piece. Each thread has a stretch of the pieces as its own. It is the same one in each job, so that
+its core meets the same part of an array again in the next kernel. When it is done, the thread helps
+at the far end of another's stretch.
+
+A thread lowers `pending` by what it did, and the work is done when `pending` is 0. So nobody waits
+for a worker that sleeps or came late, and one thread alone finishes all. A claim that succeeds is
+one of the present job, whenever the thread began to look: the job cannot end before the piece is
+done.
 
 A worker sleeps by a futex on the lower half of `open` while that is 0. It counts itself into
-`sleepers` first; the other side writes `open` and reads `sleepers` after that, so no wake-up is
+`sleepers` first. The other side writes `open` and reads `sleepers` after that, so no wake-up is
 lost.
 """
 

@@ -1,4 +1,4 @@
-"""What an LLVM module of kernels declares: functions, and structures of records."""
+"""Declarations of an LLVM module of kernels: functions, and structures of records."""
 
 from __future__ import annotations
 

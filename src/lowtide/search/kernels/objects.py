@@ -1,4 +1,4 @@
-"""Where the machine code of kernels is kept for other processes; needs no LLVM."""
+"""The place of the machine code of kernels for other processes; it needs no LLVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a random program takes and returns, and which outputs are written over which arguments."""
+"""Arguments and results of a random program, and the aliases between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What random modules are made of, and where the random choices come from."""
+"""Ingredients of random modules, and the source of the random choices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which values to have before a loop or a branch, and making them there.
+"""Choice of the values to have before a loop or a branch, and making them there.
 
-A walk marks what could be computed outside and whether that is work; of each chain the last value
-that pays is taken, so that what only leads to it moves along and is not held.
+A walk marks what could be computed outside and whether that is work. Of each chain the last value
+that pays is taken. So what only leads to it moves along and is not held.
 """
 
 from __future__ import annotations

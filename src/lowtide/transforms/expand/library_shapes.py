@@ -1,4 +1,4 @@
-"""What calls of libraries take and return: a call of other shapes is not what its name says.
+"""Arguments and results of library calls: a call of other shapes is not what its name says.
 
 Matrices are [..., m, n] with any batch, all of one element type; `info` is s32, one per matrix.
 """

@@ -1,4 +1,4 @@
-"""What the expanders share: guards, widths of numbers, sums, and bodies of scalars on arrays."""
+"""Parts that the expanders share: guards, widths, sums, and bodies of scalars on arrays."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where the dimensions of arrays lie in memory."""
+"""Choice of layouts: the order of the dimensions of arrays in memory."""

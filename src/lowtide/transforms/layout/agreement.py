@@ -1,7 +1,7 @@
 """Nodes that agree on one layout: the heaviest wishes first, as in a maximum spanning tree.
 
 Within a class the order of one node gives that of all. A wish that contradicts heavier ones is not
-granted, so that of the ways to cut between two given layouts the one with fewest bytes is taken.
+granted. So of the ways to cut between two given layouts the one with fewest bytes is taken.
 """
 
 from __future__ import annotations

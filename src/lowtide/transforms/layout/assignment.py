@@ -2,8 +2,8 @@
 
 Given are the layouts of arguments and results, and of what gives bytes a meaning of its own.
 Convolutions like channels last, transposes like to move nothing, reductions like their rows.
-Wishes are granted heaviest first (`agreement.py`); then single values change sides where that
-is less; what is not less than before stays as it was. Where two layouts meet, there is a copy.
+Wishes are granted heaviest first (`agreement.py`). Then single values change sides where fewer
+bytes move that way; all else stays as it was. Where two layouts meet, there is a copy.
 
 Before: y = f32[8,4] transpose(x); z = f32[8,4]{1,0} negate(y); w = transpose(z)
 After:  y = f32[8,4]{0,1} transpose(x); z = f32[8,4]{0,1} negate(y); w = transpose(z)

@@ -1,9 +1,9 @@
 """Dots that read a transposed array as it lies, where a reshape merged dimensions to contract.
 
-A transpose next to a dot becomes part of it; one behind a reshape is an array of its own. So the
-dot contracts the dimensions that were merged, and the other operand is reshaped, which moves no
-byte, since it splits. Dimensions of the result stay merged: a reshape behind the dot would keep
-what reads it from being computed there.
+A transpose next to a dot becomes part of it; a transpose behind a reshape is an array of its own.
+So the dot contracts the dimensions that were merged. The other operand is reshaped; that only
+splits a dimension, so it moves no byte. Dimensions of the result stay merged: a reshape behind the
+dot would keep what reads it from being computed there.
 
 Before: dot(reshape(transpose(x)), y)
 After:  dot(transpose(x), reshape(y))

@@ -1,8 +1,8 @@
-"""What the order of dimensions of its operands means for each operation: one table by opcode.
+"""The order of an operation's dimensions as an operation of other form: a table by opcode.
 
-A rule answers: given the orders in which the operands lie, and the one in which the result is
-wanted, in which form can the operation be done on row-major twins with the fewest bytes moved? What
-has no rule works on arrays as they are numbered.
+A rule is given the orders in which the operands lie, and the order in which the result is wanted.
+It answers with the form in which the operation can be done on row-major twins with the fewest bytes
+moved. An operation without a rule works on arrays as they are numbered.
 """
 
 from __future__ import annotations

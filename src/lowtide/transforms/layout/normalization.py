@@ -1,8 +1,8 @@
 """Layout normalization: each value as its row-major twin, relayouts as transposes.
 
 The twin of a value has the same bytes, its dimensions numbered as they lie. Operations take their
-attributes along (`forms.py`). What takes and gives arrays as they are, and the borders of the
-program, keep their layouts behind and before a bitcast, which costs nothing.
+attributes along (`forms.py`). Some operations take and give arrays as they are; they, and the
+borders of the program, keep their layouts behind and before a bitcast, which costs nothing.
 
 Before: y = f32[2,3]{0,1} negate(x); z = f32[2,3]{1,0} copy(y)
 After:  y = f32[3,2]{1,0} negate(bitcast(x)); z = f32[2,3]{1,0} transpose(y), dimensions={1,0}

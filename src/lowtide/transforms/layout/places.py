@@ -1,4 +1,4 @@
-"""Where values are held: arrays, and elements of tuples that several instructions share.
+"""Places of values: arrays, and elements of tuples that several instructions share.
 
 The tuple of a loop is one for its start, its bodies and its result, so an element of it has one
 layout everywhere. Such a place is held by many keys (instruction, index).

@@ -1,4 +1,4 @@
-"""What kernels like: the bytes that an operation moves or reads badly for want of a good layout."""
+"""Preferences of kernels: bytes that they move or read badly for want of a good layout."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The problem that layout assignment solves: places, what reads them, and the bytes that move.
 
 A node is a place (see `places.py`) of an array, and its label the order of its dimensions. A unit
-is an operation, or one operand of a tuple or call; it costs the bytes that have to be transposed
+is an operation, or one operand of a tuple or call. It costs the bytes that have to be transposed
 before or behind it, and what its kernel loses, times how often it runs.
 """
 

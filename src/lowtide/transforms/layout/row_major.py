@@ -1,7 +1,7 @@
 """Row-major layouts everywhere inside: what lies otherwise is a transpose, which can be fused.
 
-A layout says nothing about values, so those of a program that was not compiled yet are free. Kept
-are the layouts of arguments and results, and of what gives bytes a meaning of its own.
+A layout says nothing about values, so those of a program that was not compiled yet are free. The
+layouts of arguments and results are kept, and those of what gives bytes a meaning of its own.
 """
 
 from __future__ import annotations

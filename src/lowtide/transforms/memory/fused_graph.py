@@ -1,8 +1,8 @@
 """The memory graph of instructions as kernels will need it, before there are any kernels.
 
-What a simple operation computes for one reader is computed in that reader's kernel: it takes no
-memory, and what it is computed from is needed until then. So is what is far larger than what it is
-computed from, wherever it is read.
+What a simple operation computes for one reader is computed in that reader's kernel. It takes no
+memory, and what it is computed from is needed until then. The same holds for a value that is far
+larger than what it is computed from, wherever it is read.
 """
 
 from __future__ import annotations

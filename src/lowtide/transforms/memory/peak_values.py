@@ -1,4 +1,4 @@
-"""What is live where most is, in a simple order of the instructions of a module."""
+"""The values live at the peak of a simple order of the instructions of a module."""
 
 from __future__ import annotations
 

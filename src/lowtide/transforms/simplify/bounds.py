@@ -1,4 +1,4 @@
-"""What is known of the values of an array from how it is computed: bounds, signs, wholeness."""
+"""Bounds, signs and wholeness of the values of an array, from how it is computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known before the program runs: the number of a lone device, and static sizes."""
+"""Facts known before the program runs: the number of a lone device, and static sizes."""
 
 from __future__ import annotations
 

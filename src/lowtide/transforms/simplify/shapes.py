@@ -1,4 +1,4 @@
-"""How reshapes and transposes act on dimensions, and what broadcasts look like behind them."""
+"""Dimensions through reshapes and transposes, and broadcasts as seen behind them."""
 
 from __future__ import annotations
 

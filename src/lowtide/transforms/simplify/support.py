@@ -1,4 +1,4 @@
-"""What the families share: decorators that guard rules, and the making of constants.
+"""Parts that the families share: decorators that guard rules, and the making of constants.
 
 The guards ask what nearly every rule has to know first: that arrays are row major and of known
 sizes, and of which kind their elements are. The formula of a rule is its docstring.

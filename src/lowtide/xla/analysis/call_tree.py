@@ -1,4 +1,4 @@
-"""Where each computation is called from, in a program that runs each one from one place only."""
+"""The caller of each computation, in a program that runs each one from one place only."""
 
 from __future__ import annotations
 

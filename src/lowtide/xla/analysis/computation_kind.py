@@ -1,4 +1,4 @@
-"""Which computations own buffers of the program, and which those of one thread."""
+"""The computations that own buffers of the program, and those that are thread-local."""
 
 from __future__ import annotations
 

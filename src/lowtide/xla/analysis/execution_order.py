@@ -1,4 +1,4 @@
-"""When instructions run as seen from one another, across computations.
+"""The order of execution between instructions, across computations.
 
 What is known of one computation comes from elsewhere; here it becomes knowledge of the program.
 """

@@ -1,7 +1,8 @@
-"""What is ordered on a device that runs several streams at once, as TensorFlow 1.14 had it.
+"""The order on a device that runs several streams at once, as TensorFlow 1.14 had it.
 
-Launches are ordered on each stream, and an instruction waits for what it reads. Unlike there, an
-instruction for which nothing is launched does not order those around it: nothing waits for it.
+Launches are ordered on each stream, and an instruction waits for what it reads. In one point it
+differs from TensorFlow: an instruction for which nothing is launched does not order those around
+it, since nothing waits for it.
 """
 
 from __future__ import annotations

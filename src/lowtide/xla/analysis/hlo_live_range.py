@@ -1,4 +1,4 @@
-"""When each value of a scheduled module is live, as XLA's HloLiveRange has it.
+"""Live ranges of the values of a scheduled module, as in XLA's HloLiveRange.
 
 The schedule is flattened to one sequence, and a time is a place in it. Values of one HloBuffer
 touch and do not overlap.

@@ -1,4 +1,4 @@
-"""Which values may be live at the same time, for all pairs at once, under any ordering.
+"""Pairs of values that may be live at the same time, found at once, under any ordering.
 
 The answers are those of `Ordering.may_interfere`. The memory is a bit per instruction and value.
 """

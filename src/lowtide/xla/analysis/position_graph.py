@@ -1,4 +1,4 @@
-"""Where the value at each position of a module comes from.
+"""The source of the value at each position of a module.
 
 A position is an instruction and an index into its shape, tuples included. Each is a definition, or
 passes on the value of another position, or joins those of several: the parameter of a computation

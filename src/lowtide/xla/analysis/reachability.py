@@ -1,4 +1,4 @@
-"""Which instructions of one computation wait for which, directly or through others.
+"""Instructions of one computation that wait for others, directly or through others.
 
 Rows of bits are kept per instruction, half of a square of the number of instructions: 10,000 take
 6 MB.

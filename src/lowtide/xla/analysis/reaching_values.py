@@ -1,4 +1,4 @@
-"""Which values reach each position: joins resolved, needless phis removed.
+"""The values that reach each position: joins resolved, needless phis removed.
 
 A phi is needless where only one value besides phis of its own circle comes in. Circles are strongly
 connected components, taken apart as by M. Braun et al., "Simple and Efficient Construction of

@@ -1,4 +1,4 @@
-"""Which instructions read which values: operations that only pass on do not count."""
+"""Uses of values by instructions: operations that only pass on do not count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which logical buffers may be live at once, as BufferLiveness of TensorFlow 1.14 tells."""
+"""Logical buffers that may be live at once, as in BufferLiveness of TensorFlow 1.14."""
 
 from __future__ import annotations
 

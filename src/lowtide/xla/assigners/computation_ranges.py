@@ -1,4 +1,4 @@
-"""When values are live within one computation that has a total order, in steps of its own."""
+"""Live ranges within one computation that has a total order, in steps of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a value may lie in an allocation beside those that are there at other times."""
+"""A test whether a value may lie in an allocation beside those live at other times."""
 
 from __future__ import annotations
 

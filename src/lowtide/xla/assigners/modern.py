@@ -1,7 +1,7 @@
 """Buffer assignment as XLA does it today, for any ordering of the instructions.
 
 Buffers are taken one by one, by default the largest first. What the caller sees, constants and
-tuples have allocations of their own; others may go where one of their operands lies, or into any
+tuples have allocations of their own. Others may go where one of their operands lies, or into any
 allocation that nothing uses meanwhile. Temporaries of computations with a total order are put off,
 and laid out together by a simulation of the heap. In the end all temporaries of a memory space are
 one allocation.

@@ -1,4 +1,4 @@
-"""Which values may take over the place of an operand, asked many times over."""
+"""The values that may take over the place of an operand, asked many times over."""
 
 from __future__ import annotations
 

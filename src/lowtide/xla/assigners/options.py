@@ -1,4 +1,4 @@
-"""What can be chosen about XLA's assigners."""
+"""Options of XLA's assigners."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def buffer_info_csv(
 ) -> str:
     """Return the values by time of definition, then number; XLA calls this the buffer info.
 
-    `times` are the positions of instructions in the flattened schedule, `live` the live ranges of
+    `times` are the positions of instructions in the flat schedule, `live` the live ranges of
     values by number, both ends included; by default those of the plan, and a value without one has
     empty fields. Uses stand in order of time, separated by semicolons.
     """

@@ -1,4 +1,4 @@
-"""`...-live-range.txt`: the flattened schedule, when each value is live, and the peak."""
+"""`...-live-range.txt`: the flat schedule, when each value is live, and the peak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies in an allocation when it is fullest, the largest first."""
+"""The contents of an allocation when it is fullest, the largest first."""
 
 from __future__ import annotations
 

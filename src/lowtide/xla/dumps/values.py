@@ -1,4 +1,4 @@
-"""How XLA spells values, elements and sizes."""
+"""XLA's spelling of values, elements and sizes."""
 
 from __future__ import annotations
 

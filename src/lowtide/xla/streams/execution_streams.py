@@ -1,4 +1,4 @@
-"""Which stream runs what where asynchronous operations say what may run at once.
+"""The stream of each instruction where asynchronous operations say what may run at once.
 
 The rule is that of today's XLA:GPU (OpenXLA, execution_stream_assignment): one main stream, a few
 more for asynchronous computations, and one for each kind of communication.

@@ -1,4 +1,4 @@
-"""In which order the host launches the instructions of the entry, and what that orders."""
+"""The order in which the host launches the instructions of the entry, and what it orders."""
 
 from __future__ import annotations
 

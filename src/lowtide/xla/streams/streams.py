@@ -1,7 +1,7 @@
-"""Which stream of a device runs each instruction of the entry.
+"""The stream of a device that runs each instruction of the entry.
 
-The rule is that of TensorFlow 1.14's AssignStreams: calls of a library for matrix products take up
-a device each, so those which may run at once get streams of their own; all else follows what it
+The rule is that of TensorFlow 1.14's AssignStreams. Calls of a library for matrix products take up
+a device each, so those which may run at once get streams of their own. All else follows what it
 reads.
 """
 

@@ -1,4 +1,4 @@
-"""What a device runs for each instruction: the kinds of thunks, named as in XLA's dumps."""
+"""The kind of thunk that a device runs for each instruction, named as in XLA's dumps."""
 
 from __future__ import annotations
 

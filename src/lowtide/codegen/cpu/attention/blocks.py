@@ -1,4 +1,4 @@
-"""How an attention is cut into blocks, and where they lie in the scratch of a thread."""
+"""Blocks of an attention, and their places in the scratch of a thread."""
 
 from __future__ import annotations
 

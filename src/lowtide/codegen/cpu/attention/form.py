@@ -1,7 +1,7 @@
-"""What an attention computes: its dots, and how rows of scores lie in each of them.
+"""The form of an attention: its dots, and the place of rows of scores in each of them.
 
-A row is what the last dot contracts. Its other dimensions number the rows; those that choose keys
-or values are fixed within a unit, the others number the rows of a block.
+A row is what the last dot contracts. Its other dimensions number the rows. Those that choose keys
+or values are fixed within a unit; the others number the rows of a block.
 """
 
 from __future__ import annotations

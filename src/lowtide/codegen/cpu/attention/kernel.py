@@ -1,8 +1,8 @@
 """The kernel of attention: blocks of scores, their weights, sums of values.
 
-A unit is a block of rows. Scores of all keys are multiplied out in scratch, panel by panel of
-packed keys; then each row is run along as `rows.py` says; then values are packed in turn and added
-up. See Rabe and Staats (2021), Self-attention does not need O(n^2) memory.
+A unit is a block of rows. First the scores of all keys are multiplied out in scratch, panel by
+panel of packed keys. Then each row is run along as `rows.py` says. Then values are packed in turn
+and added up. See Rabe and Staats (2021), Self-attention does not need O(n^2) memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an attention computes along the rows of a block: weights of scores."""
+"""Weights from scores, along the rows of a block of an attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a convolution is cut: blocks of contracted indices, of rows and columns, pieces of work."""
+"""Blocks of a convolution: of contracted indices, of rows and columns; pieces of work."""
 
 from __future__ import annotations
 

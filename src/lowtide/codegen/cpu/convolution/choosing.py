@@ -1,4 +1,4 @@
-"""Which tile and which blocks suit a convolution, by its shape alone."""
+"""Choice of tile and blocks for a convolution, by its shape alone."""
 
 from __future__ import annotations
 

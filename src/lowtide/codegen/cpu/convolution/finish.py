@@ -1,4 +1,4 @@
-"""What becomes of the sums of a tile: conversion, the operations behind them, the results."""
+"""The way of the sums of a tile to the results: conversion, and the operations behind them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a piece of work lies: its group, phases, block of rows and block of columns."""
+"""The place of a piece of work: its group, phases, block of rows and block of columns."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The sums of a convolution without dilation of its input, which is taken apart into phases.
 
-Where the input is dilated, most positions of the window meet a zero in between. The places of the
+Where the input is dilated, most positions of the window meet a zero in between. Places of the
 output that are equal modulo the dilation (over what it shares with the stride) meet elements at the
-same positions: they make a phase, which is a convolution of its own that meets elements only.
+same positions. They make a phase: a convolution of its own that meets elements only.
 """
 
 from __future__ import annotations

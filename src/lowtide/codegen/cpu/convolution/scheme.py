@@ -1,4 +1,4 @@
-"""How the products of a convolution are blocked: tiles, blocks of rows and taps, pieces of work."""
+"""Blocking of the products of a convolution: tiles, rows, columns and taps, pieces of work."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Select-and-scatter: the gradient of pooling by a maximum, and whatever else has its form.
 
 A piece of work is a block of the operand along one dimension, for one index of the dimensions that
-windows do not reach along. First the number of the position that each window over the block selects
-goes to scratch; then each element adds up what the windows that selected it have, in the order of
-the windows. So nothing is written twice, and pieces do not depend on one another.
+windows do not reach along. First each window over the block selects a position, and its number goes
+to scratch. Then each element adds up what the windows that selected it have, in the order of the
+windows. So nothing is written twice, and pieces do not depend on one another.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which one-dimensional transforms make an fft, over which lines, and where these lie.
+"""The form of an fft: its one-dimensional transforms, their lines, and the place of these.
 
 Source of the split into two shorter transforms: D. Bailey (1990), "FFTs in external or hierarchical
 memory".

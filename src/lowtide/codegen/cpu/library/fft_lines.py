@@ -1,7 +1,7 @@
-"""Where the lines of a pass lie in memory: vectors of one element of each line, read and written.
+"""Lines of a pass of an fft, read and written as vectors of one element of each line.
 
-Lines that lie side by side are read as they are. Of lines that follow one another a block of
-consecutive elements is read, and turned by shuffles; single elements at their ends are gathered.
+Lines that lie side by side are read as they are. Lines that follow one another are read in blocks
+of consecutive elements, which shuffles turn. Single elements at their ends are gathered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is sorted in place of elements: their keys and places, in scratch memory."""
+"""Records that are sorted in place of elements: keys and places, in scratch memory."""
 
 from __future__ import annotations
 

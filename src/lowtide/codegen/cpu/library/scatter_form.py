@@ -1,4 +1,4 @@
-"""What a scatter does, in numbers: where windows start, and over what its loops run."""
+"""The form of a scatter, in numbers: the start of each window, and the ranges of its loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a sort runs: over records of which layout, in which parts, with how much scratch."""
+"""The form of a sort: the layout of its records, its parts, and its scratch."""
 
 from __future__ import annotations
 

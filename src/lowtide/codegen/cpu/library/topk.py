@@ -1,7 +1,7 @@
 """Top-k: the first k elements of each row in order, with their places.
 
-A row is scanned once. What comes before the last of the k best ones so far is put aside, and when
-there is no more room for that, it is sorted, and the best k stay.
+A row is scanned once. An element that comes before the last of the k best ones so far is put aside.
+When there is no more room, what was put aside is sorted, and the best k stay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which values of a row are kept for later runs along it, instead of being computed again."""
+"""The values of a row that are kept for later runs along it, and not computed again."""
 
 from __future__ import annotations
 

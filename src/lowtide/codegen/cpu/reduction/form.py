@@ -1,4 +1,4 @@
-"""What a kernel of reductions computes: its space, its reductions, where its results lie."""
+"""The form of a kernel of reductions: its space, its reductions, and places of its results."""
 
 from __future__ import annotations
 

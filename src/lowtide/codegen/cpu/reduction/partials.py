@@ -1,6 +1,6 @@
 """Totals of parts of rows, which a second phase adds up.
 
-Into how many parts rows are split depends on sizes only, hence so do the results.
+The number of parts depends on sizes only, hence so do the results.
 """
 
 from __future__ import annotations

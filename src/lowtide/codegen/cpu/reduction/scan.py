@@ -1,8 +1,8 @@
 """Scans: several independent chains of steps run side by side.
 
 Where the dimension stepped along is not the last one, a vector steps along with as many chains as
-it has lanes. Otherwise single elements do, of several rows or of several parts of a row at once;
-where parts begin is known from their sums, which a first phase makes.
+it has lanes. Otherwise single elements step, of several rows or of several parts of a row at once.
+The totals before each part are known from the sums of the parts, which a first phase makes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Runs along rows where the last one, which only stores, goes along with one of the next row.
 
-So memory is read and written at the same time, while most of the computing is done. For results
+So memory is read and written at the same time as most of the computing is done. This is for results
 that caches have no room for.
 """
 

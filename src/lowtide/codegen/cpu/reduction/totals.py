@@ -1,4 +1,4 @@
-"""What reductions add up in: one list of values for all reductions of a run along a row."""
+"""The sums of reductions: one list of values for all reductions of a run along a row."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the ops of several frameworks are made of: NumPy's conventions on top of the builder."""
+"""Parts that the ops of several frameworks share: NumPy's conventions on top of the builder."""

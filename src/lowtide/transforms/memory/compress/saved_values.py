@@ -1,7 +1,7 @@
 """Values that are kept across the peak take fewer bytes, and are made again just before use.
 
-Truth values are packed, eight to a byte; the mask of a rectifier is read from its result, which is
-often kept anyway; and what is exactly a conversion of a narrower type is kept in that one.
+Truth values are packed, eight to a byte. The mask of a rectifier is read from its result, which is
+often kept anyway. What is exactly a conversion of a narrower type is kept in that type.
 """
 
 from __future__ import annotations

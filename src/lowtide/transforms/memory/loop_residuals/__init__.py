@@ -1,1 +1,1 @@
-"""What a loop keeps for a later one, chosen by a minimum cut."""
+"""Values that a loop keeps for a later one, chosen by a minimum cut."""

@@ -1,12 +1,12 @@
-"""Which values of a loop to stack, so that a later loop computes the rest of what it reads.
+"""Choice of values of a loop to stack, so that a later loop computes the rest of what it reads.
 
-A least cut through the dataflow of the loop body: between what the later loop cannot compute, such
-as what a step carries, and what it reads. Each value that is cut is stacked and costs the bytes of
-a slice for each step; what lies behind the cut is computed again.
+It is a least cut through the dataflow of the loop body. On one side is what the later loop cannot
+compute, such as what a step carries; on the other side is what it reads. Each value that is cut is
+stacked and costs the bytes of a slice for each step. What lies behind the cut is computed again.
 
 The element that a step starts with and the one that it ends with are one sequence, read at two
-places; so one stack, with a slot more, holds both. In the network the end then follows from the
-start, and from nothing else; so there are others, in which it follows from its operands.
+places. So one stack, with one slot more, holds both. In one network the end then follows from the
+start, and from nothing else; in others it follows from its operands.
 """
 
 from __future__ import annotations

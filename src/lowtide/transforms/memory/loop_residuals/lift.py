@@ -1,8 +1,8 @@
 """Computations of a later loop that make less of what they read, offered to the earlier one.
 
-A step of the later loop may need no more of a slice than whether its elements are positive, or
-their sums. What leads to that is written out in the earlier loop too, where it can be stacked
-instead; nobody reads it there yet.
+A step of the later loop may need only the signs of the elements of a slice, or their sums. What
+leads to these is written out in the earlier loop too, where it can be stacked instead. Nobody reads
+it there yet.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a later loop computes that the earlier one did, from what it reads of stacks.
+"""Values that both a loop and a later one compute, from the stacks that the later one reads.
 
 A step that reads slices often computes from them what the earlier loop had: a checkpoint around
-each step does just that. Then what the step needs are the values at the end of such computations,
-whichever of them are stacked today.
+each step does just that. Then the step needs the values at the end of such computations, whichever
+of them are stacked today.
 """
 
 from __future__ import annotations

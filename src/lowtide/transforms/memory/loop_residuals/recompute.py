@@ -1,10 +1,10 @@
 """Residuals that a later loop computes again, step by step, instead of reading them from a stack.
 
 A loop over layers or over time, and the loop of its gradient, are two computations: the first
-stacks what the second reads, one slice for each step. What the second can compute from other
-stacks, from what both are given, or from the state with which a step started, need not be stacked:
-that is gradient checkpointing (T. Chen, B. Xu, C. Zhang, C. Guestrin, 2016, "Training deep nets
-with sublinear memory cost"), for programs in which nobody asked for it.
+stacks what the second reads, one slice for each step. The second can compute some of that from
+other stacks, from what both are given, or from the state with which a step started. It need not be
+stacked. That is gradient checkpointing (T. Chen, B. Xu, C. Zhang, C. Guestrin, 2016, "Training deep
+nets with sublinear memory cost"), for programs in which nobody asked for it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a loop stacks step by step, and where later loops read it back.
+"""Stacks that a loop writes step by step, and the places where later loops read them.
 
-A stack is a carried array to which step k writes one slice, in a slot that is an affine function
-of k. A later loop that passes the array on and slices it at such a function reads, in its own step
-j, what was written in a step that is an affine function of j: most often the steps in reverse.
+A stack is a carried array. Step k writes one slice to it, in a slot that is an affine function of
+k. A later loop that is given the array slices it at such a function, too. So its own step j reads
+what was written in a step that is an affine function of j: most often the steps in reverse.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 """Loops run once more, segment by segment, for the loops that read what they stack.
 
-The first loop keeps what each segment of steps starts with, and no residuals. The second one goes
-from segment to segment: it runs the steps of the first loop again, stacks residuals of the segment
-only, and then its own steps. With segments as long as there are segments, memory grows with the
-square root of the number of steps (T. Chen, B. Xu, C. Zhang, C. Guestrin, 2016, "Training deep nets
-with sublinear memory cost"), for the time of one more run of the first loop.
+    first loop      0 1 2   3 4 5   6 7 8      keeps what steps 0, 3 and 6 start with
+    second loop     6 7 8, then 8 7 6          runs a segment of the first loop again, which
+                    3 4 5, then 5 4 3          stacks residuals of this segment only, and then
+                    0 1 2, then 2 1 0          its own steps, which read them
+
+With segments as long as there are segments, memory grows with the square root of the number of
+steps (T. Chen, B. Xu, C. Zhang, C. Guestrin, 2016, "Training deep nets with sublinear memory
+cost"). It takes the time of one more run of the first loop.
 """
 
 from __future__ import annotations

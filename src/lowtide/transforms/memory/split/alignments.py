@@ -1,8 +1,8 @@
-"""How the dimensions of operations go through them: what has to be split for a result to be.
+"""Alignments of operations: the dimensions that have to be split for a result to be split.
 
-An alignment is one dimension of the iteration space of an operation. Along it each part of the
-result needs one part of some operands and the whole of the others; or, where the operation folds
-it, each part of the operands yields a term of the result.
+An alignment is one dimension of the iteration space of an operation. Either each part of the result
+along it needs one part of some operands and the whole of the others. Or the operation folds the
+dimension, and each part of the operands yields a term of the result.
 """
 
 from __future__ import annotations

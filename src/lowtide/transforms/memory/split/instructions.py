@@ -1,8 +1,8 @@
 """Large values never made as a whole: what makes and what reads them is run in parts.
 
 The logits of a loss over a vocabulary, the scores of attention, the hidden layer of a network: each
-is computed from smaller values, and folded into smaller ones. Whatever a batch goes through without
-folding it is run for one part of the batch after the other.
+is computed from smaller values, and folded into smaller ones. What a batch goes through without
+being folded is run for one part of the batch after the other.
 """
 
 from __future__ import annotations

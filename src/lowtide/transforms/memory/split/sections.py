@@ -1,9 +1,9 @@
-"""Which instructions are run together in parts, so that a large value never exists as a whole.
+"""Sections: instructions that run together in parts, so that no large value exists as a whole.
 
-A section grows from one value and one of its dimensions: back to what the value is computed from,
-as far as that dimension leads, then on to all that is computed from the section, then back to what
-only the section reads. A fold over the dimension ends it: what reads the folded value runs after
-the last part.
+A section grows from one value and one of its dimensions. It grows back to what the value is
+computed from, as far as that dimension leads; then on to all that is computed from the section;
+then back to what only the section reads. A fold over the dimension ends it: what reads the folded
+value runs after the last part.
 """
 
 from __future__ import annotations
