@@ -51,7 +51,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 def test_the_files_used_least_recently_go_first(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path, most_bytes=3000)
     for number in range(5):
-        cache.put(f"key{number}", bytes(984))
+        cache.put(f"key{number}", bytes(979))
     for number, path in enumerate(files(tmp_path)):
         os.utime(path, ns=(number, number))
     assert cache.get("key0") is not None
@@ -115,3 +115,60 @@ def test_each_distinct_module_is_compiled_once_and_threads_make_no_difference(
     again = ObjectCache(tmp_path)
     assert compile_modules(texts, target, again, 2, lambda *done: seen.append(done)) == found
     assert seen == []
+
+
+def test_a_file_under_another_name_is_not_read(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path)
+    cache.put(KEY, b"code")
+    (path,) = files(tmp_path)
+    path.rename(path.with_name("other"))
+    assert cache.get(KEY[:2] + "other") is None
+    assert cache.get(KEY) is None
+
+
+def test_files_and_folders_are_the_users_alone(tmp_path: Path) -> None:
+    cache, mask = ObjectCache(tmp_path / "kind"), os.umask(0)
+    cache.put(KEY, b"code")
+    os.umask(mask)
+    (path,) = files(tmp_path)
+    modes = [x.stat().st_mode & 0o777 for x in (path, path.parent, path.parent.parent)]
+    assert modes[0] == 0o600
+    assert not (modes[1] | modes[2]) & 0o022
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_what_others_may_write_is_refused_with_one_line(
+    tmp_path: Path, mode: int, depth: int
+) -> None:
+    folder = tmp_path / "kind"
+    ObjectCache(folder).put(KEY, b"code")
+    (path,) = files(tmp_path)
+    (path, path.parent, folder)[depth].chmod(mode)
+    cache = ObjectCache(folder)
+    with pytest.warns(RuntimeWarning, match="others may write to it: chmod go-w") as said:
+        assert cache.get(KEY) is None
+        assert cache.get(KEY) is None
+        cache.put("ab99", b"more")
+    assert len(said) == 1
+    assert len(files(tmp_path)) == (2 if depth == 0 else 1)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_what_another_user_owns_is_refused(tmp_path: Path, depth: int) -> None:
+    folder = tmp_path / "kind"
+    ObjectCache(folder).put(KEY, b"code")
+    (path,) = files(tmp_path)
+    os.chown((path, path.parent, folder)[depth], 12345, 12345)
+    with pytest.warns(RuntimeWarning, match="user 12345 owns it"):
+        assert ObjectCache(folder).get(KEY) is None
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path / "kind")
+    cache.put(KEY, b"code")
+    (path,) = files(tmp_path)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert cache.get(KEY) is None

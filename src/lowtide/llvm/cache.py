@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
@@ -25,7 +27,7 @@ class ObjectCache:
     """Bytes by key, in a folder or, where that is None, nowhere.
 
     `most_bytes` is how large the folder gets, about. Nothing raises where the folder cannot be read
-    or written: it is a cache.
+    or written: it is a cache. A RuntimeWarning says once that another user may write to it.
     """
 
     def __init__(self, folder: Path | None, most_bytes: int = 1 << 30) -> None:
@@ -33,6 +35,7 @@ class ObjectCache:
         self.most_bytes = most_bytes
         self._lock = Lock()
         self._written = 0
+        self._has_warned = False
 
     def get(self, key: str) -> bytes | None:
         """Return the bytes of a key, None where there are none or they are damaged."""
@@ -40,12 +43,26 @@ class ObjectCache:
             return None
         path = self._path(key)
         try:
-            data = path.read_bytes()
-            os.utime(path)
+            data = self._read(path)
         except OSError:
             return None
+        if data is None:
+            return None
         body, checksum = data[:-CHECKSUM_BYTES], data[-CHECKSUM_BYTES:]
-        return body if _checksum(body) == checksum else None
+        head = _head(key)
+        if _checksum(body) != checksum or not body.startswith(head):
+            return None
+        return body[len(head) :]
+
+    def _read(self, path: Path) -> bytes | None:
+        """The bytes of a file, None where another user may have written them."""
+        if not self._is_ours(path.parent):
+            return None
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            if not self._is_private(path, os.fstat(file.fileno())):
+                return None
+            os.utime(file.fileno())
+            return file.read()
 
     def put(self, key: str, body: bytes) -> None:
         """Keep bytes under a key, which always stands for the same bytes."""
@@ -53,8 +70,11 @@ class ObjectCache:
             return
         path = self._path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._write(path, body)
+            self.folder.mkdir(0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(0o700, exist_ok=True)
+            if not self._is_ours(path.parent):
+                return
+            self._write(path, _head(key) + body)
         except OSError:
             return
         with self._lock:
@@ -62,6 +82,21 @@ class ObjectCache:
             is_due = self._written % SWEEP_EVERY == 1
         if is_due:
             self.sweep()
+
+    def _is_ours(self, place: Path) -> bool:
+        """Whether only the user of this process writes to the cache, and to a folder of it."""
+        assert self.folder is not None
+        return all(self._is_private(x, x.stat()) for x in (self.folder, place))
+
+    def _is_private(self, path: Path, status: os.stat_result) -> bool:
+        if status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return True
+        if not self._has_warned:
+            self._has_warned = True
+            owner = f"user {status.st_uid} owns it"
+            why = owner if status.st_uid != os.getuid() else "others may write to it: chmod go-w"
+            warnings.warn(f"{path} is not used as a cache, {why}", RuntimeWarning, stacklevel=2)
+        return False
 
     def _write(self, path: Path, body: bytes) -> None:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
@@ -102,6 +137,10 @@ class ObjectCache:
             found = make()
             self.put(key, found)
         return found
+
+
+def _head(key: str) -> bytes:
+    return f"{key}\n".encode()
 
 
 def _checksum(body: bytes) -> bytes:
