@@ -216,8 +216,9 @@ class PlanReport:
 
     def __str__(self) -> str:
         from lowtide.autopsy.screen import autopsy_text
+        from lowtide.report.drawing import visible
 
-        return autopsy_text(self)
+        return visible(autopsy_text(self))
 
     def to_json(self) -> Json:
         """Return the schema "lowtide.memory/1" with the section `autopsy`."""

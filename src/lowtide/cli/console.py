@@ -9,21 +9,26 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Final, TextIO
+from typing import IO, TextIO
 
 from lowtide.cli.exit_codes import ClosedPipeError
-from lowtide.options import display_for
-from lowtide.report.drawing import Paint, to_ascii
+from lowtide.options import display_for, is_terminal
+from lowtide.report.drawing import Paint, to_ascii, visible
 
 
 def write(text: str) -> None:
     """Write text and a line feed to stdout, in ASCII where the terminal knows nothing else."""
-    _print(text, sys.stdout)
+    _print(visible(text), sys.stdout)
+
+
+def write_exact(text: str) -> None:
+    """Write text that programs read and a line feed to stdout; a terminal obeys none of it."""
+    _print(visible(text) if is_terminal(sys.stdout) else text, sys.stdout)
 
 
 def write_json(value: Mapping[str, object]) -> None:
     """Write a JSON document to stdout."""
-    write(json_text(value))
+    _print(json_text(value), sys.stdout)
 
 
 def json_text(value: Mapping[str, object]) -> str:
@@ -33,21 +38,13 @@ def json_text(value: Mapping[str, object]) -> str:
 
 def note(text: str) -> None:
     """Tell the user something besides the result."""
-    _print(_without_control(text), sys.stderr)
+    _print(visible(text), sys.stderr)
 
 
 def report_error(text: str) -> None:
     """Write an error to stderr, whose first line begins with `error: `."""
     paint = Paint(color=display_for(sys.stderr).color)
-    _print(f"{paint('bad', 'error:')} {_without_control(text)}", sys.stderr)
-
-
-def _without_control(text: str) -> str:
-    """Return text whose names, which come from files, cannot command a terminal."""
-    return text.translate(_SHOWN_AS)
-
-
-_SHOWN_AS: Final = {code: "?" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+    _print(f"{paint('bad', 'error:')} {visible(text)}", sys.stderr)
 
 
 def _print(text: str, stream: TextIO) -> None:

@@ -95,7 +95,7 @@ def opt(
         document = {"module": optimized.name, "instructions": count, "passes": times}
         console.write_json({**document, "text": text})
         return
-    console.write(text.removesuffix("\n"))
+    console.write_exact(text.removesuffix("\n"))
 
 
 def _ordered(module: Module) -> Module:

@@ -40,6 +40,6 @@ def reduce(
     small = shrink(load(module).module)
     text = to_text(small, COMPLETE) if failing is None else failing_test(small, failing)
     if output is None:
-        console.write(text.removesuffix("\n"))
+        console.write_exact(text.removesuffix("\n"))
     else:
         console.write_file(output, lambda stream: stream.write(text.encode()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 ELLIPSIS: Final = "…"
@@ -31,6 +32,23 @@ class Paint:
         if not self._color or not text:
             return text
         return f"\x1b[{_CODES[role]}m{text}\x1b[0m"
+
+
+_BIDI: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""Marks and overrides of the direction of text, in a set of a regular expression."""
+
+_COLOURED: Final = "|".join([*map(re.escape, sorted(set(_CODES.values()))), "0"])
+_COMMANDS: Final = re.compile(
+    rf"(\x1b\[(?:{_COLOURED})m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}]"
+)
+
+
+def visible(text: str) -> str:
+    """Return a text in which nothing commands a terminal or turns text around, but for colours.
+
+    Names come from files of strangers: a control character or an override is shown as "?".
+    """
+    return _COMMANDS.sub(lambda found: found[1] or "?", text)
 
 
 def bar(part: int, whole: int, width: int) -> str:

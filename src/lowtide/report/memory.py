@@ -234,9 +234,10 @@ class MemoryReport:
         return self.argument_bytes + returned + self.constant_bytes + self.temp_bytes
 
     def __str__(self) -> str:
+        from lowtide.report.drawing import visible
         from lowtide.report.text import explain_text
 
-        return explain_text(self)
+        return visible(explain_text(self))
 
     def to_json(self) -> Json:
         """Return the report in the schema "lowtide.memory/1"."""
