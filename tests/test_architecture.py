@@ -115,7 +115,6 @@ ROOMS: dict[str, list[str]] = {
         "ir",
         "llvm",
         "options",
-        "cost",
         "codegen",
         "fusion",
         "runtime",

@@ -13,7 +13,6 @@ from lowtide.backends.interface import Progress
 from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
 from lowtide.compiler import ModulePlan
-from lowtide.cost.machine import X86_SERVER, Machine
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Constant
 from lowtide.ir.buffer import AllocationKind
@@ -46,11 +45,6 @@ class CpuBackend:
         self.target = target or host_target()
         self.cached = cached or ObjectCache(None)
         self._tuner = tuner
-
-    @property
-    def machine(self) -> Machine:
-        """The figures of a server's core: those of this host are not measured."""
-        return X86_SERVER
 
     @property
     def environment(self) -> str:

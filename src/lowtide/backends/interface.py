@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Protocol, TypeAlias, TypeVar
 
 from lowtide.compiler import ModulePlan
-from lowtide.cost.machine import Machine
 from lowtide.ir import Instruction
 
 ProgramT = TypeVar("ProgramT", covariant=True)
@@ -33,11 +32,11 @@ class KernelSet(Protocol[ProgramT]):
 
 
 class Backend(Protocol[ProgramT]):
-    """A target: `machine` is what its costs are reckoned with."""
+    """A target: what is behind it knows of processors, vectors and LLVM, what is above does not.
 
-    @property
-    def machine(self) -> Machine:
-        """The figures of the machine that runs programs."""
+    Which instructions may be fused, and what time is worth, is not asked of it: `fusion` and `cost`
+    reckon with the one record in `cost/machine.py`.
+    """
 
     def kernels(self) -> KernelSet[ProgramT]:
         """Return the kernels that the cost model takes for the fastest, for one module."""

@@ -1,4 +1,4 @@
-"""A cache of compiled programs: what two threads want is compiled once.
+"""Programs of a client, compiled once for each signature: kept in memory, for this process only.
 
 A key is the signature of a compilation (see `signature`), as that of TensorFlow's
 XlaCompilationCache: what is computed, the shapes of the arguments, the values of those that are
