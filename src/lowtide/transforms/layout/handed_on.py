@@ -40,9 +40,7 @@ def _step(module: Module) -> int:
     return changes
 
 
-def _completed(
-    computation: Computation, order: tuple[Instruction, ...]
-) -> tuple[Instruction, ...]:
+def _completed(computation: Computation, order: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
     """A schedule with what was added, each instruction just before the first that reads it."""
     known, done = set(order), dict.fromkeys(order[:0])
     for x in (*order, computation.root):
@@ -105,9 +103,7 @@ def _copied(x: Instruction, shape: Shape) -> Instruction:
     elements = []
     for number, wanted in enumerate(shape.tuple_shapes):
         have = x.shape.tuple_shapes[number]
-        taken = make(
-            x.parent, Opcode.GET_TUPLE_ELEMENT, have, (x,), x, GetTupleElement(number)
-        )
+        taken = make(x.parent, Opcode.GET_TUPLE_ELEMENT, have, (x,), x, GetTupleElement(number))
         elements.append(_copied(taken, wanted))
     return make(x.parent, Opcode.TUPLE, shape, tuple(elements), x)
 
@@ -189,7 +185,9 @@ def _start(x: Instruction) -> int:
     callee = x.called_computations[0]
     changes = sum([_take(x, number, y.shape) for number, y in enumerate(callee.parameters)])
     given = tuple_shape([y.shape for y in callee.parameters])
-    return changes + _reshaped(x, tuple_shape([given, callee.root.shape, *x.shape.tuple_shapes[2:]]))
+    return changes + _reshaped(
+        x, tuple_shape([given, callee.root.shape, *x.shape.tuple_shapes[2:]])
+    )
 
 
 def _update(x: Instruction) -> int:
