@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.native.comparing import compiled
-from tests.native.layout_cases import CASES, module_text
+from tests.native.layout_cases import CASES, Case, module_text
+from tests.native.zero_cases import EMPTY
 
 from lowtide.checking.tolerances import assert_values_close
 from lowtide.evaluator import evaluate
@@ -20,11 +21,22 @@ FACTOR = 4.0
 @pytest.mark.parametrize("name", CASES)
 def test_any_layout(name: str) -> None:
     for seed in range(8):
-        text = module_text(CASES[name], seed, is_fused=seed % 2 == 1)
-        module = parse_hlo(text)
-        verify(module)
-        arguments = seeded_arguments(module, seed)
-        with np.errstate(all="ignore"):
-            expected = evaluate(module, arguments)
-        got = compiled(text, target=("native", "avx2")[seed // 4])(*arguments)
-        assert_values_close(got, expected, module.entry.root.shape, factor=FACTOR)
+        check(CASES[name], seed, ("native", "avx2")[seed // 4])
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_no_elements(name: str) -> None:
+    for seed in range(2):
+        check(EMPTY[name], seed, "native")
+
+
+def check(case: Case, seed: int, target: str) -> None:
+    """Compare what a module of the case computes; odd seeds put it into a fusion."""
+    text = module_text(case, seed, is_fused=seed % 2 == 1)
+    module = parse_hlo(text)
+    verify(module)
+    arguments = seeded_arguments(module, seed)
+    with np.errstate(all="ignore"):
+        expected = evaluate(module, arguments)
+    got = compiled(text, target=target)(*arguments)
+    assert_values_close(got, expected, module.entry.root.shape, factor=FACTOR)
