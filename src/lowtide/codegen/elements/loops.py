@@ -27,7 +27,8 @@ from lowtide.ir.attributes import (
 
 def level_of(request: Request) -> int:
     """Return the depth of loops at which an index, its mask and what a call is given are known."""
-    known = max([x.level for x in (*request.at, *_given(request))], default=0)
+    levels = [x.level for x in request.at] + [x.level for x in _given(request)]
+    known = max(levels, default=0)
     return known if request.mask is None else max(known, request.mask.level)
 
 
