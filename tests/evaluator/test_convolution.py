@@ -112,3 +112,32 @@ def test_without_spatial_dimensions_it_is_a_matrix_product():
         k,
     )
     np.testing.assert_array_equal(found, x @ k)
+
+
+@pytest.mark.parametrize("window", ["size=3 lhs_dilate=2 pad=1_1", "size=3 lhs_dilate=3 pad=3_2"])
+def test_holes_meet_no_infinity(window):
+    size = 7 if "=2" in window else 13
+    text = f"""HloModule m
+    ENTRY e {{
+      x = f32[1,4,1] parameter(0)
+      k = f32[3,1,1] parameter(1)
+      ROOT r = f32[1,{size},1] convolution(x, k), window={{{window}}}, dim_labels=b0f_0io->b0f
+    }}"""
+    x, k = np.ones((1, 4, 1), np.float32), np.full((3, 1, 1), np.inf, np.float32)
+    (found,) = run_text(text, x, k)
+    assert not np.isnan(found).any()
+    check_text(text, x, k)
+
+
+def test_padding_meets_infinities():
+    (found,) = run_text(
+        """HloModule m
+    ENTRY e {
+      x = f32[1,4,1] parameter(0)
+      k = f32[3,1,1] parameter(1)
+      ROOT r = f32[1,4,1] convolution(x, k), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f
+    }""",
+        np.ones((1, 4, 1), np.float32),
+        np.full((3, 1, 1), np.inf, np.float32),
+    )
+    assert np.isnan(found[0, :, 0]).tolist() == [True, False, False, True]

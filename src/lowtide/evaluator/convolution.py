@@ -1,7 +1,8 @@
 """Convolution with all options of its window, grouping and dimension numbers.
 
 The sum over the window is a sum of matrix products, one per position in the window or one per
-place of the window, whichever are fewer.
+place of the window, whichever are fewer. Where the input is spread apart (base dilation), elements
+alone are multiplied, as XLA does; else padding is zeros, and so NaN where it meets an infinity.
 """
 
 from __future__ import annotations
@@ -42,11 +43,14 @@ def convolution(
     groups = max(attributes.feature_group_count, attributes.batch_group_count)
     window = attributes.window.dimensions
     x = _grouped_input(to_accumulator(inputs, dtype), attributes)
+    holes = _holes(x.shape[2:-1], window)
     x = _spread(x, window)
     k = _grouped_kernel(to_accumulator(kernel, dtype), attributes, groups)
     reversed_axes = [1 + d for d, dimension in enumerate(window) if dimension.reversal]
     k = np.flip(k, tuple(reversed_axes))
-    return from_accumulator(_ungrouped(_slide(x, k, window), attributes), element_type)
+    if holes is not None and np.isfinite(k).all():
+        holes = None  # a product with zero is zero
+    return from_accumulator(_ungrouped(_slide(x, k, window, holes), attributes), element_type)
 
 
 # -- canonical order of dimensions -------------------------------------------------------------
@@ -99,13 +103,21 @@ def _spread(x: Array, window: Sequence[WindowDimension]) -> Array:
     return padded(x, [unchanged, unchanged, *spatial, unchanged], np.zeros((), x.dtype))
 
 
-def _slide(x: Array, k: Array, window: Sequence[WindowDimension]) -> Array:
-    """Return [group, batch, places of the window, feature]."""
+def _holes(sizes: Sequence[int], window: Sequence[WindowDimension]) -> Array | None:
+    """Return where a spread input has no element; None where it is not spread."""
+    if all(d.base_dilation == 1 for d in window):
+        return None
+    spatial = [(d.padding_low, d.padding_high, d.base_dilation - 1) for d in window]
+    return padded(np.zeros(sizes, np.bool_), spatial, np.ones((), np.bool_))
+
+
+def _slide(x: Array, k: Array, window: Sequence[WindowDimension], holes: Array | None) -> Array:
+    """Return [group, batch, places of the window, feature]; in `holes` nothing is multiplied."""
     places = [_places(n, d) for n, d in zip(x.shape[2:-1], window, strict=True)]
     if 0 in places or not k.size:
         return np.zeros((*x.shape[:2], *places, k.shape[-1]), x.dtype)
-    if math.prod(k.shape[1:-2]) <= math.prod(places):
-        return _sum_over_positions(x, k, window, places)
+    if holes is not None or math.prod(k.shape[1:-2]) <= math.prod(places):
+        return _sum_over_positions(x, k, window, places, holes)
     return _each_place(x, k, window, places)
 
 
@@ -115,7 +127,11 @@ def _places(size: int, dimension: WindowDimension) -> int:
 
 
 def _sum_over_positions(
-    x: Array, k: Array, window: Sequence[WindowDimension], places: Sequence[int]
+    x: Array,
+    k: Array,
+    window: Sequence[WindowDimension],
+    places: Sequence[int],
+    holes: Array | None,
 ) -> Array:
     """Add up, over positions in the window, the products for all of its places at once."""
     groups, batch = x.shape[:2]
@@ -128,7 +144,10 @@ def _sum_over_positions(
             for i, n, d in zip(position, places, window, strict=True)
         ]
         rows = x[(slice(None), slice(None), *met)].reshape(groups, -1, x.shape[-1])
-        total += np.matmul(rows, matrices[:, number])
+        products = np.matmul(rows, matrices[:, number])
+        if holes is not None:
+            products[:, np.tile(holes[tuple(met)].reshape(-1), batch)] = 0
+        total += products
     return total.reshape(groups, batch, *places, k.shape[-1])
 
 

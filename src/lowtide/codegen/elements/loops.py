@@ -11,7 +11,7 @@ from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.elements.nest import nest
 from lowtide.codegen.elements.parts import all_of, ask, chosen, converted, floor_split, within
 from lowtide.codegen.elements.reducers import Reducer
-from lowtide.codegen.elements.values import Element, Mask, Request, Rule
+from lowtide.codegen.elements.values import CallFrame, Element, Mask, Request, Rule
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Opcode
@@ -26,8 +26,9 @@ from lowtide.ir.attributes import (
 
 
 def level_of(request: Request) -> int:
-    """Return the depth of loops at which an index and its mask are known."""
-    known = max([x.level for x in request.at], default=0)
+    """Return the depth of loops at which an index, its mask and what a call is given are known."""
+    levels = [x.level for x in request.at] + [x.level for x in _given(request)]
+    known = max(levels, default=0)
     return known if request.mask is None else max(known, request.mask.level)
 
 
@@ -52,10 +53,21 @@ def _reduce(elements: Elements, request: Request) -> Rule:
     return Element(tuple(results), place)
 
 
+def _given(request: Request) -> list[Element]:
+    """The elements that stand for parameters, in the computation and in those that call it."""
+    found: list[Element] = []
+    frame: CallFrame | None = request.frame
+    while frame is not None:
+        found += frame.elements.values()
+        frame = frame.parent
+    return found
+
+
 def wide(elements: Elements, request: Request, start: Sequence[Element]) -> list[Value]:
-    """Return the accumulators to begin with: vectors where the index differs by lane."""
+    """Return the accumulators to begin with: vectors where the index or an argument has lanes."""
     values = [x.values[0] for x in start]
-    if not any(x.varies for x in request.at):
+    given = [value for x in _given(request) for value in x.values]
+    if not any(x.varies for x in request.at) and not any(x.lanes for x in given):
         return values
     return [x if x.lanes else elements.vectors.splat(x) for x in values]
 

@@ -60,7 +60,7 @@ def _rewrite(computation: Computation) -> int:
         if x in readers:
             changes += _keep_operands(x, wanted)
     for x in instructions:
-        if x in fixed and x.shape.is_array and row_major(x.shape) is not x.shape:
+        if x in fixed and row_major(x.shape) is not x.shape:
             changes += _copy_behind(x, fixed | readers)
     if computation.is_entry and computation.root.shape is not result:
         computation.root = _with_layouts(computation.root, result)
@@ -133,7 +133,7 @@ def _copy_behind(x: Instruction, fixed: set[Instruction]) -> int:
     users = [y for y in x.users if y not in fixed and y not in copies]
     if not users:
         return 0
-    copy = next(iter(copies), None) or _copy(x, shape)
+    copy = next(iter(copies), None) or _with_layouts(x, shape)
     for user in users:
         for number, operand in enumerate(user.operands):
             if operand is x:

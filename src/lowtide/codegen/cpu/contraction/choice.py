@@ -81,7 +81,8 @@ def blocked_schemes(
         tiles = _tiles(shape, own, rows, target, is_packed=way is not ColumnUnits.DIRECT)
         rows_way = RowUnits.ALONG_K if packs_rows else _rows_way(own, rows, shape)
         if rank < len(tiles):
-            yield scheme_of(shape, own, tiles[rank], rows_way, way, not finish.is_plain(own))
+            has_finish = not (finish.is_plain(own) and finish.lies_as(shape))
+            yield scheme_of(shape, own, tiles[rank], rows_way, way, has_finish)
 
 
 _OTHER_WAY: Final = {

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen import elementwise
+from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
-from lowtide.codegen.cpu.contraction.geometry import Geometry
+from lowtide.codegen.cpu.contraction.geometry import Geometry, runs
 from lowtide.codegen.cpu.contraction.operands import LanePosition, digits
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.vector_elements import vector_elements
@@ -47,6 +48,19 @@ class Epilogue:
         type_ = self.dot.shape.element_type
         same = type_ in (how.total, _UNSIGNED.get(how.total))
         return len(self.results) == 1 and self.results[0] is self.dot and same
+
+    def lies_as(self, shape: Geometry) -> bool:
+        """Whether the product lies in memory as the matrices of a geometry, one after the other."""
+        batch, rows, columns = len(shape.rows.batch), shape.rows.free, shape.columns.free
+        dimensions = list(range(self.dot.shape.rank))
+        if shape.is_swapped:
+            first = batch + len(columns)
+            dimensions = [*dimensions[:batch], *dimensions[first:], *dimensions[batch:first]]
+        assert len(dimensions) == batch + len(rows) + len(columns)
+        sizes = tuple([self.dot.shape.dimensions[d] for d in dimensions])
+        steps = strides(self.dot.shape)
+        found = runs(sizes, tuple([steps[d] for d in dimensions]))
+        return not found or (len(found) == 1 and found[0].step == 1)
 
     def is_possible(self) -> bool:
         """Whether all that stands between the product and the results keeps elements apart."""
