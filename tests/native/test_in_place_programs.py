@@ -1,0 +1,38 @@
+"""Operations in place compute what they have to, whatever else reads what they overwrite."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.native.comparing import compiled, flat, reference
+from tests.native.in_place_programs import program
+
+from lowtide import compiler
+from lowtide.checking import check_plan
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.testing.check_pass import seeded_arguments
+
+
+def check(seed: int) -> None:
+    text = program(seed)
+    module = parse_hlo(text)
+    plan = compiler.plan(parse_hlo(text))
+    assert [str(x) for x in check_plan(plan.module, plan.assignment)] == [], text
+    given = seeded_arguments(module, seed)
+    expected = flat(reference(module, given))
+    got = flat(compiled(module)(*[x.copy() for x in given]))
+    for number, (a, b) in enumerate(zip(got, expected, strict=True)):
+        assert np.array_equal(a, b), (seed, number, text)
+
+
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_values_are_right(first: int) -> None:
+    for seed in range(first, first + 20):
+        check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 2_000, 100))
+def test_many_values_are_right(first: int) -> None:
+    for seed in range(first, first + 100):
+        check(seed)
