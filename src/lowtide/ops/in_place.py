@@ -89,15 +89,11 @@ def _async_start_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     wrapped = instruction.called_computations[0].root
     for (operand, index), output in in_place_pairs(wrapped):
         source, found = source_of(wrapped.operands[operand], index)
-        if source.opcode is Opcode.PARAMETER and len(source.users) == 1 == _reads(wrapped, operand):
+        is_read_once = wrapped.operands.count(wrapped.operands[operand]) == 1
+        if source.opcode is Opcode.PARAMETER and is_read_once:
             number = source.attributes_as(Parameter).number
             pairs[(number, found), (1, *output)] = None
     return tuple(pairs)
-
-
-def _reads(instruction: Instruction, operand: int) -> int:
-    """How many operands of an instruction are that one."""
-    return instruction.operands.count(instruction.operands[operand])
 
 
 def _fusion_pairs(instruction: Instruction) -> tuple[Pair, ...]:
