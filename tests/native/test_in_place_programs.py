@@ -36,3 +36,20 @@ def test_values_are_right(first: int) -> None:
 def test_many_values_are_right(first: int) -> None:
     for seed in range(first, first + 100):
         check(seed)
+
+
+@pytest.mark.parametrize("layouts", ["000", "001", "011", "101", "111"])
+@pytest.mark.parametrize("sizes", [(5, 7, 6), (40, 64, 33)])
+def test_a_product_lies_as_its_shape_says(layouts: str, sizes: tuple[int, int, int]) -> None:
+    left, right, result = ("{0,1}" if x == "1" else "{1,0}" for x in layouts)
+    m, k, n = sizes
+    text = f"""HloModule m, is_scheduled=true
+ENTRY e {{
+ p = f32[{m},{k}]{left} parameter(0)
+ q = f32[{k},{n}]{right} parameter(1)
+ ROOT d = f32[{m},{n}]{result} dot(p, q), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}"""
+    module = parse_hlo(text)
+    given = seeded_arguments(module, 0)
+    (got,), (expected,) = flat(compiled(module)(*given)), flat(reference(module, given))
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
