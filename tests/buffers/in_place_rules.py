@@ -163,6 +163,18 @@ def one_update_within_a_fusion_of_two_results_needs_its_operand_copied(b, p, u, 
     fused = b.sub_computation(
         "fused",
         [VECTOR, PART, NUMBER],
+        lambda x, y, i: x.builder.tuple([update(x, y, i), x.builder.negate(y)]),
+    )
+    both = b.fusion([value, u, k], fused)
+    return b.tuple([both[0] + value, both[1]])
+
+
+@rule(free=0)
+def an_update_of_what_its_fusion_returns_too_is_written_elsewhere(b, p, u, k):
+    value = b.sine(p)
+    fused = b.sub_computation(
+        "fused",
+        [VECTOR, PART, NUMBER],
         lambda x, y, i: x.builder.tuple([update(x, y, i), x.builder.negate(x)]),
     )
     both = b.fusion([value, u, k], fused)

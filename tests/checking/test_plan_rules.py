@@ -165,6 +165,80 @@ def test_what_a_fusion_may_write_over(body, kind, victim, expected):
     assert kinds(text, {"y": victim}) == expected
 
 
+UPDATING = """set {{ u = f32[] parameter(0) ROOT v = f32[] parameter(1) }}
+f {{
+  a = f32[4,4] parameter(0)
+  i = s32[] parameter(1)
+  z = s32[] constant(0)
+  m = s32[4,1] iota(), iota_dimension=0
+{body}
+}}"""
+CUT = "dynamic_slice_sizes={1,4}"
+INTO = "ROOT d = f32[4,4] dynamic-update-slice(a, c, i, z)"
+ROWS = (
+    "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+    "index_vector_dim=1, to_apply=set"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (f"c = f32[1,4] dynamic-slice(a, i, z), {CUT}\n{INTO}", []),
+        (f"e = f32[4,4] negate(a)\n c = f32[1,4] dynamic-slice(e, i, z), {CUT}\n{INTO}", []),
+        (f"b = f32[1,4] dynamic-slice(a, i, z), {CUT}\n e = f32[4] reshape(b)\n"
+         f"c = f32[1,4] reshape(e)\n{INTO}", []),
+        (f"c = f32[1,4] dynamic-slice(a, z, z), {CUT}\n{INTO}", ["overlap"]),
+        (f"b = f32[1,4] dynamic-slice(a, i, z), {CUT}\n c = f32[1,4] reverse(b), dimensions={{1}}\n"
+         f"{INTO}", ["overlap"]),
+        (f"e = f32[4,4] transpose(a), dimensions={{1,0}}\n"
+         f"c = f32[1,4] dynamic-slice(e, i, z), {CUT}\n{INTO}", ["overlap"]),
+        (f"b = f32[4,4] bitcast(a)\n c = f32[1,4] dynamic-slice(b, i, z), {CUT}\n{INTO}", []),
+        (f"b = f32[4,4]{{0,1}} bitcast(a)\n c = f32[1,4] dynamic-slice(b, i, z), {CUT}\n{INTO}",
+         ["overlap"]),
+        (f"e = f32[4,4] negate(a)\n ROOT d = f32[4,4] scatter(a, m, e), {ROWS}", ["overlap"]),
+        (f"ROOT d = f32[4,4] scatter(a, m, a), {ROWS}", ["overlap"]),
+        (f"k = f32[] constant(3)\n e = f32[4,4] broadcast(k), dimensions={{}}\n"
+         f"ROOT d = f32[4,4] scatter(a, m, e), {ROWS}", []),
+        ("ROOT d = f32[4,4]{0,1} dynamic-update-slice(a, a, i, z)", ["overlap"]),
+    ],
+)  # fmt: skip
+def test_what_a_fusion_may_read_of_what_it_updates(body, expected):
+    made = "f32[4,4]{0,1}" if "ROOT d = f32[4,4]{0,1}" in body else "f32[4,4]"
+    text = step(
+        "fusion(x0, x1), kind=kLoop, calls=f", made, ("f32[4,4]", "s32[]"),
+        UPDATING.format(body=body),
+    )  # fmt: skip
+    assert kinds(text, {"y": "x0"}) == expected
+
+
+def test_a_donated_argument_has_one_allocation():
+    text = entry(
+        "  a = f32[16] negate(p1)\n  b = f32[16] abs(p1)\n"
+        "  ROOT t = (f32[16], f32[16]) tuple(a, b)",
+        parameters=2,
+        header=", buffer_donor={ (0, {}) }",
+    )
+    module, plan = layout(text)
+    known = {x.name: x for x in module.entry.instructions.values()}
+    (own,) = (x for x in plan.allocations if x.parameter == (0, ()))
+    second = replace(own, index=len(plan.allocations), output=(1,))
+    allocations = [replace(x, output=(0,)) if x is own else x for x in plan.allocations]
+    places = BufferSlice(own.index, 0, 64), BufferSlice(second.index, 0, 64)
+    row = {**plan.call_sites[0].slices, known["p0"]: (places[1],)}
+    row |= {known["a"]: (places[0],), known["b"]: (places[1],)}
+    plan = replace(
+        plan,
+        allocations=(*allocations, second),
+        call_sites=(replace(plan.call_sites[0], slices=row),),
+        outputs=places,
+        kept_bytes=0,
+    )
+    assert [str(x) for x in check_plan(module, plan)] == [
+        f"alias: argument 0 has two allocations, {own.index} and {second.index}"
+    ]
+
+
 def test_two_results_of_one_operation_lie_apart():
     text = entry("""
   s = (f32[16], f32[16]) custom-call(p0), custom_call_target="t"

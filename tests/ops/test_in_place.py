@@ -48,6 +48,32 @@ loop { p0 = f32[8] parameter(0)
  n = f32[8] negate(p0)
  v = f32[8] reverse(p1), dimensions={0}
  ROOT r = f32[8] add(n, v) }
+mirrored { p0 = f32[8] parameter(0)
+ p1 = f32[2] parameter(1)
+ p2 = s32[] parameter(2)
+ v = f32[8] reverse(p0), dimensions={0}
+ s = f32[2] dynamic-slice(v, p2), dynamic_slice_sizes={2}
+ ROOT r = f32[8] dynamic-update-slice(p0, s, p2) }
+own_slice { p0 = f32[8] parameter(0)
+ p1 = f32[2] parameter(1)
+ p2 = s32[] parameter(2)
+ s = f32[2] dynamic-slice(p0, p2), dynamic_slice_sizes={2}
+ a = f32[1,2] reshape(s)
+ b = f32[2] reshape(a)
+ ROOT r = f32[8] dynamic-update-slice(p0, b, p2) }
+old_and_new { p0 = f32[8] parameter(0)
+ p1 = f32[2] parameter(1)
+ p2 = s32[] parameter(2)
+ r = f32[8] dynamic-update-slice(p0, p1, p2)
+ ROOT t = (f32[8], f32[8]) tuple(r, p0) }
+scatter_of_itself { p0 = f32[8] parameter(0)
+ p1 = s32[8,1] parameter(1)
+ ROOT r = f32[8] scatter(p0, p1, p0), @scatter, to_apply=red }
+two_scatters { p0 = f32[8] parameter(0)
+ p1 = s32[8,1] parameter(1)
+ p2 = f32[8] parameter(2)
+ n = f32[8] negate(p2)
+ ROOT r = (f32[8], f32[8]) scatter(p0, p2, p1, n, n), @scatter, to_apply=red2 }
 affine_with_bias { p0 = f32[8,4] parameter(0)
  p1 = f32[4,4] parameter(1)
  p2 = f32[8,4] parameter(2)
@@ -66,6 +92,7 @@ SCATTER = (
     "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
     "index_vector_dim=1"
 )
+CALLEES = CALLEES.replace("@scatter", SCATTER)
 V = "f32[8]"
 
 MUST = [
@@ -110,6 +137,29 @@ MUST = [
         [((1, ()), ())],
     ),
     ([V, "f32[2]", "s32[]"], f"{V} fusion(p0, p1, p2), kind=kLoop, calls=computed", []),
+    ([V, "f32[2]", "s32[]"], f"{V} fusion(p0, p1, p2), kind=kLoop, calls=mirrored", []),
+    (
+        [V, "f32[2]", "s32[]"],
+        f"{V} fusion(p0, p1, p2), kind=kLoop, calls=own_slice",
+        [((0, ()), ())],
+    ),
+    ([V, "f32[2]", "s32[]"], f"({V},{V}) fusion(p0, p1, p2), kind=kLoop, calls=old_and_new", []),
+    ([V, "s32[8,1]"], f"{V} fusion(p0, p1), kind=kInput, calls=scatter_of_itself", []),
+    (
+        [V, "s32[8,1]", V],
+        f"({V},{V}) fusion(p0, p1, p2), kind=kInput, calls=two_scatters",
+        [((0, ()), (0,))],
+    ),
+    (
+        ["f32[4,6]{0,1}", "f32[2,6]", "s32[]"],
+        "f32[4,6]{1,0} dynamic-update-slice(p0, p1, p2, p2)",
+        [],
+    ),
+    (
+        ["f32[4,1]{0,1}", "f32[2,1]", "s32[]"],
+        "f32[4,1]{1,0} dynamic-update-slice(p0, p1, p2, p2)",
+        [((0, ()), ())],
+    ),
     (
         [V, "f32[2]", "s32[]"],
         f"(({V},f32[2],s32[]),{V},u32[]) async-start(p0, p1, p2), calls=update",

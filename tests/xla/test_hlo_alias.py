@@ -61,7 +61,7 @@ IN_PLACE = {
         "q d",
     ),
     "a fusion with an update in its root tuple does too": (
-        "d = (f32[8], f32[8]) fusion(i, q, u), kind=kLoop, calls=updates.2",
+        "d = (f32[2], f32[8]) fusion(i, q, u), kind=kLoop, calls=updates.2",
         "q d{1}",
     ),
     "an update of what a fusion computes has memory of its own": (
@@ -97,9 +97,9 @@ updates { i.u = s32[] parameter(0)
 updates.2 { i.v = s32[] parameter(0)
   x.v = f32[8] parameter(1)
   u.v = f32[2] parameter(2)
-  n.v = f32[8] negate(x.v)
+  n.v = f32[2] negate(u.v)
   d.v = f32[8] dynamic-update-slice(x.v, u.v, i.v)
-  ROOT r.v = (f32[8], f32[8]) tuple(n.v, d.v) }
+  ROOT r.v = (f32[2], f32[8]) tuple(n.v, d.v) }
 computes { i.c = s32[] parameter(0)
   x.c = f32[8] parameter(1)
   u.c = f32[2] parameter(2)

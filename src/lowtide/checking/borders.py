@@ -20,7 +20,8 @@ Place = tuple[int, ShapeIndex]
 def effective_aliases(module: Module) -> dict[ShapeIndex, Place]:
     """Return for output leaves the parameter leaves that they overwrite, as the module says.
 
-    A pair of unequal bytes cannot be, nor a second output for one parameter: these have no effect.
+    A pair of unequal bytes cannot be, nor a second output for one parameter, nor a second parameter
+    for one output: these have no effect.
     """
     parameters = module.entry.parameters
     found: dict[ShapeIndex, Place] = {}
@@ -29,7 +30,9 @@ def effective_aliases(module: Module) -> dict[ShapeIndex, Place]:
         place = (alias.parameter, alias.parameter_index)
         shape = parameters[alias.parameter].shape.at(alias.parameter_index)
         output = module.entry.root.shape.at(alias.output_index)
-        if output.is_tuple or shape.nbytes != output.nbytes or place in taken:
+        if output.is_tuple or shape.nbytes != output.nbytes:
+            continue
+        if place in taken or alias.output_index in found:
             continue
         found[alias.output_index] = place
         taken.add(place)
@@ -243,17 +246,22 @@ def _check_allocations(
     overwritten = {parameter: output for output, parameter in effective_aliases(module).items()}
     given = _given(module)
     places = {element.index: place for element, place in outputs}
+    seen: dict[Place, int] = {}
     for allocation in findings.assignment.allocations:
         if allocation.parameter is None:
             continue
         number, index = allocation.parameter
         argument = f"argument {number} at {list(index)}" if index else f"argument {number}"
+        other = seen.setdefault(allocation.parameter, allocation.index)
+        if other != allocation.index:
+            text = f"{argument} has two allocations, {other} and {allocation.index}"
+            findings.add(ViolationKind.ALIAS, text)
         said = allocation.output
         wanted = overwritten.get(allocation.parameter)
         problem = ""
         if wanted is not None and said != wanted:
-            other = "none" if said is None else f"{list(said)}"
-            problem = f"is overwritten by output {list(wanted)}; its allocation names {other}"
+            named = "none" if said is None else f"{list(said)}"
+            problem = f"is overwritten by output {list(wanted)}; its allocation names {named}"
         elif said is not None and allocation.parameter not in given:
             problem = f"belongs to the caller; its allocation gives it to output {list(said)}"
         elif said is not None and wanted is None:

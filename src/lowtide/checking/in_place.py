@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from lowtide.checking.fused_updates import NAMING, is_only_returned, reads_only_what_it_replaces
 from lowtide.checking.storage_order import same_places
 from lowtide.ir import Instruction, Opcode, Shape, ShapeIndex
 from lowtide.ir.attributes import (
@@ -88,20 +89,53 @@ def _fusion(instruction: Instruction) -> Iterator[Pair]:
     yield from _declared(instruction.attributes_as(Fusion).output_to_operand_aliasing)
     root = instruction.called_computations[0].root
     for output, _ in instruction.shape.leaves():
-        maker, index = _behind(root, output)
-        written = _written(maker, index)
-        while written is not None and written[0].opcode is Opcode.FUSION:
-            written = _written(*written)
-        if written is not None and written[0].opcode is Opcode.PARAMETER:
-            yield written[0].attributes_as(Parameter).number, written[1], output
+        found = _updated(*_behind(root, output))
+        if found is not None:
+            yield found[0].attributes_as(Parameter).number, found[1], output
 
 
-def _written(maker: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex] | None:
-    """What makes the value that an operation within a fusion replaces by its element `index`."""
+Value = tuple[Instruction, ShapeIndex]
+"""What makes a value, and the index of it in what that makes."""
+
+
+def _updated(maker: Instruction, index: ShapeIndex) -> Value | None:
+    """The parameter, or an element of it, that an operation in a fusion replaces by a result.
+
+    There may be fusions within between them. None where the value replaced is still needed.
+    """
+    value = maker, index
+    while value == (maker, index) or value[0].opcode is Opcode.FUSION:
+        written = _written(*value)
+        if written is None:
+            return None
+        update, (operand, place) = value[0], written
+        value = _behind(update.operands[operand], place)
+        if value[0].opcode not in (Opcode.FUSION, Opcode.PARAMETER):
+            return None
+        if update is maker and not is_only_returned(update):
+            return None
+        if not reads_only_what_it_replaces(_names(value), update, operand):
+            return None
+    return value
+
+
+def _written(maker: Instruction, index: ShapeIndex) -> tuple[int, ShapeIndex] | None:
+    """The operand, and the index of its element, that an operation replaces by its own `index`."""
     for operand, operand_index, output in in_place_pairs(maker):
         if output == index:
-            return _behind(maker.operands[operand], operand_index)
+            return operand, operand_index
     return None
+
+
+def _names(value: Value) -> list[Instruction]:
+    """The instructions that are a value: what makes it, if that is an array, and what names it."""
+    found = [value[0]]
+    seen = {value[0]}
+    for x in found:
+        fresh = [user for user in x.users if user.opcode in NAMING and user not in seen]
+        seen.update(fresh)
+        found += fresh
+    return [x for x in found if x.shape.is_array and _behind(x, ()) == value]
 
 
 def _behind(instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex]:

@@ -17,7 +17,7 @@ from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.access import Access, access_of, composed, identity, inverse
 from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.code_size import MOST_PIECES, pieces
-from lowtide.fusion.targets import reads_target_elsewhere
+from lowtide.fusion.targets import would_read_target
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Dimensions, Gather
 from lowtide.ops.table import TABLE
@@ -300,7 +300,7 @@ def _into_any(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint 
     root = producer.root
     if root.opcode is Opcode.CONCATENATE and len(root.operands) > MOST_JOINED:
         return None
-    if consumer.kind is KernelKind.UPDATE and reads_target_elsewhere(producer, consumer):
+    if consumer.kind is KernelKind.UPDATE and would_read_target(producer, consumer):
         return None
     if _makes_too_much(producer, consumer, read):
         return None

@@ -7,16 +7,13 @@ where the operand is still wanted; `may_share` tells what an assigner may save.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
-from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from lowtide.ir.attributes import (
     Aliasing,
     Async,
     CollectivePermute,
     CustomCall,
-    Dimensions,
     Fusion,
     GetTupleElement,
     Parameter,
@@ -24,6 +21,8 @@ from lowtide.ir.attributes import (
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ShapeIndex
+from lowtide.ops.fused_reads import only_elementwise_uses, only_results, only_row_uses
+from lowtide.ops.overwriting import keeps_order, lies_alike, reads_target_elsewhere
 from lowtide.ops.table import TABLE
 
 Position = tuple[int, ShapeIndex]
@@ -36,11 +35,23 @@ Pair = tuple[Position, ShapeIndex]
 
 
 def in_place_pairs(instruction: Instruction) -> tuple[Pair, ...]:
-    """Return the pairs of operand and output positions which always occupy one buffer."""
+    """Return the pairs of operand and output positions which always occupy one buffer.
+
+    An operation that would have to move elements, or that reads of the operand what it has
+    overwritten, has its result elsewhere, unless the module declares the pair.
+    """
     find = _MUST.get(instruction.opcode)
     if find is not None:
         return find(instruction)
-    return _FIXED[instruction.opcode]
+    pairs = _FIXED[instruction.opcode]
+    return tuple([x for x in pairs if _stays(instruction, x)]) if pairs else ()
+
+
+def _stays(instruction: Instruction, pair: Pair) -> bool:
+    """Whether the elements of a result lie where those of the operand do."""
+    (operand, index), output = pair
+    source, result = instruction.operands[operand].shape.at(index), instruction.shape.at(output)
+    return source.is_tuple or lies_alike(source, result)
 
 
 def _each_operand(instruction: Instruction, count: int) -> tuple[Pair, ...]:
@@ -50,7 +61,8 @@ def _each_operand(instruction: Instruction, count: int) -> tuple[Pair, ...]:
 
 
 def _scatter_pairs(instruction: Instruction) -> tuple[Pair, ...]:
-    return _each_operand(instruction, len(instruction.operands) // 2)
+    pairs = _each_operand(instruction, len(instruction.operands) // 2)
+    return tuple([x for x in pairs if _stays(instruction, x)])
 
 
 def _all_reduce_start_pairs(instruction: Instruction) -> tuple[Pair, ...]:
@@ -77,7 +89,8 @@ def _async_start_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     wrapped = instruction.called_computations[0].root
     for (operand, index), output in in_place_pairs(wrapped):
         source, found = source_of(wrapped.operands[operand], index)
-        if source.opcode is Opcode.PARAMETER:
+        is_read_once = wrapped.operands.count(wrapped.operands[operand]) == 1
+        if source.opcode is Opcode.PARAMETER and is_read_once:
             number = source.attributes_as(Parameter).number
             pairs[(number, found), (1, *output)] = None
     return tuple(pairs)
@@ -86,30 +99,88 @@ def _async_start_pairs(instruction: Instruction) -> tuple[Pair, ...]:
 def _fusion_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     """Return the declared pairs and those of in-place operations at the root of the fusion."""
     pairs = dict.fromkeys(_declared(instruction.attributes_as(Fusion).output_to_operand_aliasing))
-    root = instruction.called_computations[0].root
-    for output, _ in instruction.shape.leaves():
+    pairs |= dict.fromkeys([x.pair for x in fused_updates(instruction) if not x.has_conflict])
+    return tuple(pairs)
+
+
+class FusedUpdate(NamedTuple):
+    """An operation in a fusion that updates an operand of the fusion.
+
+    `has_conflict` says that the fusion reads of the operand what it may have overwritten.
+    """
+
+    pair: Pair
+    has_conflict: bool
+
+
+def fused_updates(fusion: Instruction) -> Iterator[FusedUpdate]:
+    """Yield what updates operands of a fusion, for each result that is made so."""
+    root = fusion.called_computations[0].root
+    for output, _ in fusion.shape.leaves():
         source, index = source_of(root, output)
         for (operand, operand_index), written in in_place_pairs(source):
             if written != index:
                 continue
-            parameter = _parameter_behind(source.operands[operand], operand_index)
-            if parameter is not None:
-                pairs[parameter, output] = None
-    return tuple(pairs)
+            target = _target_behind(source.operands[operand], operand_index)
+            if target is not None:
+                pair = (target.place, output)
+                yield FusedUpdate(pair, _has_conflict(fusion, source, operand, target))
 
 
-def _parameter_behind(instruction: Instruction, index: ShapeIndex) -> Position | None:
+class _Target(NamedTuple):
+    """A parameter that is updated: what names it, as in `reads_target_elsewhere`.
+
+    `others` are read by fusions within, before they update it.
+    """
+
+    place: Position
+    names: dict[Instruction, bool]
+    others: list[Instruction]
+
+
+def _target_behind(instruction: Instruction, index: ShapeIndex) -> _Target | None:
     """Return the parameter of the fusion which is overwritten, through fusions within."""
-    source, index = source_of(instruction, index)
-    while source.opcode is Opcode.FUSION:
-        before = [pair for pair in in_place_pairs(source) if pair[1] == index]
-        if not before:
+    names: dict[Instruction, bool] = {}
+    others: list[Instruction] = []
+    is_kept = True
+    while instruction.opcode is not Opcode.PARAMETER:
+        names[instruction] = is_kept
+        if instruction.opcode is Opcode.BITCAST:
+            before = instruction.operands[0]
+            is_kept = is_kept and keeps_order(before.shape, instruction.shape)
+            instruction = before
+        elif instruction.opcode is Opcode.FUSION:
+            pairs = [pair for pair in in_place_pairs(instruction) if pair[1] == index]
+            if not pairs:
+                return None
+            (number, index), _ = pairs[0]
+            others += [x for i, x in enumerate(instruction.operands) if i != number]
+            is_kept = False
+            instruction = instruction.operands[number]
+        elif instruction.opcode is Opcode.GET_TUPLE_ELEMENT:
+            index = (instruction.attributes_as(GetTupleElement).index, *index)
+            instruction = instruction.operands[0]
+        elif instruction.opcode is Opcode.TUPLE and index:
+            instruction, index = instruction.operands[index[0]], index[1:]
+        else:
             return None
-        (operand, operand_index), _ = before[0]
-        source, index = source_of(source.operands[operand], operand_index)
-    if source.opcode is not Opcode.PARAMETER:
-        return None
-    return source.attributes_as(Parameter).number, index
+    named = [x for x in instruction.users if source_of(x, ()) == (instruction, index)]
+    names |= dict.fromkeys(named if index else (instruction,), is_kept)
+    return _Target((instruction.attributes_as(Parameter).number, index), names, others)
+
+
+def _has_conflict(fusion: Instruction, update: Instruction, operand: int, target: _Target) -> bool:
+    """Whether a fusion reads, at any place but the next one, a parameter that it updates."""
+    root = fusion.called_computations[0].root
+    others = [*target.others]
+    for output, _ in fusion.shape.leaves():
+        source, index = source_of(root, output)
+        if source.opcode is Opcode.PARAMETER:
+            if (source.attributes_as(Parameter).number, index) == target.place:
+                return True
+        elif source is not update:
+            others.append(source)
+    return reads_target_elsewhere(update, operand, target.names, others)
 
 
 def source_of(instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex]:
@@ -280,10 +351,10 @@ def _fusion_may_pairs(instruction: Instruction) -> tuple[Pair, ...]:
         shape = parameter.shape
         matching = [index for index, output in outputs if output.compatible(shape)]
         if instruction.annotations.backend_config == LOOPS:
-            matching = _only_results(parameter, matching)
+            matching = only_results(parameter, matching)
         if matching and (
-            _only_elementwise_uses(parameter, in_one_pass)
-            or (works_in_rows(instruction) and _only_row_uses(parameter))
+            only_elementwise_uses(parameter, in_one_pass)
+            or (works_in_rows(instruction) and only_row_uses(parameter))
         ):
             pairs.extend([((number, ()), index) for index in matching])
     return tuple(pairs)
@@ -296,7 +367,7 @@ def _epilogue_pairs(fusion: Instruction, root: Instruction) -> Iterator[Pair]:
         return
     yield from [((number, ()), (0,)) for number in _addends(root.operands[0])]
     for number, parameter in enumerate(fusion.called_computations[0].parameters):
-        if _only_elementwise_uses(parameter, in_one_pass=False):
+        if only_elementwise_uses(parameter, in_one_pass=False):
             for index, shape in list(fusion.shape.leaves())[1:]:
                 if shape.compatible(parameter.shape):
                     yield (number, ()), index
@@ -317,125 +388,6 @@ def _addends(root: Instruction) -> Iterator[int]:
             return
         inner = [x for x in add.operands if x.opcode is Opcode.ADD and list(x.users) == [add]]
         add = inner[0] if len(inner) == 1 else None
-
-
-def _only_results(parameter: Instruction, matching: list[ShapeIndex]) -> list[ShapeIndex]:
-    """The result that depends on a fused parameter, if it is one of these and the only one."""
-    root = parameter.parent.root
-    seen = {parameter: None}
-    for value in (stack := [parameter]):
-        fresh = [x for x in value.users if x not in seen and x is not root]
-        seen.update(dict.fromkeys(fresh))
-        stack += fresh
-    found: list[ShapeIndex] = [(i,) for i, x in enumerate(root.operands) if x in seen]
-    return found if len(found) == 1 and found[0] in matching else []
-
-
-def _only_elementwise_uses(parameter: Instruction, in_one_pass: bool) -> bool:
-    """Whether all that depends on a fused parameter is elementwise, or a tuple at the root.
-
-    Elementwise operations that change the dimensions (a bound of clamp, a bitcast-convert to
-    another width) need more of the parameter than the element that is written. In one pass it may
-    get dimensions of size 1, be reduced to something smaller, or be what updates something else.
-    """
-    seen = {parameter}
-    stack = [parameter]
-    while stack:
-        value = stack.pop()
-        for user in value.users:
-            if user in seen or (in_one_pass and _ends_a_pass(parameter, value, user)):
-                continue
-            is_step = user.opcode is Opcode.TUPLE or _is_elementwise_on(parameter, user)
-            if not is_step and not (in_one_pass and _is_aligned_step(parameter, user)):
-                return False
-            seen.add(user)
-            stack.append(user)
-    return True
-
-
-def _is_aligned_step(parameter: Instruction, user: Instruction) -> bool:
-    """Whether a user has the elements of a fused parameter, up to dimensions of size 1."""
-    if user.opcode is Opcode.BROADCAST:
-        at = user.attributes_as(Dimensions).dimensions
-        if any(a > b for a, b in pairwise(at)):
-            return False
-    elif user.opcode is not Opcode.RESHAPE and not TABLE[user.opcode].elementwise:
-        return False
-    sizes = [[x for x in y.shape.dimensions if x != 1] for y in (parameter, user, *user.operands)]
-    return all(x == sizes[0] or not x for x in sizes) and sizes[1] == sizes[0]
-
-
-def _ends_a_pass(parameter: Instruction, value: Instruction, user: Instruction) -> bool:
-    """Whether a value is reduced, or written into another array, and thus stored after the pass.
-
-    Nothing that depends on the user may have the elements of the parameter.
-    """
-    if user.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
-        return user.operands.index(value) == 1 and all(x.is_root for x in user.users)
-    if user.opcode is not Opcode.REDUCE or user.operands.index(value) != 0:
-        return False
-    if user.shape.is_tuple or user.operands[1] is value:
-        return False
-    seen = {user}
-    stack = [user]
-    while stack:
-        found = stack.pop()
-        if found.opcode is Opcode.TUPLE:
-            continue
-        if found.shape.element_count == parameter.shape.element_count:
-            return False
-        fresh = [x for x in found.users if x not in seen]
-        seen.update(fresh)
-        stack += fresh
-    return True
-
-
-def _is_elementwise_on(parameter: Instruction, user: Instruction) -> bool:
-    is_elementwise = TABLE[user.opcode].elementwise
-    return is_elementwise and user.shape.dimensions == parameter.shape.dimensions
-
-
-def _only_row_uses(parameter: Instruction) -> bool:
-    """Whether each row of all that depends on a fused parameter needs only the same row of it.
-
-    A row is what the reductions of the fusion run along, the last dimensions. In row-major order,
-    element i of a value with n elements in each row then belongs to row i / n.
-    """
-    rows = 0
-    seen = {parameter}
-    stack = [parameter]
-    while stack:
-        value = stack.pop()
-        for user in value.users:
-            if user.opcode is Opcode.REDUCE:
-                if not _runs_along_rows(user, value) or rows not in (0, user.shape.element_count):
-                    return False
-                rows = user.shape.element_count
-            elif user.opcode is not Opcode.TUPLE and not _keeps_rows(value, user):
-                return False
-            if user not in seen:
-                seen.add(user)
-                stack.append(user)
-    return rows > 0 and not any(x.shape.is_array and x.shape.element_count % rows for x in seen)
-
-
-def _runs_along_rows(reduce: Instruction, value: Instruction) -> bool:
-    if not reduce.shape.is_array or reduce.operands[0] is not value or reduce.operands[1] is value:
-        return False
-    reduced = sorted(reduce.attributes_as(Dimensions).dimensions)
-    return reduced == list(range(value.shape.rank))[-len(reduced) :]
-
-
-def _keeps_rows(value: Instruction, user: Instruction) -> bool:
-    """Whether row i of a user needs row i of a value only."""
-    if user.opcode is Opcode.RESHAPE:
-        return True
-    if user.opcode is not Opcode.BROADCAST:
-        return _is_elementwise_on(value, user)
-    at = user.attributes_as(Dimensions).dimensions
-    outer = max(at, default=-1) + 1
-    ascending = all(a < b for a, b in pairwise(at))
-    return ascending and prod(user.shape.dimensions[:outer]) == value.shape.element_count
 
 
 _MAY: Final[dict[Opcode, Callable[[Instruction], tuple[Pair, ...]]]] = {

@@ -14,7 +14,7 @@ from lowtide.codegen.cpu.library.scatter import plan_scatter
 from lowtide.codegen.cpu.library.sort import plan_sort
 from lowtide.codegen.cpu.library.topk import plan_topk
 from lowtide.codegen.cpu.library.triangular_solve import plan_triangular_solve
-from lowtide.codegen.cpu.library.updates import plan_update
+from lowtide.codegen.cpu.library.updates import plan_moving_scatter, plan_update
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction, Opcode
 from lowtide.llvm.target import Target
@@ -28,7 +28,7 @@ TEMPLATES: Final[
     Opcode.FUSION: (plan_update,),
     Opcode.RAGGED_ALL_TO_ALL: (plan_ragged_exchange,),
     Opcode.RNG_BIT_GENERATOR: (plan_random_bits,),
-    Opcode.SCATTER: (plan_scatter,),
+    Opcode.SCATTER: (plan_moving_scatter, plan_scatter),
     Opcode.SORT: (plan_sort,),
     Opcode.TOPK: (plan_topk,),
     Opcode.TRIANGULAR_SOLVE: (plan_triangular_solve,),

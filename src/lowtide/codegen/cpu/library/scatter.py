@@ -103,8 +103,8 @@ class ScatterKernel:
         self.elements = vector_elements(self.function, target, self.lanes)
         self.bound: Bound = bind(self.function, kernel)
         self.arrays = [
-            Array(self.bound.results[x].pointer, operand.shape)
-            for x, operand in zip(results, form.inputs, strict=True)
+            Array(self.bound.results[x].pointer, shape)
+            for x, shape in zip(results, form.results, strict=True)
         ]
 
     def _lanes(self) -> int:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lowtide.codegen.arrays import strides
-from lowtide.ir import Instruction
+from lowtide.codegen.elements.operands import leaves
+from lowtide.ir import Instruction, Shape
 from lowtide.ir.attributes import Scatter
 
 
@@ -31,6 +32,11 @@ class ScatterForm:
     def inputs(self) -> tuple[Instruction, ...]:
         """The arrays before."""
         return tuple(self.scatter.operands[: self.count])
+
+    @property
+    def results(self) -> list[Shape]:
+        """The shapes of the arrays after; they may lie unlike those before."""
+        return leaves(self.scatter.shape)
 
     @property
     def indices(self) -> Instruction:
@@ -89,10 +95,10 @@ class ScatterForm:
 
     @cached_property
     def line(self) -> int | None:
-        """The dimension of the input along which a window lies in consecutive elements."""
-        steps = strides(self.inputs[0].shape)
+        """The dimension along which windows of each result lie in consecutive elements."""
+        steps = [strides(x) for x in self.results]
         for d, u in self.window:
-            if steps[d] == 1 and self.update_sizes[u] > 1:
+            if self.update_sizes[u] > 1 and all(x[d] == 1 for x in steps):
                 return d
         return None
 

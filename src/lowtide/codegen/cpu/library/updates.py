@@ -1,7 +1,8 @@
-"""Fusions around scatters: what they write is computed where it is written."""
+"""Scatters that are part of a fusion or move elements: arrays are filled first, then updated."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lowtide.codegen.cpu.library.scatter import scatter_code
@@ -14,6 +15,7 @@ from lowtide.codegen.parts import concatenated
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.llvm.target import Target
+from lowtide.ops.in_place import in_place_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,20 @@ class _Results:
     plain: dict[int, Instruction]
 
 
+def plan_moving_scatter(scatter: Instruction, target: Target) -> KernelPlan | None:
+    """Return the plan of a scatter of which a result lies unlike its operand, None for others."""
+    count = len(scatter.operands) // 2
+    if len(in_place_pairs(scatter)) == count:
+        return None
+    results = _Results({scatter: {x: x for x in range(count)}}, {})
+    return KernelPlan(lambda: _code(scatter, results, target))
+
+
 def plan_update(fusion: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a fusion that scatters in place, None where it is no such fusion.
 
-    Each scatter is a phase; then values that the fusion also returns are stored. None of them
-    reads what a scatter overwrites.
+    An array that is not updated in place is filled first. Each scatter is a phase; then values that
+    the fusion also returns are stored. None of them reads what a scatter overwrites.
     """
     inner = members(fusion)
     if not any(x.opcode is Opcode.SCATTER for x in inner):
@@ -60,17 +71,31 @@ def _results_of(fusion: Instruction) -> _Results | None:
             scatters[source][each] = number
             number += 1
     complete = all(len(x.operands) // 2 == len(found) for x, found in scatters.items())
-    return _Results(scatters, plain) if complete else None
+    return _Results(scatters, plain) if complete and not _reads_any(scatters) else None
+
+
+def _reads_any(scatters: Iterable[Instruction]) -> bool:
+    """Whether more than names is made of what scatters make."""
+    made = list(scatters)
+    for x in made:
+        for user in x.users:
+            if user.opcode in (Opcode.BITCAST, Opcode.GET_TUPLE_ELEMENT):
+                made.append(user)
+            elif user.opcode is not Opcode.TUPLE:
+                return True
+    return False
 
 
 def _code(fusion: Instruction, results: _Results, target: Target) -> KernelCode:
     codes: list[KernelCode] = []
+    places = [index for index, leaf in fusion.shape.leaves() if leaf.is_array]
+    in_place = {places.index(output) for _, output in in_place_pairs(fusion)}
     for number, (scatter, found) in enumerate(results.scatters.items()):
         arrays = [found[x] for x in range(len(found))]
         start = [
             KernelOutput(x, array, x.shape.dimensions)
             for x, array in zip(scatter.operands, arrays, strict=False)
-            if not _is_given(x)
+            if array not in in_place
         ]
         codes += _loops(fusion, start, target, f"start{number}_")
         codes.append(scatter_code(fusion, scatter, arrays, target, f"scatter{number}"))
@@ -79,13 +104,6 @@ def _code(fusion: Instruction, results: _Results, target: Target) -> KernelCode:
     text = "\n".join(dict.fromkeys([x.globals for x in codes if x.globals]))
     functions = [x for code in codes for x in code.functions]
     return KernelCode(tuple(functions), tuple([x for code in codes for x in code.phases]), text)
-
-
-def _is_given(instruction: Instruction) -> bool:
-    """Whether an array that is overwritten lies in memory, where the result is."""
-    while instruction.opcode is Opcode.BITCAST:
-        instruction = instruction.operands[0]
-    return instruction.opcode is Opcode.PARAMETER
 
 
 def _loops(
