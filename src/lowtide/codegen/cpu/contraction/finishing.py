@@ -13,7 +13,7 @@ from lowtide.codegen.cpu.contraction.operands import LanePosition, digits
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
-from lowtide.codegen.elements.operands import Bound, bind, leaves
+from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elements.parts import reshaped
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
@@ -44,15 +44,10 @@ class Epilogue:
     results: tuple[Instruction, ...]
 
     def is_plain(self, how: Arithmetic) -> bool:
-        """Whether the sums are the result as they are, which lies row by row."""
+        """Whether the sums are the result as they are; `lies_as` says whether they lie so, too."""
         type_ = self.dot.shape.element_type
         same = type_ in (how.total, _UNSIGNED.get(how.total))
-        if len(self.results) > 1 or self.results[0] is not self.dot or not same:
-            return False
-        (shape,) = leaves(self.kernel.shape)
-        order = () if shape.layout is None else shape.layout.minor_to_major
-        wide = [d for d in order if shape.dimensions[d] != 1]
-        return wide == sorted(wide, reverse=True)
+        return len(self.results) == 1 and self.results[0] is self.dot and same
 
     def lies_as(self, shape: Geometry) -> bool:
         """Whether the product lies in memory as the matrices of a geometry, one after the other."""
