@@ -69,11 +69,33 @@ def imported(source: Source) -> set[str]:
 
 
 def _names(node: ast.AST) -> Iterator[str]:
+    """The names that a statement imports; a relative one stands behind a period, as written."""
     if isinstance(node, ast.ImportFrom):
-        yield node.module or ""
-        yield from [f"{node.module}.{alias.name}" for alias in node.names]
+        module = "." * node.level + (node.module or "")
+        yield module
+        yield from [f"{module}.{alias.name}" for alias in node.names]
     elif isinstance(node, ast.Import):
         yield from [alias.name for alias in node.names]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+        called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+        texts = [x.value for x in node.args[:1] if isinstance(x, ast.Constant)]
+        if called in ("import_module", "__import__"):
+            yield from [x for x in texts if isinstance(x, str)]
+
+
+def odd_imports(source: Source) -> list[str]:
+    """Return imports that do not say from which file: relative ones, and of `lowtide` itself."""
+    found = sorted({x for x in imported(source) if x.startswith(".")})
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            found += [x.name for x in node.names if x.name == "lowtide"]
+        elif isinstance(node, ast.ImportFrom) and node.module == "lowtide":
+            found += [f"lowtide.{x.name}" for x in node.names if not _is_file(x.name)]
+    return found
+
+
+def _is_file(name: str) -> bool:
+    return (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").exists()
 
 
 def imported_rooms(source: Source) -> set[str]:
@@ -146,20 +168,21 @@ def classes_defined_twice() -> dict[str, list[str]]:
     """Return the names of public classes that several files define, with these."""
     places: dict[str, list[str]] = defaultdict(list)
     for source in sources():
-        for node in source.tree.body:
+        for node in ast.walk(source.tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(source.name)
     return {name: files for name, files in sorted(places.items()) if len(files) > 1}
 
 
 def parameter_counts(source: Source) -> dict[str, int]:
-    """Return the number of parameters of each function of a file, `self` and `cls` left out."""
-    found = {}
+    """Return the most parameters of functions by name, `self` and `cls` left out."""
+    found: dict[str, int] = {}
     for node in ast.walk(source.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             given = node.args
             names = [x.arg for x in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-            found[node.name] = len(names) - (names[:1] in (["self"], ["cls"]))
+            count = len(names) - (names[:1] in (["self"], ["cls"]))
+            found[node.name] = max(count, found.get(node.name, 0))
     return found
 
 

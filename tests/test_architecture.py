@@ -14,6 +14,7 @@ from tests.architecture import (
     drawn_map,
     imported_rooms,
     loaded,
+    odd_imports,
     parameter_counts,
     rooms,
     sources,
@@ -217,6 +218,12 @@ def test_rooms_import_only_what_they_may(source: Source) -> None:
     assert not wrong, f"{source.room} must not import {sorted(wrong)}"
 
 
+@pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
+def test_imports_say_from_which_file(source: Source) -> None:
+    allowed = {"client/executable/keys.py": ["lowtide"], "cli/main.py": ["lowtide.__version__"]}
+    assert odd_imports(source) == allowed.get(source.name, [])
+
+
 def test_no_import_runs_upward() -> None:
     order = list(ROOMS)
     for place, (room, below) in enumerate(ROOMS.items()):
@@ -270,7 +277,7 @@ def test_the_map_is_current() -> None:
 
 
 def test_environment_is_read_in_options_only() -> None:
-    readers = [x.path.name for x in sources() if "os.environ" in x.text]
+    readers = [x.path.name for x in sources() if re.search(r"\b(environ|getenv)\b", x.text)]
     assert set(readers) <= {"options.py"}
 
 

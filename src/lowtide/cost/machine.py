@@ -1,4 +1,4 @@
-"""Figures of machines, one record per target: the only place for them.
+"""Figures of machines: clocks, rates and times of the memory, one record per target.
 
 Every estimate of time reads them: which kernels are fused, how products are blocked, into how many
 pieces work is split, what recomputation costs. Equal options have to give equal programs. So the

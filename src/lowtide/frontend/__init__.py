@@ -1,1 +1,1 @@
-"""Front ends, from what users have to modules: HLO text, HLO protobuf, files of both."""
+"""Front ends, from files to modules: HLO, graphs of ONNX and TensorFlow; plans and packings, too."""

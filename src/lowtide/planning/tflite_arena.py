@@ -262,3 +262,8 @@ def _bytes_of(graph: Mapping[str, Any], largest: int) -> list[int]:
     if len(nbytes) <= largest or min(nbytes, default=0) < 0:
         raise ValueError(f"expected bytes, not negative, of the tensors 0 to {largest}")
     return list(nbytes)
+
+
+Node = TfliteNode
+ArenaPlan = TfliteArenaPlan
+"""The names under which callers of this library know both."""
