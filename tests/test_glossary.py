@@ -40,6 +40,7 @@ HELPERS = {
     "ir": """AxisRef CloneMap DimensionLevel FileLocation Form IotaDevices NameUniquer PerRecord
         PrintOptions ResultAccuracy ShardGroup Shown SourceText SplitConfig Statistics Wanted
         Written""",
+    "ops": "FusedUpdate Need",
     "passes": "Checking Dumping Observing PassesUntil Timing TupleElements",
     "planning": "Placed PoolPlacement Size",
     "remat": "Arcs Base ExpandedRows Flow Improver RematTables Replay",

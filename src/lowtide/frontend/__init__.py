@@ -1,1 +1,1 @@
-"""Front ends, from files to modules: HLO, graphs of ONNX and TensorFlow; plans and packings, too."""
+"""Front ends, from files to modules: HLO, graphs of ONNX and TensorFlow; plans and packings too."""

@@ -1,4 +1,4 @@
-"""What a fusion reads of an operand, where a result may lie over it: the same element, or row."""
+"""Reads of a fusion from an operand where a result may lie over it: the same element, or row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel may read of an array while it overwrites it: this is the one rule for that.
+"""The one rule on what a kernel may read of an array while it overwrites it.
 
 A kernel writes elements in any order, each once, and reads what an element needs just before it
 writes it. So of the array that it overwrites it may read the very element that it writes next. A
