@@ -256,7 +256,7 @@ def test_first_fit_on_random_problems() -> None:
 
 def test_many_buffers_are_checked_quickly() -> None:
     """Up to 50,000 buffers, of which a tenth is live at once; a quadratic sweep takes 100 times as
-    long for 10 times as many."""
+    long for 10 times as many. The least of three times is told: other processes lengthen any."""
     seconds = []
     for count in (5_000, 50_000):
         lanes = count // 10
@@ -264,7 +264,10 @@ def test_many_buffers_are_checked_quickly() -> None:
         problem = packing_problem(records, 64)
         packing = arena_packing(problem, [64 * (i % lanes) for i in range(count)])
         data = compact(offsets_certificate(problem, packing))
-        begin = process_time()
-        assert check(data).answer == OPTIMAL
-        seconds.append(process_time() - begin)
+        times = []
+        for _ in range(3):
+            begin = process_time()
+            assert check(data).answer == OPTIMAL
+            times.append(process_time() - begin)
+        seconds.append(min(times))
     assert seconds[1] < 40 * seconds[0]

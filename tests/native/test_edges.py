@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from tests.native.comparing import compiled, flat, reference
 
-from lowtide.ir.errors import UnsupportedOpError
-
 EMPTY_ALIAS = """HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
 ENTRY e {
   p = f32[0,3] parameter(0)
@@ -69,6 +67,6 @@ def test_a_choice_between_a_narrow_number_read_and_one_converted(target: str) ->
     np.testing.assert_array_equal(got.view(np.uint16), expected.view(np.uint16))
 
 
-def test_a_call_in_another_layout_is_refused() -> None:
-    with pytest.raises(UnsupportedOpError, match=r"takes f32\[4,8\]\{1,0\}, not f32\[4,8\]\{0,1\}"):
-        compiled(OTHER_LAYOUT)
+def test_what_a_call_takes_in_another_layout_is_copied() -> None:
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    np.testing.assert_array_equal(compiled(OTHER_LAYOUT)(x), -x)

@@ -57,7 +57,11 @@ def convolution_of_nothing(convolution: Instruction, at: Rewriter) -> Made:
 
 @arrays(Opcode.CONVOLUTION)
 def convolution_of_pad(convolution: Instruction, at: Rewriter) -> Made:
-    """convolution(pad(x, 0), k) => convolution(x, k), with the padding in the window"""
+    """convolution(pad(x, 0), k) => convolution(x, k), with the padding in the window
+
+    Zeros at the ends are multiplied either way. Those in between are not where the window spreads
+    its input, nor then those at its ends: an infinity in the kernel tells them apart.
+    """
     if len(convolution.operands) != 2:
         return None
     pad, kernel = convolution.operands
@@ -75,14 +79,13 @@ def convolution_of_pad(convolution: Instruction, at: Rewriter) -> Made:
     window = []
     for d, spatial in zip(how.window.dimensions, numbers.input_spatial, strict=True):
         p = padding[spatial]
-        if p.low < 0 or p.high < 0 or (p != NO_PADDING and d.base_dilation != 1):
+        if p.low < 0 or p.high < 0 or p.interior or d.base_dilation != 1:
             return None
         window.append(
             replace(
                 d,
                 padding_low=d.padding_low + p.low,
                 padding_high=d.padding_high + p.high,
-                base_dilation=d.base_dilation + p.interior,
             )
         )
     new = replace(how, window=Window(tuple(window)))

@@ -13,11 +13,25 @@ CASES: list[Case] = [
     ),
     (
         "convolution-of-pad",
+        "x: f32[2,5,3]; k: f32[3,3,4]; v: f32[] = 0; p = f32[2,7,3] pad(x, v), "
+        "padding=0_0x1_1x0_0; "
+        "a = f32[2,6,4] convolution(p, k), window={size=3 pad=0_1}, dim_labels=b0f_0io->b0f",
+        "x: f32[2,5,3]; k: f32[3,3,4]; a = f32[2,6,4] convolution(x, k), "
+        "window={size=3 pad=1_2}, dim_labels=b0f_0io->b0f",
+    ),
+    (
+        "convolution-of-pad",
         "x: f32[2,5,3]; k: f32[3,3,4]; v: f32[] = 0; p = f32[2,11,3] pad(x, v), "
         "padding=0_0x1_1_1x0_0; "
         "a = f32[2,10,4] convolution(p, k), window={size=3 pad=0_1}, dim_labels=b0f_0io->b0f",
-        "x: f32[2,5,3]; k: f32[3,3,4]; a = f32[2,10,4] convolution(x, k), "
-        "window={size=3 pad=1_2 lhs_dilate=2}, dim_labels=b0f_0io->b0f",
+        None,
+    ),
+    (
+        "convolution-of-pad",
+        "x: f32[2,5,3]; k: f32[3,3,4]; v: f32[] = 0; p = f32[2,7,3] pad(x, v), "
+        "padding=0_0x1_1x0_0; a = f32[2,11,4] convolution(p, k), "
+        "window={size=3 lhs_dilate=2}, dim_labels=b0f_0io->b0f",
+        None,
     ),
     (
         "convolution-of-pad",
