@@ -28,7 +28,7 @@ def stands_alone(x: Instruction) -> bool:
     """
     if x.opcode is Opcode.CONSTANT and x.attributes_as(Constant).literal.elided:
         return True
-    if x.opcode in _UNIQUE or x.control_predecessors or x.control_successors:
+    if x.opcode in _UNIQUE or x.has_control_edges:
         return True
     return has_side_effect(x)
 
@@ -154,7 +154,7 @@ class ValueNumbers:
     def _number(self, computation: Computation) -> int:
         values = computation.instructions.values()
         for x in values:
-            if x.control_predecessors or x.control_successors or has_side_effect(x):
+            if x.has_control_edges or has_side_effect(x):
                 return self.of_key(computation)
         given = {
             x: self.of_key(("parameter", number, x.shape))

@@ -184,7 +184,7 @@ class Rewriter:
 
     def _apply(self, instruction: Instruction) -> bool:
         """Apply the first rule that fits; return whether one did."""
-        if instruction.control_predecessors or instruction.control_successors:
+        if instruction.has_control_edges:
             return False
         self._current = instruction
         for candidate in self._table.rules(instruction):

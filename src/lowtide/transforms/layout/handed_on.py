@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape, tuple_shape
-from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.schedule import Schedule
 from lowtide.ir.shape import Layout, ShapeIndex, major_to_minor
 from lowtide.ops.in_place import in_place_pairs
-from lowtide.passes.editing import element_index, make, settle
+from lowtide.passes.editing import element_index, settle
+from lowtide.transforms.layout.row_major import row_major, with_layouts
 
 
 def obey_layouts(module: Module) -> int:
@@ -73,15 +73,6 @@ def _laid_as(shape: Shape, model: Shape) -> Shape:
     return shape.with_layout(Layout(_order(model)))
 
 
-def _row_major(shape: Shape) -> Shape:
-    if shape.is_tuple:
-        parts = [_row_major(x) for x in shape.tuple_shapes]
-        return shape if tuple(parts) == shape.tuple_shapes else tuple_shape(parts)
-    if not shape.is_array or _order(shape) == major_to_minor(shape.rank).minor_to_major:
-        return shape
-    return shape.with_layout(major_to_minor(shape.rank))
-
-
 def _replaced(shape: Shape, index: ShapeIndex, part: Shape) -> Shape:
     """Return a shape with another part at an index."""
     if not index:
@@ -94,27 +85,13 @@ def _replaced(shape: Shape, index: ShapeIndex, part: Shape) -> Shape:
 # -- values ----------------------------------------------------------------------------------------
 
 
-def _copied(x: Instruction, shape: Shape) -> Instruction:
-    """Return a value in another layout: a copy, or a tuple of them."""
-    if x.shape is shape:
-        return x
-    if not shape.is_tuple:
-        return make(x.parent, Opcode.COPY, shape, (x,), x)
-    elements = []
-    for number, wanted in enumerate(shape.tuple_shapes):
-        have = x.shape.tuple_shapes[number]
-        taken = make(x.parent, Opcode.GET_TUPLE_ELEMENT, have, (x,), x, GetTupleElement(number))
-        elements.append(_copied(taken, wanted))
-    return make(x.parent, Opcode.TUPLE, shape, tuple(elements), x)
-
-
 def _take(x: Instruction, number: int, model: Shape) -> int:
     """Have an instruction read an operand in the layout of a model."""
     operand = x.operands[number]
     wanted = _laid_as(operand.shape, model)
     if wanted is operand.shape:
         return 0
-    x.replace_operand(number, _copied(operand, wanted))
+    x.replace_operand(number, with_layouts(operand, wanted))
     return 1
 
 
@@ -127,7 +104,7 @@ def _give(x: Instruction, model: Shape) -> int:
     x.set_shape(wanted)
     if not users and not is_root:
         return 1
-    copy = _copied(x, before)
+    copy = with_layouts(x, before)
     for user in users:
         for number, operand in enumerate(user.operands):
             if operand is x:
@@ -143,7 +120,7 @@ def _return(computation: Computation, model: Shape) -> int:
     wanted = _laid_as(root.shape, model)
     if wanted is root.shape:
         return 0
-    computation.root = _copied(root, wanted)
+    computation.root = with_layouts(root, wanted)
     return 1
 
 
@@ -164,7 +141,7 @@ def _while(x: Instruction) -> int:
     shapes = [y.shape for y in (x.operands[0], x, *inner, body.root)]
     if all(_laid_as(shape, x.shape) is shape for shape in shapes):
         return 0
-    one = _row_major(x.shape)
+    one = row_major(x.shape)
     changes = _take(x, 0, one) + _give(x, one) + _return(body, one)
     return changes + sum([_give(y, one) for y in inner])
 
@@ -176,7 +153,7 @@ def _conditional(x: Instruction) -> int:
     shapes = [callee.root.shape for callee in x.called_computations]
     if all(_laid_as(shape, x.shape) is shape for shape in shapes):
         return changes
-    one = _row_major(x.shape)
+    one = row_major(x.shape)
     return changes + _give(x, one) + sum([_return(y, one) for y in x.called_computations])
 
 
@@ -220,9 +197,9 @@ def _pass_on(x: Instruction) -> int:
 
 def _in_rows(x: Instruction) -> int:
     """Operations of whole arrays whose kernels read and write them in row-major order."""
-    changes = _give(x, _row_major(x.shape))
+    changes = _give(x, row_major(x.shape))
     for number, operand in enumerate(x.operands):
-        changes += _take(x, number, _row_major(operand.shape))
+        changes += _take(x, number, row_major(operand.shape))
     return changes
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape, tuple_shape
 from lowtide.ir.attributes import CustomCall, GetTupleElement
 from lowtide.ir.traversal import fused_computations
+from lowtide.passes.editing import make
 from lowtide.passes.interface import Pass
 
 
@@ -63,7 +64,7 @@ def _rewrite(computation: Computation) -> int:
         if x in fixed and row_major(x.shape) is not x.shape:
             changes += _copy_behind(x, fixed | readers)
     if computation.is_entry and computation.root.shape is not result:
-        computation.root = _with_layouts(computation.root, result)
+        computation.root = with_layouts(computation.root, result)
     return changes
 
 
@@ -105,24 +106,22 @@ def _keep_operands(x: Instruction, wanted: dict[Instruction, Shape]) -> int:
     for number, operand in enumerate(x.operands):
         shape = wanted.get(operand, operand.shape)
         if shape is not operand.shape:
-            x.replace_operand(number, _with_layouts(operand, shape))
+            x.replace_operand(number, with_layouts(operand, shape))
             changes += 1
     return changes
 
 
-def _with_layouts(x: Instruction, shape: Shape) -> Instruction:
+def with_layouts(x: Instruction, shape: Shape) -> Instruction:
     """Return a value in another layout: a copy, or a tuple of them."""
     if x.shape is shape:
         return x
     if not shape.is_tuple:
-        return _copy(x, shape)
+        return make(x.parent, Opcode.COPY, shape, (x,), x)
     elements = []
     for number, wanted in enumerate(shape.tuple_shapes):
-        element = x.parent.add(
-            Opcode.GET_TUPLE_ELEMENT, x.shape.tuple_shapes[number], (x,), GetTupleElement(number)
-        )
-        element.set_metadata(x.raw_metadata)
-        elements.append(_with_layouts(element, wanted))
+        have = x.shape.tuple_shapes[number]
+        element = make(x.parent, Opcode.GET_TUPLE_ELEMENT, have, (x,), x, GetTupleElement(number))
+        elements.append(with_layouts(element, wanted))
     return x.parent.add(Opcode.TUPLE, shape, tuple(elements))
 
 
@@ -133,18 +132,12 @@ def _copy_behind(x: Instruction, fixed: set[Instruction]) -> int:
     users = [y for y in x.users if y not in fixed and y not in copies]
     if not users:
         return 0
-    copy = next(iter(copies), None) or _with_layouts(x, shape)
+    copy = next(iter(copies), None) or with_layouts(x, shape)
     for user in users:
         for number, operand in enumerate(user.operands):
             if operand is x:
                 user.replace_operand(number, copy)
     return 1
-
-
-def _copy(x: Instruction, shape: Shape) -> Instruction:
-    copy = x.parent.add(Opcode.COPY, shape, (x,))
-    copy.set_metadata(x.raw_metadata)
-    return copy
 
 
 def row_major(shape: Shape) -> Shape:
