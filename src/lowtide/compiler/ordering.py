@@ -27,7 +27,7 @@ def order(optimized: OptimizedModule) -> OrderedModule:
     A module that is scheduled keeps its own. Raises LowtideError for a program that is too long.
     """
     module, clock, was_scheduled = optimized.module, optimized.clock, optimized.was_scheduled
-    searches = Searches(optimized.options.search.effort, optimized.deadline)
+    searches = Searches(optimized.options.search.effort, optimized.options.deadline)
     with clock.stage("dataflow"):
         _check_size(module)
         pairs = aliases(module)
@@ -42,7 +42,7 @@ def order(optimized: OptimizedModule) -> OrderedModule:
             flows = dataflow(module.entry) if removed else flows
     with clock.stage("bound"):
         bounds = module_bounds(module, searches, flows)
-    if not was_scheduled and not optimized.deadline.passed:
+    if not was_scheduled and not searches.deadline.passed:
         _take_lower_orders(module, flows, pairs, bounds, clock)
     return OrderedModule(optimized, copies, flows, bounds, pairs, searches)
 

@@ -16,7 +16,7 @@ from lowtide.compiler.ordering import order
 from lowtide.compiler.placing import place
 from lowtide.compiler.reporting import report
 from lowtide.compiler.stages import check_stage, pipeline
-from lowtide.compiler.state import OptimizedModule, OrderedModule, PlacedModule, StageClock
+from lowtide.compiler.state import OptimizedModule, PlacedModule, StageClock
 from lowtide.ir import Module
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
@@ -57,7 +57,7 @@ def plan(module: Module, options: PlanOptions = DEFAULT_PLAN) -> ModulePlan:
         placed = _placed(optimized)
         with optimized.clock.stage("assignment"):
             assignment = assign_buffers(placed.ranges, placed.packed)
-        found = report(placed, options)
+        found = report(placed)
     return _plan_of(placed, assignment, found)
 
 
@@ -66,7 +66,7 @@ def explain(module: Module, options: PlanOptions = DEFAULT_PLAN) -> MemoryReport
     options = options.begun()
     optimized = _optimized_copy(module, options)
     with options.deadline.held():
-        return report(_placed(optimized), options)
+        return report(_placed(optimized))
 
 
 def scheduled(module: Module, options: PlanOptions = DEFAULT_PLAN) -> Module:
@@ -109,8 +109,8 @@ def _optimized_copy(module: Module, options: PlanOptions) -> OptimizedModule:
 
 def _placed(optimized: OptimizedModule) -> PlacedModule:
     with without_collection():
-        ordered: OrderedModule = order(optimized)
-    return place(ordered, optimized.options)
+        ordered = order(optimized)
+    return place(ordered)
 
 
 def _plan_of(placed: PlacedModule, assignment: BufferAssignment, found: MemoryReport) -> ModulePlan:

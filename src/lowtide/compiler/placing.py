@@ -5,19 +5,20 @@ from __future__ import annotations
 from lowtide.analysis.live_range import LiveRanges, live_ranges
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.buffers.assignment import PackedBuffers, pack_buffers
-from lowtide.compiler.options import DEFAULT_PACKING, PlanOptions
+from lowtide.compiler.options import DEFAULT_PACKING
 from lowtide.compiler.state import OrderedModule, PlacedModule
 from lowtide.ir import LowtideError
 from lowtide.scheduling.module_bound import module_bounds
 from lowtide.search.effort import Effort, SearchOptions
 
 
-def place(ordered: OrderedModule, options: PlanOptions) -> PlacedModule:
+def place(ordered: OrderedModule) -> PlacedModule:
     """Give each buffer of a scheduled module its offset in the arena.
 
     Raises LowtideError for a strategy that is not known or does not take what the module has.
     """
-    clock, bounds, scratch_bytes = ordered.clock, ordered.bounds, options.scratch_bytes
+    clock, bounds, options = ordered.clock, ordered.bounds, ordered.options
+    scratch_bytes = options.scratch_bytes
     ranges, packed = _pack(ordered, scratch_bytes)
     with clock.stage("packing"):
         if options.packing != DEFAULT_PACKING:
@@ -52,10 +53,14 @@ def _pack(
                 scratch_bytes=scratch_bytes,
             )
         with clock.stage("packing"):
-            packed = pack_buffers(ranges, deadline=ordered.deadline)
+            packed = pack_buffers(ranges, deadline=ordered.options.deadline)
         if best is None or packed.arena_bytes < best[1].arena_bytes:
             best = ranges, packed
-        if is_tight(packed, ranges) or not ranges.flat.shares_copies or ordered.deadline.passed:
+        if (
+            is_tight(packed, ranges)
+            or not ranges.flat.shares_copies
+            or ordered.options.deadline.passed
+        ):
             break
     assert best is not None
     return best

@@ -5,16 +5,16 @@ from __future__ import annotations
 from lowtide.analysis.dataflow import Dataflow, ValueKind
 from lowtide.analysis.donation import possible_donations
 from lowtide.compiler.called_ladders import called_ladders
-from lowtide.compiler.options import PlanOptions
 from lowtide.compiler.stages import is_fused
 from lowtide.compiler.state import PlacedModule
 from lowtide.report.caveats import caveats
 from lowtide.report.memory import FixedSizes, Ladder, MemoryReport, memory_report
 
 
-def report(placed: PlacedModule, options: PlanOptions) -> MemoryReport:
+def report(placed: PlacedModule) -> MemoryReport:
     """Return the memory report of a module whose values have places."""
     ordered, ranges, packed = placed.ordered, placed.ranges, placed.packed
+    options = ordered.options
     module, flows, bounds, clock = ordered.module, ordered.flows, placed.bounds, ordered.clock
     bound = bounds[module.entry].beyond_arguments
     with clock.stage("computations"):
@@ -29,7 +29,7 @@ def report(placed: PlacedModule, options: PlanOptions) -> MemoryReport:
         ordered.copies.copies,
         clock.seconds,
         [
-            *ordered.deadline.remarks(),
+            *options.deadline.remarks(),
             *caveats(
                 module,
                 ranges,

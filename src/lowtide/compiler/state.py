@@ -16,7 +16,6 @@ from lowtide.compiler.called_ladders import Bounds
 from lowtide.compiler.options import PlanOptions
 from lowtide.ir import Module
 from lowtide.scheduling.module_search import Searches
-from lowtide.search.deadline import Deadline
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -42,11 +41,6 @@ class OptimizedModule:
     was_scheduled: bool
     clock: StageClock
 
-    @property
-    def deadline(self) -> Deadline:
-        """When searches end."""
-        return self.options.deadline
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OrderedModule:
@@ -70,9 +64,9 @@ class OrderedModule:
         return self.optimized.clock
 
     @property
-    def deadline(self) -> Deadline:
-        """When searches end."""
-        return self.optimized.deadline
+    def options(self) -> PlanOptions:
+        """The options of the whole pipeline, whose deadline runs."""
+        return self.optimized.options
 
 
 @dataclass(frozen=True, eq=False, slots=True)
