@@ -7,6 +7,7 @@ import pytest
 import lowtide
 from lowtide.compiler import PlanOptions, explain, proposals
 from lowtide.compiler.stages import merging, pipeline
+from lowtide.cost.machine import X86_SERVER
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
@@ -109,7 +110,7 @@ def optimized(priority: float, observers: tuple[Observer, ...] = ()) -> Module:
 
 
 def needs(module: Module) -> tuple[int, float]:
-    return proposals.needs(module)
+    return proposals.needs(module, X86_SERVER)
 
 
 def test_what_costs_time_is_computed_again_only_where_that_is_allowed() -> None:

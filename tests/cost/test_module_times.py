@@ -75,7 +75,7 @@ ENTRY main {
 def seconds_of(module: Module) -> dict[str, float]:
     """The seconds of each instruction of the entry, with what it runs."""
     flows = dataflow(module.entry)
-    times = module_times(flows)
+    times = module_times(flows, X86_SERVER)
     totals = {}
     for computation, found in times.items():
         seconds = found.with_callees(totals)
@@ -91,7 +91,11 @@ def test_a_product_takes_its_flops_and_bytes() -> None:
         "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n"
     )
     flops, moved = 2 * 512 * 256 * 1024, 4 * (512 * 256 + 256 * 1024 + 512 * 1024)
-    expected = X86_SERVER.launch_seconds + move_seconds(moved) + flops * X86_SERVER.flop_seconds
+    expected = (
+        X86_SERVER.launch_seconds
+        + move_seconds(moved, X86_SERVER)
+        + flops * X86_SERVER.flop_seconds
+    )
     assert seconds_of(module)["y"] == pytest.approx(expected)
 
 
@@ -100,14 +104,14 @@ def test_a_loop_takes_the_time_of_its_iterations() -> None:
     seconds = seconds_of(module)
     once = (
         X86_SERVER.launch_seconds
-        + move_seconds(2 * 4096)
+        + move_seconds(2 * 4096, X86_SERVER)
         + 1024 * X86_SERVER.transcendental_seconds
     )
     assert seconds["loop"] == pytest.approx(7 * once, rel=1.5)
     assert seconds["loop"] >= 7 * once
     assert seconds["start"] == seconds["x"] == seconds["y"] == 0
     flows = dataflow(module.entry)
-    counts = {x.name: n for x, n in run_counts(flows, module_times(flows)).items()}
+    counts = {x.name: n for x, n in run_counts(flows, module_times(flows, X86_SERVER)).items()}
     assert counts == {"condition": 8, "body": 7, "main": 1}
 
 
@@ -134,5 +138,5 @@ def test_what_has_an_effect_or_partners_runs_once() -> None:
 def test_times_are_the_same_each_time() -> None:
     module = parse_hlo(LOOP)
     flows = dataflow(module.entry)
-    first, second = [module_times(flows)[module.entry].own for _ in range(2)]
+    first, second = [module_times(flows, X86_SERVER)[module.entry].own for _ in range(2)]
     np.testing.assert_array_equal(first, second)

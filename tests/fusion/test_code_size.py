@@ -3,8 +3,9 @@
 import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.fusion.code_size import MOST_PIECES, pieces
+from lowtide.fusion.code_size import pieces
 from lowtide.fusion.priority_fusion import fuse_by_priority
+from lowtide.fusion.target_record import CPU_TARGET
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.testing.check_pass import assert_same_values
@@ -43,7 +44,7 @@ def test_pieces_are_bounded(levels: int) -> None:
     assert_same_values(original, module, seeds=1)
     counts = [max(paths(body.root, x) for x in body.parameters) for body in bodies(module)]
     assert counts
-    assert max(counts) <= MOST_PIECES
+    assert max(counts) <= CPU_TARGET.most_pieces
     assert len(counts) <= max(1, levels // 2)
 
 

@@ -8,7 +8,7 @@ from lowtide import compiler
 from lowtide.checking import check_plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.fusion.horizontal import fuse_small_kernels
-from lowtide.fusion.legality import MOST_INPUTS
+from lowtide.fusion.target_record import CPU_TARGET
 from lowtide.ir import Module, Opcode
 from lowtide.ir.annotations import Annotations
 from lowtide.ir.clone import clone_module
@@ -74,14 +74,16 @@ def test_kernels(title: str, before: str, after: str) -> None:
 
 
 def test_many_become_few() -> None:
-    count = 3 * MOST_INPUTS
+    count = 3 * CPU_TARGET.most_arrays
     lines = [f"x{i}: f32[{i + 1}]; made{i} = f32[{i + 1}] sine(x{i})" for i in range(count)]
     shapes = ", ".join([f"f32[{i + 1}]" for i in range(count)])
     names = ", ".join([f"made{i}" for i in range(count)])
     module = fused(module_of(body("; ".join([*lines, f"t = ({shapes}) tuple({names})"]))))
     fusions = [x for x in module.entry.instructions.values() if x.opcode is Opcode.FUSION]
     assert len(fusions) == 6
-    assert all(len(x.operands) + len(x.shape.tuple_shapes) <= MOST_INPUTS for x in fusions)
+    assert all(
+        len(x.operands) + len(x.shape.tuple_shapes) <= CPU_TARGET.most_arrays for x in fusions
+    )
 
 
 UPDATES = """HloModule m, input_output_alias={ {0}: (0, {}), {1}: (1, {}) }

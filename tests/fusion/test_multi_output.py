@@ -13,8 +13,8 @@ from lowtide.evaluator import evaluate
 from lowtide.evaluator.in_arena import differing_leaves, run_in_arena
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.fusion.horizontal import fuse_small_kernels
-from lowtide.fusion.legality import MOST_INPUTS, MOST_MEMBERS
 from lowtide.fusion.multi_output import fuse_multiple_outputs
+from lowtide.fusion.target_record import CPU_TARGET
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.annotations import Annotations
 from lowtide.ir.attributes import Fusion
@@ -98,7 +98,7 @@ ENTRY main {
 
 
 def test_kernels_stay_within_limits() -> None:
-    count = 3 * MOST_INPUTS
+    count = 3 * CPU_TARGET.most_arrays
     lines = [f"y{i}: f32[8]; a{i} = f32[8] add(x, y{i})" for i in range(count)]
     shapes, names = ", ".join(["f32[8]"] * count), ", ".join([f"a{i}" for i in range(count)])
     module = merged(
@@ -107,12 +107,14 @@ def test_kernels_stay_within_limits() -> None:
     fusions = [x for x in module.entry.instructions.values() if x.opcode is Opcode.FUSION]
     arrays = [len(x.operands) + len(x.shape.tuple_shapes) for x in fusions]
     assert len(fusions) < count // 8
-    assert max(arrays) <= MOST_INPUTS
-    lines = [f"a{i + 1} = f32[8] negate(a{i})" for i in range(2 * MOST_MEMBERS)]
+    assert max(arrays) <= CPU_TARGET.most_arrays
+    lines = [f"a{i + 1} = f32[8] negate(a{i})" for i in range(2 * CPU_TARGET.most_members)]
     module = merged(module_of(body("; ".join(["a0: f32[8]", *lines]))))
     fusions = [x for x in module.entry.instructions.values() if x.opcode is Opcode.FUSION]
     assert 1 < len(fusions) <= 4
-    assert all(len(x.called_computations[0].instructions) <= MOST_MEMBERS + 1 for x in fusions)
+    assert all(
+        len(x.called_computations[0].instructions) <= CPU_TARGET.most_members + 1 for x in fusions
+    )
 
 
 @pytest.mark.slow

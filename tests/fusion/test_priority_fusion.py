@@ -9,8 +9,8 @@ from tests.fusion.priority_cases import CASES
 from tests.transforms.simplify.cases.notation import body, outside
 
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.fusion.legality import MOST_INPUTS, MOST_MEMBERS
 from lowtide.fusion.priority_fusion import fuse_by_priority
+from lowtide.fusion.target_record import CPU_TARGET
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.ops.in_place import in_place_pairs
@@ -92,21 +92,21 @@ def test_updates_stay_in_place(name: str) -> None:
 
 
 def test_no_more_inputs_than_streams() -> None:
-    count = 2 * MOST_INPUTS
+    count = 2 * CPU_TARGET.most_arrays
     lines = [f"x{i}: f32[8]" for i in range(count)] + ["y0 = f32[8] negate(x0)"]
     lines += [f"y{i} = f32[8] add(y{i - 1}, x{i})" for i in range(1, count)]
     made = fusions(fused(of_body("; ".join(lines))))
     assert len(made) > 1
-    assert max(len(x.operands) for x in made) <= MOST_INPUTS
+    assert max(len(x.operands) for x in made) <= CPU_TARGET.most_arrays
 
 
 def test_no_more_members_than_registers() -> None:
-    count = 3 * MOST_MEMBERS
+    count = 3 * CPU_TARGET.most_members
     lines = ["y0: f32[8]"] + [f"y{i + 1} = f32[8] negate(y{i})" for i in range(count)]
     module = fused(of_body("; ".join(lines)))
     sizes = [len(x.called_computations[0].instructions) for x in fusions(module)]
     assert len(sizes) < 8
-    assert max(sizes) <= MOST_MEMBERS + 1
+    assert max(sizes) <= CPU_TARGET.most_members + 1
 
 
 @pytest.mark.parametrize(

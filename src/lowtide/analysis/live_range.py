@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,10 @@ from lowtide.ir import Computation
 Int64Array = npt.NDArray[np.int64]
 
 
+CACHE_LINE: Final = 64
+"""Bytes of a cache line of a processor, and of its widest vector."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class LiveRanges:
     """The buffers of a flattened program and the stretches in which they are taken.
@@ -35,6 +40,8 @@ class LiveRanges:
     in between, and its rows never overlap. `profile` is the sum of bytes taken at each position.
     `output_bytes` is the size of all leaves of the result, `alias_bytes` that of the arguments that
     outputs overwrite. `scratch` has, by position, the buffer of what a step needs while it runs.
+    Offsets are multiples of `alignment` bytes, or of the largest power of two in a size if that is
+    less.
     """
 
     flat: FlatSchedule
@@ -48,6 +55,7 @@ class LiveRanges:
     output_bytes: int
     alias_bytes: int
     scratch: Mapping[int, int] = field(default_factory=dict)
+    alignment: int = CACHE_LINE
 
     @property
     def live_bytes(self) -> int:
@@ -89,6 +97,7 @@ def live_ranges(
     owns_results: bool = False,
     share_copies: bool = True,
     scratch_bytes: ScratchBytes | None = None,
+    alignment: int = CACHE_LINE,
 ) -> LiveRanges:
     """Return when the buffers of the program that starts at `root` are taken.
 
@@ -96,7 +105,8 @@ def live_ranges(
     up to the last position. With `owns_results`, each leaf of the result has storage of its own, as
     in the entry; the program must then have all the copies that it needs. With `share_copies`, the
     copy of a value that dies stays in its place. What instructions need while they run is a buffer
-    of each step, too, where `scratch_bytes` tells its size.
+    of each step, too, where `scratch_bytes` tells its size. `alignment` is that of offsets, in
+    bytes.
     """
     writable = frozenset([alias.parameter for alias in aliases])
     flat = flatten(root, sequences, flows, writable)
@@ -122,6 +132,7 @@ def live_ranges(
         sum([size[value] for value in flat.outputs]),
         sum([size[flat.parameters[alias.parameter]] for alias in aliases]),
         scratch,
+        alignment,
     )
 
 

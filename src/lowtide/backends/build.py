@@ -43,13 +43,14 @@ def build(
     """Return the program of a module, which is not changed.
 
     The arena takes at most `memory` bytes, for which some instructions run again if need be; None
-    is any number of them. The deadline of the options is one for all plans. Raises
-    UnsupportedOpError for an operation that the target does not have, OverMemoryError where no plan
-    is known to fit the memory, and what `compiler.plan` raises.
+    is any number of them. `options.target` is the record of the backend, whatever it was. The
+    deadline of the options is one for all plans. Raises UnsupportedOpError for an operation that
+    the target does not have, OverMemoryError where no plan is known to fit the memory, and what
+    `compiler.plan` raises.
     """
     kernels = backend.kernels()
     module = _prepared(module, kernels)
-    options = options.begun()
+    options = replace(options.begun(), target=backend.record)
     kernels, made = _planned(module, options, kernels, backend, memory)
     if memory is None:
         return Build(kernels.program(made, progress), made)
@@ -69,7 +70,7 @@ def budget_planner(
     """
     kernels = backend.kernels()
     module = _prepared(module, kernels)
-    options = replace(options.begun(), scratch_bytes=kernels.scratch_bytes)
+    options = replace(options.begun(), scratch_bytes=kernels.scratch_bytes, target=backend.record)
     return BudgetPlanner(module, plan(module, options), options), kernels
 
 

@@ -13,6 +13,7 @@ from lowtide.backends.interface import Progress
 from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
 from lowtide.compiler import ModulePlan
+from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Constant
 from lowtide.ir.buffer import AllocationKind
@@ -45,6 +46,11 @@ class CpuBackend:
         self.target = target or host_target()
         self.cached = cached or ObjectCache(None)
         self._tuner = tuner
+
+    @property
+    def record(self) -> TargetRecord:
+        """The same for all processors: equal options give equal programs."""
+        return CPU_TARGET
 
     @property
     def environment(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol, TypeAlias, TypeVar
 
 from lowtide.compiler import ModulePlan
+from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Instruction
 
 ProgramT = TypeVar("ProgramT", covariant=True)
@@ -34,9 +35,12 @@ class KernelSet(Protocol[ProgramT]):
 class Backend(Protocol[ProgramT]):
     """A target: what is behind it knows of processors, vectors and LLVM, what is above does not.
 
-    Which instructions may be fused, and what time is worth, is not asked of it: `fusion` and `cost`
-    reckon with the one record in `cost/machine.py`.
+    Its record says which instructions may be fused, what that saves, and how buffers are aligned.
     """
+
+    @property
+    def record(self) -> TargetRecord:
+        """What optimizing and planning reckon with."""
 
     def kernels(self) -> KernelSet[ProgramT]:
         """Return the kernels that the cost model takes for the fastest, for one module."""

@@ -29,6 +29,7 @@ from lowtide.certificate.orders import (
 )
 from lowtide.compiler import ModulePlan
 from lowtide.compiler.certificates import arena_of, certificate_of, scheduled_plan
+from lowtide.cost.machine import Machine
 from lowtide.ir import Computation, Module
 from lowtide.scheduling.proof import CutBound, KeptBytes, Proof
 from lowtide.search.effort import Effort
@@ -45,7 +46,7 @@ def certificate_within(
     for a budget of 0 bytes.
     """
     base = _base(graphs, bounds.boundaries(budget))
-    program = None if made is None else _program(made)
+    program = None if made is None else _program(made, graphs.machine)
     exponent = _exponent(base, program)
     sections: dict[str, Any] = {}
     if made is not None and program is not None:
@@ -84,7 +85,7 @@ def differences_within(
     for a certificate without one only.
     """
     base = _base(graphs, ())
-    program = None if made is None else _program(made)
+    program = None if made is None else _program(made, graphs.machine)
     exponent = _exponent(base, program)
     problem, plan = document["problem"], document["plan"]
     given = arena_of_given(base.given_bytes)
@@ -138,8 +139,9 @@ def _node(computation: Ordered) -> int:
     return proof.node if isinstance(proof, CutBound) else computation.graph.node_count
 
 
-def _program(made: ModulePlan) -> list[Ordered]:
-    return ordered([(x, None) for x in _timed(budget_graphs(made.module))])
+def _program(made: ModulePlan, machine: Machine) -> list[Ordered]:
+    graphs = budget_graphs(made.module, machine=machine)
+    return ordered([(x, None) for x in _timed(graphs)])
 
 
 def _text(made: ModulePlan) -> bytes:

@@ -14,6 +14,7 @@ from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, dataflow
 from lowtide.analysis.memory_graph import MemoryGraph, lists
 from lowtide.analysis.module_graphs import ComputationGraph
 from lowtide.budgeting.once import Memo, runs_once
+from lowtide.cost.machine import X86_SERVER, Machine
 from lowtide.cost.module_times import Times, module_times, run_counts
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.scheduling.module_model import model_graphs, program_order
@@ -71,11 +72,15 @@ class BudgetGraph:
 
 @dataclass(frozen=True, eq=False)
 class BudgetGraphs:
-    """The graphs of all that a scheduled module runs, callees first, the entry last."""
+    """The graphs of all that a scheduled module runs, callees first, the entry last.
+
+    Times are those of `machine`.
+    """
 
     module: Module
     flows: Dataflow
     graphs: tuple[BudgetGraph, ...]
+    machine: Machine
 
     @property
     def entry(self) -> BudgetGraph:
@@ -102,13 +107,15 @@ class BudgetGraphs:
         return len(self.graphs) == 1
 
 
-def budget_graphs(module: Module, scratch_bytes: ScratchBytes | None = None) -> BudgetGraphs:
-    """Return the graphs of a scheduled module.
+def budget_graphs(
+    module: Module, scratch_bytes: ScratchBytes | None = None, machine: Machine = X86_SERVER
+) -> BudgetGraphs:
+    """Return the graphs of a scheduled module, with the times of a machine.
 
     `scratch_bytes` says what an instruction needs while it runs; nothing where it is None.
     """
     flows = dataflow(module.entry)
-    times = module_times(flows)
+    times = module_times(flows, machine)
     counts = run_counts(flows, times)
     memo: Memo = {}
     conditions = _conditions(flows)
@@ -123,7 +130,7 @@ def budget_graphs(module: Module, scratch_bytes: ScratchBytes | None = None) -> 
         found.append(
             BudgetGraph(graph, times[computation], frozenset(once), counts[computation], owned)
         )
-    return BudgetGraphs(module, flows, tuple(found))
+    return BudgetGraphs(module, flows, tuple(found), machine)
 
 
 def _conditions(flows: Dataflow) -> set[Computation]:

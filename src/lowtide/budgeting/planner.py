@@ -100,7 +100,9 @@ class Family:
     @cached_property
     def graphs(self) -> BudgetGraphs:
         """The graphs of the plain plan's module."""
-        return budget_graphs(self.plain.plan.module, self._options.scratch_bytes)
+        options = self._options
+        module = self.plain.plan.module
+        return budget_graphs(module, options.scratch_bytes, options.target.machine)
 
     @cached_property
     def choices(self) -> tuple[SequenceChoice, ...]:
@@ -281,6 +283,8 @@ class BudgetPlanner:
         if module is None:
             return None
         plan = plan_module(module, options)
-        seconds = plain_seconds(budget_graphs(plan.module, options.scratch_bytes))
+        machine = options.target.machine
+        graphs = budget_graphs(plan.module, options.scratch_bytes, machine)
+        seconds = plain_seconds(graphs)
         extra = max(0.0, seconds - self.base_seconds)
         return Family(PlannedPoint(plan, extra, variant.name), options, self._progress)

@@ -131,7 +131,7 @@ def _problem(ranges: LiveRanges, chosen: Int64Array, regions: Int64Array) -> Pac
     rows = number[ranges.buffer] >= 0
     return PackingProblem(
         ranges.nbytes[chosen],
-        item_alignments(ranges.nbytes[chosen]),
+        item_alignments(ranges.nbytes[chosen], ranges.alignment),
         number[ranges.buffer[rows]],
         ranges.first[rows],
         ranges.last[rows],
@@ -164,17 +164,13 @@ def packing_problems(ranges: LiveRanges) -> list[tuple[int, Int64Array, PackingP
     return found
 
 
-ALIGNMENT: Final = 64
-"""A cache line, and the widest vector."""
-
-
-def item_alignments(nbytes: Int64Array) -> Int64Array:
+def item_alignments(nbytes: Int64Array, most: int) -> Int64Array:
     """Return what the offset of each buffer is a multiple of.
 
-    It is the largest power of two, at most `ALIGNMENT`, that divides its size, so that buffers can
+    It is the largest power of two, at most `most`, that divides its size, so that buffers can
     lie end to end without padding.
     """
-    return np.gcd(nbytes, ALIGNMENT)
+    return np.gcd(nbytes, most)
 
 
 def _smallest(

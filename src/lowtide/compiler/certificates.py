@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from lowtide.analysis.module_graphs import ComputationGraph
-from lowtide.buffers.assignment import ALIGNMENT, packing_problem
+from lowtide.buffers.assignment import packing_problem
 from lowtide.certificate.modules import ordered
 from lowtide.certificate.orders import ProgramArena, order_certificate
 from lowtide.compiler import ModulePlan, plan
@@ -66,12 +66,13 @@ def arena_of(made: ModulePlan) -> ProgramArena:
     Rows and places are per buffer of `made.ranges`.
     """
     problem, packed = packing_problem(made.ranges), made.packed
+    alignment = made.ranges.alignment
     offset = packed.offset.copy()
     begin = height = 0
     for space in packed.arena_sizes:
         here = (packed.colour == space) & (packed.region == ARENA)
         offset[here] += begin
         height = max(height, int((offset[here] + problem.nbytes[here]).max(initial=0)))
-        begin = -(-height // ALIGNMENT) * ALIGNMENT
+        begin = -(-height // alignment) * alignment
     rows, places = packing_sections(problem, Packing(packed.region, offset, height))
     return ProgramArena(rows, places)

@@ -7,6 +7,7 @@ from typing import Final
 
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.buffers.assignment import DEFAULT_SEARCH
+from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.options import DEFAULT_MEMORY_PRIORITY, DEFAULT_STAGE, Options
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import SearchOptions, effort_named
@@ -24,6 +25,7 @@ class PlanOptions:
     once the deadline has passed, all that is left to do is what a plan cannot do without. Kernels
     may take longer by the part `memory_priority` of their time where the peak is lower then. What
     instructions need while they run is in the plan where `scratch_bytes` tells how much that is.
+    `target` tells what fusion can make, what time is worth, and how buffers are aligned.
     """
 
     stage: str = DEFAULT_STAGE
@@ -31,6 +33,7 @@ class PlanOptions:
     search: SearchOptions = DEFAULT_SEARCH
     memory_priority: float = DEFAULT_MEMORY_PRIORITY
     scratch_bytes: ScratchBytes | None = None
+    target: TargetRecord = CPU_TARGET
 
     @classmethod
     def of(cls, options: Options) -> PlanOptions:

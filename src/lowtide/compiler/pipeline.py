@@ -86,7 +86,7 @@ def optimize(
     dropped where passes run; after fusion its instructions are others. Raises LowtideError for an
     unknown stage.
     """
-    if pipeline(options.stage):
+    if pipeline(options.stage, target=options.target):
         module.schedule = None
     return proposals.optimize(module, options, observers)
 

@@ -51,6 +51,7 @@ def _pack(
                 owns_results=True,
                 share_copies=share_copies,
                 scratch_bytes=scratch_bytes,
+                alignment=ordered.options.target.alignment,
             )
         with clock.stage("packing"):
             packed = pack_buffers(ranges, deadline=ordered.options.deadline)

@@ -19,12 +19,12 @@ from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.analysis.module_graphs import module_graphs
 from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
 from lowtide.compiler.stages import is_fused, merging, order_of_kernels, pipeline
+from lowtide.cost.machine import Machine
 from lowtide.cost.module_times import module_times, total_seconds
 from lowtide.fusion.peak_lowering import Allowance
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.passes import Observer, Step, run_pipeline
-from lowtide.search.deadline import Deadline
 
 _BEFORE: Final = "layout"
 
@@ -39,16 +39,17 @@ def optimize(
     what the module becomes. Instructions of fused modules are others than those given. Raises
     LowtideError for an unknown stage.
     """
-    stage, deadline = options.stage, options.deadline
+    stage = options.stage
+    options = options.begun()
     if not is_fused(stage):
         return run_pipeline(module, pipeline(stage), observers)
     started = clone_module(module) if observers else module
     changes = run_pipeline(started, pipeline(_BEFORE))
-    chosen = _best(started, stage, options.memory_priority, deadline)
+    chosen = _best(started, options)
     if observers:
         was_late = iter(chosen.was_late)
         allowance = Allowance(chosen.allowed, lambda: next(was_late, True))
-        last = pipeline(stage, after=_BEFORE, allowance=allowance)
+        last = pipeline(stage, after=_BEFORE, allowance=allowance, target=options.target)
         return run_pipeline(module, (*pipeline(_BEFORE), *chosen.first, *last), observers)
     module.become(chosen.module)
     return changes + chosen.changes
@@ -70,20 +71,20 @@ class _Fused:
     first: tuple[Step, ...] = ()
 
 
-def _best(module: Module, stage: str, priority: float, deadline: Deadline) -> _Fused:
+def _best(module: Module, options: PlanOptions) -> _Fused:
     """The module without barriers where that takes no more memory and time, else as it is."""
-    found = _proposed(module, stage, priority, deadline)
-    if deadline.passed or not _all_of(module, {Opcode.OPTIMIZATION_BARRIER}):
+    found = _proposed(module, options)
+    if options.deadline.passed or not _all_of(module, {Opcode.OPTIMIZATION_BARRIER}):
         return found
     merged, steps = clone_module(module), merging()
     changes = run_pipeline(merged, steps)
     if merged.instruction_count > _NEARLY_ALL * module.instruction_count:
         return found
-    peak, seconds = needs(found.module)
+    peak, seconds = needs(found.module, options.target.machine)
     if _contracted_bytes(module) - _contracted_bytes(merged) > peak:
         return found
-    other = _proposed(merged, stage, priority, deadline)
-    most, longest = needs(other.module)
+    other = _proposed(merged, options)
+    most, longest = needs(other.module, options.target.machine)
     if most > peak or longest > seconds:
         return found
     return replace(other, changes=changes + other.changes, first=steps)
@@ -107,38 +108,40 @@ _ROUNDS: Final = (2.0, 1.0)
 """Fusion is allowed so many times the time in turn: it knows what kernels take only roughly."""
 
 
-def _proposed(module: Module, stage: str, priority: float, deadline: Deadline) -> _Fused:
+def _proposed(module: Module, options: PlanOptions) -> _Fused:
     """The first proposal that lowers the peak and takes no more time than it may, else none."""
+    machine, priority = options.target.machine, options.memory_priority
     plain: _Fused | None = None
     for factor in _ROUNDS:
-        if deadline.passed:
+        if options.deadline.passed:
             break
-        proposal = _fused(module, stage, factor * priority, deadline)
+        proposal = _fused(module, options, factor * priority)
         if not proposal.has_spent:
             return proposal
         if plain is None:
-            plain = _fused(module, stage, 0.0, deadline)
-            least, fewest = needs(plain.module)
-        peak, seconds = needs(proposal.module)
+            plain = _fused(module, options, 0.0)
+            least, fewest = needs(plain.module, machine)
+        peak, seconds = needs(proposal.module, machine)
         if peak < least and seconds <= fewest * (1 + priority):
             return proposal
-    return plain or _fused(module, stage, 0.0, deadline)
+    return plain or _fused(module, options, 0.0)
 
 
-def _fused(module: Module, stage: str, allowed: float, deadline: Deadline) -> _Fused:
+def _fused(module: Module, options: PlanOptions, allowed: float) -> _Fused:
     copy = clone_module(module)
     was_late: list[bool] = []
 
     def is_late() -> bool:
-        was_late.append(deadline.passed)
+        was_late.append(options.deadline.passed)
         return was_late[-1]
 
     allowance = Allowance(allowed, is_late)
-    changes = run_pipeline(copy, pipeline(stage, after=_BEFORE, allowance=allowance))
+    steps = pipeline(options.stage, after=_BEFORE, allowance=allowance, target=options.target)
+    changes = run_pipeline(copy, steps)
     return _Fused(copy, changes, allowed, allowance.spent > 0, was_late)
 
 
-def needs(module: Module) -> tuple[int, float]:
+def needs(module: Module, machine: Machine) -> tuple[int, float]:
     """Return the bytes live at the peak, in the order that kernels will have, and the seconds.
 
     Both are estimates: of a module before it has the copies of values that its order needs.
@@ -149,5 +152,5 @@ def needs(module: Module) -> tuple[int, float]:
         graph = row.holding(peaks)
         peaks.append(peak_bytes(graph, order_of_kernels(graph)))
     sequences = {computation: range(len(flow.nodes)) for computation, flow in flows.items()}
-    seconds = total_seconds(sequences, module_times(flows))
+    seconds = total_seconds(sequences, module_times(flows, machine))
     return peaks[-1], seconds[module.entry]

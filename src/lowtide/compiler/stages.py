@@ -7,6 +7,7 @@ from typing import Final
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.fusion.peak_lowering import Allowance
+from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import LowtideError
 from lowtide.ir.suggestions import nearest
 from lowtide.passes import Fixpoint, Step
@@ -73,17 +74,21 @@ def merging() -> tuple[Step, ...]:
 
 
 def pipeline(
-    stage: str, *, after: str = "", allowance: Allowance | None = None
+    stage: str,
+    *,
+    after: str = "",
+    allowance: Allowance | None = None,
+    target: TargetRecord = CPU_TARGET,
 ) -> tuple[Step, ...]:
     """Return the steps from a module as it was written to a stage; raises LowtideError.
 
-    With `after` only those from that stage on. Fusion may spend time on memory within an
-    `allowance`, by default none.
+    With `after` only those from that stage on. Fusion makes kernels of a `target`, and may spend
+    time on memory within an `allowance`, by default none.
     """
     check_stage(stage)
     first = STAGES.index(after) + 1 if after else 0
     # Fusion knows no schedulers: it gets one to see where the peak is.
-    given = {"scheduler": order_of_kernels, "allowance": allowance}
+    given = {"scheduler": order_of_kernels, "allowance": allowance, "target": target}
     steps: list[Step] = []
     for name in STAGES[first : STAGES.index(stage) + 1]:
         for entry in _PASSES.get(name, ()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.cost.machine import X86_SERVER
+from lowtide.cost.machine import Machine
 from lowtide.ir import Instruction, Opcode
 from lowtide.ops.table import TABLE
 
@@ -38,16 +38,16 @@ _FREE: Final = frozenset(
 )
 
 
-def move_seconds(nbytes: int) -> float:
+def move_seconds(nbytes: int, machine: Machine) -> float:
     """Return the time to read or to write so many bytes of one array."""
     return nbytes * (
-        X86_SERVER.cached_byte_seconds
-        if nbytes <= X86_SERVER.cache_bytes
-        else X86_SERVER.memory_byte_seconds
+        machine.cached_byte_seconds
+        if nbytes <= machine.cache_bytes
+        else machine.memory_byte_seconds
     )
 
 
-def compute_seconds(instruction: Instruction) -> float:
+def compute_seconds(instruction: Instruction, machine: Machine) -> float:
     """Return the time of the arithmetic of one instruction; contractions count as nothing.
 
     A contraction is never computed twice, hence its own time is of no consequence.
@@ -59,9 +59,9 @@ def compute_seconds(instruction: Instruction) -> float:
     if opcode is Opcode.REDUCE:
         elements = instruction.operands[0].shape.element_count
     if opcode in _TRANSCENDENTAL:
-        return elements * X86_SERVER.transcendental_seconds
+        return elements * machine.transcendental_seconds
     if opcode in _DIVIDING:
-        return elements * X86_SERVER.division_seconds
+        return elements * machine.division_seconds
     if TABLE[opcode].elementwise or opcode is Opcode.REDUCE:
-        return elements * X86_SERVER.element_seconds
-    return elements * 2 * X86_SERVER.element_seconds
+        return elements * machine.element_seconds
+    return elements * 2 * machine.element_seconds

@@ -1,4 +1,4 @@
-"""Times of the instructions of a module, by a model of one core of an x86-64 server."""
+"""Times of the instructions of a module, by the figures of a machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lowtide.analysis.call_graph import CallRole, call_sites
 from lowtide.analysis.dataflow import ComputationDataflow, Dataflow
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.cost.kernels import compute_seconds, move_seconds
-from lowtide.cost.machine import X86_SERVER
+from lowtide.cost.machine import Machine
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ops.backend_config import read_config
 from lowtide.ops.cost import cost
@@ -82,7 +82,7 @@ class Times:
         return seconds
 
 
-def module_times(flows: Dataflow) -> dict[Computation, Times]:
+def module_times(flows: Dataflow, machine: Machine) -> dict[Computation, Times]:
     """Return the times of all computations of a module, callees first.
 
     A kernel takes the time to start it, to move what it reads and writes, and to compute. A loop
@@ -91,7 +91,8 @@ def module_times(flows: Dataflow) -> dict[Computation, Times]:
     memo: dict[Computation, float] = {}
     found = {}
     for computation, flow in flows.items():
-        own = [0.0 if not flow.makes[i] else _own(x, memo) for i, x in enumerate(flow.nodes)]
+        kernels = zip(flow.nodes, flow.makes, strict=True)
+        own = [_own(x, machine, memo) if makes else 0.0 for x, makes in kernels]
         found[computation] = Times(np.array(own, np.float64), _runs(flow))
     return found
 
@@ -125,16 +126,16 @@ def total_seconds(
 # -- one instruction -----------------------------------------------------------------------------
 
 
-def _own(instruction: Instruction, memo: dict[Computation, float]) -> float:
+def _own(instruction: Instruction, machine: Machine, memo: dict[Computation, float]) -> float:
     """The time of an instruction by itself; what control flow runs does not count here."""
     opcode = instruction.opcode
     if opcode in _FREE or opcode in _CONTROL:
         return 0.0
     if opcode is Opcode.FUSION:
-        computing = _body_seconds(instruction.called_computations[0], memo)
+        computing = _body_seconds(instruction.called_computations[0], machine, memo)
     else:
-        computing = _computing(instruction)
-    return X86_SERVER.launch_seconds + move_seconds(int(_moved(instruction))) + computing
+        computing = _computing(instruction, machine)
+    return machine.launch_seconds + move_seconds(int(_moved(instruction)), machine) + computing
 
 
 _CONTROL: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE, Opcode.ASYNC_START})
@@ -147,14 +148,14 @@ def _moved(instruction: Instruction) -> float:
     return sum([leaf.nbytes for shape in shapes for _, leaf in shape.leaves()])
 
 
-def _computing(instruction: Instruction) -> float:
+def _computing(instruction: Instruction, machine: Machine) -> float:
     flops = cost(instruction).flops
     if instruction.opcode in _CONTRACTIONS:
-        return flops * X86_SERVER.flop_seconds
-    return max(compute_seconds(instruction), flops * X86_SERVER.element_seconds)
+        return flops * machine.flop_seconds
+    return max(compute_seconds(instruction, machine), flops * machine.element_seconds)
 
 
-def _body_seconds(body: Computation, memo: dict[Computation, float]) -> float:
+def _body_seconds(body: Computation, machine: Machine, memo: dict[Computation, float]) -> float:
     """The time to compute what a fused computation has; fusions within it count, too."""
     if body in memo:
         return memo[body]
@@ -165,7 +166,7 @@ def _body_seconds(body: Computation, memo: dict[Computation, float]) -> float:
             if x.opcode is Opcode.FUSION:
                 stack.append(x.called_computations[0])
             else:
-                total += _computing(x)
+                total += _computing(x, machine)
     memo[body] = total
     return total
 

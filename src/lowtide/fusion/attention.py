@@ -14,7 +14,6 @@ from math import prod
 from typing import Final, final
 
 from lowtide.cost.kernels import compute_seconds, move_seconds
-from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.attention_rows import (
     ScoreRegion,
     SecondDot,
@@ -26,41 +25,37 @@ from lowtide.fusion.attention_rows import (
 )
 from lowtide.fusion.bodies import Bodies
 from lowtide.fusion.cluster import Cluster, KernelKind
-from lowtide.fusion.legality import INDEXING, MOST_INPUTS, MOST_MEMBERS, MOST_ROW_BYTES, seed
+from lowtide.fusion.legality import INDEXING, seed
 from lowtide.fusion.materialize import materialize
+from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.traversal import applied_computations, computation_post_order, post_order
 from lowtide.ops.table import TABLE
 from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.interface import Pass
 
-MOST_ROWS: Final = 16
-"""Rows of scores that are computed at once: as many as a kernel of a dot keeps in registers."""
-
-MOST_KEY_BYTES: Final = 1 << 25
-"""Bytes of keys and values of one batch index: they are read for each block of rows again, and
-have to stay in the last-level cache."""
-
-_MOST_SEEN: Final = 2 * MOST_MEMBERS
-"""Instructions behind a dot that are searched for another one."""
+_SEEN: Final = 2
+"""So many times the members of a kernel are searched behind a dot for another one."""
 
 _MOST_EPILOGUE: Final = 16
 """Instructions behind the second dot that may belong to the kernel."""
 
 
-def rows_at_once(row_bytes: int) -> int:
-    """Return how many rows of scores of so many bytes each a thread computes at once."""
-    return max(1, min(MOST_ROWS, MOST_ROW_BYTES // max(1, row_bytes)))
-
-
-def fuse_attention(module: Module, *, least_bytes: int = X86_SERVER.cache_bytes) -> int:
+def fuse_attention(
+    module: Module,
+    target: TargetRecord = CPU_TARGET,
+    *,
+    least_bytes: int = CPU_TARGET.machine.cache_bytes,
+) -> int:
     """Make one kernel of each attention with more than `least_bytes` of scores; return how many."""
+    if KernelKind.ATTENTION not in target.kinds:
+        return 0
     applied = applied_computations(module)
     bodies = Bodies(module)
     made = 0
     for computation in computation_post_order(module):
         if computation not in applied:
-            made += _Finder(computation, least_bytes).run(bodies)
+            made += _Finder(computation, target, least_bytes).run(bodies)
     if made:
         remove_dead_code(module)
     return made
@@ -70,8 +65,9 @@ def fuse_attention(module: Module, *, least_bytes: int = X86_SERVER.cache_bytes)
 class _Finder:
     """Looks at each dot of a computation as the second one of an attention."""
 
-    def __init__(self, computation: Computation, least_bytes: int) -> None:
+    def __init__(self, computation: Computation, target: TargetRecord, least_bytes: int) -> None:
         self.computation = computation
+        self.target = target
         self.least_bytes = least_bytes
         self.by_position: list[Instruction] = []
         self.order: dict[Instruction, int] = {}
@@ -101,14 +97,16 @@ class _Finder:
 
     def _find_free_values(self) -> None:
         """Note iotas, and what simple operations make of them and of scalar constants."""
+        machine = self.target.machine
         for x, position in self.order.items():
             if not all(y in self.free for y in x.operands) or not x.shape.is_array:
                 continue
             if x.opcode is Opcode.CONSTANT and x.shape.rank:
                 continue
-            if compute_seconds(x) > 2 * X86_SERVER.element_seconds * x.shape.element_count:
+            simple = 2 * machine.element_seconds * x.shape.element_count
+            if compute_seconds(x, machine) > simple:
                 continue
-            cluster = seed(x, position)
+            cluster = seed(x, position, self.target)
             if cluster is not None and cluster.kind is KernelKind.LOOP:
                 self.free.add(x)
 
@@ -116,7 +114,7 @@ class _Finder:
 
     def _attention(self, dot: Instruction) -> Cluster | None:
         """Return the kernel that ends with a dot, or shortly behind it, None if there is none."""
-        if dot in self.claimed or seed(dot, 0) is None:
+        if dot in self.claimed or seed(dot, 0, self.target) is None:
             return None
         for side in (1, 0):
             second = SecondDot(dot, side)
@@ -136,11 +134,20 @@ class _Finder:
             if x.is_root or len(x.users) != 1:
                 break
             x = next(iter(x.users))
-            if x in self.claimed or not _is_elementwise(x, dot):
+            if x in self.claimed or not self._is_elementwise(x, dot):
                 break
             if x.opcode not in (Opcode.RESHAPE, Opcode.BITCAST):
                 result = x
         return result
+
+    def _is_elementwise(self, x: Instruction, dot: Instruction) -> bool:
+        """Whether an operation reads one element of a dot's result for each that it returns."""
+        cluster = seed(x, 0, self.target)
+        if cluster is None or cluster.kind is not KernelKind.LOOP:
+            return False
+        if x.opcode not in _MOVING and not TABLE[x.opcode].elementwise:
+            return False
+        return x.shape.element_count == dot.shape.element_count
 
     def _regions(self, root: Instruction, second: SecondDot) -> Iterator[ScoreRegion]:
         """Yield the ways in which the weights are made of dots: of all that there are, of each."""
@@ -170,7 +177,7 @@ class _Finder:
         """Return what the root is made of, up to dots and what is opaque; operands come first."""
         found = {root: None}
         heap = [-self.order[root]]
-        while heap and len(found) < _MOST_SEEN:
+        while heap and len(found) < _SEEN * self.target.most_members:
             x = self.by_position[-heappop(heap)]
             if x is not root and x.opcode is Opcode.DOT and x is not second.dot:
                 continue
@@ -186,7 +193,7 @@ class _Finder:
         """Whether an operation may stand between scores and result, or make the scores."""
         known = self.possible.get(x)
         if known is None:
-            cluster = seed(x, 0)
+            cluster = seed(x, 0, self.target)
             known = cluster is not None and (x.opcode is Opcode.DOT or cluster.kind in _BETWEEN)
             self.possible[x] = known
         return known
@@ -209,16 +216,6 @@ class _Finder:
 
 _BETWEEN: Final = (KernelKind.LOOP, KernelKind.REDUCTION)
 _MOVING: Final = (Opcode.RESHAPE, Opcode.BITCAST, Opcode.TRANSPOSE)
-
-
-def _is_elementwise(x: Instruction, dot: Instruction) -> bool:
-    """Whether an operation reads one element of a dot's result for each that it returns."""
-    cluster = seed(x, 0)
-    if cluster is None or cluster.kind is not KernelKind.LOOP:
-        return False
-    if x.opcode not in _MOVING and not TABLE[x.opcode].elementwise:
-        return False
-    return x.shape.element_count == dot.shape.element_count
 
 
 # -- the rest of the kernel --------------------------------------------------------------------
@@ -251,7 +248,8 @@ class _Growth:
                 self._note_operands(x, self.evaluations[x])
             else:
                 self.inputs[x] = None
-        if len(self.members) > MOST_MEMBERS or len(self.inputs) > MOST_INPUTS:
+        target = self.finder.target
+        if len(self.members) > target.most_members or len(self.inputs) > target.most_arrays:
             return None
         root = self.region.root
         space = root.shape.dimensions
@@ -259,22 +257,23 @@ class _Growth:
 
     def _fits(self) -> bool:
         """Whether scores are many, a row of them fits the cache, and so do keys and values."""
-        region = self.region
+        region, target = self.region, self.finder.target
         scores = [*region.firsts, region.second.weights]
         if max([x.shape.nbytes for x in scores]) <= self.finder.least_bytes:
             return False
         row = longest_row(region)
-        if row > MOST_ROW_BYTES:
+        if row > target.most_row_bytes:
             return False
         rows = region.second.weights.shape.element_count // region.second.row_length
+        at_once = max(1, min(target.most_rows, target.most_row_bytes // max(1, row)))
         for dot, side in (
             (region.second.dot, 1 - region.second.side),
             *[(x, key_side(region, x) or 0) for x in region.firsts],
         ):
             operand = dot.operands[side]
             batches = prod([operand.shape.dimensions[d] for d in paired_dimensions(dot, side)[0]])
-            blocks = rows // batches / rows_at_once(row)
-            if blocks > 1 and operand.shape.nbytes > MOST_KEY_BYTES * batches:
+            blocks = rows // batches / at_once
+            if blocks > 1 and operand.shape.nbytes > target.most_key_bytes * batches:
                 return False
         return True
 
@@ -292,19 +291,20 @@ class _Growth:
 
     def _is_wanted(self, x: Instruction) -> bool:
         """Whether a value from outside is better computed where it is read."""
-        cluster = seed(x, 0)
+        target = self.finder.target
+        cluster = seed(x, 0, target)
         if cluster is None or cluster.kind is not KernelKind.LOOP or x in self.finder.claimed:
             return False
-        if len(self.members) + len(x.operands) > MOST_MEMBERS // 2 and x.shape.rank:
+        if len(self.members) + len(x.operands) > target.most_members // 2 and x.shape.rank:
             return False
         if x in self.packed:
             return cluster.packable and self._is_smaller_behind(x)
         if x in self.finder.free:
             return True
         again = max(0.0, self.evaluations[x] / max(1, x.shape.element_count) - 1)
-        if again * compute_seconds(x) > X86_SERVER.launch_seconds + 2 * move_seconds(
-            x.shape.nbytes
-        ):
+        machine = target.machine
+        storing = machine.launch_seconds + 2 * move_seconds(x.shape.nbytes, machine)
+        if again * compute_seconds(x, machine) > storing:
             return False
         return self._is_smaller_behind(x)
 

@@ -33,15 +33,15 @@ class KernelKind(StrEnum):
     keys) has alone; all other dimensions number the rows. Members that depend on no score are
     loops, computed where they are read; before a dot, while its operand is packed.
 
-    A thread takes a block of `attention.rows_at_once` rows which share the batch indices of all
-    dots, and computes that block of each first dot into scratch. Then it runs along the rows, once
-    for each reduction in a chain of them and once more: a reduction yields a number for each row,
+    A thread takes a block of at most `TargetRecord.most_rows` rows, which share the batch indices
+    of all dots, and computes that block of each first dot into scratch. Then it runs along the
+    rows, once for each reduction of a chain, and once more. A reduction yields one number per row,
     elementwise operations, broadcasts, transposes and reshapes keep rows apart, slices and
     concatenations cut and join them. The last run leaves the operand of the last dot in scratch;
     its product with the values goes through elementwise operations, and is stored.
 
     Scratch of a thread: a block for each first dot and one for what is made of them, each of at
-    most `legality.MOST_ROW_BYTES` (a row in the widest type, times rows), and the block of the
+    most `TargetRecord.most_row_bytes` (a row in the widest type, times rows), and the block of the
     result. No score is ever stored elsewhere.
     """
 

@@ -10,6 +10,7 @@ from typing import Final, final
 from lowtide.fusion.access import Access, composed
 from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.legality import Joint, add_read, joined, seed
+from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Convolution
 from lowtide.ir.traversal import post_order
@@ -25,8 +26,8 @@ class ClusterGraph:
     position of the last instruction that needs them.
     """
 
-    def __init__(self, computation: Computation) -> None:
-        self.computation = computation
+    def __init__(self, computation: Computation, target: TargetRecord) -> None:
+        self.computation, self.target = computation, target
         self.order = {x: number for number, x in enumerate(post_order(computation))}
         self.owner: dict[Instruction, Cluster] = {}
         self.alone: dict[Instruction, None] = {}
@@ -40,7 +41,7 @@ class ClusterGraph:
             self._add(instruction, position)
 
     def _add(self, instruction: Instruction, position: int) -> None:
-        cluster = seed(instruction, position)
+        cluster = seed(instruction, position, self.target)
         if cluster is None:
             self.alone[instruction] = None
             for operand in instruction.operands:
@@ -58,6 +59,7 @@ class ClusterGraph:
         """Return the same clusters, which may be changed without a change of these."""
         other = ClusterGraph.__new__(ClusterGraph)
         other.computation, other.order = self.computation, self.order
+        other.target = self.target
         other.alone, other.opaque = self.alone, self.opaque
         other.owner = self.owner.copy()
         other.readers = {value: readers.copy() for value, readers in self.readers.items()}
@@ -72,7 +74,7 @@ class ClusterGraph:
         for root in self.order:
             cluster = self.owner.get(root)
             if cluster is not None and cluster.is_free and cluster.kind is KernelKind.LOOP:
-                joints = [(x, joined(cluster, x)) for x in self.reading(root)]
+                joints = [(x, joined(cluster, x, self.target)) for x in self.reading(root)]
                 self.absorb(cluster, [(x, joint) for x, joint in joints if joint is not None])
 
     def absorb(self, producer: Cluster, joints: Sequence[tuple[Cluster, Joint]]) -> None:
@@ -129,7 +131,7 @@ class ClusterGraph:
 
     def _rebuilt(self, root: Instruction, members: Mapping[Instruction, None]) -> Cluster | None:
         """The cluster of some instructions, which compute `root`; None where there is none."""
-        cluster = seed(root, self.order[root])
+        cluster = seed(root, self.order[root], self.target)
         if cluster is None:
             return None
         for member in sorted(members, key=self.order.__getitem__, reverse=True):
@@ -138,7 +140,7 @@ class ClusterGraph:
             if member not in cluster.inputs:
                 return None
             alone = self._seed(member)
-            joint = None if alone is None else joined(alone, cluster)
+            joint = None if alone is None else joined(alone, cluster, self.target)
             if alone is None or joint is None:
                 return None
             join(alone, cluster, joint)
@@ -146,7 +148,8 @@ class ClusterGraph:
 
     def _seed(self, instruction: Instruction) -> Cluster | None:
         if instruction not in self._seeds:
-            self._seeds[instruction] = seed(instruction, self.order[instruction])
+            position = self.order[instruction]
+            self._seeds[instruction] = seed(instruction, position, self.target)
         return self._seeds[instruction]
 
 

@@ -7,13 +7,10 @@ follow each other the pieces multiply, though there are few instructions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from lowtide.fusion.access import Access, access_of, composed, identity
 from lowtide.ir import Instruction
-
-MOST_PIECES: Final = 16
-"""Pieces of code for one value: as many as there are taps in windows that are written out."""
 
 _Frame: TypeAlias = "tuple[Instruction, int] | None"
 """An operand that is read at an index of its own; None for the root's own index."""

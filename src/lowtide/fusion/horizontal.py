@@ -9,9 +9,10 @@ from typing import Final
 from lowtide.fusion.cluster import ClusterRead, KernelKind
 from lowtide.fusion.kernel_graph import KernelGraph
 from lowtide.fusion.kernels import FusedKernel
-from lowtide.fusion.legality import MOST_INPUTS, MOST_MEMBERS, add_read
+from lowtide.fusion.legality import add_read
 from lowtide.fusion.merging import merge_kernels
 from lowtide.fusion.order_memory import Scheduler
+from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Module
 from lowtide.passes.interface import Pass
 
@@ -22,13 +23,15 @@ _GROWTH: Final = 1 / 1024
 """The part by which the peak may grow: small arrays are kept until the last of them is there."""
 
 
-def fuse_small_kernels(module: Module, scheduler: Scheduler | None = None) -> int:
+def fuse_small_kernels(
+    module: Module, scheduler: Scheduler | None = None, target: TargetRecord = CPU_TARGET
+) -> int:
     """Merge small independent loops in all computations that run; return how many vanished.
 
     Merged are those from which paths of equal length lead to the end of the computation: so no
     cycle can arise. The `scheduler` gives the order in which the peak is looked at.
     """
-    return merge_kernels(module, scheduler, _merge_small, _GROWTH)
+    return merge_kernels(module, scheduler, target, _merge_small, _GROWTH)
 
 
 def _merge_small(graph: KernelGraph, banned: Collection[int]) -> int:
@@ -52,6 +55,7 @@ def _groups(graph: KernelGraph, nodes: list[int]) -> Iterator[list[int]]:
     What one of a group overwrites no other one reads.
     """
     group: list[int] = []
+    target = graph.target
     size = arrays = 0
     read: set[int] = set()
     overwritten: set[int] = set()
@@ -59,7 +63,7 @@ def _groups(graph: KernelGraph, nodes: list[int]) -> Iterator[list[int]]:
         kernel = graph.kernels[node]
         own = len(kernel.inputs) + len(kernel.outputs)
         reads, writes = set(graph.read(kernel)), graph.overwritten_by(kernel)
-        is_full = size + kernel.size > MOST_MEMBERS or arrays + own > MOST_INPUTS
+        is_full = size + kernel.size > target.most_members or arrays + own > target.most_arrays
         if is_full or not read.isdisjoint(writes) or not overwritten.isdisjoint(reads):
             if len(group) > 1:
                 yield group

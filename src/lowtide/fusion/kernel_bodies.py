@@ -10,6 +10,7 @@ from lowtide.fusion.access import Access, composed, identity
 from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.kernels import REDUCING, FusedKernel, aligned
 from lowtide.fusion.legality import add_read, seed
+from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Fusion, GetTupleElement
 from lowtide.ir.kept import kept
@@ -46,16 +47,16 @@ class _Body:
     size: int
 
 
-def kernel_of(instruction: Instruction) -> FusedKernel | None:
+def kernel_of(instruction: Instruction, target: TargetRecord) -> FusedKernel | None:
     """Return what an instruction is as a kernel, None where it is none that can be merged.
 
     Bodies of fusions are read once, as long as they do not change.
     """
     if instruction.opcode is Opcode.FUSION:
-        return _fused(instruction)
+        return _fused(instruction, target)
     if instruction.opcode in _VIEWS:
         return None
-    cluster = seed(instruction, 0)
+    cluster = seed(instruction, 0, target)
     if cluster is None:
         return None
     access = None if cluster.kind is KernelKind.UPDATE else cluster.root_access
@@ -63,7 +64,7 @@ def kernel_of(instruction: Instruction) -> FusedKernel | None:
     return FusedKernel(*_frame_of(cluster), {instruction: access}, inputs, [instruction], 1)
 
 
-def _fused(fusion: Instruction) -> FusedKernel | None:
+def _fused(fusion: Instruction, target: TargetRecord) -> FusedKernel | None:
     outputs = _outputs(fusion)
     attributes = fusion.attributes_as(Fusion)
     if outputs is None or attributes.output_to_operand_aliasing:
@@ -71,8 +72,8 @@ def _fused(fusion: Instruction) -> FusedKernel | None:
     callee = fusion.called_computations[0]
     if not _fits(fusion, callee):
         return None
-    key = (_Body, attributes.kind, fusion.annotations.backend_config)
-    body = kept(callee, key, lambda: _body(fusion, callee))
+    key = (_Body, attributes.kind, fusion.annotations.backend_config, target)
+    body = kept(callee, key, lambda: _body(fusion, callee, target))
     if body is None:
         return None
     inputs: dict[Instruction, ClusterRead] = {}
@@ -93,8 +94,8 @@ def _fits(fusion: Instruction, callee: Computation) -> bool:
 _CONFIGURATIONS: Final = ("", EPILOGUE, ONE_PASS, ROWS)
 
 
-def _body(fusion: Instruction, callee: Computation) -> _Body | None:
-    members = _members(callee)
+def _body(fusion: Instruction, callee: Computation, target: TargetRecord) -> _Body | None:
+    members = _members(callee, target)
     if members is None:
         return None
     roots = _roots(callee)
@@ -128,13 +129,13 @@ def _roots(callee: Computation) -> tuple[Instruction, ...]:
     return root.operands if root.opcode is Opcode.TUPLE else (root,)
 
 
-def _members(callee: Computation) -> dict[Instruction, Cluster] | None:
+def _members(callee: Computation, target: TargetRecord) -> dict[Instruction, Cluster] | None:
     """The instructions of a body, operands first; None where one of them is not ours."""
     members: dict[Instruction, Cluster] = {}
     for x in post_order(callee):
         if x.opcode is Opcode.PARAMETER or (x.opcode is Opcode.TUPLE and x is callee.root):
             continue
-        cluster = seed(x, 0)
+        cluster = seed(x, 0, target)
         if cluster is None:
             return None
         members[x] = cluster

@@ -17,6 +17,7 @@ from lowtide.fusion.lives import Change, Lives
 from lowtide.fusion.merge_order import Between, MergeOrder
 from lowtide.fusion.merged_memory import merged_memory
 from lowtide.fusion.order_memory import OrderMemory
+from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Instruction
 from lowtide.passes.rewriting import is_dead
 
@@ -52,8 +53,9 @@ class KernelGraph:
     copy is needed; merging keeps that.
     """
 
-    def __init__(self, base: OrderMemory, limit: int) -> None:
+    def __init__(self, base: OrderMemory, limit: int, target: TargetRecord) -> None:
         flow, order = base.flow, base.order
+        self.target = target
         self.limit = limit
         """How many bytes may live."""
         self.flow = flow
@@ -84,7 +86,7 @@ class KernelGraph:
             if (not is_dead(x) and not x.users) or x.is_root or not live.isdisjoint(x.users):
                 live.add(x)
         for node, x in enumerate(self.instructions):
-            kernel = kernel_of(x) if x in live else None
+            kernel = kernel_of(x, self.target) if x in live else None
             if kernel is not None:
                 self.kernels[node] = kernel
                 self.node.update(dict.fromkeys(kernel.outputs, node))

@@ -12,12 +12,8 @@ from typing import Final
 
 from lowtide.fusion.access import FIRST, Access, composed, identity
 from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
-from lowtide.fusion.legality import (
-    MOST_INPUTS,
-    MOST_MEMBERS,
-    add_read,
-    has_short_rows,
-)
+from lowtide.fusion.legality import add_read, has_short_rows
+from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Instruction
 
 REDUCING: Final = frozenset({KernelKind.REDUCTION, KernelKind.ROWS})
@@ -52,7 +48,10 @@ class FusedKernel:
 
 
 def merged(
-    first: FusedKernel, second: FusedKernel, inner: Collection[Instruction] = ()
+    first: FusedKernel,
+    second: FusedKernel,
+    target: TargetRecord,
+    inner: Collection[Instruction] = (),
 ) -> FusedKernel | None:
     """Return the kernel of two, of which only the second may read the first; None if there is none.
 
@@ -60,10 +59,10 @@ def merged(
     that goes from one to the other is read at the point where it is made. Results of a reduction
     or contraction come first; values in `inner` are no results, since nobody else reads them.
     """
-    if first.size + second.size > MOST_MEMBERS:
+    if first.size + second.size > target.most_members:
         return None
     most = max(len(first.inputs), len(second.inputs)) + len(first.outputs) + len(second.outputs)
-    if most - 2 * len(inner) > MOST_INPUTS:
+    if most - 2 * len(inner) > target.most_arrays:
         return None
     base = first if second.kind is KernelKind.LOOP else second
     if not _is_frame_of(base, first) or not _is_frame_of(base, second):
@@ -74,9 +73,9 @@ def merged(
         made = composed(maps[0], first.outputs[value])
         if made is None or composed(maps[1], second.inputs[value].access) != made:
             return None
-    kind = _kind(base, first, second, maps, between)
+    kind = _kind(base, first, second, maps, between, target)
     inputs = _inputs(first, second, maps, between)
-    if kind is None or inputs is None:
+    if kind is None or kind not in target.kinds or inputs is None:
         return None
     sides = sorted(zip((first, second), maps, strict=True), key=lambda x: x[0] is not base)
     outputs = {
@@ -85,7 +84,7 @@ def merged(
         for x, y in kernel.outputs.items()
         if x not in inner
     }
-    if len(inputs) + len(outputs) > MOST_INPUTS:
+    if len(inputs) + len(outputs) > target.most_arrays:
         return None
     parts = first.parts + second.parts
     size = first.size + second.size
@@ -131,6 +130,7 @@ def _kind(
     second: FusedKernel,
     maps: list[Access],
     between: list[Instruction],
+    target: TargetRecord,
 ) -> KernelKind | None:
     """Rows, where what a reduction yields is read along the row; else that of the reductions."""
     kinds = (first.kind, second.kind)
@@ -141,7 +141,7 @@ def _kind(
     full = identity(base.space)
     if maps[1] != full or all(composed(maps[0], first.outputs[x]) == full for x in between):
         return KernelKind.REDUCTION
-    if first.kind is KernelKind.LOOP or not has_short_rows(_as_cluster(base)):
+    if first.kind is KernelKind.LOOP or not has_short_rows(_as_cluster(base), target):
         return None
     return KernelKind.ROWS
 

@@ -13,26 +13,14 @@ from math import prod
 from typing import Final, NamedTuple
 
 from lowtide.cost.kernels import compute_seconds
-from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.access import Access, access_of, composed, identity, inverse
 from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
-from lowtide.fusion.code_size import MOST_PIECES, pieces
+from lowtide.fusion.code_size import pieces
+from lowtide.fusion.target_record import TargetRecord
 from lowtide.fusion.targets import would_read_target
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Dimensions, Gather
 from lowtide.ops.table import TABLE
-
-MOST_MEMBERS: Final = 200
-"""Instructions in one kernel: registers spill and compile time grows beyond."""
-
-MOST_INPUTS: Final = 48
-"""Arrays that one kernel reads: there are no more streams that a core can prefetch."""
-
-MOST_JOINED: Final = 8
-"""Operands of a concatenate that is computed where it is read: each is a branch."""
-
-MOST_ROW_BYTES: Final = X86_SERVER.cache_bytes // 2
-"""Bytes of a row that is read several times and has to stay in the cache."""
 
 INDEXING: Final = frozenset(
     {
@@ -68,7 +56,7 @@ _PACKABLE: Final = frozenset(
 _NOT_IN_LOOPS: Final = frozenset({Opcode.COPY, Opcode.MAP, Opcode.STOCHASTIC_CONVERT})
 
 
-def seed(instruction: Instruction, position: int) -> Cluster | None:
+def seed(instruction: Instruction, position: int, target: TargetRecord) -> Cluster | None:
     """Return the cluster of an instruction alone, None where it is opaque."""
     if instruction.has_control_edges:
         return None
@@ -79,13 +67,13 @@ def seed(instruction: Instruction, position: int) -> Cluster | None:
             return None
     opcode = instruction.opcode
     if opcode is Opcode.REDUCE:
-        return _reduction(instruction, position)
+        return _reduction(instruction, position, target)
     if opcode in (Opcode.DOT, Opcode.CONVOLUTION):
         return _contraction(instruction, position)
     if opcode in (Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER):
         return _update(instruction, position)
     if _is_loop(instruction):
-        return _loop(instruction, position)
+        return _loop(instruction, position, target)
     return None
 
 
@@ -111,7 +99,7 @@ def _is_loop(instruction: Instruction) -> bool:
     return TABLE[opcode].elementwise and opcode not in _NOT_IN_LOOPS
 
 
-def _loop(instruction: Instruction, position: int) -> Cluster:
+def _loop(instruction: Instruction, position: int, target: TargetRecord) -> Cluster:
     space = instruction.shape.dimensions
     reads: dict[Instruction, ClusterRead] = {}
     for number, operand in enumerate(instruction.operands):
@@ -128,7 +116,7 @@ def _loop(instruction: Instruction, position: int) -> Cluster:
         identity(space),
         {instruction: None},
         reads,
-        compute_seconds(instruction),
+        compute_seconds(instruction, target.machine),
         packable=_is_packable(instruction),
         position=position,
     )
@@ -156,7 +144,7 @@ def _takes_whole_rows(gather: Instruction) -> bool:
     )
 
 
-def _reduction(reduce: Instruction, position: int) -> Cluster | None:
+def _reduction(reduce: Instruction, position: int, target: TargetRecord) -> Cluster | None:
     if not reduce.shape.is_array:
         return None
     data = reduce.operands[0]
@@ -174,7 +162,7 @@ def _reduction(reduce: Instruction, position: int) -> Cluster | None:
         kept,
         {reduce: None},
         reads,
-        compute_seconds(reduce),
+        compute_seconds(reduce, target.machine),
         hero=reduce,
         position=position,
     )
@@ -257,52 +245,59 @@ class Joint(NamedTuple):
     inner: bool = False
 
 
-def joined(producer: Cluster, consumer: Cluster) -> Joint | None:
-    """Return what kernel a cluster and one that reads it make together, None if there is none."""
+def joined(producer: Cluster, consumer: Cluster, target: TargetRecord) -> Joint | None:
+    """Return what kernel a cluster and one that reads it make, None if a target has none."""
+    joint = _joint(producer, consumer, target)
+    return joint if joint is not None and joint.kind in target.kinds else None
+
+
+def _joint(producer: Cluster, consumer: Cluster, target: TargetRecord) -> Joint | None:
     read = consumer.inputs[producer.root]
-    if read.target or len(producer.members) + len(consumer.members) > MOST_MEMBERS:
+    if read.target or len(producer.members) + len(consumer.members) > target.most_members:
         return None
     most = len(producer.inputs) + len(consumer.inputs) - 1
-    if most > MOST_INPUTS and _too_many_inputs(producer, consumer):
+    if most > target.most_arrays and _too_many_inputs(producer, consumer, target.most_arrays):
         return None
     if producer.kind is KernelKind.LOOP:
-        return _into_any(producer, consumer, read)
+        return _into_any(producer, consumer, read, target)
     if producer.kind is KernelKind.CONTRACTION:
         return _behind(producer, consumer, read)
     if producer.kind in (KernelKind.REDUCTION, KernelKind.ROWS):
-        return _in_rows(producer, consumer, read) or _behind(producer, consumer, read)
+        return _in_rows(producer, consumer, read, target) or _behind(producer, consumer, read)
     return None
 
 
 def joined_by_all(
-    producer: Cluster, readers: Iterable[Cluster]
+    producer: Cluster, readers: Iterable[Cluster], target: TargetRecord
 ) -> tuple[tuple[Cluster, Joint], ...] | None:
     """Return what kernels a cluster and each of its readers make, None unless all make one."""
     joints = []
     for reader in readers:
-        joint = joined(producer, reader)
+        joint = joined(producer, reader, target)
         if joint is None:
             return None
         joints.append((reader, joint))
     return tuple(joints)
 
 
-def _too_many_inputs(producer: Cluster, consumer: Cluster) -> bool:
-    if max(len(producer.inputs), len(consumer.inputs)) > MOST_INPUTS + 1:
+def _too_many_inputs(producer: Cluster, consumer: Cluster, most: int) -> bool:
+    if max(len(producer.inputs), len(consumer.inputs)) > most + 1:
         return True
-    return len(producer.inputs.keys() | consumer.inputs.keys()) - 1 > MOST_INPUTS
+    return len(producer.inputs.keys() | consumer.inputs.keys()) - 1 > most
 
 
-def _into_any(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint | None:
+def _into_any(
+    producer: Cluster, consumer: Cluster, read: ClusterRead, target: TargetRecord
+) -> Joint | None:
     """A loop can be computed wherever its values are read, unless that takes too long."""
     if read.inner and not producer.packable:
         return None
     root = producer.root
-    if root.opcode is Opcode.CONCATENATE and len(root.operands) > MOST_JOINED:
+    if root.opcode is Opcode.CONCATENATE and len(root.operands) > target.most_joined:
         return None
     if consumer.kind is KernelKind.UPDATE and would_read_target(producer, consumer):
         return None
-    if _makes_too_much(producer, consumer, read):
+    if _makes_too_much(producer, consumer, read, target.most_pieces):
         return None
     return Joint(
         consumer.kind,
@@ -315,9 +310,9 @@ def _into_any(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint 
     )
 
 
-def _makes_too_much(producer: Cluster, consumer: Cluster, read: ClusterRead) -> bool:
+def _makes_too_much(producer: Cluster, consumer: Cluster, read: ClusterRead, most: int) -> bool:
     """Whether too many pieces of code would compute one value: by what is known, else counted."""
-    if read.pieces * producer.most_pieces + consumer.most_pieces <= MOST_PIECES:
+    if read.pieces * producer.most_pieces + consumer.most_pieces <= most:
         return False
     own = pieces(producer.members, producer.root)
     producer.most_pieces = max(own.values())
@@ -325,10 +320,10 @@ def _makes_too_much(producer: Cluster, consumer: Cluster, read: ClusterRead) -> 
     consumer.most_pieces = max(counted.values())
     root = producer.root
     read = consumer.inputs[root] = read._replace(pieces=counted.get(root, read.pieces))
-    if read.pieces * producer.most_pieces + consumer.most_pieces <= MOST_PIECES:
+    if read.pieces * producer.most_pieces + consumer.most_pieces <= most:
         return False
     both = consumer.members | producer.members
-    return max(pieces(both, consumer.root).values()) > MOST_PIECES
+    return max(pieces(both, consumer.root).values()) > most
 
 
 def _behind(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint | None:
@@ -345,7 +340,9 @@ def _behind(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint | 
     )
 
 
-def _in_rows(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint | None:
+def _in_rows(
+    producer: Cluster, consumer: Cluster, read: ClusterRead, target: TargetRecord
+) -> Joint | None:
     """What a reduction of each row yields is read along the same row."""
     if consumer.kind not in (KernelKind.LOOP, KernelKind.REDUCTION, KernelKind.ROWS):
         return None
@@ -353,13 +350,13 @@ def _in_rows(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint |
         return None
     if consumer.kind is not KernelKind.LOOP and consumer.kept != producer.kept:
         return None
-    if not has_short_rows(producer):
+    if not has_short_rows(producer, target):
         return None
     one = identity(producer.space)
     return Joint(KernelKind.ROWS, producer.space, producer.kept, consumer.root_access, one, one)
 
 
-def has_short_rows(cluster: Cluster) -> bool:
+def has_short_rows(cluster: Cluster, target: TargetRecord) -> bool:
     """Whether its reductions run along the last dimensions, and such a row fits the cache."""
     space = cluster.space
     kept = {d for d in cluster.kept if d >= 0}
@@ -367,4 +364,4 @@ def has_short_rows(cluster: Cluster) -> bool:
     if not reduced or any(d > reduced[0] for d in kept):
         return False
     width = max([x.shape.element_type.bits for x in cluster.inputs], default=32) // 8
-    return prod([space[i] for i in reduced]) * max(1, width) <= MOST_ROW_BYTES
+    return prod([space[i] for i in reduced]) * max(1, width) <= target.most_row_bytes

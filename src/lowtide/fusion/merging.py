@@ -10,6 +10,7 @@ from lowtide.analysis.memory_profile import lifetimes, step_bytes
 from lowtide.fusion.kernel_graph import KernelGraph
 from lowtide.fusion.materialize_kernel import materialize_kernels
 from lowtide.fusion.order_memory import ModuleMemory, OrderMemory, Scheduler
+from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Computation, Instruction, Module
 from lowtide.ir.traversal import applied_computations, computation_post_order
 
@@ -18,7 +19,11 @@ Merge: TypeAlias = Callable[[KernelGraph, Collection[int]], int]
 
 
 def merge_kernels(
-    module: Module, scheduler: Scheduler | None, merge: Merge, growth: float = 0.0
+    module: Module,
+    scheduler: Scheduler | None,
+    target: TargetRecord,
+    merge: Merge,
+    growth: float = 0.0,
 ) -> int:
     """Merge kernels in all computations that run by themselves; return how many vanished.
 
@@ -29,7 +34,8 @@ def merge_kernels(
     unused = {x for x in module.computations.values() if x not in calls}
     applied = applied_computations(module)
     run = [x for x in computation_post_order(module) if x not in applied]
-    merging = _Merging(ModuleMemory(module, run, calls, scheduler), merge, growth)
+    memory = ModuleMemory(module, run, calls, scheduler)
+    merging = _Merging(memory, target, merge, growth)
     gone = 0
     while found := sum([merging.merge_in(computation) for computation in run]):
         gone += found
@@ -60,8 +66,11 @@ def _remove_unused_bodies(module: Module, before: Collection[Computation]) -> No
 class _Merging:
     """Facts about the computations of a module while their kernels are merged."""
 
-    def __init__(self, memory: ModuleMemory, merge: Merge, growth: float) -> None:
+    def __init__(
+        self, memory: ModuleMemory, target: TargetRecord, merge: Merge, growth: float
+    ) -> None:
         self.memory = memory
+        self._target = target
         self._merge = merge
         self._growth = growth
         self._settled: dict[Computation, tuple[OrderMemory, int]] = {}
@@ -75,7 +84,7 @@ class _Merging:
             return 0
         banned: set[int] = set()
         for _ in range(_ROUNDS):
-            graph = KernelGraph(base, limit)
+            graph = KernelGraph(base, limit, self._target)
             gone = self._merge(graph, banned)
             if not gone:
                 break

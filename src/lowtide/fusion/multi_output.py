@@ -7,16 +7,17 @@ results live together where the kernel runs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 from lowtide.cost.kernels import move_seconds
-from lowtide.cost.machine import X86_SERVER
+from lowtide.cost.machine import Machine
 from lowtide.fusion.kernel_graph import KernelGraph
 from lowtide.fusion.kernels import FusedKernel, merged, shared_reads
 from lowtide.fusion.merging import merge_kernels
 from lowtide.fusion.order_memory import Scheduler
+from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Module
 from lowtide.passes.interface import Pass
 
@@ -27,14 +28,18 @@ _LEAST_SHARE: Final = 0.02
 """The part of the time of two kernels that has to be saved."""
 
 
-def fuse_multiple_outputs(module: Module, scheduler: Scheduler | None = None) -> int:
+def fuse_multiple_outputs(
+    module: Module, scheduler: Scheduler | None = None, target: TargetRecord = CPU_TARGET
+) -> int:
     """Merge kernels that share reads in all computations that run; return how many vanished.
 
     The `scheduler` says in which order they would run. If more bytes live at the peak of its order
     then, the kernels that live there stay as they were; without one, only what lives between two
     kernels in the order of the text is looked at.
     """
-    return merge_kernels(module, scheduler, lambda graph, banned: _Merger(graph, banned).run())
+    return merge_kernels(
+        module, scheduler, target, lambda graph, banned: _Merger(graph, banned).run()
+    )
 
 
 @final
@@ -99,11 +104,12 @@ class _Merger:
         if not any(moved):
             return 0.0
         total = 0.0
+        machine = self.graph.target.machine
         for kernel in (first, second):
             if kernel not in self.seconds:
-                self.seconds[kernel] = _seconds_moved(kernel)
+                self.seconds[kernel] = _seconds(machine, kernel.moved())
             total += self.seconds[kernel]
-        saved = X86_SERVER.launch_seconds + sum([move_seconds(nbytes) for nbytes in moved])
+        saved = _seconds(machine, moved)
         return saved if saved > _LEAST_SHARE * total else 0.0
 
     def _in_order(self, first: int, second: int) -> tuple[int, int] | None:
@@ -120,7 +126,7 @@ class _Merger:
         if nodes is None:
             return 0.0
         a, b = (self.graph.kernels[x] for x in nodes)
-        both = merged(a, b, self.graph.inner(*nodes))
+        both = merged(a, b, self.graph.target, self.graph.inner(*nodes))
         return 0.0 if both is None else self._seconds_saved(a, b, both)
 
     # -- merging -------------------------------------------------------------------------------
@@ -131,7 +137,7 @@ class _Merger:
         if nodes is None:
             return False
         a, b = (self.graph.kernels[x] for x in nodes)
-        both = merged(a, b, self.graph.inner(*nodes))
+        both = merged(a, b, self.graph.target, self.graph.inner(*nodes))
         if both is None or not self.graph.keeps_in_place(both):
             return False
         now = self._seconds_saved(a, b, both)
@@ -146,8 +152,9 @@ class _Merger:
         return True
 
 
-def _seconds_moved(kernel: FusedKernel) -> float:
-    return X86_SERVER.launch_seconds + sum([move_seconds(nbytes) for nbytes in kernel.moved()])
+def _seconds(machine: Machine, moved: Iterable[int]) -> float:
+    """A launch, and reading or writing each of so many bytes."""
+    return machine.launch_seconds + sum([move_seconds(nbytes, machine) for nbytes in moved])
 
 
 PASSES: Final = (

@@ -13,7 +13,6 @@ from heapq import heappop, heappush
 from typing import Final, final
 
 from lowtide.cost.kernels import move_seconds
-from lowtide.cost.machine import X86_SERVER
 from lowtide.fusion.bodies import Bodies
 from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph, evaluations
@@ -22,6 +21,7 @@ from lowtide.fusion.live_memory import is_kept_by_caller
 from lowtide.fusion.materialize import materialize
 from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.peak_lowering import Allowance, PeakLowering
+from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.traversal import applied_computations, computation_post_order
 from lowtide.passes.dead_code import remove_dead_code
@@ -46,7 +46,10 @@ _MANY_READERS: Final = 16
 
 
 def fuse_by_priority(
-    module: Module, scheduler: Scheduler | None = None, allowance: Allowance | None = None
+    module: Module,
+    scheduler: Scheduler | None = None,
+    allowance: Allowance | None = None,
+    target: TargetRecord = CPU_TARGET,
 ) -> int:
     """Fuse what is worth it in all computations that run by themselves; return the fusions made.
 
@@ -62,7 +65,7 @@ def fuse_by_priority(
     for computation in computation_post_order(module):
         if computation in applied:
             continue
-        graph = ClusterGraph(computation)
+        graph = ClusterGraph(computation, target)
         graph.spread_free_values()
         _Queue(graph).run()
         if memory is not None:
@@ -150,7 +153,7 @@ class _Queue:
             return None
         if producer.kind is not KernelKind.LOOP and len(readers) > 1:
             return None
-        joints = joined_by_all(producer, readers)
+        joints = joined_by_all(producer, readers, self.graph.target)
         if joints is None:
             return None
         if self._growth(producer, len(joints)) > self.room:
@@ -167,14 +170,16 @@ class _Queue:
     def _seconds_saved(self, producer: Cluster, readers: Sequence[Cluster]) -> float:
         """Moves and launches that are saved, less what is read and computed once more."""
         root = producer.root
+        machine = self.graph.target.machine
         whole = root.shape.nbytes
-        moves = {x: move_seconds(read.nbytes) for x, read in producer.inputs.items()}
-        saved = 0.0 if _is_view(producer) else X86_SERVER.launch_seconds + move_seconds(whole)
-        saved += sum(moves.values())
+        moves = {x: move_seconds(read.nbytes, machine) for x, read in producer.inputs.items()}
+        saved = sum(moves.values())
+        if not _is_view(producer):
+            saved += machine.launch_seconds + move_seconds(whole, machine)
         times = -1.0
         for reader in readers:
             read = reader.inputs[root]
-            saved += move_seconds(read.nbytes)
+            saved += move_seconds(read.nbytes, machine)
             times += evaluations(reader, read, root)
             part = min(1.0, read.nbytes / whole) if whole else 1.0
             saved -= part * sum([move for x, move in moves.items() if x not in reader.inputs])

@@ -63,7 +63,7 @@ class _Recomputing:
         readers = view.late_readers(root)
         if producer.kind is not KernelKind.LOOP or not readers:
             return False
-        joints = joined_by_all(producer, readers)
+        joints = joined_by_all(producer, readers, self.graph.target)
         if joints is None or not self._is_worth_it(producer, buffer, readers):
             return False
         end, view.last[buffer] = view.last[buffer], view.at
@@ -79,7 +79,8 @@ class _Recomputing:
         for _ in range(_LEVELS):
             dead = [x for x in producer.inputs if self.view.longer([x])]
             owners = [self.graph.owner[x] for x in dead if x in self.graph.owner]
-            joints = [(x, joined(x, producer)) for x in owners if x.kind is KernelKind.LOOP]
+            loops = [x for x in owners if x.kind is KernelKind.LOOP]
+            joints = [(x, joined(x, producer, self.graph.target)) for x in loops]
             found = next(((x, joint) for x, joint in joints if joint is not None), None)
             if found is None:
                 break

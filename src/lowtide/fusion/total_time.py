@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowtide.cost.kernels import move_seconds
-from lowtide.cost.machine import X86_SERVER
+from lowtide.cost.machine import Machine
 from lowtide.fusion.cluster import Cluster
 from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.ir import Instruction, Opcode
@@ -18,21 +18,22 @@ def total_seconds(graph: ClusterGraph) -> float:
     What an instruction does that is in no cluster counts only where it is a contraction, so loops
     and calls are left out.
     """
-    total = sum([_seconds(x) for x in graph.owner.values()])
-    return total + sum([_contracting(x) for x in graph.alone])
+    machine = graph.target.machine
+    total = sum([_seconds(x, machine) for x in graph.owner.values()])
+    return total + sum([_contracting(x, machine) for x in graph.alone])
 
 
-def _seconds(cluster: Cluster) -> float:
-    moved = sum([move_seconds(read.nbytes) for read in cluster.inputs.values()])
-    hero = 0.0 if cluster.hero is None else _contracting(cluster.hero)
+def _seconds(cluster: Cluster, machine: Machine) -> float:
+    moved = sum([move_seconds(read.nbytes, machine) for read in cluster.inputs.values()])
+    hero = 0.0 if cluster.hero is None else _contracting(cluster.hero, machine)
     return (
-        X86_SERVER.launch_seconds
+        machine.launch_seconds
         + moved
-        + move_seconds(cluster.root.shape.nbytes)
+        + move_seconds(cluster.root.shape.nbytes, machine)
         + cluster.seconds
         + hero
     )
 
 
-def _contracting(x: Instruction) -> float:
-    return cost(x).flops * X86_SERVER.flop_seconds if x.opcode in _CONTRACTIONS else 0.0
+def _contracting(x: Instruction, machine: Machine) -> float:
+    return cost(x).flops * machine.flop_seconds if x.opcode in _CONTRACTIONS else 0.0
