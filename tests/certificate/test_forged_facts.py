@@ -12,8 +12,8 @@ from tests.certificate.cases import answer, copied, signed
 from tests.certificate.graphs import bulky, memory_graph_of
 from tests.certificate.test_module_certificates import places_of_numbers
 
+from lowtide.analysis.live_range import CACHE_LINE
 from lowtide.budgeting.certificates import certificate_within, differences_within
-from lowtide.buffers.assignment import ALIGNMENT
 from lowtide.certificate import REJECTED
 from lowtide.certificate.modules import differences, module_orders
 from lowtide.certificate.orders import (
@@ -69,8 +69,8 @@ def of_plan(name):
     computations, rows = module_orders(made.module, {}), arena_of(made).rows
     document = certificate_of(made)
     arena = document["plan"]["arena"]  # with a gap below, so that there are better ones
-    arena["places"] = [[x, y if x else y + ALIGNMENT] for x, y in arena["places"]]
-    arena["height"] += ALIGNMENT
+    arena["places"] = [[x, y if x else y + CACHE_LINE] for x, y in arena["places"]]
+    arena["height"] += CACHE_LINE
     return signed(document), lambda found: differences(found, computations, rows)
 
 
