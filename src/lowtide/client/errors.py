@@ -1,4 +1,4 @@
-"""What can be wrong with a program beside its module: too much memory, or a fault in its code."""
+"""Errors of a program beside its module: too much memory, or a fault in its code."""
 
 from __future__ import annotations
 
