@@ -11,7 +11,7 @@ class PressedAgainError(BaseException):
     """Ctrl-C was pressed again: the command ends as it is, with no plan."""
 
 
-class Stage:
+class CommandStage:
     """What a command is doing: its name, and the work in which an error was raised.
 
     `work` is "" where none is known, else in words such as "reading step.hlo".
@@ -38,7 +38,7 @@ class Stage:
         return f" in `{name}`"
 
 
-STAGE: Final = Stage()
+STAGE: Final = CommandStage()
 """Of the command that runs."""
 
 

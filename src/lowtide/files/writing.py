@@ -81,3 +81,15 @@ def _obstacle(path: Path) -> int:
 def is_special(path: Path) -> bool:
     """Whether it is a pipe or a device, which may be one whose real path nothing can open."""
     return path.exists() and not path.is_file()
+
+
+def write_new(path: Path, data: bytes, mode: int = PLAIN_MODE) -> None:
+    """Write a file that is not there yet; one that is stays as it is. Raises OSError."""
+    with naming(path):
+        temporary = f"{path}-{secrets.token_hex(8)}"
+        write_bytes(Path(temporary), data, mode)
+        try:
+            with suppress(FileExistsError):
+                os.link(temporary, path)
+        finally:
+            os.unlink(temporary)
