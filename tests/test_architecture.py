@@ -22,8 +22,9 @@ from tests.architecture import (
 )
 
 ROOMS: dict[str, list[str]] = {
+    "files": [],
     "ir": [],
-    "llvm": [],
+    "llvm": ["files"],
     "search": [],
     "ops": ["ir"],
     "options": ["ir"],
@@ -39,7 +40,7 @@ ROOMS: dict[str, list[str]] = {
     "remat": ["search", "analysis"],
     "report": ["ir", "analysis"],
     "scheduling": ["ir", "search", "analysis"],
-    "certificate": ["ir", "planning", "analysis", "scheduling"],
+    "certificate": ["files", "ir", "planning", "analysis", "scheduling"],
     "codegen": ["ir", "llvm", "ops", "cost"],
     "frontend": ["ir", "ops", "analysis", "builder", "evaluator", "verifier", "passes"],
     "fusion": ["ir", "ops", "analysis", "cost", "passes"],
@@ -125,6 +126,7 @@ ROOMS: dict[str, list[str]] = {
         "budgeting",
     ],
     "client": [
+        "files",
         "ir",
         "options",
         "builder",
@@ -169,6 +171,7 @@ ROOMS: dict[str, list[str]] = {
     ],
     "__init__": ["ir", "options", "evaluator", "verifier", "report", "frontend", "client", "api"],
     "cli": [
+        "files",
         "ir",
         "search",
         "ops",

@@ -12,28 +12,13 @@ QUESTION = re.compile(
     re.IGNORECASE,
 )
 
-NOT_DONE = (
-    "checking/",
-    "client/",
-    "codegen/cpu/contraction/",
-    "codegen/elements/",
-    "evaluator/",
-    "fusion/conflicts.py",
-    "fusion/targets.py",
-)
-"""Where headlines still are questions."""
-
 
 def headline(source: Source) -> str:
     """Return the first line of the docstring of a file, "" where it has none."""
     return (ast.get_docstring(source.tree) or "").partition("\n")[0]
 
 
-def done() -> list[Source]:
-    return [x for x in sources() if not x.name.startswith(NOT_DONE)]
-
-
-@pytest.mark.parametrize("source", done(), ids=lambda x: x.name)
+@pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
 def test_headlines_are_no_questions(source: Source) -> None:
     text = headline(source)
     assert text, f"{source.name} has no docstring"

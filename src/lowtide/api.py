@@ -12,7 +12,6 @@ from lowtide import compiler
 from lowtide.autopsy.report import PlanReport
 from lowtide.frontend.files import read
 from lowtide.ir import Module
-from lowtide.ir.sizes import bytes_of
 from lowtide.ir.suggestions import nearest
 from lowtide.options import Options
 from lowtide.report.memory import MemoryReport
@@ -58,7 +57,7 @@ def _options(memory: int | str | None, options: Options | None, fields: dict[str
         if name not in known:
             raise TypeError(f"no option {name!r}{nearest(name, known)}; there are {known}")
     if memory is not None:
-        fields = {**fields, "memory": bytes_of(memory)}
+        fields = {**fields, "memory": memory}
     return replace(options or Options(), **fields)
 
 

@@ -35,8 +35,9 @@ class Options:
 
     The rest is about native code. `threads` is how many run a program, 0 for one per core that this
     process may use; results do not depend on it. `memory` is the most bytes that a call may need
-    beyond its arguments (temporaries, outputs that overwrite no argument, scratch), None for any
-    number: parts of the program run again to fit, or it is an error. `target` is "native" for this
+    beyond its arguments (temporaries, outputs that overwrite no argument, scratch), given as a
+    number or as text like "512MiB" and kept as a number, None for any number: parts of the program
+    run again to fit, or it is an error. `target` is "native" for this
     processor, or "avx2" for the same with fewer features. `cache` says whether compiled programs
     are kept for later processes, in the folder that LOWTIDE_CACHE names or else in the user's cache
     folder; `huge_pages` whether the system may use large pages for arenas. With `autotune` some
@@ -64,7 +65,9 @@ class Options:
         if self.threads < 0:
             raise ValueError(f"threads is 0 for one per core, or how many; found {self.threads}")
         if self.memory is not None:
-            object.__setattr__(self, "memory", _whole_bytes(self.memory))
+            from lowtide.ir.sizes import bytes_of  # Commands that need no size load nothing.
+
+            object.__setattr__(self, "memory", bytes_of(self.memory))
         if self.deadline is not None and not 0 <= self.deadline < inf:
             raise ValueError(f"deadline is seconds from 0 on, or None; found {self.deadline}")
         if not 0 <= self.memory_priority < inf:
@@ -77,18 +80,6 @@ class Options:
     def thread_count(self) -> int:
         """How many threads run a program."""
         return self.threads or len(os.sched_getaffinity(0))
-
-
-def _whole_bytes(memory: object) -> int:
-    """Return a number of bytes, NumPy's too; commands that need none load nothing.
-
-    Raises SizeError for anything else.
-    """
-    from lowtide.ir.sizes import SizeError, bytes_of
-
-    if isinstance(memory, str):
-        raise SizeError(f"memory is a number of bytes in Options, found {memory!r}")
-    return bytes_of(memory)
 
 
 def cache_folder() -> Path:

@@ -165,7 +165,7 @@ def test_faults_of_lowtide_are_called_that(lowtide, monkeypatch):
 def test_interrupt_is_one_line(lowtide, monkeypatch):
     monkeypatch.setattr("lowtide.cli.modules.load", raising(KeyboardInterrupt()))
     assert lowtide("explain", "x") == 130
-    assert (lowtide.out, lowtide.err) == ("", "error: interrupted\n")
+    assert (lowtide.out, lowtide.err) == ("", "error: interrupted in `lowtide explain`\n")
 
 
 def test_other_exits_keep_their_status(lowtide, monkeypatch, capsys):

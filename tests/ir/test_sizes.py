@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from lowtide import Options, compile, jit
+from lowtide import Options, compile, jit, parse_hlo
+from lowtide.cli.arguments import size_in_bytes
 from lowtide.ir.sizes import SizeError, bytes_of
 
 
@@ -50,6 +51,15 @@ def test_every_way_to_give_a_budget_says_the_same(size):
         Options(memory=size)
     with pytest.raises(SizeError, match="found"):
         jit(lambda x: x, memory=size)
+
+
+@pytest.mark.parametrize("size", [1 << 20, np.int64(1 << 20), "1MiB", " 1 MiB ", "1048576"])
+def test_every_way_to_give_a_budget_takes_numbers_and_text(size):
+    module = parse_hlo("HloModule m\nENTRY e { ROOT p = f32[2] parameter(0) }")
+    assert compile(module, memory=size, cache=False).options.memory == 1 << 20
+    assert compile(module, size, cache=False).options.memory == 1 << 20
+    assert Options(memory=size).memory == 1 << 20
+    assert size_in_bytes(str(size)) == 1 << 20
 
 
 def test_numbers_of_numpy_are_numbers():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from lowtide.files.writing import write_text
 from lowtide.planning.certificates import certificate_text
 from lowtide.planning.plans import ObjectsAssignment, OffsetsAssignment
 
@@ -19,7 +20,7 @@ def certify(assignment: OffsetsAssignment | ObjectsAssignment) -> dict[str, Any]
 
 def write_certificate(assignment: OffsetsAssignment | ObjectsAssignment, path: Path) -> None:
     """Write the certificate of a plan to a file, as compact JSON."""
-    path.write_text(certificate_text(certify(assignment)), "ascii")
+    write_text(path, certificate_text(certify(assignment)))
 
 
 def is_certificate(data: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What the caller of a program relies on: arguments, constants, outputs and their aliases."""
+"""Borders of a program, as its caller relies on them: arguments, constants, outputs, aliases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which elements of a result are elements of the operands, not new ones."""
+"""Elements of a result that are elements of the operands, not new ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a fusion may write a result over an operand that it reads in order.
+"""Fusions that may write a result over an operand that they read in order.
 
 A loop fusion computes element i of all results before it stores any of them. So a parameter may be
 overwritten where whatever reads it needs, for element i, only its element i. What else there is, a

@@ -1,4 +1,4 @@
-"""Whether a fusion that updates an operand still finds all that it reads of it.
+"""Fusions that update an operand, and whether they still find all that they read of it.
 
 The updated elements are stored in any order, beside whatever else the fusion computes. So each path
 from the operand to a result has to lead through the update, and to bring to each element of it

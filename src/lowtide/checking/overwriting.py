@@ -1,4 +1,4 @@
-"""Where a result may lie over an operand that is read in the very same step.
+"""Results that may lie over an operand that is read in the very same step.
 
 The question is about one kernel: may it store results into the bytes from which it still reads the
 operand? It may where it is one that changes its operand, and where each element is read, for the

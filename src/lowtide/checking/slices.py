@@ -1,4 +1,4 @@
-"""What can be said of each slice by itself: size, borders, alignment, memory space."""
+"""Checks of each slice by itself: size, borders, alignment, memory space."""
 
 from __future__ import annotations
 

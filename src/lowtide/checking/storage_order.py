@@ -1,4 +1,4 @@
-"""How arrays lie in memory, as strides: when two shapes name the same bytes in the same places."""
+"""Arrays in memory, as strides: when two shapes name the same bytes in the same places."""
 
 from __future__ import annotations
 

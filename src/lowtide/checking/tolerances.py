@@ -1,4 +1,4 @@
-"""How far two correct implementations may be apart, by element type: one table for all tests."""
+"""Distances that two correct implementations may have, by element type: one table for all tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plan verifier reports."""
+"""Findings of the plan verifier."""
 
 from __future__ import annotations
 

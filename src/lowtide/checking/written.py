@@ -1,4 +1,4 @@
-"""Which bytes a part of a program may write."""
+"""Bytes that a part of a program may write."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ def compile(
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
-    from lowtide.options import Options
+    from lowtide.files.signing import signing_key
+    from lowtide.options import Options, cache_folder
 
     if dump_pass_re and dump_to is None:
         raise UsageError("--dump-pass-re needs --dump-to")
@@ -72,6 +73,8 @@ def compile(
     if output is not None:
         content = executable.serialize()
         console.write_file(output, lambda stream: stream.write(content))
+        if why := signing_key(cache_folder()).obstacle:
+            console.note(f"note: {output} is not signed, and to be run with --trust: {why}")
     account = Account.of(executable)
     if json:
         console.write_json(account.to_json(executable))

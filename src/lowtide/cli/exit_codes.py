@@ -49,6 +49,7 @@ _STATUS: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (LowtideError, ExitCode.BAD_INPUT),
     (KeyboardInterrupt, ExitCode.INTERRUPTED),
     (ClosedPipeError, ExitCode.BROKEN_PIPE),
+    (BrokenPipeError, ExitCode.BROKEN_PIPE),
     (OSError, ExitCode.BAD_INPUT),
     (MemoryError, ExitCode.BAD_INPUT),
 )
@@ -63,19 +64,20 @@ def exit_code(error: BaseException) -> ExitCode:
     return ExitCode.INTERNAL_ERROR
 
 
-def error_text(error: BaseException) -> str:
+def error_text(error: BaseException, place: str = "") -> str:
     """Return what to tell the user about an error; "" for what needs no words.
 
-    Its notes say in which pass it was raised.
+    Its notes say in which pass it was raised. `place`, such as " while reading step.hlo", stands
+    behind an error that names nothing itself.
     """
     code = exit_code(error)
     if code is ExitCode.BROKEN_PIPE:
         return ""
     if isinstance(error, MemoryError) and not isinstance(error, LowtideError):
-        return "out of memory"
+        return f"out of memory{place}"
     if isinstance(error, OSError) and error.strerror:
-        place = f"{error.filename}: " if error.filename else ""
-        return f"{place}{error.strerror.lower()}"
+        reason = error.strerror.lower()
+        return f"{error.filename}: {reason}" if error.filename else f"{reason}{place}"
     notes = getattr(error, "__notes__", ())
     if code is not ExitCode.INTERNAL_ERROR:
         return ", ".join([str(error), *notes])

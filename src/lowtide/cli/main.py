@@ -8,7 +8,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, TextIO
 
 import typer
 
@@ -16,7 +16,7 @@ from lowtide import __version__
 from lowtide.cli.bench import bench
 from lowtide.cli.compile import compile
 from lowtide.cli.explain import explain
-from lowtide.cli.interrupted import INTERRUPTED, PressedAgainError, interrupted
+from lowtide.cli.interrupted import INTERRUPTED, STAGE, PressedAgainError, interrupted
 from lowtide.cli.ops import ops
 from lowtide.cli.opt import opt
 from lowtide.cli.passes import passes
@@ -33,8 +33,13 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _command in (explain, plan, verify, compile, run, bench, opt, reduce, passes, planners, ops):
+_COMMANDS: Final = (
+    *(explain, plan, verify, compile, run, bench, opt, reduce, passes, planners, ops),
+)
+for _command in _COMMANDS:
     app.command()(_command)
+
+_NAMES: Final = frozenset([x.__name__ for x in _COMMANDS])
 
 atexit.register(gc.freeze)
 """When the process ends, the system takes the graphs back: no look for garbage in them."""
@@ -72,6 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         return _fail(OSError(errno.EBADF, "standard output is closed"))
     command = typer.main.get_command(app)
+    STAGE.begin(next((x for x in arguments if x in _NAMES), ""))
     try:
         status = command.main(arguments, prog_name="lowtide", standalone_mode=False)
         sys.stdout.flush()
@@ -98,25 +104,38 @@ def _usage(error: BaseException) -> int:
 
 
 def _fail(error: BaseException) -> int:
-    from lowtide.cli import console
-    from lowtide.cli.exit_codes import ExitCode, error_text, exit_code
+    from lowtide.cli.exit_codes import ClosedPipeError, ExitCode, error_text, exit_code
     from lowtide.options import wants_traceback
 
     code = exit_code(error)
-    if code is ExitCode.BROKEN_PIPE:
-        _discard_stdout()
-    elif wants_traceback():
+    if isinstance(error, OSError | ClosedPipeError):
+        _discard_unwritten(sys.stdout)
+    if code is not ExitCode.BROKEN_PIPE and wants_traceback():
         raise error
-    if text := error_text(error):
-        console.report_error(text)
+    if text := error_text(error, STAGE.place):
+        _report(text)
     return code
 
 
-def _discard_stdout() -> None:
-    """Let what is still buffered go nowhere, so that nothing fails at the end of the process."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def _report(text: str) -> None:
+    """Report an error to whoever still reads."""
+    from lowtide.cli import console
+    from lowtide.cli.exit_codes import ClosedPipeError
+
+    try:
+        console.report_error(text)
+    except (OSError, ClosedPipeError):
+        _discard_unwritten(sys.stderr)
+
+
+def _discard_unwritten(stream: TextIO) -> None:
+    """Let what a stream cannot write go nowhere, so that nothing fails when the process ends."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,7 @@ def opt(
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
+    from lowtide.cli.progress import progress
     from lowtide.compiler.planned_passes import with_planner
     from lowtide.compiler.stages import pipeline
     from lowtide.ir.printer import COMPLETE, to_text
@@ -83,8 +84,9 @@ def opt(
     steps = with_planner(parse_passes(passes)) if passes else pipeline(stage)
     dumps = _dumps(dump_to, dump_pass_re)
     found = load(module)
-    times = _run(found.module, steps, passes_until, dumps, verify=verify)
-    optimized = _ordered(found.module) if stage == "scheduled" else found.module
+    with progress(f"optimizing {found.module.name}"):
+        times = _run(found.module, steps, passes_until, dumps, verify=verify)
+        optimized = _ordered(found.module) if stage == "scheduled" else found.module
     text = to_text(optimized, COMPLETE)
     if verify:
         _check(optimized, text)

@@ -28,10 +28,11 @@ class NamedProgram:
         return self.found.module
 
 
-def load_program(path: str, options: Options) -> NamedProgram:
+def load_program(path: str, options: Options, *, trust: bool) -> NamedProgram:
     """Return the module or the executable in a file, which its first bytes tell.
 
-    Raises InputError, InvalidModuleError or OverMemoryError.
+    With `trust` an executable may be of anyone. Raises InputError, InvalidModuleError or
+    OverMemoryError.
     """
     from lowtide.cli.modules import is_executable, load
 
@@ -40,7 +41,7 @@ def load_program(path: str, options: Options) -> NamedProgram:
     from lowtide.client.executable import deserialize_executable
     from lowtide.frontend.files import ModuleInput
 
-    executable = deserialize_executable(path, options)
+    executable = deserialize_executable(path, options, trust=trust)
     return NamedProgram(ModuleInput(executable.module, path), executable)
 
 

@@ -9,6 +9,7 @@ from threading import Event, Thread
 from time import perf_counter
 from typing import TextIO
 
+from lowtide.cli.interrupted import STAGE
 from lowtide.options import display_for, is_terminal
 
 _PATIENCE_SECONDS = 1.0
@@ -35,9 +36,23 @@ class Line:
 
 @contextmanager
 def progress(what: str) -> Iterator[Line]:
-    """Show `what` and the seconds so far on stderr, if that is a terminal, until the end."""
+    """Show `what` and the seconds so far on stderr, if that is a terminal, until the end.
+
+    An error raised within is told of as one of this work.
+    """
+    try:
+        with _shown(Line(what)) as line:
+            yield line
+    except BaseException:
+        from lowtide.report.drawing import visible
+
+        STAGE.failed(visible(what))
+        raise
+
+
+@contextmanager
+def _shown(line: Line) -> Iterator[Line]:
     stream = sys.stderr
-    line = Line(what)
     if not is_terminal(stream):
         yield line
         return

@@ -32,13 +32,16 @@ def reduce(
     """
     from lowtide.cli import console
     from lowtide.cli.modules import load
+    from lowtide.cli.progress import progress
     from lowtide.ir.printer import COMPLETE, to_text
     from lowtide.reduce.failing import failing_test
     from lowtide.reduce.shrink import shrink
 
     console.check_outputs(output)
-    small = shrink(load(module).module)
-    text = to_text(small, COMPLETE) if failing is None else failing_test(small, failing)
+    found = load(module).module
+    with progress(f"shrinking {found.name}"):
+        small = shrink(found)
+        text = to_text(small, COMPLETE) if failing is None else failing_test(small, failing)
     if output is None:
         console.write_exact(text.removesuffix("\n"))
     else:

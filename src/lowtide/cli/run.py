@@ -75,6 +75,9 @@ def run(
         Path | None,
         typer.Option(metavar="FILE.json", help="Write when each step ran, for Perfetto."),
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run an executable that somebody else compiled.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Execute a module as native code, and show its results.
@@ -104,7 +107,7 @@ def run(
         )
     console.check_outputs(outputs, trace, reproducer)
     options = Options(threads=threads or 0, memory=memory, deadline=deadline)
-    program = load_program(module, options)
+    program = load_program(module, options, trust=trust)
     elided = _elided(program.module)
     if program.executable is None and elided:
         console.note(f"note: the text leaves out the values of {elided} constants; 0 is used")

@@ -29,9 +29,11 @@ def native_runs(
 ) -> Runs:
     """Compile a program if it is not yet, and run it."""
     from lowtide.cli.programs import executable_of
+    from lowtide.cli.progress import progress
 
     executable = executable_of(program, options)
-    result, first, seconds = timed(lambda: executable(*arguments), wanted.repeat)
+    with progress(f"running {executable.name}"):
+        result, first, seconds = timed(lambda: executable(*arguments), wanted.repeat)
     threads = executable.program.threads
     document: dict[str, object] = {
         "threads": threads,
@@ -101,6 +103,7 @@ def sanitized_runs(
     Raises SanitizerError at the first fault; before that, a test of it is written to `reproducer`.
     """
     from lowtide.cli.programs import while_compiling
+    from lowtide.cli.progress import progress
     from lowtide.client.errors import SanitizerError
     from lowtide.client.executable import check_memory, compile_anew
     from lowtide.inspection.sanitizer import check_program
@@ -116,7 +119,8 @@ def sanitized_runs(
         needed = made.plan.report.ladder.arena_bytes
     check_memory(module.name, needed, options.memory)
     try:
-        found = check_program(native, module, arguments)
+        with progress(f"checking {module.name}"):
+            found = check_program(native, module, arguments)
     except SanitizerError as error:
         if reproducer is not None:
             _write_reproducer(error, program, native.threads, module, reproducer)

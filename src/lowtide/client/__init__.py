@@ -1,1 +1,1 @@
-"""What users hold: executables, `jit`, the library of clients, and what is kept in between."""
+"""Things in users' hands: executables, `jit`, the library of clients, what is kept in between."""

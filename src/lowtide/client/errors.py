@@ -1,9 +1,9 @@
-"""What can be wrong with a program beside its module: too much memory, or a fault in its code."""
+"""Errors of a program beside its module: too much memory, or a fault in its code."""
 
 from __future__ import annotations
 
 from lowtide.budgeting.errors import OverMemoryError as OverMemoryError
-from lowtide.ir.errors import LowtideError
+from lowtide.ir.errors import InputError, LowtideError
 
 
 class SanitizerError(LowtideError):
@@ -15,3 +15,7 @@ class SanitizerError(LowtideError):
     def __init__(self, message: str, thunk: str = "") -> None:
         super().__init__(message)
         self.thunk = thunk
+
+
+class UntrustedProgramError(InputError):
+    """A stored program that is not known to be one that this user compiled."""

@@ -10,8 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import numpy as np
-
+from lowtide.evaluator.placement import placing, placing_apart, placing_complex
 from lowtide.evaluator.values import Value
 from lowtide.ir.opcode import Opcode
 
@@ -54,29 +53,29 @@ def handlers() -> dict[Opcode, Handler]:
             names = ", ".join(sorted([opcode.value for opcode in repeated]))
             raise ValueError(f"{family}: {names} already has a handler")
         table.update(found)
-    table.update({opcode: _row_major(table[opcode]) for opcode in STRIDED})
+    table.update({opcode: placing(table[opcode]) for opcode in ROUNDED})
+    table.update({opcode: placing_apart(table[opcode]) for opcode in MULTIPLIED})
+    table.update({opcode: placing_complex(table[opcode]) for opcode in ROUNDED_IF_COMPLEX})
     return table
 
 
-STRIDED: Final = (
-    *(Opcode.BATCH_NORM_GRAD, Opcode.BATCH_NORM_TRAINING, Opcode.CHOLESKY, Opcode.CONVOLUTION),
-    *(Opcode.CUSTOM_CALL, Opcode.DOT, Opcode.RAGGED_DOT, Opcode.REDUCE, Opcode.REDUCE_WINDOW),
-    *(Opcode.SCALED_DOT, Opcode.TRIANGULAR_SOLVE),
-    *(Opcode.ATAN2, Opcode.CBRT, Opcode.COSINE, Opcode.ERF, Opcode.EXPONENTIAL),
+ROUNDED: Final = (
+    *(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.BATCH_NORM_GRAD),
+    *(Opcode.BATCH_NORM_INFERENCE, Opcode.BATCH_NORM_TRAINING, Opcode.CHOLESKY),
+    *(Opcode.CUSTOM_CALL, Opcode.FFT, Opcode.MAP, Opcode.REDUCE, Opcode.REDUCE_SCATTER),
+    *(Opcode.REDUCE_WINDOW, Opcode.SCAN, Opcode.SCATTER, Opcode.SELECT_AND_SCATTER, Opcode.SORT),
+    *(Opcode.ACOS, Opcode.ACOSH, Opcode.ASIN, Opcode.ASINH, Opcode.ATAN2, Opcode.ATANH),
+    *(Opcode.CBRT, Opcode.COSH, Opcode.COSINE, Opcode.ERF, Opcode.EXPONENTIAL),
     *(Opcode.EXPONENTIAL_MINUS_ONE, Opcode.LOG, Opcode.LOG_PLUS_ONE, Opcode.LOGISTIC),
-    *(Opcode.POWER, Opcode.RSQRT, Opcode.SINE, Opcode.TAN, Opcode.TANH),
+    *(Opcode.POWER, Opcode.RSQRT, Opcode.SINE, Opcode.SINH, Opcode.TAN, Opcode.TANH),
 )
-"""Operations in which NumPy rounds as the strides of the operands make it: it adds up in their
-order, and has one loop for arrays without gaps and another one for the rest. Their operands are
-made row major, so that a value has the same bits wherever it comes from."""
+"""Operations that round in more than one way, or run computations that do."""
 
+MULTIPLIED: Final = (
+    *(Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT, Opcode.SCALED_DOT),
+    Opcode.TRIANGULAR_SOLVE,
+)
+"""Operations whose operands BLAS multiplies with one another."""
 
-def _row_major(handler: Handler) -> Handler:
-    def run(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
-        return handler(interpreter, instruction, [_contiguous(x) for x in operands])
-
-    return run
-
-
-def _contiguous(value: Value) -> Value:
-    return np.asarray(value, order="C") if isinstance(value, np.ndarray) else value
+ROUNDED_IF_COMPLEX: Final = (Opcode.ABS, Opcode.DIVIDE, Opcode.MULTIPLY, Opcode.SIGN, Opcode.SQRT)
+"""Operations that are exact but for their one rounding, unless the numbers are complex."""

@@ -1,4 +1,4 @@
-"""What an update in place may read of the array that it overwrites."""
+"""Targets of updates in place: what may be read of the array that is overwritten."""
 
 from __future__ import annotations
 

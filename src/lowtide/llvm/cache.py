@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
-import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import Final
+
+from lowtide.files.private import stranger
+from lowtide.files.writing import PRIVATE_MODE, write_bytes
 
 CHECKSUM_BYTES: Final = 16
 
@@ -74,7 +75,8 @@ class ObjectCache:
             path.parent.mkdir(0o700, exist_ok=True)
             if not self._is_ours(path.parent):
                 return
-            self._write(path, _head(key) + body)
+            data = _head(key) + body
+            write_bytes(path, data + _checksum(data), PRIVATE_MODE)
         except OSError:
             return
         with self._lock:
@@ -89,24 +91,11 @@ class ObjectCache:
         return all(self._is_private(x, x.stat()) for x in (self.folder, place))
 
     def _is_private(self, path: Path, status: os.stat_result) -> bool:
-        if status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return True
-        if not self._has_warned:
+        why = stranger(status)
+        if why and not self._has_warned:
             self._has_warned = True
-            owner = f"user {status.st_uid} owns it"
-            why = owner if status.st_uid != os.getuid() else "others may write to it: chmod go-w"
             warnings.warn(f"{path} is not used as a cache, {why}", RuntimeWarning, stacklevel=2)
-        return False
-
-    def _write(self, path: Path, body: bytes) -> None:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(body + _checksum(body))
-            Path(name).replace(path)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+        return not why
 
     def sweep(self) -> None:
         """Remove the files used least recently until the rest is small enough."""

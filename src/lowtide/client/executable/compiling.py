@@ -17,29 +17,35 @@ from lowtide.client.errors import OverMemoryError
 from lowtide.client.executable.executable import Executable, Making
 from lowtide.client.executable.keys import program_key
 from lowtide.client.executable.stored import StoredProgram, open_program, read_program
+from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.ir.errors import InputError
 from lowtide.ir.printer import CANONICAL, COMPLETE, to_text
-from lowtide.options import Options
+from lowtide.options import Options, cache_folder
 from lowtide.passes import Observer
 from lowtide.runtime.cpu.program import NativeProgram
 
 
 def deserialize_executable(
-    source: bytes | bytearray | memoryview | str | os.PathLike[str], options: Options | None = None
+    source: bytes | bytearray | memoryview | str | os.PathLike[str],
+    options: Options | None = None,
+    *,
+    trust: bool = False,
 ) -> Executable:
     """Return the executable that `serialize` made bytes of, from these or from a file of them.
 
-    It is machine code, to be taken from whom one trusts. Raises InputError for anything else, and
-    for one that this processor cannot run; OverMemoryError as `compile_module` does.
+    It is machine code, which may do anything once it runs: with `trust` it may be of anyone. Raises
+    UntrustedProgramError for one that is not known to be this user's, InputError for anything else,
+    and for one that this processor cannot run; OverMemoryError as `compile_module` does.
     """
     start = perf_counter()
     options = options or Options()
+    key = None if trust else signing_key(cache_folder())
     if isinstance(source, bytes | bytearray | memoryview):
-        stored = open_program(bytes(source))
+        stored = open_program(bytes(source), key)
     else:
-        stored = read_program(Path(source))
+        stored = read_program(Path(source), key)
     making = Making({"reading": perf_counter() - start})
     return _within_memory(_executable(stored, options, making), options)
 
@@ -73,11 +79,11 @@ def compile_module(
 
 
 def _known(data: bytes | None) -> StoredProgram | None:
-    """What a cache has, None for nothing or something damaged."""
+    """What a cache has, which sees to it that it is ours; None for nothing or what is damaged."""
     if data is None:
         return None
     try:
-        return open_program(data)
+        return open_program(data, None)
     except InputError:
         return None
 

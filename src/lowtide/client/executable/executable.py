@@ -11,9 +11,10 @@ from typing import Any, final
 
 from lowtide.backends.cpu import linked
 from lowtide.client.executable.stored import StoredProgram, stored_bytes
+from lowtide.files.signing import signing_key
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
-from lowtide.options import Options
+from lowtide.options import Options, cache_folder
 from lowtide.runtime.cpu.profile import Span
 from lowtide.runtime.cpu.program import NativeProgram
 
@@ -120,7 +121,9 @@ class Executable:
     def serialize(self) -> bytes:
         """Return the executable as bytes, for `deserialize` on a processor of the same kind.
 
-        Equal programs give equal bytes: times are not in them.
+        They are signed as this user's, where the user has a key or one can be made in the cache
+        folder. Equal programs of one user give equal bytes: times are not in them.
         """
         memory = {**self._memory, "seconds": {}}
-        return stored_bytes(StoredProgram(self._program, self._text, memory, self._base))
+        stored = StoredProgram(self._program, self._text, memory, self._base)
+        return stored_bytes(stored, signing_key(cache_folder()))

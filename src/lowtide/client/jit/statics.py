@@ -1,4 +1,4 @@
-"""Which arguments of a function are static: compiled into the program, and part of its key."""
+"""Static arguments of a function: compiled into the program, and part of its key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel of loops stores, and where."""
+"""Outputs of a kernel of loops: their elements, and the places to store them in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules of elements have in common: requests, conversions, tests of indices, choices."""
+"""Parts that rules of elements have in common: requests, conversions, tests of indices, choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where values are written: ahead of loops as far out as they can be, each once."""
+"""Scopes of values: each is written once, ahead of loops as far out as it can be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an element is, how one is asked for, and what computes it."""
+"""Elements of arrays: what one is, how it is asked for, and what computes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running program holds: values in memory, who made them, and in which run."""
+"""Contents of a running program: values in memory, who made them, and in which run."""
 
 from __future__ import annotations
 

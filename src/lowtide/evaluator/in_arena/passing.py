@@ -1,4 +1,4 @@
-"""Which leaves of a result are leaves of an operand: no byte moves.
+"""Leaves of a result that are leaves of an operand: no byte moves.
 
 Calls, loops, conditionals and async-start are not answered here: they pass on what they run.
 """

@@ -1,4 +1,4 @@
-"""What a result may lie over: which of its leaves overwrite operands, and whether they may."""
+"""Memory that a result shares: which leaves overwrite operands, and whether they may."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who owns each byte: finds the value that was overwritten while needed, and what overwrote it."""
+"""Owners of bytes: finds the value that was overwritten while needed, and what overwrote it."""
 
 from __future__ import annotations
 

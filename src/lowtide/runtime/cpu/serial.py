@@ -27,6 +27,7 @@ from lowtide.ir.thunk import (
 )
 from lowtide.llvm.target import Target
 from lowtide.runtime.cpu.arguments import Argument, major_to_minor
+from lowtide.runtime.cpu.places import check_places
 from lowtide.runtime.cpu.program import (
     Interface,
     Memory,
@@ -94,8 +95,20 @@ def deserialize(data: bytes | memoryview) -> NativeProgram:
     if sha256(rest).digest() != bytes(view[_START - _SUM_BYTES : _START]):
         raise InputError(f"the program is damaged: the checksum of its {len(view)} bytes is wrong")
     length = int.from_bytes(rest[:_LENGTH_BYTES], "little")
-    header = json.loads(bytes(rest[_LENGTH_BYTES : _LENGTH_BYTES + length]))
-    return _program(header, view, _START + _LENGTH_BYTES + length)
+    try:
+        header = json.loads(bytes(rest[_LENGTH_BYTES : _LENGTH_BYTES + length]))
+        program = _program(header, view, _START + _LENGTH_BYTES + length)
+        check_places(program)
+    except _MALFORMED as error:
+        raise InputError(f"the program is damaged: its header is wrong ({error})") from None
+    return program
+
+
+_MALFORMED: Final = (
+    *(ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError),
+    RecursionError,
+)
+"""What reading a header raises whose checksum is right and which nobody here wrote."""
 
 
 def _program(header: Any, view: memoryview, end: int) -> NativeProgram:
@@ -108,8 +121,8 @@ def _program(header: Any, view: memoryview, end: int) -> NativeProgram:
     values = [np.frombuffer(x, np.uint8) for x in blobs[count:]]
     triple, cpu, features, vector_bytes = header["target"]
     return NativeProgram(
-        header["name"],
-        Target(triple, cpu, tuple(features), vector_bytes),
+        _text(header["name"]),
+        Target(_text(triple), _text(cpu), tuple(map(_text, features)), vector_bytes),
         header["threads"],
         _thunks_of(header["thunks"]),
         tuple([_kernel_of(x) for x in header["kernels"]]),
@@ -117,6 +130,12 @@ def _program(header: Any, view: memoryview, end: int) -> NativeProgram:
         _interface_of(header["interface"]),
         tuple(zip(header["constants"], values, strict=True)),
     )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a name is no text")
+    return value
 
 
 # -- thunks and kernels ------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""In which types products are formed and added up, and by which instructions.
+"""Types in which products are formed and added up, and the instructions that do so.
 
 An operand that is packed has *units*: what one lane of a vector holds. A unit is one element, or
 several that follow one another along the contracted dimension, where an instruction multiplies them

@@ -1,4 +1,4 @@
-"""Which way to compute a product: by its shape, and by how its operands lie in memory."""
+"""Choice of the way to compute a product: by its shape, and by how its operands lie in memory."""
 
 from __future__ import annotations
 

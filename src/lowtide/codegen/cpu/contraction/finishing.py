@@ -1,4 +1,4 @@
-"""What becomes of the sums of a product: conversion, the operations behind it, the results."""
+"""Ends of the sums of a product: conversion, the operations behind it, the results."""
 
 from __future__ import annotations
 

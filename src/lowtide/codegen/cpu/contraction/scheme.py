@@ -1,4 +1,4 @@
-"""How a product is blocked: tiles, panels, blocks of the contracted dimension, pieces of work."""
+"""Blocks of a product: tiles, panels, blocks of the contracted dimension, pieces of work."""
 
 from __future__ import annotations
 

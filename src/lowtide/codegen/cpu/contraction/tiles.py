@@ -1,4 +1,4 @@
-"""Which tile of the result to hold in registers, and how rows and columns are cut into tiles."""
+"""Tiles of the result to hold in registers, and the cut of rows and columns into tiles."""
 
 from __future__ import annotations
 

@@ -1,0 +1,72 @@
+"""Places that a stored program names: each lies in its memory, each number means something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lowtide.ir.buffer import NO_BYTES, BufferSlice
+from lowtide.ir.thunk import ConditionalThunk, CopyThunk, KernelThunk, Thunk, WhileThunk
+from lowtide.runtime.cpu.program import NativeProgram
+
+
+def check_places(program: NativeProgram) -> None:
+    """Raise ValueError for a slice outside of its allocation, or a number that nothing has."""
+    sizes = [x.nbytes for x in program.interface.memories]
+    if any(not isinstance(x, int) or x < 0 for x in sizes):
+        raise ValueError("an allocation has no size")
+    for place in _slices(program):
+        if place == NO_BYTES:
+            continue
+        numbers = (place.allocation, place.offset, place.nbytes)
+        if not all(type(x) is int and x >= 0 for x in numbers) or place.allocation >= len(sizes):
+            raise ValueError("a slice is of no allocation")
+        if place.offset + place.nbytes > sizes[place.allocation]:
+            raise ValueError("a slice lies outside of its allocation")
+    for argument in program.interface.arguments:
+        if not -1 <= argument.allocation < len(sizes):
+            raise ValueError("an argument is no allocation")
+    for index, values in program.constants:
+        if not 0 <= index < len(sizes) or values.size > sizes[index]:
+            raise ValueError("a constant is no allocation")
+    for thunk in _all_thunks(program.thunks):
+        if isinstance(thunk, KernelThunk) and not (
+            0 <= thunk.kernel < len(program.kernels) and 0 <= thunk.results <= len(thunk.buffers)
+        ):
+            raise ValueError("a step is of no kernel")
+    _check_numbers(program)
+
+
+def _check_numbers(program: NativeProgram) -> None:
+    counts = [program.threads]
+    for kernel in program.kernels:
+        counts += [kernel.shared_bytes, kernel.thread_bytes, *[x.units for x in kernel.phases]]
+    if any(type(x) is not int or x < 0 for x in counts) or not program.threads:
+        raise ValueError("a count is none")
+
+
+def _all_thunks(thunks: Sequence[Thunk]) -> Iterator[Thunk]:
+    stack = list(thunks)
+    while stack:
+        thunk = stack.pop()
+        yield thunk
+        if isinstance(thunk, WhileThunk):
+            stack += [*thunk.condition, *thunk.body]
+        elif isinstance(thunk, ConditionalThunk):
+            stack += [x for branch in thunk.branches for x in branch]
+
+
+def _slices(program: NativeProgram) -> Iterator[BufferSlice]:
+    for result in program.interface.results:
+        yield result.place
+    for thunk in _all_thunks(program.thunks):
+        match thunk:
+            case KernelThunk():
+                yield from thunk.buffers
+                if thunk.scratch is not None:
+                    yield thunk.scratch
+            case CopyThunk():
+                yield from (thunk.source, thunk.target)
+            case WhileThunk():
+                yield thunk.predicate
+            case ConditionalThunk():
+                yield thunk.selector
