@@ -13,8 +13,8 @@ import stat
 import tempfile
 import warnings
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 CHECKSUM_BYTES: Final = 16
@@ -33,8 +33,7 @@ class ObjectCache:
     def __init__(self, folder: Path | None, most_bytes: int = 1 << 30) -> None:
         self.folder = folder
         self.most_bytes = most_bytes
-        self._lock = Lock()
-        self._written = 0
+        self._written = count(1)
         self._has_warned = False
 
     def get(self, key: str) -> bytes | None:
@@ -77,10 +76,7 @@ class ObjectCache:
             self._write(path, _head(key) + body)
         except OSError:
             return
-        with self._lock:
-            self._written += 1
-            is_due = self._written % SWEEP_EVERY == 1
-        if is_due:
+        if next(self._written) % SWEEP_EVERY == 1:
             self.sweep()
 
     def _is_ours(self, place: Path) -> bool:

@@ -61,7 +61,7 @@ class LinkedExecutable:
         self._direct = layout.is_known() and all(is_row_major(x.shape) for x in arguments)
         self._plain = _Kind(binding.made, self._structure, consume=False)
         self._consuming = _Kind(binding.consuming, self._structure, consume=True)
-        finalize(self, self._recycled.close)
+        finalize(self, self._recycled.close).atexit = False
 
     def __call__(self, *arguments: Any, consume: bool = False) -> Any:
         """Return the results for arguments, which are the leaves of the parameters, depth first.
