@@ -82,11 +82,13 @@ class LinkedExecutable:
         if found is not _REFUSED:
             return found
         arrays = opened(self._binding, arguments)
-        if self._direct:
-            found = self._quick(arrays, kind)
-            if found is not _REFUSED:
-                return found
+        found = self._quick(arrays, kind) if self._direct else _REFUSED
+        if found is not _REFUSED:
+            return found
         arrays = prepared(self._binding, arrays, kind.made)
+        found = self._quick(arrays, kind) if self._direct else _REFUSED
+        if found is not _REFUSED:
+            return found
         frame = self._frame()
         return self._finished(frame, kind, arrays, run(self._binding, frame, arrays, kind.made))
 
