@@ -7,16 +7,22 @@ hand, and by `jax.jit`, once for a NumPy array and once for an array of JAX, whi
 result each time. All run in turn, in short slices; the figure is the least time of a call over all
 slices, in microseconds. `threads` is the number of threads that the program may use; a program
 this small uses one.
+
+Then, by type of leaf, a call of `lowtide.jit` of a function that takes one and returns a number,
+and its ratio to that of a NumPy array.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
+import lowtide
 from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.shape import array_shape
@@ -91,6 +97,46 @@ def contestants(count: int, arguments: int) -> dict[str, Callable[[], object]]:
     return found
 
 
+def leaves() -> dict[str, Any]:
+    """Return one leaf of each type, by name; the first is a plain array."""
+    import jax
+    import jax.numpy as jnp
+
+    plain = np.ones((2, 3), np.float32)
+    return {
+        "NumPy array": plain,
+        "array of JAX": jnp.asarray(plain),
+        "committed array of JAX": jax.device_put(plain, jax.devices()[0]),
+        "typed key": jax.random.key(0),
+        "typed keys": jax.random.split(jax.random.key(0), 4),
+        "key as numbers": jax.random.PRNGKey(0),
+        "Python number": 2.5,
+        "NumPy scalar": np.float32(2.5),
+        "weak number of JAX": jnp.asarray(2.5),
+        "bfloat16": jnp.asarray(plain, jnp.bfloat16),
+        "float8": jnp.asarray(plain, jnp.float8_e4m3fn),
+        "int4": jnp.asarray(plain, jnp.int4),
+        "float0": np.zeros((2, 3), jax.dtypes.float0),
+        "column-major NumPy array": np.asfortranarray(plain),
+    }
+
+
+def print_leaves(rounds: int) -> None:
+    """Print the time of a call for each type of leaf."""
+    for output in ("numpy", "jax"):
+        function = lowtide.jit(lambda x, number: number + 1, output=output)
+        number = np.float32(1)
+        found = {}
+        for name, leaf in leaves().items():
+            call = partial(function, leaf, number)
+            call()
+            found[name] = min([slice_seconds(call) for _ in range(rounds)])
+        print(f"a leaf of each type, results for {output}, us a call and ratio to an array:")
+        base = found["NumPy array"]
+        for name, seconds in found.items():
+            print(f"  {name:26}{seconds * 1e6:9.2f}{seconds / base:7.2f}")
+
+
 def main() -> None:
     """Print one line for each size and number of arguments."""
     parser = argparse.ArgumentParser(description="time of a call, beside jax.jit")
@@ -107,6 +153,7 @@ def main() -> None:
         print(f"{count} elements, {arguments} arguments, us a call:")
         for name, seconds in least.items():
             print(f"  {name:24}{seconds * 1e6:9.2f}")
+    print_leaves(max(rounds // 10, 5))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """What is compiled once, at the same time, again, and forgotten."""
 
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Lock
 
@@ -142,3 +144,24 @@ def test_a_program_that_needs_itself_is_an_error_and_no_deadlock():
 
     with pytest.raises(LowtideError, match="asks for the same program"):
         cache.get_or_compile("key", compile_one)
+
+
+def test_a_forked_process_compiles_what_a_thread_of_its_parent_was_compiling():
+    cache = CompilationCache()
+    started, release = Event(), Event()
+
+    def compile_slowly():
+        started.set()
+        assert release.wait(SECONDS)
+        return "parent"
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(cache.get_or_compile, "key", compile_slowly)
+        assert started.wait(SECONDS)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(SECONDS)
+            os._exit(0 if cache.get_or_compile("key", lambda: "child") == "child" else 1)
+        release.set()
+        assert os.waitpid(child, 0)[1] == 0
+        assert other.result(SECONDS) == "parent"

@@ -34,6 +34,58 @@ def check_like_jax(function, *arguments, **keywords):
 
 # -- values and types ------------------------------------------------------------------------------
 
+LEAVES = {
+    "committed": lambda: jax.device_put(X, jax.devices()[0]),
+    "column major": lambda: np.asfortranarray(X),
+    "view": lambda: X[:, ::-1],
+    "memory map": lambda: X.view(np.memmap),
+    "NumPy scalar": lambda: np.float64(2.5),
+    "NumPy bool": lambda: np.bool_(True),
+    "weak": lambda: jnp.asarray(2.5),
+    "bfloat16 scalar": lambda: jnp.bfloat16.dtype.type(1.5),
+    "int4": lambda: jnp.ones((2, 3), jnp.int4),
+    "float8": lambda: jnp.ones((2, 3), jnp.float8_e4m3fn),
+    "complex": lambda: X * 1j,
+    "tangent of an integer": lambda: np.zeros((2, 3), jax.dtypes.float0),
+    "key": lambda: jax.random.key(3),
+    "keys": lambda: jax.random.split(jax.random.key(3), (2, 2)),
+    "key of another kind": lambda: jax.random.key(3, impl="rbg"),
+}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+@pytest.mark.parametrize("output", ["numpy", "jax"])
+def test_leaves_of_any_type_go_in_and_come_out_as_of_jax(name, output):
+    given = LEAVES[name]()
+    ours = jit(lambda x: {"x": x}, output=output)
+    for _ in range(2):  # The second time by the short way.
+        found, wanted = ours(given)["x"], jax.jit(lambda x: x)(given)
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+        if jnp.issubdtype(wanted.dtype, jax.dtypes.prng_key):
+            found, wanted = jax.random.key_data(found), jax.random.key_data(wanted)
+        assert found.dtype == wanted.dtype
+        assert np.array_equal(np.asarray(found), np.asarray(wanted)) or found.dtype.kind == "V"
+        if output == "jax" and found.dtype.kind != "V":
+            assert found.weak_type == wanted.weak_type
+            assert not found.committed
+
+
+def test_what_is_no_array_is_refused_and_falls_back():
+    def double(ref):
+        ref[...] = ref[...] * 2
+
+    ref, token = jax.new_ref(jnp.ones(3)), jax.lax.create_token()
+    with pytest.raises(UnsupportedOpError, match="only arrays and keys of random numbers"):
+        jit(double)(ref)
+    with pytest.raises(UnsupportedOpError, match="AbstractToken"):
+        jit(lambda x: x)(token)
+    with pytest.raises(UnsupportedOpError, match="closes over has to be constant"):
+        jit(lambda x: ref[...] + x)(X[0])
+    with pytest.warns(RuntimeWarning, match="only arrays"):
+        jit(double, fallback=True)(ref)
+    np.testing.assert_array_equal(ref[...], [2, 2, 2])
+
+
 PROGRAMS = {
     "one array": (lambda x: x + 1, (X,)),
     "a scalar result": (lambda x: x.sum(), (X,)),

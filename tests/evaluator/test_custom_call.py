@@ -221,6 +221,37 @@ def test_eig(jnp, dtype):
     check_jax(sides, random(dtype, 4, 4), tolerance=1e-6)
 
 
+@REAL_AND_COMPLEX
+def test_schur_form(jnp, dtype):
+    from jax.lax import linalg
+
+    def rebuilt(x):
+        form, vectors = linalg.schur(x)
+        alone = linalg.schur(x, compute_schur_vectors=False)[0]
+        return jnp.abs(form), vectors @ form @ vectors.conj().T, jnp.abs(alone)
+
+    check_jax(rebuilt, random(dtype, 4, 4), tolerance=1e-3)
+
+
+@REAL_AND_COMPLEX
+@pytest.mark.parametrize("lower", [True, False])
+def test_tridiagonal_form(jnp, dtype, lower):
+    from jax.lax import linalg
+
+    x = positive(dtype, 2, 5, 5)
+    check_jax(lambda x: linalg.tridiagonal(x, lower=lower), x, tolerance=1e-3)
+
+
+@REAL_AND_COMPLEX
+def test_svd_by_qr_steps(jnp, dtype):
+    from jax.lax import linalg
+
+    def values(x):
+        return linalg.svd(x, compute_uv=False, algorithm=linalg.SvdAlgorithm.QR)
+
+    check_jax(values, random(dtype, 2, 5, 3), tolerance=1e-3)
+
+
 @pytest.mark.parametrize("pivot", [1, 0])
 def test_tridiagonal_solve(jnp, pivot):
     from jax.lax import linalg

@@ -8,6 +8,7 @@ constants of the program, and the options.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,13 +83,25 @@ class CacheStatistics:
     seconds: float = 0.0
 
 
-class _Entry(Generic[V]):
-    """One key. `done` is set once there is a value, an error, or neither: it was given up."""
+_lock: Final = Lock()
+"""Held for moments by any cache; a forked process finds it free."""
 
-    __slots__ = ("done", "error", "is_complete", "owner", "value")
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
+
+
+class _Entry(Generic[V]):
+    """One key. `done` is set once there is a value, an error, or neither: it was given up.
+
+    One of another process than this, which was forked, will never be done.
+    """
+
+    __slots__ = ("done", "error", "is_complete", "owner", "process", "value")
 
     def __init__(self) -> None:
         self.owner = get_ident()
+        self.process = os.getpid()
         self.done = Event()
         self.is_complete = False
         self.value: V
@@ -108,7 +121,6 @@ class CompilationCache(Generic[V]):
         if capacity < 1:
             raise ValueError(f"the capacity of a cache is at least 1, not {capacity}")
         self.capacity = capacity
-        self._lock = Lock()
         self._complete: OrderedDict[Hashable, V] = OrderedDict()
         self._started: dict[Hashable, _Entry[V]] = {}
         self._hits = 0
@@ -124,13 +136,13 @@ class CompilationCache(Generic[V]):
         compiling thread is interrupted (KeyboardInterrupt, SystemExit), one that waits goes on.
         """
         while True:
-            with self._lock:
+            with _lock:
                 if key in self._complete:
                     self._complete.move_to_end(key)
                     self._hits += 1
                     return self._complete[key]
                 entry = self._started.get(key)
-                if entry is None:
+                if entry is None or entry.process != os.getpid():
                     entry = self._started[key] = _Entry()
                     self._misses += 1
                     break
@@ -146,7 +158,7 @@ class CompilationCache(Generic[V]):
         if entry.error is not None:
             raise entry.error
         if entry.is_complete:
-            with self._lock:
+            with _lock:
                 self._hits += 1
         return entry.is_complete
 
@@ -159,7 +171,7 @@ class CompilationCache(Generic[V]):
             entry.error = error
             raise
         finally:
-            with self._lock:
+            with _lock:
                 self._finish(key, entry, perf_counter() - start)
             entry.done.set()
         return entry.value
@@ -181,14 +193,14 @@ class CompilationCache(Generic[V]):
 
         The statistics stay.
         """
-        with self._lock:
+        with _lock:
             self._complete.clear()
             self._started.clear()
 
     @property
     def statistics(self) -> CacheStatistics:
         """What the cache did so far."""
-        with self._lock:
+        with _lock:
             return CacheStatistics(
                 self._hits, self._misses, self._failures, self._evictions, self._seconds
             )

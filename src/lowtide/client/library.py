@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from threading import Lock
 from typing import Any, Final, Protocol, TypeAlias, cast, final
 
 import numpy as np
@@ -100,7 +99,6 @@ def platform_named(name: str) -> Platform:
 class ClientLibrary:
     """The clients of this process, one for each platform."""
 
-    _lock = Lock()
     _clients: Final[dict[Platform, LocalClient]] = {}
 
     @classmethod
@@ -110,11 +108,7 @@ class ClientLibrary:
         Raises LowtideError for a platform that there is not.
         """
         found = platform_named(platform) if isinstance(platform, str) else platform
-        with cls._lock:
-            client = cls._clients.get(found)
-            if client is None:
-                client = cls._clients[found] = LocalClient(found)
-            return client
+        return cls._clients.setdefault(found, LocalClient(found))
 
 
 @final

@@ -6,8 +6,7 @@ the operand. `info`, s32, is 0 for success, and counts from 1 where it names a c
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from lowtide.evaluator.values import Value, as_array
 from lowtide.ir.attributes import TriangularSolve
 from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import Array
+from lowtide.ops.custom_call import call_options
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter
@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from lowtide.ir.instruction import Instruction
 
 Int32Array = npt.NDArray[np.int32]
-
-_OPTION: Final = re.compile(r"(\w+) = (-?\d+|true|false)")
-
-
-def options(instruction: Instruction) -> Mapping[str, str]:
-    """Return the options in the backend_config: a character, a number, "true" or "false" each."""
-    found = {}
-    for name, text in _OPTION.findall(instruction.annotations.backend_config):
-        is_character = text.isdigit() and name not in ("low", "high")
-        found[name] = chr(int(text)) if is_character else text
-    return found
 
 
 def no_failure(matrix: Array) -> Int32Array:
@@ -66,7 +55,7 @@ def _adjoint(matrix: Array) -> Array:
 def potrf(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
     """Return (Cholesky factor, info); the other triangle is that of the operand."""
     matrix = as_array(operands[0])
-    lower = options(instruction).get("uplo", "L") == "L"
+    lower = call_options(instruction).get("uplo", "L") == "L"
     if lower:
         factor = cholesky_lower(matrix) + np.triu(matrix, 1)
     else:
@@ -135,7 +124,7 @@ def geqp3(interpreter: Interpreter, instruction: Instruction, operands: Sequence
 def gehrd(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
     """Return (Hessenberg form with the reflectors below it, taus, info)."""
     matrix = as_array(operands[0]).copy()
-    chosen = options(instruction)
+    chosen = call_options(instruction)
     size = matrix.shape[-1]
     low, high = int(chosen.get("low", "1")), int(chosen.get("high", str(size)))
     taus = np.zeros((*matrix.shape[:-2], max(size - 1, 0)), matrix.dtype)
@@ -149,6 +138,39 @@ def gehrd(interpreter: Interpreter, instruction: Instruction, operands: Sequence
         matrix[..., k + 2 : high, k] = v[..., 1:]
         taus[..., k] = tau
     return (matrix, taus, no_failure(matrix))
+
+
+def sytrd(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    """Return (the reflectors, diagonal, the one beside it, taus, info) of Hermitian matrices.
+
+    Only the triangle that the option `uplo` names is read; the reflectors stand there, beyond the
+    diagonals. The upper form is the lower one of the matrix with rows and columns in reverse.
+    """
+    given = as_array(operands[0])
+    lower = call_options(instruction).get("uplo", "L") == "L"
+    turned = given if lower else given[..., ::-1, ::-1]
+    half = np.tril(turned, -1)
+    real = np.apply_along_axis(np.diag, -1, _diagonal(turned).real) if turned.size else turned.real
+    matrix = half + _adjoint(half) + real.astype(given.dtype)
+    size = matrix.shape[-1]
+    taus = np.zeros((*matrix.shape[:-2], max(size - 1, 0)), matrix.dtype)
+    stored = np.triu(turned, 1)
+    for k in range(size - 1):
+        beta, tau, v = householder.reflector(matrix[..., k + 1 :, k])
+        rest = householder.apply_right(matrix[..., k + 1 :, k + 1 :], tau, v)
+        matrix[..., k + 1 :, k + 1 :] = householder.apply_left(rest, tau.conj(), v)
+        matrix[..., k + 1, k] = beta
+        stored[..., k + 1, k] = beta
+        stored[..., k + 2 :, k] = v[..., 1:]
+        taus[..., k] = tau
+    places = np.arange(size)
+    stored[..., places, places] = _diagonal(matrix).real
+    diagonal = _diagonal(matrix).real.copy()
+    beside = np.diagonal(matrix, -1, axis1=-2, axis2=-1).real.copy()
+    if not lower:
+        stored, diagonal = stored[..., ::-1, ::-1].copy(), diagonal[..., ::-1].copy()
+        beside, taus = beside[..., ::-1].copy(), taus[..., ::-1].copy()
+    return (stored, diagonal, beside, taus, no_failure(matrix))
 
 
 def _stack(taus: list[Array], matrix: Array) -> Array:
@@ -174,7 +196,7 @@ def orgqr(interpreter: Interpreter, instruction: Instruction, operands: Sequence
 def ormqr(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
     """Return Q or its adjoint, from either side, times operand 2."""
     matrix, taus, target = (as_array(x) for x in operands)
-    chosen = options(instruction)
+    chosen = call_options(instruction)
     left, adjoint = chosen.get("left") == "true", chosen.get("transpose") == "true"
     result = target.copy() if left else _adjoint(target)
     # c @ op(q) is the adjoint of op'(q) @ adjoint(c)
@@ -192,7 +214,7 @@ _TRANSPOSES: Final = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 def trsm(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
     """Return the solution of a triangular system with matrix operand 0."""
-    chosen = options(instruction)
+    chosen = call_options(instruction)
     solve = TriangularSolve(
         left_side=chosen["side"] == "L",
         lower=chosen["uplo"] == "L",
@@ -243,6 +265,8 @@ TARGETS: Final[dict[str, Handler]] = {
     **_each_type("getrf", getrf),
     **_each_type("gtsv", gtsv),
     **_each_type("potrf", potrf),
+    **_each_type("hetrd", sytrd, "cz"),
+    **_each_type("sytrd", sytrd, "sd"),
     **_each_type("trsm", trsm),
     **_each_type("orgqr", orgqr, "sd"),
     **_each_type("ormqr", ormqr, "sd"),

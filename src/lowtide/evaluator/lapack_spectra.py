@@ -7,13 +7,16 @@ equal values up to its rotation. A matrix without a result gives NaN and `info` 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lowtide.evaluator.lapack import options, target_names
+from lowtide.evaluator.lapack import target_names
 from lowtide.evaluator.values import Value, as_array, as_tuple, zeros
+from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import Array
+from lowtide.ops.custom_call import call_options
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter
@@ -31,7 +34,7 @@ def syevd(interpreter: Interpreter, instruction: Instruction, operands: Sequence
     Only the triangle that the option `uplo` names is read.
     """
     matrix = as_array(operands[0])
-    lower = options(instruction).get("uplo", "L") == "L"
+    lower = call_options(instruction).get("uplo", "L") == "L"
     vectors, values, info = _results(instruction)
     for batch in np.ndindex(info.shape):
         try:
@@ -47,7 +50,7 @@ def gesdd(interpreter: Interpreter, instruction: Instruction, operands: Sequence
     The option `mode` asks for all vectors (A), as many as values (S) or none (N: zeros).
     """
     matrix = as_array(operands[0])
-    mode = options(instruction).get("mode", "A")
+    mode = call_options(instruction).get("mode", "A")
     _, values, u, vt, info = _results(instruction)
     for batch in np.ndindex(info.shape):
         try:
@@ -67,7 +70,7 @@ def geev(interpreter: Interpreter, instruction: Instruction, operands: Sequence[
     Eigenvalues of a real matrix are two arrays, real and imaginary parts. Vectors have length 1.
     """
     matrix = as_array(operands[0])
-    chosen = options(instruction)
+    chosen = call_options(instruction)
     *_, left, right, info = _results(instruction)
     values = np.zeros(matrix.shape[:-1], left.dtype)
     for batch in np.ndindex(info.shape):
@@ -93,9 +96,52 @@ def _left_vectors(right: Array) -> Array:
     return left
 
 
+def gees(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    """Return (Schur form, vectors, eigenvalues, how many are selected: none, info).
+
+    Eigenvalues of a real matrix are two arrays, real and imaginary parts. Raises UnsupportedOpError
+    where SciPy is not installed.
+    """
+    try:
+        linalg: Any = import_module("scipy.linalg")
+    except ImportError:
+        raise unsupported(
+            instruction, "Schur forms are those of SciPy (pip install scipy)"
+        ) from None
+    matrix = as_array(operands[0])
+    is_real = matrix.dtype.kind != "c"
+    form, vectors, *_, selected, info = _results(instruction)
+    values = np.zeros(matrix.shape[:-1], np.result_type(matrix.dtype, np.complex64))
+    for batch in np.ndindex(info.shape):
+        kind = "real" if is_real else "complex"
+        try:
+            form[batch], vectors[batch] = linalg.schur(matrix[batch], kind, check_finite=False)
+            values[batch] = _of_schur_form(form[batch])
+        except np.linalg.LinAlgError:
+            form[batch], vectors[batch], values[batch], info[batch] = np.nan, np.nan, np.nan, 1
+    if call_options(instruction).get("mode", "V") != "V":
+        vectors[...] = 0
+    parts = (values.real.copy(), values.imag.copy()) if is_real else (values,)
+    return (form, vectors, *parts, selected, info)
+
+
+def _of_schur_form(form: Array) -> Array:
+    """Return the eigenvalues of a triangle with blocks of two by two, whose diagonal is equal."""
+    values = np.diagonal(form).astype(np.result_type(form.dtype, np.complex64))
+    if form.dtype.kind == "c":
+        return values
+    for k in np.flatnonzero(np.diagonal(form, -1)):
+        imaginary = np.sqrt(np.abs(form[k, k + 1])) * np.sqrt(np.abs(form[k + 1, k]))
+        values[k] += 1j * imaginary
+        values[k + 1] -= 1j * imaginary
+    return values
+
+
 TARGETS: Final[dict[str, Handler]] = {
     **dict.fromkeys(target_names("geev"), geev),
+    **dict.fromkeys(target_names("gees"), gees),
     **dict.fromkeys(target_names("gesdd"), gesdd),
+    **dict.fromkeys(target_names("gesvd"), gesdd),
     **dict.fromkeys(target_names("heevd", "cz"), syevd),
     **dict.fromkeys(target_names("syevd", "sd"), syevd),
 }

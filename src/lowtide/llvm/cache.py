@@ -11,8 +11,8 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 from lowtide.files.private import stranger
@@ -34,8 +34,7 @@ class ObjectCache:
     def __init__(self, folder: Path | None, most_bytes: int = 1 << 30) -> None:
         self.folder = folder
         self.most_bytes = most_bytes
-        self._lock = Lock()
-        self._written = 0
+        self._written = count(1)
         self._has_warned = False
 
     def get(self, key: str) -> bytes | None:
@@ -79,10 +78,7 @@ class ObjectCache:
             write_bytes(path, data + _checksum(data), PRIVATE_MODE)
         except OSError:
             return
-        with self._lock:
-            self._written += 1
-            is_due = self._written % SWEEP_EVERY == 1
-        if is_due:
+        if next(self._written) % SWEEP_EVERY == 1:
             self.sweep()
 
     def _is_ours(self, place: Path) -> bool:

@@ -11,6 +11,7 @@ import ctypes
 from functools import cache
 from typing import Any, Final
 
+from lowtide.llvm.lapack import imports
 from lowtide.llvm.target import Target
 
 PASSES: Final = ("simplify_cfg", "instruction_combine", "dead_store_elimination")
@@ -96,7 +97,10 @@ def _llvm() -> Any:
 
 
 class Library:
-    """Objects linked into the process; the code goes when the library does."""
+    """Objects linked into the process; the code goes when the library does.
+
+    Raises MissingRoutineError where they call a routine of LAPACK that there is not.
+    """
 
     def __init__(self, objects: list[bytes], names: list[str], target: Target) -> None:
         llvm = _llvm()
@@ -104,6 +108,8 @@ class Library:
         for code in dict.fromkeys(objects):
             builder.add_object_img(code)
         builder.add_current_process()
+        for name, place in imports(objects).items():
+            builder.import_symbol(name, place)
         for name in names:
             builder.export_symbol(name)
         self._tracker = builder.link(_linker(target), f"library{next(_numbers())}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from lowtide.ir.attributes import CustomCall, Domain, Infeed, Outfeed
+from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import TOKEN, ProgramShape, Shape
 from lowtide.ops.aliasing import check_aliasing
@@ -16,6 +18,18 @@ from lowtide.ops.quantities import Cost, unknown_cost
 
 Shapes = Sequence[Shape]
 Called = Sequence[ProgramShape]
+
+
+_OPTION: Final = re.compile(r"(\w+) = (-?\d+|true|false)")
+
+
+def call_options(instruction: Instruction) -> Mapping[str, str]:
+    """Return the options in the backend_config: a character, a number, "true" or "false" each."""
+    found = {}
+    for name, text in _OPTION.findall(instruction.annotations.backend_config):
+        is_character = text.isdigit() and name not in ("low", "high")
+        found[name] = chr(int(text)) if is_character else text
+    return found
 
 
 def _verify_custom_call(

@@ -192,14 +192,20 @@ def test_no_memory_is_an_error_with_the_bytes_wanted() -> None:
 
 
 EXIT = """
-import sys
+import atexit, sys
+def clear():  # Runs last. What the interpreter does to modules before it lets the last results go.
+    handover.pages = None
+    kept_longest.clear()
+atexit.register(clear)
 sys.path.insert(0, {root!r})
 import numpy as np
+from lowtide.runtime.cpu import handover
 from tests.runtime.cpu.test_handover import large
 draft, run = large()
 x = np.ones(draft.count, np.float32)
 run(x, x)
 kept = [run(x, x), run(x, x)]
+kept_longest = [run(x, x)]
 """
 
 

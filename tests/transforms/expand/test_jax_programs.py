@@ -35,12 +35,11 @@ def bits(key: Any) -> Any:
 
 
 def solved(x: Any, y: Any) -> Any:
-    """Cholesky, LU, QR, triangular systems, eigenvalues, a determinant, a pseudoinverse."""
+    """Cholesky, LU, QR, triangular systems, a determinant, an inverse."""
     linalg = jax.numpy.linalg
     root = linalg.cholesky(x @ x.T + jax.numpy.eye(len(x)))
     half = jax.scipy.linalg.solve_triangular(root, y, lower=True)
-    values = linalg.eigvalsh(x + x.T)
-    return root, half, linalg.solve(x, y), linalg.qr(x), values, linalg.slogdet(x), linalg.pinv(x)
+    return root, half, linalg.solve(x, y), linalg.qr(x), linalg.slogdet(x), linalg.inv(x)
 
 
 IMAGES = np.random.default_rng(0).standard_normal((2, 9, 9, 3)).astype(np.float32)

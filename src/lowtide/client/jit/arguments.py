@@ -9,12 +9,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from lowtide.client.jit.lowering import is_key_type
+from lowtide.client.jit.jax_arrays import is_empty_type, is_key_type, opened_key
+from lowtide.ir.literal import DTYPES
 
 KeyOf: TypeAlias = Callable[[Any], Hashable]
 Convert: TypeAlias = Callable[[Any], Any]
 
 _PYTHON_NUMBERS: Final = (bool, int, float, complex)
+_NUMPY_SCALARS: Final = tuple({x.type: None for x in DTYPES.values()})
 
 
 _type_key: KeyOf = type
@@ -31,8 +33,11 @@ def leaf_keys() -> dict[type, KeyOf]:
     import jax
 
     keys: dict[type, KeyOf] = {np.ndarray: _array_key, type(jax.numpy.zeros(())): _jax_array_key}
+    keys[type(jax.random.key(0))] = _array_key
     for number in _PYTHON_NUMBERS:
         keys[number] = _type_key
+    for scalar in _NUMPY_SCALARS:
+        keys[scalar] = _type_key
     return keys
 
 
@@ -51,6 +56,8 @@ def abstract_key(x: Any) -> tuple[Any, tuple[int, ...], bool]:
     import jax
 
     aval: Any = jax.typeof(x)
+    if not isinstance(aval, jax.core.ShapedArray):
+        return aval, (), False
     return aval.dtype, aval.shape, aval.weak_type
 
 
@@ -60,13 +67,19 @@ def converter(leaf: Any, dtype: Any) -> Convert | None:
     `dtype` is the one that JAX says the parameter has.
     """
     if is_key_type(dtype):
-        return _key_data
+        return _key_opener(opened_key())
+    if is_empty_type(dtype):
+        return _no_tangent
     if getattr(leaf, "dtype", None) != dtype:
         return partial(np.asarray, dtype=np.dtype(dtype))
     return None if type(leaf) is np.ndarray else np.asarray
 
 
-def _key_data(x: Any) -> Any:
-    import jax
+def _key_opener(opened: Convert) -> Convert:
+    as_array = np.asarray
+    return lambda x: as_array(opened(x))
 
-    return np.asarray(jax.random.key_data(x))
+
+def _no_tangent(x: Any) -> Any:
+    """Return the array that stands for one of type float0 in HLO."""
+    return np.zeros(x.shape, np.bool_)

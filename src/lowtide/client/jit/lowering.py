@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 from lowtide.frontend.hlo_proto import read_hlo_proto
-from lowtide.ir import Instruction, LowtideError, Module, Opcode
+from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import UnsupportedOpError, unsupported
 
@@ -42,22 +43,23 @@ class LoweredProgram:
 def program_of(traced: Any, lowered: Any) -> LoweredProgram:
     """Return the program of a function that keeps unused arguments, traced and lowered by JAX.
 
-    Raises UnsupportedOpError, with the line of the user's program, for a call back into Python, and
-    LowtideError where the module has other parameters than the function.
+    Raises UnsupportedOpError for a call back into Python, with the line of the user's program, and
+    where what goes in or out is no array: tokens, and references, which the function writes to.
     """
     import jax
 
     hlo = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
     module = read_hlo_proto(hlo)
     refuse_callbacks(module)
+    _refuse_others([*traced.jaxpr.in_avals, *_leaves(traced.out_info)])
     paths = jax.tree_util.tree_flatten_with_path(lowered.args_info)[0]
     arguments = tuple([info for _, info in paths])
     found = len(module.entry.parameters)
     if found != len(arguments):
-        raise LowtideError(
-            f"the function has {len(arguments)} arguments, its module {found} parameters: arrays "
-            "that the function closes over have to be constants (jax_use_simplified_jaxpr_constants"
-            " has to be off)"
+        raise UnsupportedOpError(
+            f"the function has {len(arguments)} arguments, its module {found} parameters: what the "
+            "function closes over has to be constant, so no reference (jax.new_ref) and no array "
+            "while jax_use_simplified_jaxpr_constants is on; hand it in as an argument"
         )
     return LoweredProgram(
         module,
@@ -65,9 +67,28 @@ def program_of(traced: Any, lowered: Any) -> LoweredProgram:
         lowered.out_tree,
         arguments,
         tuple([jax.tree_util.keystr(path) for path, _ in paths]),
-        tuple([bool(x.weak_type) for x in jax.tree_util.tree_leaves(lowered.in_avals)]),
-        tuple(jax.tree_util.tree_leaves(traced.out_info)),
+        tuple([bool(x.weak_type) for x in _leaves(lowered.in_avals)]),
+        tuple(_leaves(traced.out_info)),
     )
+
+
+def _leaves(tree: Any) -> list[Any]:
+    import jax
+
+    return jax.tree_util.tree_leaves(tree)
+
+
+def _refuse_others(types: Sequence[Any]) -> None:
+    """Raise UnsupportedOpError at a type that is none of an array."""
+    import jax
+
+    for x in types:
+        if not isinstance(x, jax.core.ShapedArray | jax.ShapeDtypeStruct):
+            raise UnsupportedOpError(
+                f"a value of type {x} goes in or out of the function: only arrays and keys of "
+                "random numbers may; hand in an array and return it, or let jax.jit run the "
+                "function (fallback=True)"
+            )
 
 
 def refuse_callbacks(module: Module) -> None:
@@ -132,44 +153,3 @@ def closes_over_tracers(traced: Any) -> bool:
     import jax
 
     return any(isinstance(x, jax.core.Tracer) for x in getattr(traced, "_consts", ()))
-
-
-@cache
-def _convert() -> Any:
-    try:
-        from jax._src.lax.lax import _convert_element_type
-    except ImportError:
-        return None
-    return _convert_element_type
-
-
-def weakly_typed(array: Any) -> Any:
-    """Return a JAX array with a weak type; the array itself where JAX has no such function."""
-    convert = _convert()
-    return array if convert is None else convert(array, weak_type=True)
-
-
-# -- random keys ---------------------------------------------------------------------------------
-
-
-def is_key_type(dtype: Any) -> bool:
-    """Whether a dtype is one of JAX's keys of random numbers, which are arrays of u32 in HLO."""
-    import jax
-
-    return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
-
-
-def wrapped_key(data: Any, dtype: Any) -> Any:
-    """Return JAX's key array of the given type with the numbers `data`."""
-    import jax
-
-    for name in _KEY_KINDS:
-        if jax.eval_shape(lambda name=name: jax.random.key(0, impl=name)).dtype == dtype:
-            return jax.random.wrap_key_data(jax.numpy.asarray(data), impl=name)
-    raise UnsupportedOpError(
-        f"a result of type {dtype} cannot be given back; return jax.random.key_data of it"
-    )
-
-
-_KEY_KINDS: Final = ("threefry2x32", "rbg", "unsafe_rbg")
-"""The kinds of keys that JAX comes with."""

@@ -9,7 +9,8 @@ from typing import Any, Final, TypeAlias, final
 import numpy as np
 
 from lowtide.client.jit.arguments import Convert, abstract_key, converter
-from lowtide.client.jit.lowering import LoweredProgram, is_key_type, weakly_typed, wrapped_key
+from lowtide.client.jit.jax_arrays import array_maker, is_empty_type, is_key_type, key_maker
+from lowtide.client.jit.lowering import LoweredProgram
 from lowtide.client.library import ModuleExecutable
 from lowtide.ir import LowtideError
 from lowtide.ir.suggestions import nearest
@@ -170,26 +171,17 @@ def _text(dtype: Any, sizes: Sequence[int]) -> str:
 
 def _finishers(program: LoweredProgram, output: str) -> tuple[Callable[[Any], Any], ...] | None:
     """Return what makes each result what the caller gets; None where all are right as they are."""
-    if output == "numpy" and not any(is_key_type(x.dtype) for x in program.results):
+    special = [is_key_type(x.dtype) or is_empty_type(x.dtype) for x in program.results]
+    if output == "numpy" and not any(special):
         return None
     return tuple([_finisher(x, output) for x in program.results])
 
 
 def _finisher(result: Any, output: str) -> Callable[[Any], Any]:
     if is_key_type(result.dtype):
-        return lambda x: wrapped_key(x, result.dtype)
+        return key_maker(result.shape, result.dtype)
+    if is_empty_type(result.dtype):
+        return lambda x: np.zeros(x.shape, result.dtype)
     if output != "jax":
         return lambda x: x
-    return _to_weak_jax if result.weak_type else _to_jax
-
-
-def _to_jax(x: Any) -> Any:
-    """Return a JAX array in the memory of a NumPy array, which nobody else may write to."""
-    import jax
-
-    return jax.device_put(x, may_alias=True)
-
-
-def _to_weak_jax(x: Any) -> Any:
-    """Return a JAX array of a weak type, where this version of JAX lets one make those."""
-    return weakly_typed(_to_jax(x))
+    return array_maker(result.shape, result.dtype, weak=bool(result.weak_type))

@@ -61,7 +61,7 @@ class LinkedExecutable:
         self._direct = layout.is_known() and all(is_row_major(x.shape) for x in arguments)
         self._plain = _Kind(binding.made, self._structure, consume=False)
         self._consuming = _Kind(binding.consuming, self._structure, consume=True)
-        finalize(self, self._recycled.close)
+        finalize(self, self._recycled.close).atexit = False
 
     def __call__(self, *arguments: Any, consume: bool = False) -> Any:
         """Return the results for arguments, which are the leaves of the parameters, depth first.
@@ -82,11 +82,13 @@ class LinkedExecutable:
         if found is not _REFUSED:
             return found
         arrays = opened(self._binding, arguments)
-        if self._direct:
-            found = self._quick(arrays, kind)
-            if found is not _REFUSED:
-                return found
+        found = self._quick(arrays, kind) if self._direct else _REFUSED
+        if found is not _REFUSED:
+            return found
         arrays = prepared(self._binding, arrays, kind.made)
+        found = self._quick(arrays, kind) if self._direct else _REFUSED
+        if found is not _REFUSED:
+            return found
         frame = self._frame()
         return self._finished(frame, kind, arrays, run(self._binding, frame, arrays, kind.made))
 

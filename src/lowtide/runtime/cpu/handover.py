@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from weakref import finalize
 
 import numpy as np
 
@@ -111,23 +112,21 @@ def _popped(kept: dict[PageForm, list[int]], form: PageForm) -> int | None:
 
 
 class Owner:
-    """The memory of a result, which waits for another one when the result is gone."""
+    """The memory of a result, which waits for another one when the result is gone.
 
-    __slots__ = ("__array_interface__", "_address", "_form", "_home")
+    At the end of the process it stays: the system takes it, and modules may be gone by then.
+    """
+
+    __slots__ = ("__array_interface__", "__weakref__")
 
     def __init__(self, address: int, form: PageForm, home: Recycled) -> None:
-        self._address = address
-        self._form = form
-        self._home = home
         self.__array_interface__ = {
             "shape": (form.nbytes,),
             "typestr": "|u1",
             "data": (address + form.data, False),
             "version": 3,
         }
-
-    def __del__(self) -> None:
-        self._home.keep_full(self._address, self._form)
+        finalize(self, home.keep_full, address, form).atexit = False
 
 
 def taken_over(begin: int, made: Made, recycled: Recycled) -> Array:

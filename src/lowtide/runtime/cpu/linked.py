@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from lowtide.ir.errors import UnsupportedOpError
+from lowtide.llvm.lapack import MissingRoutineError
 from lowtide.llvm.machine import Library
 from lowtide.runtime.cpu.native import Native
 from lowtide.runtime.cpu.program import NativeProgram
@@ -21,7 +23,10 @@ class Linked:
         names = dict.fromkeys([p.function for kernel in program.kernels for p in kernel.phases])
         self._library: Library | None = None
         if names:
-            self._library = Library(list(program.objects), list(names), program.target)
+            try:
+                self._library = Library(list(program.objects), list(names), program.target)
+            except MissingRoutineError as error:
+                raise UnsupportedOpError(str(error)) from None
 
     def address(self, name: str) -> int:
         """Return the address of a phase's function."""

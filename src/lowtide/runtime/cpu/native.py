@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from threading import Lock
 from typing import Any, Final
@@ -61,6 +62,9 @@ class Native:
 
 
 _lock: Final = Lock()
+os.register_at_fork(  # A forked process finds it free.
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 _native: list[Native] = []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from functools import cache, partial
 from threading import Lock
 from typing import Any, Final
@@ -15,6 +16,9 @@ from lowtide.search.kernels.lowering import lower
 from lowtide.search.kernels.objects import kept_object
 
 _LOCK: Final = Lock()
+os.register_at_fork(  # A forked process finds it free.
+    before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
+)
 _ENGINES: Final[list[Any]] = []
 """Engines own the code that they made, and live as long as the process."""
 

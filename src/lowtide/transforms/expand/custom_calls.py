@@ -6,20 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from lowtide.builder.values import Op
-from lowtide.evaluator.lapack import options, target_names
+from lowtide.evaluator.lapack import target_names
 from lowtide.ir import ElementType, Instruction, Module, Opcode, Shape, array_shape
 from lowtide.ir.attributes import CustomCall, TriangularSolve
+from lowtide.ops.custom_call import call_options
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import is_plain
 from lowtide.passes.rewriting import Rewriter, rule
-from lowtide.transforms.expand import (
-    eigenvalues,
-    factorizations,
-    library_shapes,
-    singular_values,
-)
+from lowtide.transforms.expand import factorizations, library_shapes
 from lowtide.transforms.expand.loops import index
-from lowtide.transforms.expand.support import expand, spread_to
+from lowtide.transforms.expand.support import expand
 from lowtide.transforms.simplify.support import Made
 
 _Expand: TypeAlias = Callable[[Instruction, Sequence[Op]], "list[Op] | None"]
@@ -29,9 +25,9 @@ def expand_custom_calls(module: Module) -> int:
     """Write calls of known libraries as operations of HLO; return the number of changes.
 
     `TopK` becomes topk, `potrf` cholesky, `trsm` triangular-solve. Loops are written for `getrf`
-    (LU with pivots), `geqrf`, `orgqr` and `ormqr` (QR by reflectors), and of real matrices `syevd`
-    (eigenvalues) and `gesdd` (singular values). Layouts that a call wants are those of copies then.
-    Other calls stay, and so do those whose operands and results are not what their name says.
+    (LU with pivots), `geqrf`, `orgqr` and `ormqr` (QR by reflectors). Layouts that a call wants are
+    those of copies then. Other calls stay, those for eigenvalues and singular values among them,
+    and so do those whose operands and results are not what their name says.
     """
     return expand(module, RULES)
 
@@ -81,7 +77,7 @@ def potrf(x: Instruction, operands: Sequence[Op]) -> list[Op]:
     """Return (factor, info) by cholesky; `info` is 1 where there is no factor, whichever minor."""
     (a,) = operands
     build = a.builder
-    lower = options(x).get("uplo", "L") == "L"
+    lower = call_options(x).get("uplo", "L") == "L"
     factor = build.cholesky(a, lower=lower)
     rows, columns = index(a, a.rank - 2), index(a, a.rank - 1)
     is_kept = rows.ge(columns) if lower else rows.le(columns)
@@ -96,7 +92,7 @@ _TRANSPOSES: Final = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 def trsm(x: Instruction, operands: Sequence[Op]) -> list[Op] | None:
     """Return the solution by triangular-solve."""
-    chosen = options(x)
+    chosen = call_options(x)
     if not {"side", "uplo", "diag"} <= chosen.keys() or chosen.get("trans_x") not in _TRANSPOSES:
         return None
     how = TriangularSolve(
@@ -115,26 +111,9 @@ def _plain(write: Callable[..., list[Op]]) -> _Expand:
 
 def ormqr(x: Instruction, operands: Sequence[Op]) -> list[Op]:
     """Return the target times Q by reflections."""
-    chosen = options(x)
+    chosen = call_options(x)
     is_left, is_adjoint = [chosen.get(name) == "true" for name in ("left", "transpose")]
     return factorizations.times_reflectors(*operands, is_left=is_left, is_adjoint=is_adjoint)
-
-
-def syevd(x: Instruction, operands: Sequence[Op]) -> list[Op]:
-    """Return (eigenvectors, eigenvalues, info) by rotations."""
-    return eigenvalues.symmetric(operands[0], lower=options(x).get("uplo", "L") == "L")
-
-
-def gesdd(x: Instruction, operands: Sequence[Op]) -> list[Op]:
-    """Return (the operand, singular values, U, adjoint of V, info) by rotations."""
-    (a,) = operands
-    *_, u, v, _ = x.shape.tuple_shapes
-    if options(x).get("mode", "A") != "N":
-        is_full = u.dimensions[-1] == u.dimensions[-2] and v.dimensions[-1] == v.dimensions[-2]
-        return [a, *singular_values.decomposed(a, is_full=is_full)]
-    values, _, _, info = singular_values.decomposed(a, is_full=False)
-    nothing = a.builder.constant(0, a.element_type)
-    return [a, values, *[spread_to(nothing, shape.dimensions) for shape in (u, v)], info]
 
 
 _KINDS: Final[Mapping[str, ElementType]] = {
@@ -172,8 +151,6 @@ _CALLS: Final[Mapping[str, _Call]] = {
     **_each(_plain(factorizations.product_of_reflectors), library_shapes.orgqr, "ungqr", "cz"),
     **_each(ormqr, library_shapes.ormqr, "ormqr", "sd"),
     **_each(ormqr, library_shapes.ormqr, "unmqr", "cz"),
-    **_each(syevd, library_shapes.syevd, "syevd", "sd"),
-    **_each(gesdd, library_shapes.gesdd, "gesdd", "sd"),
 }
 
 RULES: Final = (call_of_library,)

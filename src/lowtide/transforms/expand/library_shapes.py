@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from lowtide.evaluator.lapack import options
 from lowtide.ir import ElementType, Instruction, Shape
+from lowtide.ops.custom_call import call_options
 
 Leaf: TypeAlias = tuple[ElementType, tuple[int, ...]]
 """Element type and dimensions of an array; where it lies does not matter."""
@@ -52,7 +52,7 @@ def trsm(
     """[..., n, n], [..., n, k], or [..., k, n] on the right => the solution"""
     match operands:
         case [(t, (*batch, m, n)), (u, (*others, p, q))]:
-            size = p if options(x).get("side") == "L" else q
+            size = p if call_options(x).get("side") == "L" else q
             same = t is u is kind and batch == others and m == n == size
             return same and [*results] == [operands[1]]
     return False
@@ -96,34 +96,7 @@ def ormqr(
     """[..., r, n] with reflectors, their factors [..., k], target [..., p, q] => the product"""
     match operands:
         case [(t, (*batch, r, n)), (u, (*others, k)), (v, (*targets, p, q))]:
-            size = p if options(x).get("left") == "true" else q
+            size = p if call_options(x).get("left") == "true" else q
             same = t is u is v is kind and batch == others == targets
             return same and r == size and k <= min(n, r) and [*results] == [operands[2]]
-    return False
-
-
-def syevd(
-    x: Instruction, kind: ElementType, operands: Sequence[Leaf], results: Sequence[Leaf]
-) -> bool:
-    """[..., n, n] => (eigenvectors, eigenvalues, info)"""
-    match operands:
-        case [(t, (*batch, m, n))]:
-            values, info = (t, (*batch, n)), (_INTEGER, (*batch,))
-            return t is kind and m == n and [*results] == [operands[0], values, info]
-    return False
-
-
-def gesdd(
-    x: Instruction, kind: ElementType, operands: Sequence[Leaf], results: Sequence[Leaf]
-) -> bool:
-    """[..., m, n] => (it, singular values [..., k], U, adjoint of V, info), whole or thin"""
-    match operands, results:
-        case [(t, (*batch, m, n))], [_, _, u, v, _]:
-            k = min(m, n)
-            whole = ((t, (*batch, m, m)), (t, (*batch, n, n)))
-            thin = ((t, (*batch, m, k)), (t, (*batch, k, n)))
-            is_asked = options(x).get("mode", "A") != "N"
-            rest = [operands[0], (t, (*batch, k)), u, v, (_INTEGER, (*batch,))]
-            fit = (u, v) in (whole, thin) if is_asked else u[0] is v[0] is t
-            return t is kind and fit and [*results] == rest
     return False
