@@ -116,7 +116,7 @@ _SPELLINGS: Final[dict[Form, Spell]] = {
     **dict.fromkeys((Form.INTEGERS, Form.DIMENSIONS), _braces),
     **dict.fromkeys((Form.PAIRS, Form.INTEGER_GROUPS), _groups),
     Form.ALIASING: _aliasing,
-    Form.BYTES: lambda value: quote(value.decode("latin-1")),
+    Form.BYTES: lambda value: quote(value.decode("utf-8", "surrogateescape")),
     Form.CONVOLUTION_DIMENSIONS: _dim_labels,
     Form.DIMENSION: lambda value: f"{{{value}}}",
     Form.LAYOUTS: lambda shapes: f"{{{', '.join(map(str, shapes))}}}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from lowtide.ir.strings import quote
+from lowtide.ir.strings import quote, quote_readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,12 @@ class Metadata:
             ("scheduling_name", self.scheduling_name),
         ):
             if value:
-                parts.append(f"{key}={quote(value)}")
+                parts.append(f"{key}={quote_readable(value)}")
         if self.stack_frame_id:
             parts.append(f"stack_frame_id={self.stack_frame_id}")
         if self.payload:
-            parts.append(f"metadata_payload={quote(self.payload.decode('latin-1'))}")
+            payload = self.payload.decode("utf-8", "surrogateescape")
+            parts.append(f"metadata_payload={quote(payload)}")
         return " ".join(parts)
 
     def _strings(self) -> tuple[tuple[str, str], ...]:

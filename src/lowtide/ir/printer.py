@@ -72,7 +72,7 @@ class _Printer:
         self.computation_names: dict[Computation, str] = {}
         self.attribute_texts: dict[tuple[int, str], str] = {}
         self.order = computation_post_order(module, self.sequences)
-        self.hidden = _sugared_computations(module)
+        self.hidden = sugared_computations(module.computations.values())
 
     def print(self) -> str:
         lines = [self._header(), ""]
@@ -312,10 +312,10 @@ def _index(index: Iterable[int]) -> str:
     return "{" + ",".join(map(str, index)) + "}"
 
 
-def _sugared_computations(module: Module) -> set[Computation]:
+def sugared_computations(computations: Iterable[Computation]) -> set[Computation]:
     """Return the computations of asynchronous instructions that are written as sugar."""
     hidden = set()
-    for computation in module.computations.values():
+    for computation in computations:
         for x in computation.instructions.values():
             if x.opcode is Opcode.ASYNC_START and is_single_instruction(x.called_computations[0]):
                 hidden.add(x.called_computations[0])
@@ -323,9 +323,15 @@ def _sugared_computations(module: Module) -> set[Computation]:
 
 
 def is_single_instruction(computation: Computation) -> bool:
-    """Whether a computation is its parameters, in order, and one instruction that reads them."""
+    """Whether a computation is its parameters, in order, and one instruction that reads them.
+
+    What that instruction says of its own result has no place in sugar, which describes a start.
+    """
     root = computation.root
-    if root.opcode is Opcode.PARAMETER:
+    said = root.annotations
+    if root.opcode is Opcode.PARAMETER or said.sharding or said.parameter_replication:
+        return False
+    if said.result_accuracy is not None:
         return False
     return (
         list(root.operands) == computation.parameters

@@ -37,6 +37,15 @@ def quote(text: str) -> str:
     return f'"{escape(text)}"'
 
 
+def quote_readable(text: str) -> str:
+    """Return `text` in double quotes as it is, or with C escapes where it could not be read back.
+
+    So XLA prints names in origins and in metadata that are meant for people.
+    """
+    return f'"{text}"' if text.isprintable() and not _CLOSING.search(text) else quote(text)
+
+
+_CLOSING: Final = re.compile(r'["\\]')
 _SIMPLE: Final = {
     "a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11,
     "\\": 92, "?": 63, "'": 39, '"': 34,

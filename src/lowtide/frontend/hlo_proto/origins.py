@@ -9,7 +9,7 @@ from lowtide.frontend.hlo_proto.fields import FieldError, naturals
 from lowtide.frontend.hlo_proto.sources import write_scalar
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.shape import ShapeIndex
-from lowtide.ir.strings import escape, quote, unescape
+from lowtide.ir.strings import escape, quote_readable, unescape
 
 _SYNTHETIC: Final = "[synthetic_call]"
 _TOKEN: Final = re.compile(
@@ -51,7 +51,7 @@ def array_text(proto: Any) -> str:
     """Return `{"name" {0,1}}`; raises FieldError for an index below 0."""
     index = ",".join(map(str, naturals(proto.shape_index, "shape_index", 10**18)))
     suffix = f" {{{index}}}" if index else ""
-    return f"{{{quote(proto.instruction_name)}{suffix}}}"
+    return f"{{{quote_readable(proto.instruction_name)}{suffix}}}"
 
 
 def _insert(tree: _Tree, index: ShapeIndex, leaf: str, path: str) -> None:

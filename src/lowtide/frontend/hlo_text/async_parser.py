@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import lowtide.ir.attributes as ir
+from lowtide.frontend.hlo_text.async_names import WRAPPED, parameter_name
 from lowtide.frontend.hlo_text.syntax import SYNTAX
 from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
@@ -59,6 +61,9 @@ def _set_thread(computation: Computation, thread: str) -> None:
     while stack:
         current = stack.pop()
         current.execution_thread = thread
+        for x in current.instructions.values():
+            if isinstance(x.attributes, ir.Async):
+                x.set_attributes(replace(x.attributes, execution_thread=thread))
         stack += [callee for callee in callees(current) if callee.execution_thread != thread]
 
 
@@ -78,10 +83,10 @@ def _generate(
     if wrapped in (Opcode.CALL, Opcode.FUSION) and called:
         shapes = [p.shape for p in called[0].parameters] or shapes
         result = called[0].root.shape
-    computation = parser.new_computation("async_wrapped")
+    computation = parser.new_computation(WRAPPED)
     parameters = []
     for number, operand in enumerate(shapes):
-        name = "async_param" if number == 0 else f"async_param.{number}"
+        name = parameter_name(number)
         parameters.append(
             computation.append(name, Opcode.PARAMETER, operand, (), ir.Parameter(number))
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -25,7 +26,7 @@ from lowtide.ir.attributes import (
     WindowDimension,
 )
 from lowtide.ir.shape import Shape
-from lowtide.ir.strings import quote
+from lowtide.ir.strings import quote_readable
 
 
 def integer(lexer: Lexer) -> int:
@@ -51,8 +52,8 @@ def string(lexer: Lexer) -> str:
 
 
 def data(lexer: Lexer) -> bytes:
-    """Take a string that holds one byte per character."""
-    return lexer.string().encode("latin-1", "replace")
+    """Take the bytes of a string, which need not be UTF-8."""
+    return lexer.string().encode("utf-8", "surrogateescape")
 
 
 def tri_state(lexer: Lexer) -> bool | None:
@@ -143,11 +144,17 @@ def padding(lexer: Lexer) -> tuple[PaddingDimension, ...]:
     text = _padding_text(lexer)
     dimensions = []
     for part in text.split("x") if text else ():
-        values = [int(x) for x in part.split("_")]
-        if len(values) not in (2, 3) or (len(values) == 3 and values[2] < 0):
+        found = _PADDED.fullmatch(part)
+        if found is None:
             lexer.fail("expected low_high or low_high_interior", start)
-        dimensions.append(PaddingDimension(*values))
+        low, high, interior = [int(x or 0) for x in found.groups()]
+        if max(abs(low), abs(high), interior) >= 2**63:
+            lexer.fail("the integer does not fit 64 bits", start)
+        dimensions.append(PaddingDimension(low, high, interior))
     return tuple(dimensions)
+
+
+_PADDED: Final = re.compile(r"(-?\d{1,20})_(-?\d{1,20})(?:_(\d{1,20}))?", re.ASCII)
 
 
 def _padding_text(lexer: Lexer) -> str:
@@ -451,7 +458,7 @@ def _origin_tree(lexer: Lexer) -> str:
         text = f"({', '.join(parts)})"
     else:
         lexer.expect("{", "or '(' in the origin")
-        text = quote(lexer.string()) if lexer.kind is TokenKind.STRING else ""
+        text = quote_readable(lexer.string()) if lexer.kind is TokenKind.STRING else ""
         if text and lexer.at("{"):
             index = parse_shape_index(lexer)
             text += f" {{{','.join(map(str, index))}}}" if index else ""

@@ -23,6 +23,14 @@ def check_instruction(lexer: Lexer, instruction: Instruction, start: int) -> Non
         check(lexer, instruction, start)
 
 
+def check_replication(lexer: Lexer, instruction: Instruction, start: int) -> None:
+    """Fail where parameter_replication does not have an entry for each leaf of the shape."""
+    found = len(instruction.annotations.parameter_replication)
+    wanted = sum([1 for _ in instruction.shape.leaves()])
+    if found and found != wanted:
+        lexer.fail(f"parameter_replication has {found} entries, the shape {wanted} arrays", start)
+
+
 def _check_reshape(lexer: Lexer, instruction: Instruction, start: int) -> None:
     shape, operand = instruction.shape, instruction.operands[0].shape
     if UNBOUNDED in shape.dimensions or UNBOUNDED in operand.dimensions:
@@ -42,14 +50,6 @@ def _check_tuple(lexer: Lexer, instruction: Instruction, start: int) -> None:
     if not instruction.shape.is_tuple or len(elements) != len(instruction.operands):
         count = len(instruction.operands)
         lexer.fail(f"a tuple of {count} operands cannot have shape {instruction.shape}", start)
-
-
-def _check_element(lexer: Lexer, instruction: Instruction, start: int) -> None:
-    operand = instruction.operands[0]
-    index = instruction.attributes_as(ir.GetTupleElement).index
-    elements = operand.shape.tuple_shapes if operand.shape.is_tuple else ()
-    if not 0 <= index < len(elements):
-        lexer.fail(f"{operand.name} of shape {operand.shape} has no element {index}", start)
 
 
 def _check_conditional(lexer: Lexer, instruction: Instruction, start: int) -> None:
@@ -155,7 +155,6 @@ def _check_permute(lexer: Lexer, instruction: Instruction, start: int) -> None:
 _CHECKS: Final[dict[Opcode, Check]] = {
     Opcode.RESHAPE: _check_reshape,
     Opcode.TUPLE: _check_tuple,
-    Opcode.GET_TUPLE_ELEMENT: _check_element,
     Opcode.CONDITIONAL: _check_conditional,
     Opcode.CUSTOM_CALL: _check_custom_call,
     Opcode.INFEED: _check_infeed,

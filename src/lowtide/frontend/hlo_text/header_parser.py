@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import lowtide.frontend.hlo_text.attribute_parser as value
 from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
 from lowtide.frontend.hlo_text.shape_parser import parse_shape, parse_shape_index
 from lowtide.ir.module import BufferDonor, InputOutputAlias, Module
-from lowtide.ir.shape import ProgramShape
+from lowtide.ir.shape import ProgramShape, Shape, major_to_minor, tuple_shape
 
 _LARGEST_COUNT: Final = 2**31 - 1
 
@@ -30,6 +31,36 @@ def parse_header(lexer: Lexer) -> tuple[Module, bool]:
         if key != "is_scheduled":
             setattr(module, _SLOTS.get(key, key), field_value)
     return module, bool(fields.get("is_scheduled"))
+
+
+def default_entry_layout(module: Module) -> ProgramShape:
+    """Return the layouts of arguments and results for a text that does not say them.
+
+    They are those of the instructions. Where the header configures how the module is run, as on
+    several devices, XLA takes dimensions in row-major order.
+    """
+    program = module.entry.program_shape
+    configured = (
+        module.replica_count > 1
+        or module.num_partitions > 1
+        or module.alias_passthrough_params
+        or bool(module.allow_spmd_sharding_propagation_to_parameters)
+        or bool(module.allow_spmd_sharding_propagation_to_output)
+    )
+    if not configured:
+        return ProgramShape(program.parameters, program.result)
+    return ProgramShape(
+        tuple([_row_major(shape) for shape in program.parameters]), _row_major(program.result)
+    )
+
+
+def _row_major(shape: Shape) -> Shape:
+    if shape.is_tuple:
+        return tuple_shape([_row_major(x) for x in shape.tuple_shapes])
+    if shape.layout is None:
+        return shape
+    order = major_to_minor(shape.rank).minor_to_major
+    return shape.with_layout(replace(shape.layout, minor_to_major=order))
 
 
 def _count(lexer: Lexer) -> int:

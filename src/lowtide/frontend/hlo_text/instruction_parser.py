@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_text.async_parser import check_async, wrap_async
+from lowtide.frontend.hlo_text.checks import check_replication
 from lowtide.frontend.hlo_text.lexer import MAX_LIST, Lexer, TokenKind
 from lowtide.frontend.hlo_text.literal_parser import parse_literal
 from lowtide.frontend.hlo_text.metadata_parser import parse_metadata
@@ -168,12 +169,26 @@ def finish(
     annotations = parsed.annotations()
     if annotations is not None:
         instruction.set_annotations(_fit_sharding(annotations, instruction.shape))
+        check_replication(parser.lexer, instruction, position)
+    inherit_origin(instruction)
     if parsed.metadata is not None:
         instruction.set_metadata(parsed.metadata)
     for predecessor in parsed.predecessors:
         instruction.add_control_predecessor(predecessor)
     if instruction.opcode in ASYNC:
         _describe_wrapped(instruction.called_computations[0].root, parsed)
+
+
+def inherit_origin(x: Instruction) -> None:
+    """Give an element that is taken from a tuple instruction the origin of what was put there."""
+    if x.opcode is not Opcode.GET_TUPLE_ELEMENT or x.annotations.origin:
+        return
+    source = x.operands[0]
+    index = x.attributes_as(ir.GetTupleElement).index
+    if source.opcode is Opcode.TUPLE and 0 <= index < len(source.operands):
+        origin = source.operands[index].annotations.origin
+        if origin:
+            x.set_annotations(replace(x.annotations, origin=origin))
 
 
 _SHARED: Final = ("frontend_attributes", "statistics", "origin", "backend_config")
@@ -461,9 +476,14 @@ def _finish_async(
     return instruction
 
 
+_ALIASING: Final = "output_to_operand_aliasing"
+
+
 def _async_aliasing(
     opcode: Opcode, wrapped: Opcode | None, parsed: ParsedAttributes
 ) -> tuple[ir.Aliasing, ...]:
-    if opcode is not Opcode.ASYNC_START or wrapped is not None:
+    """Return the aliasing of an async-start; where what it wraps can have one, it is of that."""
+    known = wrapped is not None and _ALIASING in SYNTAX[wrapped].optional
+    if opcode is not Opcode.ASYNC_START or known:
         return ()
-    return tuple(parsed.values.get("output_to_operand_aliasing", ()))
+    return tuple(parsed.values.get(_ALIASING, ()))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_text.checks import check_instruction
-from lowtide.frontend.hlo_text.instruction_parser import FIXED_SHAPES
+from lowtide.frontend.hlo_text.instruction_parser import FIXED_SHAPES, inherit_origin
 from lowtide.frontend.hlo_text.lexer import KEYWORDS
 from lowtide.frontend.hlo_text.literal_parser import parse_literal
 from lowtide.frontend.hlo_text.metadata_parser import CANONICAL, decode_canonical
@@ -122,7 +122,9 @@ class LineParser:
                 operands = tuple([known[x.removeprefix("%")] for x in inside.split(", ")])
             except KeyError:
                 return None
-        operand_type = operands[0].shape.element_type if opcode_text == "compare" else ""
+        operand_type = (
+            operands[0].shape.element_type if operands and opcode_text == "compare" else ""
+        )
         key = (opcode_text, rest, operand_type)
         form = self._forms.get(key)
         shape = self._shapes.get(shape_text)
@@ -131,6 +133,8 @@ class LineParser:
             self._pending = _Pending(shape_text, key, callees, raw, match.end(7))
             return None
         if form.arity is not None and len(operands) != form.arity:
+            return None
+        if shape.is_tuple and form.annotations.sharding is not None:
             return None
         attributes = form.attributes if plain else self._special(form.opcode, shape, inside, match)
         called = self._called(callees) if callees else ()
@@ -143,6 +147,7 @@ class LineParser:
         instruction.annotations = form.annotations
         if metadata is not None:
             instruction.set_metadata(metadata)
+        inherit_origin(instruction)
         check_instruction(self.parser.lexer, instruction, match.start(5))
         return instruction
 
@@ -184,6 +189,10 @@ class LineParser:
         if end > pending.end or lexer.text[end : pending.end].strip():
             return
         if instruction.opcode in _EXCLUDED or instruction.control_predecessors:
+            return
+        if instruction.annotations.parameter_replication or (
+            instruction.shape.is_tuple and (instruction.annotations.sharding is not None)
+        ):
             return
         if pending.metadata != instruction.metadata.text():
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from lowtide.frontend.hlo_text.lexer import Lexer
 from lowtide.frontend.hlo_text.shape_parser import parse_shape
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES, Array, Literal, nan_payload_bits, zero_literal
-from lowtide.ir.shape import UNBOUNDED, Shape, array_shape, tuple_shape
+from lowtide.ir.shape import UNBOUNDED, Layout, Shape, array_shape, tuple_shape
 
 _PART: Final = re.compile(
     r"(?:\s+|/\*.*?\*/|//[^\n]*)*"
@@ -40,7 +41,31 @@ class _BadElementError(ValueError):
 
 
 def parse_literal(lexer: Lexer, shape: Shape) -> Literal:
-    """Take the value of a constant of `shape`; the literal's own shape has no dynamic dimension."""
+    """Take the value of a constant of `shape`.
+
+    The literal's own shape has no dynamic dimension, and of its layout what XLA keeps in literals.
+    """
+    return _parse_value(lexer, _literal_shape(shape))
+
+
+def _literal_shape(shape: Shape) -> Shape:
+    """Return a shape whose elements have their natural size.
+
+    A scalar outside of special memory has no layout, unless it is tiled.
+    """
+    if shape.is_tuple:
+        return tuple_shape([_literal_shape(x) for x in shape.tuple_shapes])
+    layout = shape.layout
+    if layout is None:
+        return shape
+    if not shape.rank and not layout.tiles and not layout.memory_space:
+        return shape.with_layout(Layout(()))
+    if layout.element_size_in_bits:
+        return shape.with_layout(replace(layout, element_size_in_bits=0))
+    return shape
+
+
+def _parse_value(lexer: Lexer, shape: Shape) -> Literal:
     if shape.is_tuple:
         return _parse_tuple(lexer, shape)
     if shape.is_token:
@@ -60,7 +85,7 @@ def _parse_tuple(lexer: Lexer, shape: Shape) -> Literal:
     for _ in lexer.elements(")"):
         if len(elements) == len(shape.tuple_shapes):
             lexer.fail(f"expected {len(elements)} elements in the tuple literal, found more")
-        elements.append(parse_literal(lexer, shape.tuple_shapes[len(elements)]))
+        elements.append(_parse_value(lexer, shape.tuple_shapes[len(elements)]))
     lexer.expect(")", "at the end of a tuple literal")
     if len(elements) != len(shape.tuple_shapes):
         wanted = len(shape.tuple_shapes)
@@ -345,7 +370,9 @@ def _to_complex(text: str, element_type: ElementType) -> complex:
     match = _COMPLEX.fullmatch(text)
     if match is None:
         raise _BadElementError(f"expected a complex number (re, im), found {text[:40]!r}")
-    return complex(float(_to_float(match[1], part)), float(_to_float(match[2], part)))
+    real, imaginary = float(_to_float(match[1], part)), float(_to_float(match[2], part))
+    # XLA's parser makes both parts the NaN that the real one is.
+    return complex(real, real if math.isnan(real) else imaginary)
 
 
 def _to_array(values: list[Any], shape: Shape) -> Array:

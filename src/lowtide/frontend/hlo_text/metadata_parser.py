@@ -50,7 +50,7 @@ def _parse_fields(lexer: Lexer) -> Metadata:
         if key in _STRINGS:
             fields[_STRINGS[key]] = lexer.string()
         elif key == "metadata_payload":
-            fields["payload"] = lexer.string().encode("latin-1", "replace")
+            fields["payload"] = lexer.string().encode("utf-8", "surrogateescape")
         elif key == "profile_type":
             fields["profile_type"] = lexer.integers("{}")
         else:

@@ -6,8 +6,13 @@ import gc
 from typing import final
 
 import lowtide.ir.attributes as ir
+from lowtide.frontend.hlo_text.async_names import keep_names
 from lowtide.frontend.hlo_text.checks import check_computation, check_instruction
-from lowtide.frontend.hlo_text.header_parser import parse_header, starts_module
+from lowtide.frontend.hlo_text.header_parser import (
+    default_entry_layout,
+    parse_header,
+    starts_module,
+)
 from lowtide.frontend.hlo_text.instruction_parser import parse_right_side, starts_shape
 from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
 from lowtide.frontend.hlo_text.line_parser import LineParser
@@ -21,7 +26,7 @@ from lowtide.ir.module import Module
 from lowtide.ir.names import sanitize
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.schedule import Schedule
-from lowtide.ir.shape import ProgramShape, Shape
+from lowtide.ir.shape import Shape
 from lowtide.ir.suggestions import nearest
 from lowtide.ir.traversal import fused_computations
 
@@ -87,14 +92,15 @@ class ModuleParser:
         module.adopt(self.finished)
         module.source_text = self.lexer.source
         if module.entry_layout is None:
-            program = entry.program_shape
-            module.entry_layout = ProgramShape(program.parameters, program.result)
+            module.entry_layout = default_entry_layout(module)
         self._check_aliases()
         if scheduled:
             fused = fused_computations(module)
             module.schedule = Schedule(
                 {c: tuple(c.instructions.values()) for c in self.finished if c not in fused}
             )
+        if self.async_starts:
+            keep_names(module)
         return module
 
     def _check_aliases(self) -> None:

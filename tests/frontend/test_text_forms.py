@@ -1,0 +1,220 @@
+"""Forms of HLO text that are rare, and what XLA's parser makes of them."""
+
+import pytest
+
+from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_config
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import HloTextError
+from lowtide.ir.attributes import Async, Infeed
+from lowtide.ir.printer import COMPLETE, to_text
+
+CALLEE = "f {\n  a = s32[2] parameter(0)\n  ROOT b = s32[2] negate(a)\n}\n"
+
+
+def entry(*lines: str, header: str = "HloModule m\n", before: str = "") -> str:
+    return f"{header}{before}ENTRY e {{\n" + "\n".join(lines) + "\n}\n"
+
+
+def line_of(text: str, name: str) -> str:
+    """Return the printed line of an instruction; the module survives text and protobuf."""
+    module = parse_hlo(text)
+    printed = to_text(module, COMPLETE)
+    assert to_text(parse_hlo(printed), COMPLETE) == printed
+    assert to_text(read_hlo_proto(write_hlo_module_with_config(module)), COMPLETE) == printed
+    (line,) = [x.strip() for x in printed.splitlines() if f"%{name} = " in x]
+    return line.removeprefix("ROOT ")
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("s4[2]{0:E(4)}", "s4[2]{0}"),
+        ("f32[2]{0:T(8)L(16)E(4)S(1)}", "f32[2]{0:T(8)L(16)S(1)}"),
+        ("f32[2]{0:M(16)}", "f32[2]{0:M(16)}"),
+        ("f32[]{:L(32)}", "f32[]"),
+        ("f32[]{:M(16)}", "f32[]"),
+        ("f32[]{:L(32)S(1)}", "f32[]{:L(32)S(1)}"),
+        ("f32[]{:T(256)M(16)}", "f32[]{:T(256)M(16)}"),
+    ],
+)
+def test_a_constant_has_the_layout_that_literals_keep(written: str, kept: str) -> None:
+    value = "{1,2}" if "[2]" in written else "1"
+    line = line_of(entry(f"ROOT c = {written} constant({value})"), "c")
+    assert line.startswith(f"%c = {kept} constant")
+
+
+def test_a_complex_number_whose_real_part_is_nan_is_all_nan() -> None:
+    line = line_of(entry("ROOT c = c64[3] constant({(nan,1), (-nan,1), (inf,nan)})"), "c")
+    assert line.endswith("constant({(nan, nan), (-nan, -nan), (inf, nan)})")
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"\xc3\xa4", b"plain", b"a\nb"])
+def test_configurations_are_bytes(data: bytes) -> None:
+    written = "".join([f"\\{byte:03o}" for byte in data])
+    text = entry(
+        "t = token[] after-all()",
+        f'ROOT i = (s32[], token[]) infeed(t), infeed_config="{written}", '
+        f'metadata={{op_name="i" metadata_payload="{written}"}}',
+    )
+    root = parse_hlo(text).entry.root
+    assert root.attributes_as(Infeed).config == root.metadata.payload == data
+    line_of(text, "i")
+
+
+@pytest.mark.parametrize(
+    "padding", ['"x"', '"0_1x"', '"a_b"', '"1"', '"1_2_-3"', f'"0_{"9" * 20}"']
+)
+def test_bad_padding_is_an_error_in_its_place(padding: str) -> None:
+    with pytest.raises(HloTextError) as raised:
+        parse_hlo(
+            entry(
+                "p = s32[2] parameter(0)",
+                "z = s32[] constant(0)",
+                f"ROOT q = s32[3] pad(p, z), padding={padding}",
+            )
+        )
+    assert raised.value.line == 5
+
+
+def test_a_comparison_without_operands_is_an_error() -> None:
+    with pytest.raises(HloTextError, match="compare"):
+        parse_hlo(entry("ROOT g = pred[] compare(), direction=LT"))
+
+
+def test_replication_has_an_entry_for_each_array() -> None:
+    good = "ROOT p = (s32[], s32[]) parameter(0), parameter_replication={true,false}"
+    line_of(entry(good), "p")
+    with pytest.raises(HloTextError, match="2 entries, the shape 1"):
+        parse_hlo(entry("ROOT p = s32[] parameter(0), parameter_replication={true,false}"))
+
+
+def test_sharding_of_a_line_fits_its_own_shape() -> None:
+    call = 'custom-call(), custom_call_target="f", sharding={replicated}'
+    lines = [f"a{i} = {shape} {call}" for i, shape in enumerate(("(s32[], s32[])", "s32[]") * 3)]
+    printed = str(parse_hlo(entry(*lines))).splitlines()
+    found = [x.partition("sharding=")[2] for x in printed if "sharding=" in x]
+    assert found == ["{{replicated}, {replicated}}", "{replicated}"] * 3
+
+
+def test_an_element_has_the_origin_of_what_was_put_into_the_tuple() -> None:
+    lines = [
+        'a = s32[2] parameter(0), origin={{"x"}}',
+        "b = s32[2] parameter(1)",
+        "t = (s32[2], s32[2]) tuple(a, b)",
+        "g = s32[2] get-tuple-element(t), index=0",
+        "h = s32[2] get-tuple-element(t), index=1",
+        "k = s32[2] get-tuple-element(t), index=0",
+        "ROOT r = (s32[2], s32[2], s32[2]) tuple(g, h, k)",
+    ]
+    text = entry(*lines)
+    assert line_of(text, "g").endswith('index=0, origin={{"x"}}')
+    assert line_of(text, "h").endswith("index=1")
+    assert line_of(text, "k").endswith('index=0, origin={{"x"}}')
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [("ä", "ä"), ("\\303\\244", "ä"), ("a'b", "a'b"), ('a\\"b', 'a\\"b'), ("\\033[2J", "\\033[2J")],
+)
+def test_names_for_people_are_printed_as_they_are(written: str, printed: str) -> None:
+    line = line_of(
+        entry(
+            f'ROOT p = s32[] parameter(0), origin={{{{"{written}"}}}}, '
+            f'metadata={{scheduling_name="{written}"}}'
+        ),
+        "p",
+    )
+    assert f'origin={{{{"{printed}"}}}}' in line
+    assert f'scheduling_name="{printed}"' in line
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["replica_count=2", "num_partitions=2", "alias_passthrough_params=true",
+     "allow_spmd_sharding_propagation_to_output={false}"],
+)  # fmt: skip
+def test_layouts_of_callers_are_row_major_where_the_header_configures(header: str) -> None:
+    text = entry(
+        "p = s32[2,3]{0,1} parameter(0)",
+        "ROOT n = s32[2,3]{0,1:T(8)S(5)} negate(p)",
+        header=f"HloModule m, {header}\n",
+    )
+    layouts = "{(s32[2,3]{1,0})->s32[2,3]{1,0:T(8)S(5)}}"
+    assert f"entry_computation_layout={layouts}" in str(parse_hlo(text))
+    plain = text.replace(header, "replica_count=1")
+    layouts = "{(s32[2,3]{0,1})->s32[2,3]{0,1:T(8)S(5)}}"
+    assert f"entry_computation_layout={layouts}" in str(parse_hlo(plain))
+
+
+# -- asynchronous forms ----------------------------------------------------------------------------
+
+START = "((s32[2]), s32[2], u32[])"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "negate-start(p)",
+        "call-start(p), to_apply=%f",
+        'custom-call-start(p), custom_call_target="g"',
+        "fusion-start(p), kind=kLoop, calls=%f",
+        "copy-done-start(p)",
+    ],
+)
+def test_aliasing_of_a_start_is_kept(start: str) -> None:
+    aliasing = "output_to_operand_aliasing={{}: (0, {})}"
+    done = start.partition("(")[0].replace("-start", "-done")
+    text = entry(
+        "p = s32[2] parameter(0)", f"s = {START} {start}, {aliasing}",
+        f"ROOT d = s32[2] {done}(s)", before=CALLEE,
+    )  # fmt: skip
+    assert aliasing in line_of(text, "s")
+
+
+def test_what_a_start_wraps_runs_on_its_thread_inner_starts_too() -> None:
+    inner = (
+        f"g {{\n  a = s32[2] parameter(0)\n  s = {START} negate-start(a)\n"
+        "  ROOT d = s32[2] negate-done(s)\n}\n"
+    )
+    text = entry(
+        "p = s32[2] parameter(0)",
+        f'o = {START} call-start(p), to_apply=g, async_execution_thread="w"',
+        "ROOT d = s32[2] call-done(o)",
+        before=inner,
+    )
+    assert 'async_execution_thread="w"' in line_of(text, "s")
+    module = parse_hlo(text)
+    asynchronous = [
+        x.attributes.execution_thread
+        for computation in module.computations.values()
+        for x in computation.instructions.values()
+        if isinstance(x.attributes, Async)
+    ]
+    assert asynchronous == ["w"] * 4
+
+
+def test_sharding_of_what_is_wrapped_is_not_lost_in_sugar() -> None:
+    callee = "f {\n  a = s32[2] parameter(0)\n  ROOT b = s32[2] negate(a), sharding={manual}\n}\n"
+    text = entry(
+        "p = s32[2] parameter(0)",
+        f"s = {START} async-start(p), calls=f",
+        "ROOT d = s32[2] async-done(s)",
+        before=callee,
+    )
+    assert line_of(text, "s").endswith("async-start(%p), calls=%f")
+    assert "sharding={manual}" in line_of(text, "b")
+
+
+def test_no_name_changes_when_printed_text_is_read() -> None:
+    other = "g {\n  a = s32[2] parameter(0)\n  ROOT negate = s32[2] negate(a)\n}\n"
+    inner = (
+        f"h {{\n  a = s32[2] parameter(0)\n  s = {START} negate-start(a)\n"
+        "  ROOT d = s32[2] negate-done(s)\n}\n"
+    )
+    text = entry(
+        "p = s32[2] parameter(0)",
+        "x = s32[2] call(p), to_apply=h",
+        "ROOT y = s32[2] call(x), to_apply=g",
+        before=other + inner,
+    )
+    line_of(text, "y")
