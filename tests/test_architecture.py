@@ -139,6 +139,8 @@ ROOMS: dict[str, list[str]] = {
     ],
     "testing": [
         "ir",
+        "llvm",
+        "search",
         "ops",
         "builder",
         "evaluator",
@@ -148,6 +150,8 @@ ROOMS: dict[str, list[str]] = {
         "frontend",
         "runtime",
         "compiler",
+        "autopsy",
+        "reduce",
         "backends",
     ],
     "api": ["ir", "options", "verifier", "report", "frontend", "compiler", "autopsy", "client"],
