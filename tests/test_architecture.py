@@ -141,6 +141,8 @@ ROOMS: dict[str, list[str]] = {
     ],
     "testing": [
         "ir",
+        "llvm",
+        "search",
         "ops",
         "builder",
         "evaluator",
@@ -150,6 +152,8 @@ ROOMS: dict[str, list[str]] = {
         "frontend",
         "runtime",
         "compiler",
+        "autopsy",
+        "reduce",
         "backends",
     ],
     "api": ["ir", "options", "verifier", "report", "frontend", "compiler", "autopsy", "client"],

@@ -11,7 +11,11 @@ from lowtide.backends.interface import Backend, KernelSet, ProgramT, Progress
 from lowtide.budgeting.errors import OverMemoryError, refusal
 from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions, plan
-from lowtide.fusion.conflicts import overwrites_what_it_reads, write_out_fusions
+from lowtide.fusion.conflicts import (
+    overwrites_what_it_reads,
+    write_out_fusions,
+    write_out_nested_fusions,
+)
 from lowtide.ir import Instruction, Module
 from lowtide.ir.clone import clone_module
 from lowtide.transforms.layout.handed_on import obey_layouts
@@ -110,6 +114,7 @@ def _prepared(module: Module, kernels: KernelSet[ProgramT]) -> Module:
     module = clone_module(module)
     to_plain_memory(module)
     obey_layouts(module)
+    write_out_nested_fusions(module)
 
     def is_no_kernel(fusion: Instruction) -> bool:
         if any(x.shape.is_tuple for x in fusion.operands) or overwrites_what_it_reads(fusion):

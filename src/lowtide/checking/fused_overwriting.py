@@ -13,6 +13,7 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
+from lowtide.checking.readers import readers
 from lowtide.checking.storage_order import element_bits, is_row_major, same_places
 from lowtide.ir import Instruction, Opcode, Shape, ShapeIndex
 from lowtide.ir.attributes import Dimensions, Fusion
@@ -62,8 +63,8 @@ def _is_read_by_rows(parameter: Instruction) -> bool:
     dependent = [parameter]
     steps: list[tuple[Instruction, Instruction]] = []
     for value in dependent:
-        steps += [(value, user) for user in value.users]
-        dependent += [user for user in value.users if user not in dependent]
+        steps += [(value, user) for user in readers(value)]
+        dependent += [user for user in readers(value) if user not in dependent]
     reductions = [user for _, user in steps if user.opcode is Opcode.REDUCE]
     if not reductions or reductions[0].shape.is_tuple:
         return False
@@ -103,7 +104,7 @@ def _is_read_in_order(value: Instruction, count: int, reduces: bool) -> bool:
     stack = [value]
     while stack:
         source = stack.pop()
-        for user in source.users:
+        for user in readers(source):
             if reduces and (_is_summed_up(source, user, count) or _is_put_elsewhere(source, user)):
                 continue
             if not _steps_in_order(source, user, count):
@@ -119,7 +120,7 @@ def _is_put_elsewhere(source: Instruction, update: Instruction) -> bool:
     if update.opcode is not Opcode.DYNAMIC_UPDATE_SLICE or update.operands.count(source) > 1:
         return False
     last = update.is_root or (
-        len(update.users) == 1 and next(iter(update.users)) is update.parent.root
+        len(readers(update)) == 1 and readers(update)[0] is update.parent.root
     )
     return update.operands[1] is source and last
 
@@ -146,7 +147,7 @@ def _is_summed_up(source: Instruction, reduce: Instruction, count: int) -> bool:
     for x in sums:
         if x.opcode is not Opcode.TUPLE and (x.shape.is_tuple or x.shape.element_count == count):
             return False
-        sums += [y for y in x.users if y not in sums and x.opcode is not Opcode.TUPLE]
+        sums += [y for y in readers(x) if y not in sums and x.opcode is not Opcode.TUPLE]
     return True
 
 
@@ -180,7 +181,7 @@ def _is_addend(root: Instruction, parameter: Instruction) -> bool:
     products = (Opcode.DOT, Opcode.CONVOLUTION)
     value = parameter
     while value is not root:
-        users = list(value.users)
+        users = readers(value)
         if len(users) != 1 or users[0].opcode is not Opcode.ADD:
             return False
         first, second = users[0].operands

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from lowtide.checking.readers import readers
 from lowtide.checking.storage_order import element_bits, is_row_major, same_places
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Constant, Dimensions, Slice
@@ -27,7 +28,7 @@ def reads_only_what_it_replaces(names: list[Instruction], update: Instruction, n
     target = update.operands[number]
     stack: list[Path] = []
     for x in names:
-        for user in x.users:
+        for user in readers(x):
             if user in names:
                 continue
             if user is update:
@@ -51,7 +52,7 @@ def _all_end_in(stack: list[Path], names: set[Instruction], update: Instruction)
         value, is_all = stack.pop()
         if value.is_root:
             return False
-        for user in value.users:
+        for user in readers(value):
             if user in names or (user is update and value in names):
                 continue
             if user is update:
@@ -90,7 +91,7 @@ def is_only_returned(update: Instruction) -> bool:
     """Whether what is made of an updated array is nothing but its names."""
     made = [update]
     for x in made:
-        for user in x.users:
+        for user in readers(x):
             if user.opcode not in NAMING:
                 return False
             if user.opcode is not Opcode.TUPLE and user not in made:

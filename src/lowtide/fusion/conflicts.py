@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.schedule import Schedule
+from lowtide.ir.traversal import computation_post_order, fused_computations
 from lowtide.ops.in_place import fused_updates, in_place_pairs, source_of
 from lowtide.ops.overwriting import reads_other_elements
 from lowtide.passes.call_sites import count_references, drop_unreferenced
@@ -19,7 +20,7 @@ def write_out_fusions(module: Module, is_wanted: Callable[[Instruction], bool]) 
     sequences = dict(module.schedule.sequences) if module.schedule else {}
     left: dict[Computation, None] = {}
     changes = 0
-    for computation in list(module.computations.values()):
+    for computation in computation_post_order(module):
         for fusion in list(computation.instructions.values()):
             if fusion.opcode is not Opcode.FUSION or not is_wanted(fusion):
                 continue
@@ -60,6 +61,12 @@ def _pass_on_edges(fusion: Instruction, made: list[Instruction]) -> None:
             x.add_control_predecessor(predecessor)
         for successor in fusion.control_successors:
             successor.add_control_predecessor(x)
+
+
+def write_out_nested_fusions(module: Module) -> int:
+    """Replace fusions within fusions by their instructions; return how many."""
+    fused = fused_computations(module)
+    return write_out_fusions(module, lambda x: x.parent in fused)
 
 
 # -- conflicts -------------------------------------------------------------------------------------

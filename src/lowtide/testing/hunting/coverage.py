@@ -1,0 +1,78 @@
+"""Counts of cells, and wishes for those seen least."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Final, final
+
+from lowtide.testing.hunting.arrays import TYPES
+from lowtide.testing.hunting.cells import Cell
+from lowtide.testing.hunting.families.in_place import READERS, UPDATES
+from lowtide.testing.hunting.table import MAKERS, OUTSIDE, REGIONS
+from lowtide.testing.hunting.writing import ModuleWish
+
+LAYOUT_KINDS: Final = ("row-major", "some", "permuted", "empty")
+FUSIBLE: Final = tuple([x for x in MAKERS if x not in OUTSIDE and x != "constant"])
+
+WISHED: Final[dict[str, tuple[Cell, ...]]] = {
+    "type": tuple([("type", x, t) for x in MAKERS if x != "constant" for t in TYPES]),
+    "layout": tuple([("layout", x, k) for x in (*MAKERS, *REGIONS) for k in LAYOUT_KINDS]),
+    "update": tuple([("update", x, y) for x in UPDATES for y in READERS]),
+    "fused": tuple([("fused", x, y) for i, x in enumerate(FUSIBLE) for y in FUSIBLE[i:]]),
+}
+"""By table: the cells that modules can be asked to reach."""
+
+_SHARES: Final = ("type", "type", "layout", "update", "update", "fused", "fused")
+
+
+@final
+class CellCounts:
+    """How often each cell was reached, and asked for."""
+
+    def __init__(self) -> None:
+        self.reached: Counter[Cell] = Counter()
+        self.asked: Counter[Cell] = Counter()
+
+    def wish(self, random: Random) -> ModuleWish:
+        """Return a wish for one of the cells seen least, of a table drawn at random."""
+        table = random.choice(_SHARES)
+        some = random.sample(WISHED[table], min(24, len(WISHED[table])))
+        cell = min(some, key=lambda x: (self.reached[x] + self.asked[x] // 2, self.asked[x]))
+        self.asked[cell] += 1
+        return _wish(cell, random)
+
+    def add(self, cells: Iterable[Cell]) -> bool:
+        """Count cells of a module; return whether one was new."""
+        found = list(cells)
+        is_new = any(x not in self.reached for x in found)
+        self.reached.update(found)
+        return is_new
+
+    def as_rows(self) -> list[list[object]]:
+        """Return the counts as lists: reached, asked for, cell."""
+        cells = sorted({*self.reached, *self.asked})
+        return [[self.reached[x], self.asked[x], *x] for x in cells]
+
+    def read_rows(self, rows: Sequence[Sequence[object]]) -> None:
+        """Take the counts that `as_rows` gave."""
+        for reached, asked, *names in rows:
+            cell = tuple([str(x) for x in names])
+            if reached:
+                self.reached[cell] = int(str(reached))
+            if asked:
+                self.asked[cell] = int(str(asked))
+
+
+def _wish(cell: Cell, random: Random) -> ModuleWish:
+    table, first, second = cell
+    if table == "type":
+        return ModuleWish(first, second)
+    if table == "layout":
+        return ModuleWish(first, random.choice(("f32", "s32", "bf16", "f64", "c64", "s8")), second)
+    if table == "update":
+        return ModuleWish(update=first, reader=second)
+    return ModuleWish(
+        first, random.choice(("f32", "s32", "bf16", "f64", "u8", "pred")), partner=second
+    )

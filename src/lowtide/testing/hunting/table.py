@@ -1,0 +1,48 @@
+"""The table of all that the hunter draws, by opcode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from lowtide.testing.hunting.arrays import DrawnArray
+from lowtide.testing.hunting.families import (
+    algebra,
+    contraction,
+    elementwise,
+    indexing,
+    movement,
+    reduction,
+)
+from lowtide.testing.hunting.families.regions import REGIONS, Region
+from lowtide.testing.hunting.scope import Scope
+
+Maker = Callable[[Scope, str], DrawnArray | None]
+
+MAKERS: Final[Mapping[str, Maker]] = {
+    **elementwise.MAKERS,
+    **movement.MAKERS,
+    **indexing.MAKERS,
+    **reduction.MAKERS,
+    **contraction.MAKERS,
+    **algebra.MAKERS,
+}
+"""By opcode: a function that draws the operation for an element type, or returns None."""
+
+OUTSIDE: Final = frozenset(
+    {
+        "cholesky",
+        "triangular-solve",
+        "fft",
+        "batch-norm-training",
+        "rng-bit-generator",
+        "sort",
+        "topk",
+        "select-and-scatter",
+    }
+)
+"""Operations that stand in fusions only rarely."""
+
+REGION_OPCODES: Final = tuple(REGIONS)
+
+__all__ = ["MAKERS", "OUTSIDE", "REGIONS", "REGION_OPCODES", "Maker", "Region"]
