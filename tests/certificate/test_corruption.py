@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import product
 
 import pytest
 from tests.certificate.cases import (
@@ -178,3 +179,28 @@ def _proves(kind, document, evidence, least):
         return False
     assert bound <= least, (document, evidence)
     return True
+
+
+def test_evidence_about_fixed_places_proves_nothing_that_is_not_so() -> None:
+    """A buffer of no bytes may be fixed within another one."""
+    proofs = 0
+    for seed in range(60):
+        draw = random.Random(seed)
+        rows = []
+        for i in range(3):
+            size = draw.choice((0, 0, 4, 6))
+            rows.append(
+                [size, 1, [0, draw.randrange(8)] if size == 0 else [], [[0, draw.randrange(3)]]]
+            )
+            if i == 0 and size:
+                rows[0][2] = [0, 0]
+        problem = {"buffers": rows, "regions": []}
+        least = least_height(problem)
+        if least is None:
+            continue
+        for i, j, step, height in product(range(3), range(3), range(3), range(least, least + 4)):
+            evidence = {"height": height, "tree": [[i, j], step, step]}
+            proofs += _proves(_Packing, {"problem": problem}, evidence, least)
+            evidence = {"height": height - 4, "tree": [step]}
+            proofs += height >= 4 and _proves(_Packing, {"problem": problem}, evidence, least)
+    assert proofs > 50

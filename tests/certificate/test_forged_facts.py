@@ -225,3 +225,49 @@ def test_the_program_of_a_plan_has_no_budget_of_its_own() -> None:
     document = copied(of_budget("donated", True)[0])
     document["plan"]["problem"]["budget"] = 1 << 40
     assert answer(signed(document)).detail == "plan: ticks or budget"
+
+
+@pytest.mark.parametrize("tick", ["1e-3 s", "1e-12 s", ""])
+def test_the_program_of_a_plan_has_the_ticks_of_what_it_is_compared_with(tick) -> None:
+    document = copied(of_budget("donated", True)[0])
+    assert document["problem"]["tick"] != tick
+    document["plan"]["problem"]["tick"] = tick
+    assert answer(signed(document)).detail == "plan: ticks or budget"
+
+
+def test_a_program_that_takes_less_time_than_is_proved_of_it() -> None:
+    document = copied(of_budget("donated", True)[0])
+    assert document["bound"] > 0
+    document["plan"] = of_nothing(document["problem"]["tick"])
+    assert "is more than the plan takes" in answer(signed(document)).detail
+
+
+def test_a_budget_is_for_what_is_beyond_the_arguments() -> None:
+    """Arguments that outputs overwrite do not count, nor do they make the budget larger."""
+    document = copied(of_budget("donated", True)[0])
+    size = document["plan"]["plan"]["arena"]["height"]
+    assert document["problem"]["arena"]["regions"] and size <= document["problem"]["budget"]
+    for budget in (size, size - 1, size // 2):
+        document["problem"]["budget"] = budget
+        forged = with_true_claims(copied(document))
+        verdict = answer(forged)
+        assert (verdict.answer != REJECTED) == (budget == size), verdict
+        assert budget == size or "budget: the plan takes" in verdict.detail
+
+
+@pytest.mark.parametrize("name", ["donated", "loop"])
+def test_an_arena_has_room_for_all_that_the_order_holds(name) -> None:
+    """Values that are said to take less make the arena smaller, and not what is live."""
+    document = copied(of_plan(name)[0])
+    arena = document["problem"]["arena"]
+    given, peak = sum(arena["regions"]), document["plan"]["orders"][-1]["peak"]
+    rejected = 0
+    for row in sorted(arena["buffers"], reverse=True):
+        number = arena["buffers"].index(row)
+        arena["buffers"][number][0] = 0
+        if not row[2]:
+            document["plan"]["arena"]["places"][number] = [0, 0]
+        verdict = answer(with_true_claims(copied(document)))
+        rejected += verdict.detail == "height: the order takes more"
+        assert verdict.answer == REJECTED or verdict.size + given >= peak
+    assert rejected
