@@ -24,8 +24,8 @@ from tests.architecture import (
 ROOMS: dict[str, list[str]] = {
     "files": [],
     "ir": [],
-    "llvm": ["files"],
     "search": [],
+    "llvm": ["files"],
     "ops": ["ir"],
     "options": ["ir"],
     "planning": ["search"],
@@ -49,8 +49,8 @@ ROOMS: dict[str, list[str]] = {
     "xla": ["ir", "ops", "planning", "analysis", "scheduling"],
     "compiler": [
         "ir",
-        "llvm",
         "search",
+        "llvm",
         "options",
         "planning",
         "analysis",
@@ -141,8 +141,8 @@ ROOMS: dict[str, list[str]] = {
     ],
     "testing": [
         "ir",
-        "llvm",
         "search",
+        "llvm",
         "ops",
         "builder",
         "evaluator",
