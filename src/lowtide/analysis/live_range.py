@@ -10,7 +10,7 @@ profile      12   16   16   12    4   the peak is at position 1, the first of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from lowtide.analysis.dataflow import Dataflow
 from lowtide.analysis.donation import Alias
 from lowtide.analysis.flat_schedule import FlatSchedule, Sequences, flatten
 from lowtide.analysis.scratch import ScratchBytes, with_scratch
-from lowtide.ir import Computation
+from lowtide.ir import Computation, Instruction
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -107,13 +107,43 @@ def live_ranges(
     scratch: dict[int, int] = {}
     if scratch_bytes is not None:
         colocation, scratch = with_scratch(colocation, flat, scratch_bytes)
+    return _ranges(flat, colocation, tuple(aliases), scratch)
+
+
+def ranges_in(ranges: LiveRanges, space: int) -> LiveRanges:
+    """Return when the buffers of one memory space are taken, those of arrays with the host too.
+
+    Other buffers, and what instructions need while they run, count no bytes. Buffers that copies
+    would have to keep apart take a place each.
+    """
+    values = ranges.flat.values
+    sizes = [
+        _leaf_bytes(maker, leaf) if own == space else 0
+        for maker, leaf, own in zip(values.maker, values.leaf, values.space, strict=True)
+    ]
+    flat = replace(ranges.flat, values=replace(values, nbytes=sizes))
+    pairs = [(alias.output, alias.parameter) for alias in ranges.aliases]
+    return _ranges(flat, colocate(flat, pairs, owns_results=True), ranges.aliases, {})
+
+
+def _leaf_bytes(maker: Instruction, leaf: int) -> int:
+    leaves = [shape for _, shape in maker.shape.leaves()]
+    return leaves[leaf].nbytes
+
+
+def _ranges(
+    flat: FlatSchedule,
+    colocation: Colocation,
+    aliases: tuple[Alias, ...],
+    scratch: Mapping[int, int],
+) -> LiveRanges:
     rows = np.array(_rows(colocation, flat), np.int64).reshape(-1, 3)
     nbytes = np.array(colocation.nbytes, np.int64)
     size = flat.values.nbytes
     return LiveRanges(
         flat,
         colocation,
-        tuple(aliases),
+        aliases,
         nbytes,
         rows[:, 0],
         rows[:, 1],

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from lowtide.analysis.dataflow import Dataflow, ValueKind
 from lowtide.analysis.donation import possible_donations
+from lowtide.analysis.live_range import LiveRanges, ranges_in
+from lowtide.buffers.assignment import PackedBuffers, pack_buffers
 from lowtide.compiler.called_ladders import called_ladders
 from lowtide.compiler.stages import is_fused
 from lowtide.compiler.state import PlacedModule
 from lowtide.report.caveats import caveats
-from lowtide.report.memory import FixedSizes, Ladder, MemoryReport, memory_report
+from lowtide.report.memory import FixedSizes, Ladder, MemoryReport, SpaceMemory, memory_report
 
 
 def report(placed: PlacedModule) -> MemoryReport:
@@ -19,7 +24,7 @@ def report(placed: PlacedModule) -> MemoryReport:
     bound = bounds[module.entry].beyond_arguments
     with clock.stage("computations"):
         called, left_out = called_ladders(module, flows, bounds, options.search)
-    return memory_report(
+    made = memory_report(
         module,
         ranges,
         Ladder(bound, ranges.live_bytes, packed.arena_bytes),
@@ -40,6 +45,22 @@ def report(placed: PlacedModule) -> MemoryReport:
             ),
         ],
     )
+    return replace(made, spaces=tuple(_spaces(ranges, packed)))
+
+
+def _spaces(ranges: LiveRanges, packed: PackedBuffers) -> Iterator[SpaceMemory]:
+    """Yield what is needed in each memory space but the usual one."""
+    for space in sorted(set(ranges.flat.values.space) - {0}):
+        found = ranges_in(ranges, space)
+        size = found.flat.values.nbytes
+        arena = packed.arena_sizes.get(space) or pack_buffers(found).arena_sizes.get(space, 0)
+        yield SpaceMemory(
+            space,
+            sum([size[value] for value in found.flat.parameters]),
+            found.output_bytes,
+            found.live_bytes,
+            arena,
+        )
 
 
 def _constant_bytes(flows: Dataflow) -> int:

@@ -182,6 +182,11 @@ class Shape:
         return any(self.dynamic) or any(x.is_dynamic for x in self.tuple_shapes)
 
     @property
+    def memory_space(self) -> int:
+        """The memory that an array lies in, 0 for the usual one and for all that is no array."""
+        return 0 if self.layout is None else self.layout.memory_space
+
+    @property
     def nbytes(self) -> int:
         """Bytes of an array (packed where the layout has an element size); 0 for a token.
 
