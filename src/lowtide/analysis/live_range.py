@@ -20,7 +20,7 @@ from lowtide.analysis.dataflow import Dataflow
 from lowtide.analysis.donation import Alias
 from lowtide.analysis.flat_schedule import FlatSchedule, Sequences, flatten
 from lowtide.analysis.scratch import ScratchBytes, with_scratch
-from lowtide.ir import Computation, Instruction
+from lowtide.ir import Computation
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -89,6 +89,7 @@ def live_ranges(
     owns_results: bool = False,
     share_copies: bool = True,
     scratch_bytes: ScratchBytes | None = None,
+    space: int | None = None,
 ) -> LiveRanges:
     """Return when the buffers of the program that starts at `root` are taken.
 
@@ -96,10 +97,13 @@ def live_ranges(
     up to the last position. With `owns_results`, each leaf of the result has storage of its own, as
     in the entry; the program must then have all the copies that it needs. With `share_copies`, the
     copy of a value that dies stays in its place. What instructions need while they run is a buffer
-    of each step, too, where `scratch_bytes` tells its size.
+    of each step, too, where `scratch_bytes` tells its size. With `space` only buffers in that
+    memory space have bytes.
     """
     writable = frozenset([alias.parameter for alias in aliases])
     flat = flatten(root, sequences, flows, writable)
+    if space is not None:
+        flat = _only(flat, space)
     pairs = [(alias.output, alias.parameter) for alias in aliases]
     colocation = colocate(flat, pairs, owns_results=owns_results, share_copies=share_copies)
     if colocation.refusals and owns_results:
@@ -107,43 +111,13 @@ def live_ranges(
     scratch: dict[int, int] = {}
     if scratch_bytes is not None:
         colocation, scratch = with_scratch(colocation, flat, scratch_bytes)
-    return _ranges(flat, colocation, tuple(aliases), scratch)
-
-
-def ranges_in(ranges: LiveRanges, space: int) -> LiveRanges:
-    """Return when the buffers of one memory space are taken, those of arrays with the host too.
-
-    Other buffers, and what instructions need while they run, count no bytes. Buffers that copies
-    would have to keep apart take a place each.
-    """
-    values = ranges.flat.values
-    sizes = [
-        _leaf_bytes(maker, leaf) if own == space else 0
-        for maker, leaf, own in zip(values.maker, values.leaf, values.space, strict=True)
-    ]
-    flat = replace(ranges.flat, values=replace(values, nbytes=sizes))
-    pairs = [(alias.output, alias.parameter) for alias in ranges.aliases]
-    return _ranges(flat, colocate(flat, pairs, owns_results=True), ranges.aliases, {})
-
-
-def _leaf_bytes(maker: Instruction, leaf: int) -> int:
-    leaves = [shape for _, shape in maker.shape.leaves()]
-    return leaves[leaf].nbytes
-
-
-def _ranges(
-    flat: FlatSchedule,
-    colocation: Colocation,
-    aliases: tuple[Alias, ...],
-    scratch: Mapping[int, int],
-) -> LiveRanges:
     rows = np.array(_rows(colocation, flat), np.int64).reshape(-1, 3)
     nbytes = np.array(colocation.nbytes, np.int64)
     size = flat.values.nbytes
     return LiveRanges(
         flat,
         colocation,
-        aliases,
+        tuple(aliases),
         nbytes,
         rows[:, 0],
         rows[:, 1],
@@ -153,6 +127,13 @@ def _ranges(
         sum([size[flat.parameters[alias.parameter]] for alias in aliases]),
         scratch,
     )
+
+
+def _only(flat: FlatSchedule, space: int) -> FlatSchedule:
+    """A schedule in which values outside of a memory space have no bytes."""
+    values = flat.values
+    pairs = zip(values.nbytes, values.space, strict=True)
+    return replace(flat, values=replace(values, nbytes=[x if y == space else 0 for x, y in pairs]))
 
 
 def needs_no_copies(

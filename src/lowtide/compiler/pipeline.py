@@ -57,7 +57,7 @@ def plan(module: Module, options: PlanOptions = DEFAULT_PLAN) -> ModulePlan:
     with options.deadline.held():
         placed = _placed(optimized)
         with optimized.clock.stage("assignment"):
-            assignment = assign_buffers(placed.ranges, placed.packed)
+            assignment = assign_buffers(placed.ranges, placed.packed, placed.host)
         found = report(placed)
     return _plan_of(placed, assignment, found)
 

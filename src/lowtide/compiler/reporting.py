@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from lowtide.analysis.dataflow import Dataflow, ValueKind
 from lowtide.analysis.donation import possible_donations
-from lowtide.analysis.live_range import LiveRanges, ranges_in
-from lowtide.buffers.assignment import PackedBuffers, pack_buffers
 from lowtide.compiler.called_ladders import called_ladders
+from lowtide.compiler.placing import ranges_in
 from lowtide.compiler.stages import is_fused
 from lowtide.compiler.state import PlacedModule
+from lowtide.ir.shape import HOST_MEMORY
 from lowtide.report.caveats import caveats
 from lowtide.report.memory import FixedSizes, Ladder, MemoryReport, SpaceMemory, memory_report
 
@@ -45,21 +45,23 @@ def report(placed: PlacedModule) -> MemoryReport:
             ),
         ],
     )
-    return replace(made, spaces=tuple(_spaces(ranges, packed)))
+    return replace(made, spaces=tuple(_spaces(placed)))
 
 
-def _spaces(ranges: LiveRanges, packed: PackedBuffers) -> Iterator[SpaceMemory]:
+def _spaces(placed: PlacedModule) -> Iterator[SpaceMemory]:
     """Yield what is needed in each memory space but the usual one."""
+    ranges, host = placed.ranges, placed.host
     for space in sorted(set(ranges.flat.values.space) - {0}):
-        found = ranges_in(ranges, space)
+        found, packed = ranges_in(placed.ordered, space), placed.packed
+        if host is not None and space == HOST_MEMORY:
+            found, packed = host.ranges, host.packed
         size = found.flat.values.nbytes
-        arena = packed.arena_sizes.get(space) or pack_buffers(found).arena_sizes.get(space, 0)
         yield SpaceMemory(
             space,
             sum([size[value] for value in found.flat.parameters]),
             found.output_bytes,
             found.live_bytes,
-            arena,
+            packed.arena_sizes.get(space, 0),
         )
 
 

@@ -42,6 +42,9 @@ class SplitConfig:
         return f"({self.dimension}:{','.join(map(str, self.split_indices))})"
 
 
+HOST_MEMORY: Final = 5
+"""The memory space of arrays that live with the host and take no device memory."""
+
 COMBINE: Final = -(2**63)
 """The tile size written `*`: this dimension is combined with the next more minor one."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.analysis.dataflow import HOST_MEMORY
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.ir import Instruction, Module, Shape
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.partitioning import first_sharded
+from lowtide.ir.shape import HOST_MEMORY
 
 
 def caveats(

@@ -212,7 +212,7 @@ def copy_to_same_layout(copy: Instruction, at: Rewriter) -> Made:
 
 @rule(Opcode.COPY)
 def copy_of_copy(copy: Instruction, at: Rewriter) -> Made:
-    """copy(copy(x)) => copy(x), within one memory: a way through another one is there for a reason"""
+    """copy(copy(x)) => copy(x), within one memory: a way through another is a wish"""
     inner = copy.operands[0]
     if inner.opcode is not Opcode.COPY:
         return None
