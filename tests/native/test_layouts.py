@@ -60,7 +60,7 @@ def test_bytes_of_tiles_are_not_read_in_another_form() -> None:
 
 def test_nothing_changes_where_layouts_are_plain() -> None:
     module = parse_hlo(HOST)
-    assert to_plain_memory(module) == 4
+    assert to_plain_memory(module) == 3
     before = str(module)
     assert to_plain_memory(module) == 0
     assert str(module) == before

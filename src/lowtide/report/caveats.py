@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.analysis.dataflow import HOST_MEMORY
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.ir import Instruction, Module, Shape
 from lowtide.ir.attributes import CustomCall
+from lowtide.ir.partitioning import first_sharded
+from lowtide.ir.shape import HOST_MEMORY
 
 
 def caveats(
@@ -31,11 +32,8 @@ def caveats(
             "not optimized yet: every broadcast, iota and elementwise result counts as a buffer; "
             "fusion would remove most of them"
         )
-    if module.num_partitions > 1 and not was_scheduled:
-        found.append(
-            "not partitioned yet: sizes are those of the arrays as written, which may be whole "
-            f"arrays of {module.num_partitions} devices"
-        )
+    if module.num_partitions > 1:
+        found.append(_devices(module))
     found.append(
         "reshapes and transposes that the layouts make free share the buffer of their operand; "
         "operations that may write over an operand do so where it is not needed later"
@@ -60,6 +58,18 @@ def caveats(
         "running some again, may need less"
     )
     return tuple(found)
+
+
+def _devices(module: Module) -> str:
+    if first_sharded(module) is not None:
+        return (
+            "not partitioned yet: sizes are those of the arrays as written, which may be whole "
+            f"arrays of {module.num_partitions} devices"
+        )
+    return (
+        f"partitioned: these are the figures of each of {module.num_partitions} devices; lowtide "
+        "runs one device, so that it can plan this module, but not run it"
+    )
 
 
 _PLACEMENTS: Final = frozenset({"annotate_device_placement", "MoveToHost"})
