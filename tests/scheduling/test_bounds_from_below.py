@@ -1,0 +1,128 @@
+"""Bounds of modules attacked from below: no order needs less, by a count that shares no code."""
+
+from itertools import islice, product
+
+import pytest
+from tests.analysis.random_modules import RandomModule
+from tests.scheduling.order_machine import NotSimulatedError, needed_bytes
+from tests.scheduling.test_module_bound import orders_of
+
+from lowtide.analysis.dataflow import dataflow
+from lowtide.analysis.donation import aliases
+from lowtide.analysis.live_range import needs_no_copies
+from lowtide.compiler import PlanOptions, scheduled
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.scheduling.module_bound import module_bounds
+from lowtide.scheduling.module_search import Searches
+from lowtide.testing.generation import (
+    MEMORY,
+    Recipe,
+    SeededChoices,
+    random_module,
+    random_schedule,
+)
+
+RECIPE = Recipe(
+    ("loops", "branches", "in place", "call sites", "elementwise", "data movement", "tuples"),
+    max_instructions=9,
+    element_types=MEMORY.element_types,
+    shared_results=True,
+)
+"""Calls, branches and loops that return what they are given; outputs that are arguments."""
+
+
+def drawn(seed):
+    """A small module with its copies, by turns of both generators."""
+    if seed % 2:
+        source = random_module(seed, RECIPE)
+    else:
+        source = parse_hlo(RandomModule(seed, 3 + seed % 5).text())
+    return scheduled(source, PlanOptions("input"))
+
+
+class Attack:
+    """A module, its bound, and the least that any of its orders was seen to need."""
+
+    def __init__(self, module):
+        self.module = module
+        self.flows = dataflow(module.entry)
+        self.aliases = aliases(module)
+        bounds = module_bounds(module, Searches(), self.flows)
+        self.bound = bounds[module.entry].beyond_arguments
+        self.least = needed_bytes(module, module.schedule.sequences)
+        self.legal = 1
+
+    def try_order(self, sequences):
+        if needs_no_copies(self.module.entry, sequences, self.flows, self.aliases):
+            self.least = min(self.least, needed_bytes(self.module, sequences))
+            self.legal += 1
+
+    def try_random(self, seed, count):
+        for number in range(count):
+            choices = SeededChoices(1000 * seed + number)
+            self.try_order(random_schedule(self.module, choices).sequences)
+
+    def try_all(self, most):
+        """Try all orders; return whether there were no more than `most`."""
+        rows = [[*islice(orders_of(x), most + 1)] for x in self.flows]
+        count = 1
+        for row in rows:
+            count *= len(row)
+        if count > most:
+            return False
+        for orders in product(*rows):
+            self.try_order(dict(zip(self.flows, orders, strict=True)))
+        return True
+
+
+def attack(seeds, orders):
+    """How many modules were tried, and in how many an order needs just the bound."""
+    tried = tight = 0
+    for seed in seeds:
+        try:
+            found = Attack(drawn(seed))
+        except NotSimulatedError:
+            continue
+        found.try_random(seed, orders)
+        assert found.bound <= found.least, seed
+        tried += 1
+        tight += found.bound == found.least
+    return tried, tight
+
+
+def test_no_random_order_needs_less_than_the_bound():
+    tried, tight = attack(range(40), 6)
+    assert tried >= 35
+    assert tight >= tried // 2  # The count is no looser than the bound: it can fail.
+
+
+def exhaust(seeds, most):
+    """How many modules were tried in all orders, and in how many one needs just the bound."""
+    tried = tight = 0
+    for seed in seeds:
+        module = parse_hlo(RandomModule(seed, 3, depth=1 + seed % 2).text())
+        found = Attack(scheduled(module, PlanOptions("input")))
+        if not found.try_all(most):
+            continue
+        assert found.bound <= found.least, seed
+        tried += 1
+        tight += found.bound == found.least
+    return tried, tight
+
+
+def test_no_order_at_all_needs_less_than_the_bound():
+    tried, tight = exhaust(range(120), 300)
+    assert tried >= 12
+    assert tight >= tried // 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(10_000, 14_000, 500))
+def test_many_random_orders(start):
+    attack(range(start, start + 500), 25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(10_000, 20_000, 2_000))
+def test_all_orders_of_many_modules(start):
+    exhaust(range(start, start + 2_000), 5_000)
