@@ -162,7 +162,7 @@ class OrderMachine:
         return self.kept(state)
 
     def hold_places(self, state, after):
-        """The state of a loop keeps its places: what is dead is there until the next one is made."""
+        """The state of a loop keeps its places: what is dead stays until the next one is made."""
         for old, new in zip(state, after, strict=True):
             if old != new:
                 self.last[old] = max(self.last[old], self.born[new] - 1)
