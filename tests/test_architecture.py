@@ -141,6 +141,8 @@ ROOMS: dict[str, list[str]] = {
         "ir",
         "llvm",
         "search",
+        "analysis",
+        "scheduling",
         "ops",
         "builder",
         "evaluator",

@@ -1,26 +1,17 @@
 """Bounds of modules attacked from below: no order needs less, by a count that shares no code."""
 
 from itertools import islice, product
+from math import prod
 
 import pytest
 from tests.analysis.random_modules import RandomModule
-from tests.scheduling.order_machine import NotSimulatedError, needed_bytes
 from tests.scheduling.test_module_bound import orders_of
 
-from lowtide.analysis.dataflow import dataflow
-from lowtide.analysis.donation import aliases
-from lowtide.analysis.live_range import needs_no_copies
 from lowtide.compiler import PlanOptions, scheduled
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.scheduling.module_bound import module_bounds
-from lowtide.scheduling.module_search import Searches
-from lowtide.testing.generation import (
-    MEMORY,
-    Recipe,
-    SeededChoices,
-    random_module,
-    random_schedule,
-)
+from lowtide.testing.generation import MEMORY, Recipe, random_module
+from lowtide.testing.hunting.order_machine import is_simulated
+from lowtide.testing.hunting.orders import BoundAttack
 
 RECIPE = Recipe(
     ("loops", "branches", "in place", "call sites", "elementwise", "data movement", "tuples"),
@@ -40,49 +31,24 @@ def drawn(seed):
     return scheduled(source, PlanOptions("input"))
 
 
-class Attack:
-    """A module, its bound, and the least that any of its orders was seen to need."""
-
-    def __init__(self, module):
-        self.module = module
-        self.flows = dataflow(module.entry)
-        self.aliases = aliases(module)
-        bounds = module_bounds(module, Searches(), self.flows)
-        self.bound = bounds[module.entry].beyond_arguments
-        self.least = needed_bytes(module, module.schedule.sequences)
-        self.legal = 1
-
-    def try_order(self, sequences):
-        if needs_no_copies(self.module.entry, sequences, self.flows, self.aliases):
-            self.least = min(self.least, needed_bytes(self.module, sequences))
-            self.legal += 1
-
-    def try_random(self, seed, count):
-        for number in range(count):
-            choices = SeededChoices(1000 * seed + number)
-            self.try_order(random_schedule(self.module, choices).sequences)
-
-    def try_all(self, most):
-        """Try all orders; return whether there were no more than `most`."""
-        rows = [[*islice(orders_of(x), most + 1)] for x in self.flows]
-        count = 1
-        for row in rows:
-            count *= len(row)
-        if count > most:
-            return False
-        for orders in product(*rows):
-            self.try_order(dict(zip(self.flows, orders, strict=True)))
-        return True
+def try_all(found, most):
+    """Try all orders; return whether there were no more than `most`."""
+    rows = [[*islice(orders_of(x), most + 1)] for x in found.flows]
+    if prod([len(row) for row in rows]) > most:
+        return False
+    for orders in product(*rows):
+        found.try_order(dict(zip(found.flows, orders, strict=True)))
+    return True
 
 
 def attack(seeds, orders):
     """How many modules were tried, and in how many an order needs just the bound."""
     tried = tight = 0
     for seed in seeds:
-        try:
-            found = Attack(drawn(seed))
-        except NotSimulatedError:
+        module = drawn(seed)
+        if not is_simulated(module):
             continue
+        found = BoundAttack(module)
         found.try_random(seed, orders)
         assert found.bound <= found.least, seed
         tried += 1
@@ -101,8 +67,8 @@ def exhaust(seeds, most):
     tried = tight = 0
     for seed in seeds:
         module = parse_hlo(RandomModule(seed, 3, depth=1 + seed % 2).text())
-        found = Attack(scheduled(module, PlanOptions("input")))
-        if not found.try_all(most):
+        found = BoundAttack(scheduled(module, PlanOptions("input")))
+        if not try_all(found, most):
             continue
         assert found.bound <= found.least, seed
         tried += 1

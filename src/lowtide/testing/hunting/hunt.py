@@ -71,6 +71,7 @@ class Hunt:
             random.choice(("native", "native", "avx2")),
             random.choice(("fast", "fast", "fast", "default")),
             random.choice((("scheduled",), ("scheduled", "input"), ("input",))),
+            random.choice((0, 0, 0, 6)),
         )
         judgement = self.worker.judge(drawn.text, conditions)
         self.state.modules += 1
