@@ -6,6 +6,7 @@ where the operand is still wanted; `may_share` tells what an assigner may save.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -106,7 +107,8 @@ def _fusion_pairs(instruction: Instruction) -> tuple[Pair, ...]:
 class FusedUpdate(NamedTuple):
     """An operation in a fusion that updates an operand of the fusion.
 
-    `has_conflict` says that the fusion reads of the operand what it may have overwritten.
+    `has_conflict` says that the fusion reads of the operand what it may have overwritten, or that
+    several results would take its place.
     """
 
     pair: Pair
@@ -115,6 +117,13 @@ class FusedUpdate(NamedTuple):
 
 def fused_updates(fusion: Instruction) -> Iterator[FusedUpdate]:
     """Yield what updates operands of a fusion, for each result that is made so."""
+    found = list(_each_update(fusion))
+    times = Counter([x.pair[0] for x in found])
+    for pair, has_conflict in found:
+        yield FusedUpdate(pair, has_conflict or times[pair[0]] > 1)
+
+
+def _each_update(fusion: Instruction) -> Iterator[FusedUpdate]:
     root = fusion.called_computations[0].root
     for output, _ in fusion.shape.leaves():
         source, index = source_of(root, output)
