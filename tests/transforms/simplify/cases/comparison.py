@@ -26,6 +26,7 @@ CASES: list[Case] = [
         "x: f32[4]; a: pred[4] = false",
     ),
     ("compare-self", "x: f32[4]; a = pred[4] compare(x, x), direction=EQ", None),
+    ("compare-self", "x: f32[4]; a = pred[4] compare(x, x), direction=NE", None),
     (
         "compare-truth-value",
         "x: pred[4]; c: pred[4] = true; a = pred[4] compare(x, c), direction=EQ",
