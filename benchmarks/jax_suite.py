@@ -262,7 +262,8 @@ def main() -> None:
     widths = {"0": [False], "1": [True], "both": [False, True]}[arguments.x64]
     tallies: dict[str, Tally] = {}
     print(HEAD, flush=True)
-    for file in sorted(arguments.tests.glob(f"*{arguments.only}*_test.py")):
+    files = [x for x in arguments.tests.glob("*_test.py") if arguments.only in x.stem]
+    for file in sorted(files):
         for x64 in widths:
             setting = Setting(file, x64, arguments.cases)
             listed = [x["names"] for x in run_child(setting, []) if x["event"] == "tests"]
