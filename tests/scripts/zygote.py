@@ -1,14 +1,16 @@
 """A process that runs scripts, each in a fork of its own which ends as an interpreter does.
 
 Lines of JSON come in: `script`, `through` ("lowtide", or "jax": `lowtide.jit` is then `jax.jit`),
-`out` and `err`, files for what the script prints. The exit status goes out, one line each. JAX
-and lowtide are imported before the first fork and not used, so that scripts share that time.
+`out` and `err`, files for what the script prints. The exit status goes out, one line each. JAX and
+all of lowtide are imported before the first fork and not used, so that scripts share that time.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import runpy
 import sys
 from collections.abc import Callable
@@ -20,6 +22,10 @@ import jax.scipy.linalg
 import numpy as np  # noqa: F401
 
 import lowtide
+
+for found in pkgutil.walk_packages(lowtide.__path__, "lowtide."):
+    if not found.name.endswith("__main__"):
+        importlib.import_module(found.name)
 
 
 def by_jax(function: Callable[..., Any], *_: Any, output: str = "", **others: Any) -> Any:

@@ -1,4 +1,7 @@
-"""The script ends in the middle of a loop, with a status, while large results are alive."""
+"""The script ends in the middle of a loop, with a status, while large results are alive.
+
+ends with: 3
+"""
 
 import sys
 
