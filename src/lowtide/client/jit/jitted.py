@@ -11,14 +11,16 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from types import MethodType
 from typing import Any, Final, final
 
 from lowtide.client.compilation_cache import CacheStatistics, CompilationCache
-from lowtide.client.jit.arguments import abstract_key, leaf_keys, other_key
+from lowtide.client.jit.arguments import abstract_key, leaf_keys, other_key, spread
 from lowtide.client.jit.lowering import (
     closes_over_tracers,
     program_of,
+    refuse_several_devices,
     trace_state,
 )
 from lowtide.client.jit.program import Call, JaxFallback, JitProgram, output_kind
@@ -173,17 +175,20 @@ class Jitted:
         except TypeError:  # No type of JAX's: its own tracing says so.
             self._staged.lower(*arguments, **keywords)
             raise
-        whole = (*key[:3], *types)
-        return self._programs.get_or_compile(whole, lambda: self._compile(arguments, keywords))
+        places = spread(leaves)
+        whole = (*key[:3], *types, *places)
+        compiled = partial(self._compile, arguments, keywords, places)
+        return self._programs.get_or_compile(whole, compiled)
 
     def _compile(
-        self, arguments: tuple[Any, ...], keywords: dict[str, Any]
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any], places: tuple[Any, ...]
     ) -> JitProgram | JaxFallback:
         traced = self._staged.trace(*arguments, **keywords)
         if closes_over_tracers(traced):
             raise _EnclosingTrace
         lowered = traced.lower()
         try:
+            refuse_several_devices(places)
             program = program_of(traced, lowered)
             return JitProgram(program, self._executable(program.module), self._output)
         except UnsupportedOpError as error:
@@ -244,5 +249,5 @@ class Jitted:
 _MOST_CALLS: Final = 4096
 """How many ways to call it a function remembers, before it looks each up among its programs."""
 
-_FROM_COMPILE: Final = 9
+_FROM_COMPILE: Final = 8
 """Frames from the warning up to the line that calls the function."""
