@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from lowtide.analysis.live_range import LiveRanges
-from lowtide.ir import Instruction, Module, Shape
+from lowtide.analysis.trip_count_claims import trip_count_claims
+from lowtide.ir import Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.partitioning import first_sharded
 from lowtide.ir.shape import HOST_MEMORY
@@ -47,6 +49,13 @@ def caveats(
         found.append("elements of less than 8 bits count one byte each where no layout packs them")
     if any(shape.is_dynamic for shape in shapes):
         found.append("dynamic dimensions count with their upper bounds")
+    instructions = ranges.flat.instructions
+    calls = dict.fromkeys([x for x in map(_foreign_target, instructions) if x])
+    if calls and not counts_scratch:
+        found.append(f"what custom calls take while they run is not known: {_listed(calls)}")
+    collectives = dict.fromkeys([x.opcode.value for x in instructions if x.opcode in _COLLECTIVES])
+    if collectives:
+        found.append(f"what devices take to exchange data is not known: {_listed(collectives)}")
     if left_out:
         found.append(f"{left_out} deeply nested computations have no figures of their own")
     if not counts_scratch:
@@ -70,6 +79,59 @@ def _devices(module: Module) -> str:
         f"partitioned: these are the figures of each of {module.num_partitions} devices; lowtide "
         "runs one device, so that it can plan this module, but not run it"
     )
+
+
+def time_caveats(module: Module) -> tuple[str, ...]:
+    """Return what to keep in mind when reading times of a module."""
+    claims, found = trip_count_claims(module), []
+    if claims.claimed:
+        found.append(
+            "times take the trip counts that the module claims, which nothing confirms: "
+            + _listed(claims.claimed)
+        )
+    if claims.contradicted:
+        found.append(
+            "times take the trip counts that the module claims, although the loops run otherwise: "
+            + _listed(claims.contradicted)
+        )
+    if claims.unknown:
+        found.append(
+            f"in times loops of unknown length count as run once: {_listed(claims.unknown)}"
+        )
+    return tuple(found)
+
+
+_LISTED: Final = 3
+
+
+def _listed(names: Iterable[str]) -> str:
+    """A few names, and how many there are more."""
+    known = list(names)
+    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    return f"{', '.join(known[:_LISTED])}{more}"
+
+
+_COLLECTIVES: Final = frozenset(
+    {
+        *(Opcode.ALL_GATHER, Opcode.ALL_GATHER_START, Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START),
+        *(Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.COLLECTIVE_PERMUTE),
+        *(Opcode.COLLECTIVE_PERMUTE_START, Opcode.RAGGED_ALL_TO_ALL, Opcode.REDUCE_SCATTER),
+        *(Opcode.INFEED, Opcode.OUTFEED, Opcode.RECV, Opcode.SEND),
+    }
+)
+
+_WITHOUT_WORK: Final = frozenset(
+    {"AllocateBuffer", "SPMDFullToShardShape", "SPMDShardToFullShape", "Sharding"}
+)
+"""Custom calls that compute nothing."""
+
+
+def _foreign_target(instruction: Instruction) -> str:
+    """The target of a custom call that computes something, "" for any other instruction."""
+    attributes = instruction.attributes
+    if not isinstance(attributes, CustomCall) or attributes.target in _PLACEMENTS | _WITHOUT_WORK:
+        return ""
+    return attributes.target
 
 
 _PLACEMENTS: Final = frozenset({"annotate_device_placement", "MoveToHost"})

@@ -43,6 +43,7 @@ def jit(
     static_argnames: Names = None,
     output: str = "numpy",
     compiler: ModuleCompiler | None = None,
+    **fields: Any,
 ) -> Jitted:
     """Return `function`, compiled by lowtide for each type of arguments when it is first called.
 
@@ -53,7 +54,8 @@ def jit(
     its memory; a donated JAX array is deleted if a result has its type and sizes.
 
     `memory`, in bytes or as text like "512MiB", limits what one call needs beyond its arguments:
-    parts of the program run again to fit.
+    parts of the program run again to fit. `fields` are those of `Options`, such as check="first",
+    and take the place of what `options` has.
     `compiler` makes executables of modules; by default it is that of lowtide to native code.
     Inside of `jax.grad`, `jax.vmap` or another `jax.jit`, called with what these trace or using it,
     the function is `jax.jit`'s.
@@ -61,7 +63,7 @@ def jit(
     What JAX raises in tracing is passed on as it is. A call raises UnsupportedOpError, with the
     line of the program, at what cannot be compiled, such as calls back into Python; with `fallback`
     it says so once, in a RuntimeWarning, and `jax.jit` runs the function. Raises ValueError for an
-    unknown `output` and for a `memory` that is no size.
+    unknown `output` and for what no option can be, and TypeError for an option that there is not.
     """
     import jax
 
@@ -74,7 +76,7 @@ def jit(
         keep_unused=True,
     )
     statics = StaticArguments.of(function, static_argnums, static_argnames)
-    chosen = chosen_options(options, memory)
+    chosen = chosen_options(options, memory, fields)
     return Jitted(function, staged, statics, chosen, compiler, output, fallback=fallback)
 
 
