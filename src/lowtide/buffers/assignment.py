@@ -20,6 +20,7 @@ from lowtide.ir.buffer import (
     BufferSlice,
     CallSite,
 )
+from lowtide.ir.shape import HOST_MEMORY
 from lowtide.planning.assign import place as packed_by
 from lowtide.planning.offsets.portfolio import portfolio
 from lowtide.planning.plans import Packing
@@ -242,12 +243,17 @@ class _Assignment:
         self.of_parameter: dict[int, int] = {}
         self.of_constant: dict[Instruction, int] = {}
         self._arguments()
-        self.arena: dict[int, int] = {}
-        for part in (packed, *([] if host is None else [host.packed])):
-            for colour, size in part.arena_sizes.items():
-                self.arena[colour] = self._allocate(
-                    AllocationKind.ARENA, size, colour=colour, maybe_live_out=part.kept_bytes > 0
-                )
+        self.arena = {
+            colour: self._arena(colour, size, packed) for colour, size in packed.arena_sizes.items()
+        }
+        if host is not None and HOST_MEMORY in host.packed.arena_sizes:
+            size = host.packed.arena_sizes[HOST_MEMORY]
+            self.arena[HOST_MEMORY] = self._arena(HOST_MEMORY, size, host.packed)
+
+    def _arena(self, colour: int, size: int, packed: PackedBuffers) -> int:
+        """Add the arena of a memory space, in which outputs lie where it has any."""
+        kept = packed.kept_bytes > 0
+        return self._allocate(AllocationKind.ARENA, size, colour=colour, maybe_live_out=kept)
 
     def result(self) -> BufferAssignment:
         flat = self.ranges.flat

@@ -42,7 +42,7 @@ def caveats(
     )
     shapes = {instruction.shape for instruction in ranges.flat.instructions}
     if any(_is_on_host(shape) for shape in shapes):
-        found.append("arrays in host memory count 0 bytes")
+        found.append("arrays in host memory are counted apart, in `memory_spaces`")
     if any(_asks_for_host(instruction) for instruction in ranges.flat.instructions):
         found.append("not offloaded yet: arrays that are to lie with the host count where they are")
     if any(_is_unpacked(shape) for shape in shapes):

@@ -252,6 +252,7 @@ _RULES: Final[dict[Opcode, Callable[[Instruction], int]]] = {
     Opcode.FUSION: _call,
     Opcode.GET_TUPLE_ELEMENT: _element,
     Opcode.OPTIMIZATION_BARRIER: _pass_on,
+    Opcode.RAGGED_ALL_TO_ALL: _in_rows,
     Opcode.RNG_BIT_GENERATOR: _in_rows,
     Opcode.TUPLE: _tuple,
     Opcode.WHILE: _while,
