@@ -81,6 +81,25 @@ ENTRY e {
   ROOT d = (f32[4,2], f32[8]) fusion(n, b, i), kind=kInput, calls=fused
 }
 """,
+    "one element of a convolution read by all lanes but the last": """HloModule m, is_scheduled=true
+fused {
+  a = s32[4,5] parameter(0)
+  b = s8[1,4,6] parameter(1)
+  c = s8[3,6,1] parameter(2)
+  d = s8[1,2,1] convolution(b, c), window={size=3}, dim_labels=b0f_0io->b0f
+  e = s32[1,2,1] convert(d)
+  f = s32[2] reshape(e)
+  i = s32[1] slice(f), slice={[0:1]}
+  ROOT g = s32[5] gather(a, i), offset_dims={0}, collapsed_slice_dims={0}, \
+    start_index_map={0}, index_vector_dim=0, slice_sizes={1,5}
+}
+ENTRY e {
+  a = s32[4,5] parameter(0)
+  b = s8[1,4,6] parameter(1)
+  c = s8[3,6,1] parameter(2)
+  ROOT g = s32[5] fusion(a, b, c), kind=kCustom, calls=fused
+}
+""",
     "exact functions between types": """HloModule m
 ENTRY e {
   a = c64[5] parameter(0)
