@@ -44,6 +44,24 @@ CASES: list[Case] = [
     ),
     (
         "compare-beyond-bounds",
+        "x: u32[6]; i = u32[6] iota(), iota_dimension=0; k: u32[6] = 3; y = u32[6] add(i, k); "
+        "r = u32[6] remainder(x, y); c: u32[6] = 5; a = pred[6] compare(r, c), direction=LT",
+        None,
+    ),
+    (
+        "compare-beyond-bounds",
+        "x: u32[6]; i = u32[6] iota(), iota_dimension=0; k: u32[6] = 3; y = u32[6] add(i, k); "
+        "r = u32[6] remainder(x, y); c: u32[6] = 8; a = pred[6] compare(r, c), direction=LT",
+        "x: u32[6]; a: pred[6] = true",
+    ),
+    (
+        "compare-beyond-bounds",
+        "x: u8[4]; k: u8[4] = 200; y = u8[4] add(x, k); c: u8[4] = 100; "
+        "a = pred[4] compare(y, c), direction=GE",
+        None,
+    ),
+    (
+        "compare-beyond-bounds",
         f"{COUNT}; c: s32[4] = 4; a = pred[4] compare(x, c), direction=LT",
         "a: pred[4] = true",
     ),
