@@ -160,6 +160,7 @@ ROOMS: dict[str, list[str]] = {
     ],
     "api": ["ir", "options", "verifier", "report", "frontend", "compiler", "autopsy", "client"],
     "inspection": [
+        "files",
         "ir",
         "llvm",
         "ops",
