@@ -2,6 +2,7 @@
 
 import os
 import signal
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Lock
 
@@ -161,7 +162,9 @@ def test_a_forked_process_compiles_what_a_thread_of_its_parent_was_compiling():
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(cache.get_or_compile, "key", compile_slowly)
         assert started.wait(SECONDS)
-        child = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Other libraries warn of forks; none is called there.
+            child = os.fork()
         if child == 0:
             signal.alarm(SECONDS)
             os._exit(0 if cache.get_or_compile("key", lambda: "child") == "child" else 1)

@@ -11,12 +11,15 @@ import pytest
 from tests.client.reference import Compiler
 
 from lowtide.client.jit import jit as lowtide_jit
+from lowtide.client.jit.arguments import leaf_keys
+from lowtide.client.jit.jax_arrays import key_class, opened_key
 from lowtide.ir import UnsupportedOpError
 from lowtide.options import Options
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 X, Y = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3), np.float32)
+KEY = jax.random.key(5)
 
 
 def jit(function, compiler=None, **keywords):
@@ -70,6 +73,22 @@ def test_leaves_of_any_type_go_in_and_come_out_as_of_jax(name, output):
         if output == "jax" and found.dtype.kind != "V":
             assert found.weak_type == wanted.weak_type
             assert not found.committed
+
+
+def test_functions_may_be_made_and_called_first_while_jax_traces_another():
+    for cached in (leaf_keys, opened_key, key_class):
+        cached.cache_clear()
+    seen = []
+
+    def outer(x):
+        inner = jit(lambda a, key: a + jax.random.uniform(key, a.shape), output="jax")
+        seen.append(inner(X, KEY))
+        return inner(x, KEY)
+
+    wanted = jax.jit(outer)(X)
+    assert isinstance(seen[0], jax.Array)
+    np.testing.assert_allclose(seen[0], wanted)
+    check_like_jax(lambda x: x + 1, jnp.asarray(X))
 
 
 def test_what_is_no_array_is_refused_and_falls_back():

@@ -46,8 +46,9 @@ def leaf_keys() -> dict[type, KeyOf]:
     """
     import jax
 
-    keys: dict[type, KeyOf] = {np.ndarray: _array_key, type(jax.numpy.zeros(())): _jax_array_key}
-    keys[type(jax.random.key(0))] = _array_key
+    with jax.ensure_compile_time_eval():  # No tracers, whatever JAX traces now.
+        array, key = type(jax.numpy.zeros(())), type(jax.random.key(0))
+    keys: dict[type, KeyOf] = {np.ndarray: _array_key, array: _jax_array_key, key: _array_key}
     for number in _PYTHON_NUMBERS:
         keys[number] = _type_key
     for scalar in _NUMPY_SCALARS:

@@ -43,7 +43,8 @@ def array_maker(sizes: tuple[int, ...], dtype: Any, *, weak: bool) -> Make:
     put = _put()
     if put is None:
         return _to_weak if weak else _to_jax
-    sharding = jax.device_put(np.zeros(())).sharding
+    with jax.ensure_compile_time_eval():  # An array, also while JAX traces something else.
+        sharding = jax.device_put(np.zeros(())).sharding
     devices = list(sharding.device_set)
     aval: Any = jax.core.ShapedArray(sizes, dtype, weak_type=weak)
     return lambda x: put(aval, sharding, [x], devices, False)
@@ -91,7 +92,7 @@ def key_maker(sizes: tuple[int, ...], dtype: Any) -> Make:
     spec: Any = jax.ShapeDtypeStruct
     inner: Any = jax.eval_shape(jax.random.key_data, spec(sizes, dtype))
     to_jax = array_maker(inner.shape, inner.dtype, weak=False)
-    kind: Any = _key_class()
+    kind: Any = key_class()
     if kind is None:
         return lambda x: jax.random.wrap_key_data(to_jax(x), impl=dtype._impl)
     return lambda x: kind(dtype._impl, to_jax(x))
@@ -102,15 +103,16 @@ def opened_key() -> Make:
     """Return the function from keys to their numbers."""
     import jax
 
-    return jax.random.key_data if _key_class() is None else attrgetter("_base_array")
+    return jax.random.key_data if key_class() is None else attrgetter("_base_array")
 
 
 @cache
-def _key_class() -> Any:
+def key_class() -> Any:
     """Return the class of keys, made of a kind of keys and numbers; None where it is another."""
     import jax
 
-    key: Any = jax.random.key(0)
+    with jax.ensure_compile_time_eval():
+        key: Any = jax.random.key(0)
     kind = type(key)
     try:
         same = kind(key.dtype._impl, key._base_array)
