@@ -132,7 +132,11 @@ def test_interrupted_processes_say_where_in_one_line(tmp_path, arguments):
         os.close(holding)
     place = f"reading {small}" if arguments == ("explain",) else "running small"
     assert (running.returncode, out) == (130, "")
-    assert said == f"error: interrupted while {place}\n"
+    # A busy machine may be still at the imports.
+    assert said in (
+        f"error: interrupted while {place}\n",
+        f"error: interrupted in `lowtide {arguments[0]}`\n",
+    )
 
 
 def test_memory_that_ends_is_told_of_with_the_stage(lowtide, small, monkeypatch):
@@ -157,4 +161,4 @@ def test_an_unreadable_input_is_named(lowtide, tmp_path, monkeypatch):
     small = tmp_path / "small.hlo"
     small.write_text(SMALL)
     assert lowtide("run", small, "--inputs", denied) == 1
-    assert lowtide.err == f"error: {denied}: is a directory\n"
+    assert lowtide.err == f"error: {denied}: cannot be read: is a directory\n"
