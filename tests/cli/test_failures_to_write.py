@@ -130,9 +130,12 @@ def test_interrupted_processes_say_where_in_one_line(tmp_path, arguments):
         running.send_signal(signal.SIGINT)
         out, said = running.communicate(timeout=60)
         os.close(holding)
-    place = f"reading {small}" if arguments == ("explain",) else "running small"
+    works = (
+        [f"reading {small}"] if arguments == ("explain",) else ["compiling small", "running small"]
+    )
+    places = [*[f"while {x}" for x in works], f"in `lowtide {arguments[0]}`"]
     assert (running.returncode, out) == (130, "")
-    assert said == f"error: interrupted while {place}\n"
+    assert said in [f"error: interrupted {x}\n" for x in places]  # A busy machine is not as far.
 
 
 def test_memory_that_ends_is_told_of_with_the_stage(lowtide, small, monkeypatch):
@@ -157,4 +160,4 @@ def test_an_unreadable_input_is_named(lowtide, tmp_path, monkeypatch):
     small = tmp_path / "small.hlo"
     small.write_text(SMALL)
     assert lowtide("run", small, "--inputs", denied) == 1
-    assert lowtide.err == f"error: {denied}: is a directory\n"
+    assert lowtide.err == f"error: {denied}: cannot be read: is a directory\n"

@@ -11,7 +11,7 @@ from lowtide.ops.backend_config import read_config
 
 
 @dataclass(frozen=True, slots=True)
-class TripCountClaims:
+class ClaimedTripCount:
     """Names of loops, in order: whose count is only claimed, claimed wrongly, or not known."""
 
     claimed: tuple[str, ...]
@@ -19,7 +19,7 @@ class TripCountClaims:
     unknown: tuple[str, ...]
 
 
-def trip_count_claims(module: Module) -> TripCountClaims:
+def trip_count_claims(module: Module) -> ClaimedTripCount:
     """Return the loops that run in a module and whose trip counts nothing here confirms."""
     claimed, contradicted, unknown = [], [], []
     for computation in executed_computations(module.entry):
@@ -34,4 +34,4 @@ def trip_count_claims(module: Module) -> TripCountClaims:
                 claimed.append(x.name)
             elif str(found.count) != str(known["n"]):
                 contradicted.append(x.name)
-    return TripCountClaims(tuple(claimed), tuple(contradicted), tuple(unknown))
+    return ClaimedTripCount(tuple(claimed), tuple(contradicted), tuple(unknown))

@@ -99,7 +99,10 @@ def from_npz(path: Path, leaves: Sequence[Leaf]) -> list[Array]:
             return [_array(archive[f"in_{i}"], leaf) for i, leaf in enumerate(leaves)]
     except FileNotFoundError:
         raise InputError("no such file", file=str(path)) from None
-    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot be read: {reason}", file=str(path)) from None
+    except (ValueError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise InputError(f"is not an .npz archive: {error}", file=str(path)) from error
 
 

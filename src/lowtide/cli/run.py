@@ -86,10 +86,9 @@ def run(
 ) -> None:
     """Execute a module as native code, and show its results.
 
-    MODULE may also be what `lowtide compile -o` wrote. Without --inputs, arguments come from the
-    snapshot or are generated. --reference takes every operation.
-    --arena puts the evaluator's values where the plan says; --plan and --order imply it.
-    Exit status: 2 over --memory, 3 no native code, 4 a check failed.
+    MODULE may also be an executable. Without --inputs, arguments are those of the snapshot, or
+    generated. --plan and --order imply --arena. Exit status: 2 over --memory, 3 no native code,
+    4 a check failed.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
