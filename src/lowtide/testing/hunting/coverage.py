@@ -92,6 +92,11 @@ def _wish(cell: Cell, random: Random) -> ModuleWish:
         return ModuleWish(first, random.choice(("f32", "s32", "bf16", "f64", "c64", "s8")), second)
     if table == "update":
         return ModuleWish(update=first, reader=second)
-    return ModuleWish(
-        first, random.choice(("f32", "s32", "bf16", "f64", "u8", "pred")), partner=second
-    )
+    both = [x for x in _types_of(first) if x in _types_of(second)]
+    return ModuleWish(first, random.choice(both or _types_of(first)), partner=second)
+
+
+@cache
+def _types_of(opcode: str) -> tuple[str, ...]:
+    """The element types for which an operation can be drawn."""
+    return tuple([x[2] for x in wished()["type"] if x[1] == opcode])

@@ -60,7 +60,8 @@ class Scope:
     """One computation: what it has read and computed so far.
 
     An inner computation (with a `parent`) asks its parent for the arrays that it lacks, and lists
-    them in `operands`; the entry makes parameters of them.
+    them in `operands`; the entry makes parameters of them. The next operation reads the array in
+    `focus`, if it can.
     """
 
     def __init__(self, draft: ModuleDraft, parent: Scope | None = None) -> None:
@@ -72,6 +73,7 @@ class Scope:
         self.arrays: list[DrawnArray] = []
         self.parameters: list[DrawnArray] = []
         self.operands: list[DrawnArray] = []
+        self.focus: DrawnArray | None = None
         self.is_fused: bool = parent is not None and parent.is_fused
 
     # -- choices -------------------------------------------------------------------------------
@@ -88,6 +90,8 @@ class Scope:
 
     def sizes(self, least: int = 0, most: int = 3) -> tuple[int, ...]:
         """Return the sizes of an array of some rank; it has at most 2,000 elements."""
+        if self.focus is not None and least <= self.focus.rank <= most:
+            return self.focus.sizes
         sizes = [self.size() for _ in range(self.random.randint(least, most))]
         while count(tuple(sizes)) > 2000:
             sizes[sizes.index(max(sizes))] //= 2
@@ -158,6 +162,11 @@ class Scope:
 
         It has at most so much `noise`. Once in `fresh` times it is asked for outside.
         """
+        focus = self.focus
+        if focus is not None and (focus.type, focus.sizes) == (type_, sizes):
+            self.focus = None
+            if focus.noise <= noise:
+                return focus
         known = [
             x for x in self.arrays if x.type == type_ and x.sizes == sizes and x.noise <= noise
         ]

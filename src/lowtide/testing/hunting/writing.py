@@ -104,10 +104,12 @@ class _ModuleWriter:
     def _pair(self, scope: Scope) -> None:
         pair = [self.wish.opcode, self.wish.partner]
         self.random.shuffle(pair)
-        for opcode in pair:
-            self._step(scope, opcode, self.wish.type)
+        first = self._step(scope, pair[0], self.wish.type)
+        scope.focus = first
+        self._step(scope, pair[1], first.type if first else self.wish.type)
+        scope.focus = None
 
-    def _fused(self, scope: Scope, draw: Callable[[Scope], None]) -> None:
+    def _fused(self, scope: Scope, draw: Callable[[Scope], object]) -> None:
         def steps(inner: Scope, number: int) -> None:
             draw(inner)
             self.steps(inner, self.random.choice((0, 0, 1)))
@@ -118,14 +120,21 @@ class _ModuleWriter:
         opcode = "fusion" if scope.is_fused or scope.chance(3) else self.random.choice([*REGIONS])
         REGIONS[opcode](scope, self.steps)
 
-    def _step(self, scope: Scope, opcode: str, type_: str) -> None:
+    def _step(self, scope: Scope, opcode: str, type_: str) -> DrawnArray | None:
+        if not opcode and scope.arrays and self.random.randrange(2):
+            scope.focus = scope.arrays[-1]
+            type_ = scope.focus.type
+        made = None
         for _ in range(4):
             chosen = opcode or self.random.choice(_ANY)
             if scope.is_fused and not opcode and chosen in OUTSIDE:
                 continue
             made = MAKERS[chosen](scope, type_ or self.random.choice(self.types) or "f32")
             if made is not None:
-                return
+                break
+        if not opcode:
+            scope.focus = None
+        return made
 
     def _update(self, scope: Scope, update: str, reader: str) -> None:
         for _ in range(4):
