@@ -199,7 +199,8 @@ class Results:
         if path.exists():
             for line in path.read_text().splitlines():
                 row = json.loads(line)
-                self.known[row.pop("digest")] = Outcome(**row)
+                digest = row.pop("digest")
+                self.known[digest] = Outcome(**row)
 
     def add(self, digest: str, outcome: Outcome) -> None:
         """Keep an outcome."""

@@ -2,11 +2,12 @@
 
 import sys
 
-from lowtide.cli.interrupted import interrupted
+from lowtide.cli.interrupted import STAGE, interrupted
 
 
 def main() -> int:
     """Run the command line of the process and return the exit status."""
+    STAGE.begin("")
     try:
         from lowtide.cli.main import main as command
     except KeyboardInterrupt:

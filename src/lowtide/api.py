@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import fields as fields_of
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from lowtide import compiler
 from lowtide.autopsy.report import PlanReport
 from lowtide.frontend.files import read
 from lowtide.ir import Module
-from lowtide.ir.suggestions import nearest
-from lowtide.options import Options
+from lowtide.options import Options, options_with
 from lowtide.report.memory import MemoryReport
 from lowtide.verifier import verify
 
@@ -40,7 +37,7 @@ def compile(
     """
     from lowtide.client.executable import compile_module
 
-    chosen = _options(memory, options, fields)
+    chosen = options_with(options, fields if memory is None else {**fields, "memory": memory})
     if not isinstance(source, Module | str | os.PathLike):
         raise TypeError(
             f"expected a Module or a path, found {type(source).__name__}; functions are compiled "
@@ -49,16 +46,6 @@ def compile(
     module = source if isinstance(source, Module) else read(source)
     verify(module)
     return compile_module(module, chosen)
-
-
-def _options(memory: int | str | None, options: Options | None, fields: dict[str, Any]) -> Options:
-    known = [x.name for x in fields_of(Options)]
-    for name in fields:
-        if name not in known:
-            raise TypeError(f"no option {name!r}{nearest(name, known)}; there are {known}")
-    if memory is not None:
-        fields = {**fields, "memory": memory}
-    return replace(options or Options(), **fields)
 
 
 @overload

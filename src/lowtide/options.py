@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 DEFAULT_STAGE: Final = "scheduled"
 """How far modules are taken by default: to the program as it will run."""
 
 TARGETS: Final = ("native", "avx2")
 """The processors that code can be made for: this one, and this one with fewer features."""
+
+CHECKS: Final = ("never", "first", "always")
+"""Which calls of a program are compared with the evaluator."""
 
 DEFAULT_MEMORY_PRIORITY: Final = 0.03
 """The part by which a program may take longer for less memory: its runs differ by as much."""
@@ -43,10 +47,11 @@ class Options:
     folder; `huge_pages` whether the system may use large pages for arenas. With `autotune` some
     ways to run the kernels that take most time are measured on this machine, for a few seconds, and
     what was found is kept in that folder. Then equal options may give programs that differ in
-    speed, in scratch and in the last bits.
+    speed, in scratch and in the last bits. With `check` "first" or "always" the first or each call
+    is also run step by step beside the evaluator, and one that differs raises WrongResultError.
 
-    Raises ValueError for a number below 0, a part that is not finite, and an unknown target;
-    SizeError, which is one too, for a memory that is no size.
+    Raises ValueError for a number below 0, a part that is not finite, and an unknown target or
+    check; SizeError, which is one too, for a memory that is no size.
     """
 
     stage: str = DEFAULT_STAGE
@@ -59,6 +64,7 @@ class Options:
     autotune: bool = False
     memory_priority: float = DEFAULT_MEMORY_PRIORITY
     deadline: float | None = None
+    check: str = "never"
 
     def __post_init__(self) -> None:
         """Raise ValueError for what cannot be."""
@@ -75,11 +81,27 @@ class Options:
             raise ValueError(f"memory_priority is {part}; found {self.memory_priority}")
         if self.target not in TARGETS:
             raise ValueError(f"no target {self.target!r}; there are: {', '.join(TARGETS)}")
+        if self.check not in CHECKS:
+            raise ValueError(f"check is one of {', '.join(CHECKS)}; found {self.check!r}")
 
     @property
     def thread_count(self) -> int:
         """How many threads run a program."""
         return self.threads or len(os.sched_getaffinity(0))
+
+
+def options_with(options: Options | None, values: Mapping[str, Any]) -> Options:
+    """Return options, by default the usual ones, with other values of some fields.
+
+    Raises TypeError for a name that no field has, and what `Options` raises.
+    """
+    known = [x.name for x in fields(Options)]
+    for name in values:
+        if name not in known:
+            from lowtide.ir.suggestions import nearest
+
+            raise TypeError(f"no option {name!r}{nearest(name, known)}; there are {known}")
+    return replace(options or Options(), **values)
 
 
 def cache_folder() -> Path:

@@ -187,7 +187,7 @@ def test_an_interrupt_while_the_command_line_is_imported(monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "lowtide.cli.main")
     monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
     assert __main__.main() == ExitCode.INTERRUPTED
-    assert capsys.readouterr().err == "error: interrupted\n"
+    assert capsys.readouterr().err == "error: interrupted in `lowtide`\n"
 
 
 @pytest.mark.parametrize("command", ["plan", "explain", "compile", "run"])
@@ -201,7 +201,7 @@ def test_a_deadline_is_a_number_of_seconds(lowtide, small, command, seconds):
 def test_out_of_memory(lowtide, monkeypatch):
     monkeypatch.setattr("lowtide.cli.modules.load", raising(MemoryError()))
     assert lowtide("run", "x") == 1
-    assert lowtide.err == "error: out of memory\n"
+    assert lowtide.err == "error: out of memory in `lowtide run`\n"
 
 
 # -- in a process of its own -------------------------------------------------------------------

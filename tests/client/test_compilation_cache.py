@@ -5,6 +5,7 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Lock
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -28,6 +29,8 @@ def test_signatures_differ_in_everything_that_is_compiled_for():
         signature("f", [F, F], {1: np.array([[1, 2]])}, Options()),
         signature("f", [F, F], {1: np.array([1, 2], np.uint64)}, Options()),
         signature("f", [F, F], one, Options(effort="fast")),
+        signature("f", [F, F], {1: np.zeros(2, ml_dtypes.float8_e4m3fn)}, Options()),
+        signature("f", [F, F], {1: np.zeros(2, ml_dtypes.float8_e5m2)}, Options()),
     ]
     assert len({base, *others}) == 1 + len(others)
     with pytest.raises(ValueError, match="constant 2 is none of the 2 arguments"):

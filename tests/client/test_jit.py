@@ -1,5 +1,7 @@
 """`jit` against `jax.jit`: values, types, trees, stages, settings, donation, errors, fallback."""
 
+import subprocess
+import sys
 import warnings
 from functools import partial
 from threading import Thread
@@ -391,3 +393,31 @@ def test_what_the_compiler_refuses_falls_back_too_and_other_errors_do_not():
         jit(lambda x: x + 1, Compiler(UnsupportedOpError("no such op")))(X)
     with pytest.raises(MemoryError):
         jit(lambda x: x + 1, Compiler(MemoryError()), fallback=True)(X)
+
+
+SPREAD = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+import jax, lowtide, warnings
+import jax.numpy as jnp
+x = jnp.arange(4.0)
+y = jax.device_put(x, jax.NamedSharding(jax.make_mesh((2,), ("i",)), jax.P("i")))
+f = lowtide.jit(lambda x: x + 1, output="jax")
+print(f(x))
+try:
+    f(y)
+except lowtide.UnsupportedOpError as error:
+    print(error)
+warnings.simplefilter("ignore")
+g = lowtide.jit(lambda x: x + 1, output="jax", fallback=True)
+print(len(g(x).devices()), len(g(y).devices()), len(g(x).devices()))
+"""
+
+
+def test_what_lies_on_several_devices_is_refused_also_after_what_does_not():
+    run = subprocess.run([sys.executable, "-c", SPREAD], capture_output=True, text=True, timeout=90)
+    assert run.stderr == ""
+    first, second, third = run.stdout.splitlines()
+    assert first == "[1. 2. 3. 4.]"
+    assert "an argument lies on 2 devices" in second
+    assert third == "1 2 1"

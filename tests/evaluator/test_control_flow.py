@@ -123,3 +123,28 @@ def test_copies_tokens_and_barriers_pass_values_on():
     }"""
     (found,) = run_text(text, np.array([1, 2], np.float32))
     assert found.tolist() == [1, 2]
+
+
+def test_a_loop_that_draws_until_it_succeeds_goes_on_while_its_state_stays():
+    text = """HloModule m
+    more { s = (s32[]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      z = s32[] constant(0)
+      ROOT r = pred[] compare(i, z), direction=EQ }
+    body { s = (s32[]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      low = f32[] constant(0)
+      high = f32[] constant(1)
+      x = f32[] rng(low, high), distribution=rng_uniform
+      most = f32[] constant(0.9)
+      is_done = pred[] compare(x, most), direction=GT
+      one = s32[] constant(1)
+      n = s32[] select(is_done, one, i)
+      ROOT t = (s32[]) tuple(n) }
+    ENTRY e { z = s32[] constant(0)
+      t = (s32[]) tuple(z)
+      w = (s32[]) while(t), condition=more, body=body
+      ROOT r = s32[] get-tuple-element(w), index=0 }"""
+    for seed in range(4):
+        (found,) = run_text(text, seed=seed)
+        assert found == 1

@@ -141,3 +141,18 @@ def test_padding_meets_infinities():
         np.full((3, 1, 1), np.inf, np.float32),
     )
     assert np.isnan(found[0, :, 0]).tolist() == [True, False, False, True]
+
+
+def test_a_window_as_large_as_what_it_slides_over():
+    """It has one place, whatever its stride."""
+    text = """HloModule m
+    ENTRY e {
+      x = f32[1,3,4,2] parameter(0)
+      k = f32[3,4,2,5] parameter(1)
+      ROOT r = f32[1,1,1,5] convolution(x, k), window={size=3x4 stride=2x3},
+        dim_labels=b01f_01io->b01f
+    }"""
+    x = np.arange(24, dtype=np.float32).reshape(1, 3, 4, 2)
+    k = np.arange(120, dtype=np.float32).reshape(3, 4, 2, 5)
+    (found,) = run_text(text, x, k)
+    np.testing.assert_array_equal(found, np.tensordot(x, k, 3).reshape(1, 1, 1, 5))

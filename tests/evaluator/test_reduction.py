@@ -151,3 +151,22 @@ def test_map_runs_any_computation_at_each_position():
     }"""
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     assert_same(run_text(text, x, x), [np.sin(x) + x], 1e-6)
+
+
+def test_dimensions_are_reduced_in_row_major_order_however_they_are_listed():
+    """The computation is not commutative, so that the order of elements shows."""
+    text = """f { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      two = f32[] constant(2)
+      d = f32[] multiply(a, two)
+      ROOT r = f32[] add(d, b) }
+    ENTRY e { x = f32[2,3] parameter(0)
+      z = f32[] constant(0)
+      ROOT r = f32[] reduce(x, z), dimensions={DIMS}, to_apply=f }"""
+    x = np.array([[1, 0, 2], [0, 3, 5]], np.float32)
+    wanted = 0.0
+    for element in x.ravel():
+        wanted = 2 * wanted + element
+    for listed in ("0,1", "1,0"):
+        (found,) = run_text(text.replace("DIMS", listed), x)
+        assert found == wanted

@@ -47,6 +47,70 @@ ENTRY e {
   ROOT c = bf16[1,4] fusion(a), kind=kCustom, calls=outer
 }
 """,
+    "two results of a fusion that are one update": """HloModule m, is_scheduled=true
+fused {
+  a = bf16[4,2] parameter(0)
+  b = bf16[2,2] parameter(1)
+  i = s32[] parameter(2)
+  c = bf16[4,2] dynamic-update-slice(a, b, i, i)
+  ROOT d = (bf16[4,2], bf16[4,2]) tuple(c, c)
+}
+ENTRY e {
+  a = bf16[4,2] parameter(0)
+  b = bf16[2,2] parameter(1)
+  i = s32[] parameter(2)
+  ROOT d = (bf16[4,2], bf16[4,2]) fusion(a, b, i), kind=kLoop, calls=fused
+}
+""",
+    "two bitcasts of one scatter in a fusion": """HloModule m
+add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) }
+fused {
+  a = f32[4,2] parameter(0)
+  b = f32[3,2] parameter(1)
+  i = s32[3,1] parameter(2)
+  c = f32[4,2] scatter(a, i, b), update_window_dims={1}, inserted_window_dims={0}, \
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+  d = f32[8] bitcast(c)
+  ROOT e = (f32[4,2], f32[8]) tuple(c, d)
+}
+ENTRY e {
+  a = f32[4,2] parameter(0)
+  n = f32[4,2] negate(a)
+  b = f32[3,2] parameter(1)
+  i = s32[3,1] parameter(2)
+  ROOT d = (f32[4,2], f32[8]) fusion(n, b, i), kind=kInput, calls=fused
+}
+""",
+    "one element of a convolution read by all lanes but the last": """HloModule m, is_scheduled=true
+fused {
+  a = s32[4,5] parameter(0)
+  b = s8[1,4,6] parameter(1)
+  c = s8[3,6,1] parameter(2)
+  d = s8[1,2,1] convolution(b, c), window={size=3}, dim_labels=b0f_0io->b0f
+  e = s32[1,2,1] convert(d)
+  f = s32[2] reshape(e)
+  i = s32[1] slice(f), slice={[0:1]}
+  ROOT g = s32[5] gather(a, i), offset_dims={0}, collapsed_slice_dims={0}, \
+    start_index_map={0}, index_vector_dim=0, slice_sizes={1,5}
+}
+ENTRY e {
+  a = s32[4,5] parameter(0)
+  b = s8[1,4,6] parameter(1)
+  c = s8[3,6,1] parameter(2)
+  ROOT g = s32[5] fusion(a, b, c), kind=kCustom, calls=fused
+}
+""",
+    "exact functions between types": """HloModule m
+ENTRY e {
+  a = c64[5] parameter(0)
+  b = f32[5] parameter(1)
+  c = f64[5] real(a)
+  d = f64[5] imag(b)
+  e = f64[5] abs(b)
+  f = f32[5] maximum(c, d)
+  ROOT g = (f64[5], f64[5], f64[5], f32[5]) tuple(c, d, e, f)
+}
+""",
 }
 
 

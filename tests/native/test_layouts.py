@@ -1,6 +1,8 @@
-"""Layouts of other machines: memory spaces, tiles and packed elements run as ordinary arrays."""
+"""Layouts of other machines: tiles and packed elements run as ordinary arrays."""
 
 from __future__ import annotations
+
+from itertools import product
 
 import numpy as np
 import pytest
@@ -58,10 +60,33 @@ def test_bytes_of_tiles_are_not_read_in_another_form() -> None:
         compiled(TILED_BITCAST)
 
 
+ORDERS = ("{1,0}", "{0,1}")
+
+
+@pytest.mark.parametrize("orders", list(product(ORDERS, ORDERS, ORDERS)), ids="".join)
+def test_a_scheduled_ragged_exchange_in_any_layout(orders: tuple[str, str, str]) -> None:
+    given, into, result = orders
+    text = f"""HloModule m, is_scheduled=true
+ENTRY e {{
+  p = f32[4,3]{given} parameter(0)
+  o = f32[5,3]{into} parameter(1)
+  i = s32[1] constant({{1}})
+  n = s32[1] constant({{2}})
+  j = s32[1] constant({{3}})
+  k = s32[1] constant({{2}})
+  ROOT r = f32[5,3]{result} ragged-all-to-all(p, o, i, n, j, k), replica_groups={{{{0}}}}
+}}
+"""
+    p = np.arange(12, dtype=np.float32).reshape(4, 3)
+    o = -np.arange(15, dtype=np.float32).reshape(5, 3)
+    (found,) = flat(compiled(text)(p, o))
+    np.testing.assert_array_equal(found, np.concatenate([o[:3], p[1:3]]))
+
+
 def test_nothing_changes_where_layouts_are_plain() -> None:
     module = parse_hlo(HOST)
-    assert to_plain_memory(module) == 4
+    assert to_plain_memory(module) == 3
     before = str(module)
     assert to_plain_memory(module) == 0
     assert str(module) == before
-    assert "S(5)" not in before and "T(" not in before and "{0,1}" in before
+    assert "{0,1:S(5)}" in before and "T(" not in before

@@ -2,6 +2,7 @@ import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ops.in_place import in_place_pairs, may_share
+from lowtide.ops.overwriting import reads_other_elements
 
 CALLEES = """
 red { a = f32[] parameter(0)
@@ -38,6 +39,33 @@ nested { p0 = f32[2] parameter(0)
  p2 = s32[] parameter(2)
  f = f32[8] fusion(p1, p0, p2), kind=kLoop, calls=update
  ROOT r = f32[8] dynamic-update-slice(f, p0, p2) }
+nested_read_before { p0 = f32[8] parameter(0)
+ p1 = f32[2] parameter(1)
+ p2 = s32[] parameter(2)
+ s = f32[2] slice(p0), slice={[5:7]}
+ f = f32[8] fusion(p0, s, p2), kind=kLoop, calls=update
+ ROOT r = f32[8] dynamic-update-slice(f, p1, p2) }
+with_itself { p0 = f32[8] parameter(0)
+ p1 = s32[] parameter(1)
+ ROOT r = f32[8] dynamic-update-slice(p0, p0, p1) }
+difference { p0 = f32[8] parameter(0)
+ p1 = f32[8] parameter(1)
+ ROOT r = f32[8] subtract(p0, p1) }
+updated_twice { p0 = f32[8] parameter(0)
+ p1 = f32[2] parameter(1)
+ p2 = s32[] parameter(2)
+ r = f32[8] dynamic-update-slice(p0, p1, p2)
+ ROOT t = (f32[8], f32[8]) tuple(r, r) }
+slice_at_the_end { p0 = f32[8] parameter(0)
+ z = s32[] constant(9)
+ s = f32[2] slice(p0), slice={[6:8]}
+ n = f32[2] negate(s)
+ ROOT r = f32[8] dynamic-update-slice(p0, n, z) }
+turned { p0 = f32[2,2] parameter(0)
+ p1 = s32[] parameter(1)
+ s = f32[2,2] dynamic-slice(p0, p1, p1), dynamic_slice_sizes={2,2}
+ b = f32[2,2] broadcast(s), dimensions={1,0}
+ ROOT r = f32[2,2] dynamic-update-slice(p0, b, p1, p1) }
 computed { p0 = f32[8] parameter(0)
  p1 = f32[2] parameter(1)
  p2 = s32[] parameter(2)
@@ -81,6 +109,20 @@ affine_with_bias { p0 = f32[8,4] parameter(0)
  d = f32[8,4] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
  s = f32[8,4] add(p2, d)
  ROOT r = f32[8,4] add(s, p3) }
+affine_read_again { p0 = f32[8,4] parameter(0)
+ p1 = f32[4,4] parameter(1)
+ p2 = f32[8,4] parameter(2)
+ d = f32[8,4] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+ s = f32[8,4] add(p2, d)
+ e = f32[8,4] exponential(p2)
+ ROOT r = f32[8,4] add(s, e) }
+affine_sum_read_again { p0 = f32[8,4] parameter(0)
+ p1 = f32[4,4] parameter(1)
+ p2 = f32[8,4] parameter(2)
+ d = f32[8,4] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+ s = f32[8,4] add(p2, d)
+ e = f32[8,4] exponential(s)
+ ROOT r = f32[8,4] add(s, e) }
 affine { p0 = f32[8,4] parameter(0)
  p1 = f32[4,4] parameter(1)
  p2 = f32[8,4] parameter(2)
@@ -92,6 +134,7 @@ SCATTER = (
     "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
     "index_vector_dim=1"
 )
+SCATTER_ROWS = SCATTER.replace("update_window_dims={}", "update_window_dims={1}")
 CALLEES = CALLEES.replace("@scatter", SCATTER)
 V = "f32[8]"
 
@@ -138,6 +181,20 @@ MUST = [
     ),
     ([V, "f32[2]", "s32[]"], f"{V} fusion(p0, p1, p2), kind=kLoop, calls=computed", []),
     ([V, "f32[2]", "s32[]"], f"{V} fusion(p0, p1, p2), kind=kLoop, calls=mirrored", []),
+    ([V, "f32[2]", "s32[]"], f"{V} fusion(p0, p1, p2), kind=kLoop, calls=nested_read_before", []),
+    ([V], f"{V} fusion(p0), kind=kLoop, calls=slice_at_the_end", [((0, ()), ())]),
+    (["f32[2,2]", "s32[]"], "f32[2,2] fusion(p0, p1), kind=kLoop, calls=turned", []),
+    ([V, "s32[]"], f"(({V},s32[]),{V},u32[]) async-start(p0, p1), calls=with_itself", []),
+    (
+        [V, "f32[2]", "s32[]"],
+        f"({V},{V}) fusion(p0, p1, p2), kind=kLoop, calls=updated_twice",
+        [((0, ()), (0,))],
+    ),
+    (
+        ["f32[4,6]{0,1}", "s32[3,1]", "f32[3,6]"],
+        f"f32[4,6]{{1,0}} scatter(p0, p1, p2), {SCATTER_ROWS}, to_apply=red",
+        [],
+    ),
     (
         [V, "f32[2]", "s32[]"],
         f"{V} fusion(p0, p1, p2), kind=kLoop, calls=own_slice",
@@ -203,7 +260,20 @@ MAY = [
         f"({V},{V}) sort(p0, p1), dimensions={{0}}, to_apply=cmp",
         [((0, ()), (0,)), ((1, ()), (1,))],
     ),
+    (["f32[2,2]"], "f32[2,2] triangular-solve(p0, p0)", []),
     ([V], f"{V} call(p0), to_apply=neg", [((0, ()), ())]),
+    ([V, V], f"{V} call(p0, p1), to_apply=difference", [((0, ()), ()), ((1, ()), ())]),
+    ([V], f"{V} call(p0, p0), to_apply=difference", []),
+    (
+        ["f32[8,4]", "f32[4,4]", "f32[8,4]"],
+        "f32[8,4] fusion(p0, p1, p2), kind=kOutput, calls=affine_read_again",
+        [],
+    ),
+    (
+        ["f32[8,4]", "f32[4,4]", "f32[8,4]"],
+        "f32[8,4] fusion(p0, p1, p2), kind=kOutput, calls=affine_sum_read_again",
+        [],
+    ),
     ([V, V], f"{V} fusion(p0, p1), kind=kLoop, calls=loop", [((0, ()), ())]),
     ([V, V], f"{V} fusion(p0, p1), kind=kCustom, calls=loop", [((0, ()), ())]),
     (
@@ -258,6 +328,40 @@ FUSED = {
 ENTRY e { x = f32[] parameter(0)
  y = f32[4] parameter(1)
  ROOT z = (f32[], f32[4]) fusion(x, y), kind=kLoop, calls=f }""",
+    "a sum of other rows": """sum { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = f32[] add(a, b) }
+f { p = f32[2,3] parameter(0)
+ z = f32[] constant(0)
+ s = f32[2] reduce(p, z), dimensions={1}, to_apply=sum
+ b = f32[2,3] broadcast(s), dimensions={0}
+ d = f32[2,3] subtract(p, b)
+ t = f32[] reduce(p, z), dimensions={0,1}, to_apply=sum
+ ROOT r = (f32[2,3], f32[]) tuple(d, t) }
+ENTRY e { x = f32[2,3] parameter(0)
+ ROOT z = (f32[2,3], f32[]) fusion(x), kind=kLoop, calls=f, backend_config={"kernel":"rows"} }""",
+    "sums along columns": """sum { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = f32[] add(a, b) }
+f { p = f32[2,2] parameter(0)
+ z = f32[] constant(0)
+ s = f32[2] reduce(p, z), dimensions={1}, to_apply=sum
+ b = f32[2,2] broadcast(s), dimensions={1}
+ ROOT d = f32[2,2] subtract(p, b) }
+ENTRY e { x = f32[2,2] parameter(0)
+ ROOT z = f32[2,2] fusion(x), kind=kLoop, calls=f, backend_config={"kernel":"rows"} }""",
+    "an update of another array that is read": """f { p = f32[4] parameter(0)
+ q = f32[8] parameter(1)
+ i = s32[] parameter(2)
+ n = f32[4] negate(p)
+ u = f32[8] dynamic-update-slice(q, n, i)
+ s = f32[4] slice(u), slice={[2:6]}
+ ROOT r = (f32[4], f32[4]) tuple(n, s) }
+ENTRY e { x = f32[4] parameter(0)
+ y = f32[8] parameter(1)
+ i = s32[] parameter(2)
+ ROOT z = (f32[4], f32[4]) fusion(x, y, i), kind=kLoop, calls=f,
+  backend_config={"kernel":"one_pass"} }""",
     "width and back": """f { p = u8[4,4] parameter(0)
  a = f32[4] bitcast-convert(p)
  n = f32[4] negate(a)
@@ -271,3 +375,15 @@ ENTRY e { x = u8[4,4] parameter(0)
 def test_a_fusion_that_reads_more_than_the_element_it_writes_is_not_in_place(text):
     root = parse_hlo(text).entry.root
     assert (0, ()) not in [operand for operand, _ in may_share(root)]
+
+
+def test_results_of_other_sizes_are_computed_at_another_time():
+    """They need of what is overwritten what is gone by then, though in the same order."""
+    body = parse_hlo("""ENTRY e { p = f32[2,3] parameter(0)
+ n = f32[2,3] negate(p)
+ s = f32[3,2] reshape(p)
+ ROOT r = (f32[2,3], f32[3,2]) tuple(n, s) }""").entry
+    (parameter,) = body.parameters
+    same, other = body.root.operands
+    assert not reads_other_elements([same], parameter)
+    assert reads_other_elements([same, other], parameter)

@@ -10,6 +10,7 @@ from lowtide.compiler import PlanOptions, explain
 from lowtide.compiler.stages import STAGES
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError
+from lowtide.report.caveats import time_caveats
 
 STEP = """HloModule step
 ENTRY main {
@@ -199,6 +200,8 @@ CAVEATS = {
     'b = f32[8] custom-call(x), custom_call_target="annotate_device_placement"': "not offloaded",
     "b = s4[8] convert(x)": "less than 8 bits",
     "b = f32[<=8] parameter(1)": "dynamic dimensions",
+    'b = f32[8] custom-call(x), custom_call_target="solve"': "custom calls take",
+    "b = f32[8] all-gather(x), dimensions={0}": "devices take to exchange data",
 }
 
 
@@ -214,6 +217,37 @@ ENTRY main {{
     said = " ".join(explain(parse_hlo(text), PlanOptions("input")).caveats)
     for each, words in CAVEATS.items():
         assert (words in said) == (each == line)
+
+
+LOOP = """HloModule m
+less {{ s = (s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)  ROOT c = pred[] compare(i, n), direction=LT }}
+step {{ s = (s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  one = s32[] {step}  j = s32[] add(i, one)  ROOT r = (s32[]) tuple(j) }}
+ENTRY main {{
+  i = s32[] constant(0)
+  t = (s32[]) tuple(i)
+  ROOT loop = (s32[]) while(t), condition=less, body=step{config}
+}}
+"""
+CLAIM = ', backend_config={{"known_trip_count":{{"n":"{n}"}}}}'
+
+
+@pytest.mark.parametrize(
+    ("step", "config", "words"),
+    [
+        ("constant(1)", "", ""),
+        ("constant(1)", CLAIM.format(n=3), ""),
+        ("constant(1)", CLAIM.format(n=4), "although the loops run otherwise: loop"),
+        ("popcnt(i)", CLAIM.format(n=4), "which nothing confirms: loop"),
+        ("popcnt(i)", "", "count as run once: loop"),
+    ],
+)
+def test_what_times_believe_is_said(step, config, words):
+    module = parse_hlo(LOOP.format(step=step, config=config))
+    said = time_caveats(module)
+    assert len(said) == bool(words)
+    assert not words or words in said[0]
 
 
 def test_packed_elements_count_their_bits():

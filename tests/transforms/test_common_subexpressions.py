@@ -125,3 +125,21 @@ def test_time_is_linear_in_the_operands_of_a_tuple() -> None:
         assert merge_common_subexpressions(module) == count - 1
         seconds.append(time.process_time() - start)
     assert seconds[1] < 24 * seconds[0]
+
+
+@pytest.mark.parametrize(
+    "annotation", ["sharding={devices=[2]<=[2]}", 'frontend_attributes={kind="other"}']
+)
+def test_what_is_said_of_an_instruction_is_not_lost_to_an_equal_one(annotation) -> None:
+    text = f"""
+HloModule m
+ENTRY main {{
+  x = f32[4] parameter(0)
+  a = f32[4] sine(x)
+  b = f32[4] sine(x), {annotation}
+  ROOT t = (f32[4], f32[4]) tuple(a, b)
+}}
+"""
+    check_pass(merge_common_subexpressions, text, changed=False)
+    both = text.replace("sine(x)\n", f"sine(x), {annotation}\n")
+    check_pass(merge_common_subexpressions, both, changed=True)

@@ -179,3 +179,23 @@ def test_an_argument_of_another_layout_is_taken_where_that_does_not_matter() -> 
     stays = text.replace("sine(p)", "bitcast(p)")
     module = lowtide.parse_hlo(stays)
     assert not any(step.run(module) for step in parse_passes("inline"))
+
+
+def test_what_a_call_returns_keeps_its_layout() -> None:
+    """A callee that returns its parameter hands on the layout of that, not of the argument."""
+    text = """
+HloModule m
+same {
+  ROOT p = f32[2,3]{1,0} parameter(0)
+}
+ENTRY main {
+  x = f32[2,3]{0,1} parameter(0)
+  ROOT c = f32[2,3]{1,0} call(x), to_apply=same
+}
+"""
+    module = lowtide.parse_hlo(text)
+    before = module.entry.root.shape
+    (step,) = parse_passes("inline")
+    step.run(module)
+    verify(module)
+    assert module.entry.root.shape is before

@@ -17,10 +17,8 @@ from lowtide.analysis.call_graph import CONTROL_FLOW, executed_computations, whi
 from lowtide.analysis.forwarding import NEW, PASSING, LeafCounts, Leaves, forwarded, reads_operands
 from lowtide.analysis.sharing import shared_values
 from lowtide.ir import Computation, Instruction, Opcode, Shape
+from lowtide.ir.shape import HOST_MEMORY
 from lowtide.ops.in_place import in_place_pairs
-
-HOST_MEMORY = 5
-"""The memory space of arrays that live with the host and take no device memory."""
 
 
 class ValueKind(IntEnum):
@@ -87,19 +85,26 @@ class ComputationDataflow:
 Dataflow = dict[Computation, ComputationDataflow]
 
 
-def dataflow(root: Computation) -> Dataflow:
-    """Return the values of `root` and of all computations that it runs, callees first."""
+def dataflow(root: Computation, *, with_host: bool = False) -> Dataflow:
+    """Return the values of `root` and of all computations that it runs, callees first.
+
+    With `with_host` the arrays of the host's memory have bytes too: what may share a place there
+    is asked as anywhere, but not counted.
+    """
     flows: Dataflow = {}
     counts = LeafCounts()
     for computation in executed_computations(root):
-        flows[computation] = _Walk(computation, flows, counts).run()
+        flows[computation] = _Walk(computation, flows, counts, with_host=with_host).run()
     return flows
 
 
 class _Walk:
     """The walk over one computation whose callees are done."""
 
-    def __init__(self, computation: Computation, flows: Dataflow, counts: LeafCounts) -> None:
+    def __init__(
+        self, computation: Computation, flows: Dataflow, counts: LeafCounts, *, with_host: bool
+    ) -> None:
+        self.with_host = with_host
         self.computation = computation
         self.flows = flows
         self.counts = counts
@@ -178,9 +183,9 @@ class _Walk:
     ) -> int:
         self.value_node.append(node)
         self.value_leaf.append(leaf)
-        space = 0 if shape.layout is None else shape.layout.memory_space
-        self.space.append(space)
-        self.value_bytes.append(0 if space == HOST_MEMORY else shape.nbytes)
+        self.space.append(shape.memory_space)
+        counts = self.with_host or shape.memory_space != HOST_MEMORY
+        self.value_bytes.append(shape.nbytes if counts else 0)
         self.value_kind.append(kind)
         self.read_only.append(read_only or kind is ValueKind.CONSTANT)
         return len(self.value_node) - 1

@@ -10,7 +10,7 @@ profile      12   16   16   12    4   the peak is at position 1, the first of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -98,6 +98,7 @@ def live_ranges(
     share_copies: bool = True,
     scratch_bytes: ScratchBytes | None = None,
     alignment: int = CACHE_LINE,
+    space: int | None = None,
 ) -> LiveRanges:
     """Return when the buffers of the program that starts at `root` are taken.
 
@@ -106,10 +107,12 @@ def live_ranges(
     in the entry; the program must then have all the copies that it needs. With `share_copies`, the
     copy of a value that dies stays in its place. What instructions need while they run is a buffer
     of each step, too, where `scratch_bytes` tells its size. `alignment` is that of offsets, in
-    bytes.
+    bytes. With `space` only buffers in that memory space have bytes.
     """
     writable = frozenset([alias.parameter for alias in aliases])
     flat = flatten(root, sequences, flows, writable)
+    if space is not None:
+        flat = _only(flat, space)
     pairs = [(alias.output, alias.parameter) for alias in aliases]
     colocation = colocate(flat, pairs, owns_results=owns_results, share_copies=share_copies)
     if colocation.refusals and owns_results:
@@ -134,6 +137,13 @@ def live_ranges(
         scratch,
         alignment,
     )
+
+
+def _only(flat: FlatSchedule, space: int) -> FlatSchedule:
+    """A schedule in which values outside of a memory space have no bytes."""
+    values = flat.values
+    pairs = zip(values.nbytes, values.space, strict=True)
+    return replace(flat, values=replace(values, nbytes=[x if y == space else 0 for x, y in pairs]))
 
 
 def needs_no_copies(

@@ -20,6 +20,7 @@ from lowtide.ir.buffer import (
     BufferSlice,
     CallSite,
 )
+from lowtide.ir.shape import HOST_MEMORY
 from lowtide.planning.assign import place as packed_by
 from lowtide.planning.offsets.portfolio import portfolio
 from lowtide.planning.plans import Packing
@@ -210,27 +211,49 @@ def _at_the_front(
     return fixed
 
 
-def assign_buffers(ranges: LiveRanges, packed: PackedBuffers) -> BufferAssignment:
-    """Return the allocations of a module and the slice of each value in them."""
-    return _Assignment(ranges, packed).result()
+def assign_buffers(
+    ranges: LiveRanges, packed: PackedBuffers, host: HostPlaces | None = None
+) -> BufferAssignment:
+    """Return the allocations of a module and the slice of each value in them.
+
+    `host` are the places of what lies in the host's memory, None where nothing does.
+    """
+    return _Assignment(ranges, packed, host).result()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class HostPlaces:
+    """The live ranges of arrays in the host's memory, and where they lie there."""
+
+    ranges: LiveRanges
+    packed: PackedBuffers
 
 
 class _Assignment:
-    def __init__(self, ranges: LiveRanges, packed: PackedBuffers) -> None:
+    def __init__(self, ranges: LiveRanges, packed: PackedBuffers, host: HostPlaces | None) -> None:
         self.ranges = ranges
         self.packed = packed
+        self.host = host
         self.values = ranges.flat.values
+        self.nbytes = list(self.values.nbytes)
+        if host is not None:
+            hosted = host.ranges.flat.values.nbytes
+            self.nbytes = [x + y for x, y in zip(self.nbytes, hosted, strict=True)]
         self.allocations: list[Allocation] = []
         self.of_parameter: dict[int, int] = {}
         self.of_constant: dict[Instruction, int] = {}
         self._arguments()
-        self.of_region = [self._region(buffer) for buffer in packed.regions]
         self.arena = {
-            colour: self._allocate(
-                AllocationKind.ARENA, size, colour=colour, maybe_live_out=packed.kept_bytes > 0
-            )
-            for colour, size in packed.arena_sizes.items()
+            colour: self._arena(colour, size, packed) for colour, size in packed.arena_sizes.items()
         }
+        if host is not None and HOST_MEMORY in host.packed.arena_sizes:
+            size = host.packed.arena_sizes[HOST_MEMORY]
+            self.arena[HOST_MEMORY] = self._arena(HOST_MEMORY, size, host.packed)
+
+    def _arena(self, colour: int, size: int, packed: PackedBuffers) -> int:
+        """Add the arena of a memory space, in which outputs lie where it has any."""
+        kept = packed.kept_bytes > 0
+        return self._allocate(AllocationKind.ARENA, size, colour=colour, maybe_live_out=kept)
 
     def result(self) -> BufferAssignment:
         flat = self.ranges.flat
@@ -265,10 +288,10 @@ class _Assignment:
 
     def _rows(self, slices: Sequence[BufferSlice]) -> Iterator[AssignedValue]:
         """The values that have bytes; read-only ones have a buffer each."""
-        values, buffer_of = self.values, self.ranges.colocation.buffer_of
+        values, buffer_of = self.values, self._buffers()
         end = self.ranges.flat.length - 1
         indices: dict[Shape, list[ShapeIndex]] = {}
-        unshared = len(self.ranges.nbytes)
+        unshared = max(buffer_of, default=-1) + 1
         for value, place in enumerate(slices):
             if place is NO_BYTES:
                 continue
@@ -286,6 +309,14 @@ class _Assignment:
                 maker.opcode in _PHIS,
                 (min(values.first[value], end), min(values.last[value], end)),
             )
+
+    def _buffers(self) -> Sequence[int]:
+        """The buffer of each value, -1 for none; those with the host are numbered behind others."""
+        own = self.ranges.colocation.buffer_of
+        if self.host is None:
+            return own
+        first, hosted = len(self.ranges.nbytes), self.host.ranges.colocation.buffer_of
+        return [x if x >= 0 or y < 0 else first + y for x, y in zip(own, hosted, strict=True)]
 
     def _allocate(
         self,
@@ -322,7 +353,7 @@ class _Assignment:
                 value = self.ranges.flat.parameters[leaf]
                 self.of_parameter[value] = self._allocate(
                     AllocationKind.ARGUMENT,
-                    self.values.nbytes[value],
+                    self.nbytes[value],
                     (number, index),
                     output_of.get(leaf),
                     colour=self.values.space[value],
@@ -330,10 +361,10 @@ class _Assignment:
                 )
                 leaf += 1
 
-    def _region(self, buffer: int) -> int:
+    def _region(self, ranges: LiveRanges, buffer: int) -> int:
         """The allocation of the argument whose storage a buffer is."""
-        leaf = self.ranges.colocation.argument[buffer]
-        return self.of_parameter[self.ranges.flat.parameters[leaf]]
+        leaf = ranges.colocation.argument[buffer]
+        return self.of_parameter[ranges.flat.parameters[leaf]]
 
     def _scratch(self) -> list[dict[Instruction, BufferSlice]]:
         """Per call site what its instructions need while they run."""
@@ -341,20 +372,29 @@ class _Assignment:
         found: list[dict[Instruction, BufferSlice]] = [{} for _ in flat.sites]
         for position, buffer in self.ranges.scratch.items():
             nbytes = int(self.ranges.nbytes[buffer])
-            place = self._buffer_slice(buffer, nbytes)
+            place = self._buffer_slice(self.ranges, self.packed, buffer, nbytes)
             found[flat.site_of[position]][flat.instructions[position]] = place
         return found
 
-    def _buffer_slice(self, buffer: int, nbytes: int) -> BufferSlice:
-        region, colour = int(self.packed.region[buffer]), int(self.packed.colour[buffer])
-        allocation = self.arena[colour] if region == ARENA else self.of_region[region]
-        return BufferSlice(allocation, int(self.packed.offset[buffer]), nbytes)
+    def _buffer_slice(
+        self, ranges: LiveRanges, packed: PackedBuffers, buffer: int, nbytes: int
+    ) -> BufferSlice:
+        region, colour = int(packed.region[buffer]), int(packed.colour[buffer])
+        if region == ARENA:
+            allocation = self.arena[colour]
+        else:
+            allocation = self._region(ranges, packed.regions[region])
+        return BufferSlice(allocation, int(packed.offset[buffer]), nbytes)
 
     def _slice(self, value: int) -> BufferSlice:
-        nbytes = self.values.nbytes[value]
-        buffer = self.ranges.colocation.buffer_of[value]
-        if buffer >= 0:
-            return self._buffer_slice(buffer, nbytes)
+        nbytes = self.nbytes[value]
+        parts = [(self.ranges, self.packed)]
+        if self.host is not None:
+            parts.append((self.host.ranges, self.host.packed))
+        for ranges, packed in parts:
+            buffer = ranges.colocation.buffer_of[value]
+            if buffer >= 0:
+                return self._buffer_slice(ranges, packed, buffer, nbytes)
         if not nbytes:
             return NO_BYTES
         if value in self.of_parameter:

@@ -73,7 +73,7 @@ class _Insertion:
         self.sequences: Mapping[Computation, Sequence[Instruction]] = {}
 
     def run(self) -> CopyInsertion:
-        flows = dataflow(self.module.entry)
+        flows = dataflow(self.module.entry, with_host=True)
         schedule = self.module.schedule
         editor = Editor(self.module)
         sequences = None if schedule is None else schedule.sequences
@@ -82,7 +82,7 @@ class _Insertion:
             self.copied.add(copy)
         editor.finish()
         for _ in range(_MOST_ROUNDS):
-            flows = dataflow(self.module.entry)
+            flows = dataflow(self.module.entry, with_host=True)
             orders, flat = self._ordered(flows)
             sharing = self._share(flat)
             if not sharing.refusals:

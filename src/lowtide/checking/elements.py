@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from lowtide.ir import Shape, ShapeIndex
-
-HOST_MEMORY: Final = 5
-"""The memory space of arrays that live with the host and take no memory of the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedElement:
-    """An element of a shape. `leaf` counts the leaves, -1 for a tuple; `nbytes` on the device."""
+    """An element of a shape. `leaf` counts the leaves, -1 for a tuple."""
 
     index: ShapeIndex
     shape: Shape
@@ -45,7 +41,7 @@ class CheckedElements:
         leaves = 0
         for index, part in shape.subshapes():
             if not part.is_tuple:
-                found.append(CheckedElement(index, part, leaves, _device_bytes(part)))
+                found.append(CheckedElement(index, part, leaves, part.nbytes))
                 leaves += 1
             elif self.tables:
                 found.append(CheckedElement(index, part, -1, part.nbytes))
@@ -72,8 +68,3 @@ class CheckedElements:
                 bounds.append(bounds[-1] + self.count(part))
             self._starts[shape] = bounds
         return bounds
-
-
-def _device_bytes(shape: Shape) -> int:
-    on_host = shape.layout is not None and shape.layout.memory_space == HOST_MEMORY
-    return 0 if on_host else shape.nbytes

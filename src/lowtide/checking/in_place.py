@@ -85,12 +85,17 @@ def _custom_call(instruction: Instruction) -> Iterator[Pair]:
 
 
 def _fusion(instruction: Instruction) -> Iterator[Pair]:
-    """The declared pairs, and those of operations whose results are results of the fusion."""
+    """The declared pairs, and those of operations whose results are results of the fusion.
+
+    What is returned twice replaces the operand once: the other result has a place of its own.
+    """
     yield from _declared(instruction.attributes_as(Fusion).output_to_operand_aliasing)
     root = instruction.called_computations[0].root
+    replaced = set[Value]()
     for output, _ in instruction.shape.leaves():
         found = _updated(*_behind(root, output))
-        if found is not None:
+        if found is not None and found not in replaced:
+            replaced.add(found)
             yield found[0].attributes_as(Parameter).number, found[1], output
 
 

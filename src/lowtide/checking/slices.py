@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from math import gcd
 from typing import Final
 
-from lowtide.checking.elements import HOST_MEMORY
 from lowtide.checking.violation import PlanMismatchError, Violation, ViolationKind
 from lowtide.ir import Instruction, Shape, ShapeIndex
 from lowtide.ir.buffer import BufferAssignment, BufferSlice, CallSite
@@ -107,8 +106,7 @@ def _check_slice(
     allocation = assignment.allocations[place.allocation]
     end = place.offset + place.nbytes
     where = f"bytes {place.offset:,} to {end:,} of allocation {allocation.index}"
-    on_host = shape.layout is not None and shape.layout.memory_space == HOST_MEMORY
-    if not on_host and place.nbytes < shape.nbytes:
+    if place.nbytes < shape.nbytes:
         text = f"{name} has {shape.nbytes:,} bytes but a slice of {place.nbytes:,}: {where}"
         yield Violation(ViolationKind.SIZE, text, (name,), (), (place,))
     if place.offset < 0 or end > allocation.nbytes:

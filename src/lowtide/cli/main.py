@@ -128,8 +128,10 @@ def _report(text: str) -> None:
         _discard_unwritten(sys.stderr)
 
 
-def _discard_unwritten(stream: TextIO) -> None:
+def _discard_unwritten(stream: TextIO | None) -> None:
     """Let what a stream cannot write go nowhere, so that nothing fails when the process ends."""
+    if stream is None:
+        return
     try:
         stream.flush()
     except (OSError, ValueError):

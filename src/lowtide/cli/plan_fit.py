@@ -39,6 +39,7 @@ def plan_fit(
     from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
     from lowtide.remat.budget import METHODS
+    from lowtide.report.caveats import time_caveats
 
     _check(wanted, budget)
     with ending_at(request.deadline) as deadline, ExitStack() as rest:
@@ -55,7 +56,8 @@ def plan_fit(
                 fit = planner.by_xla(budget.budget) if by_xla else planner.within(budget.budget)
             if budget.pareto:
                 curve = pareto(planner)
-        _deliver(planner, _shown(planner, fit), wanted, request, fit, curve)
+        remarks = [CAVEAT, *time_caveats(module)]
+        _deliver(planner, _shown(planner, fit), wanted, request, fit, curve, remarks)
     if deadline.was_interrupted:
         raise KeyboardInterrupt
     if fit is not None and not fit.is_feasible:
@@ -96,6 +98,7 @@ def _deliver(
     request: PlanRequest,
     fit: Fit | None,
     curve: Pareto | None,
+    remarks: list[str],
 ) -> None:
     from lowtide.autopsy.assigners import ARENA, AssignedPlan
     from lowtide.cli import console
@@ -109,7 +112,7 @@ def _deliver(
     )
     if wanted.packing is not None:
         check_planned(planned)
-    fields: dict[str, Any] = {"caveats": [*plan.report.caveats, CAVEAT]}
+    fields: dict[str, Any] = {"caveats": [*plan.report.caveats, *remarks]}
     paint = Paint(color=display_for(sys.stdout).color)
     lines: list[str] = []
     if fit is not None:
@@ -119,11 +122,11 @@ def _deliver(
         fields["pareto"] = curve.to_json()
         lines += _curve_lines(planner, curve, paint)
         if request.html is not None:
-            page = _page(planner, curve)
+            page = _page(planner, curve, remarks)
             console.write_file(request.html, lambda stream: stream.write(page.encode()))
             request = request.without_html()
     lines += clock_lines(planner.deadline)
-    lines += ["", paint("dim", f"{CAVEAT[0].upper()}{CAVEAT[1:]}.")]
+    lines += ["", *[paint("dim", f"{x[0].upper()}{x[1:]}.") for x in remarks]]
     certificate = None
     if fit is not None and fit.bound is not None and not (fit.point and fit.point.variant):
         certificate = partial(of_fit, planner, fit)
@@ -174,7 +177,7 @@ def _curve_lines(planner: BudgetPlanner, curve: Pareto, paint: Paint) -> list[st
     return lines
 
 
-def _page(planner: BudgetPlanner, curve: Pareto) -> str:
+def _page(planner: BudgetPlanner, curve: Pareto, remarks: list[str]) -> str:
     from lowtide.report.frontier_page import Curve, frontier_html
 
     def rows(points: Any) -> tuple[tuple[int, float], ...]:
@@ -188,4 +191,4 @@ def _page(planner: BudgetPlanner, curve: Pareto) -> str:
     name = planner.own.plain.plan.module.name
     least = f"No recomputation is below {curve.infeasible_below_bytes:,} bytes."
     title = f"{name}: memory against time"
-    return frontier_html(title, curves, curve.base_seconds, [least, f"{CAVEAT}."])
+    return frontier_html(title, curves, curve.base_seconds, [least, *[f"{x}." for x in remarks]])

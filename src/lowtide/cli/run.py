@@ -75,38 +75,46 @@ def run(
         Path | None,
         typer.Option(metavar="FILE.json", help="Write when each step ran, for Perfetto."),
     ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Compare calls: never, first, always."),
+    ] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Run an executable that somebody else compiled.")
+        bool, typer.Option("--trust", help="Run what somebody else compiled.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """Execute a module as native code, and show its results.
 
-    MODULE may also be what `lowtide compile -o` wrote. Without --inputs, arguments (one per leaf of
-    the parameters) come from the snapshot or are generated. --reference takes every operation.
+    MODULE may also be what `lowtide compile -o` wrote. Without --inputs, arguments come from the
+    snapshot or are generated. --reference takes every operation.
     --arena puts the evaluator's values where the plan says; --plan and --order imply it.
     Exit status: 2 over --memory, 3 no native code, 4 a check failed.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.programs import load_program
-    from lowtide.options import Options
+    from lowtide.options import CHECKS, Options
 
     evaluated = reference or arena or plan is not None or order is not None
     _check_usage(
         evaluated,
-        {"--profile": profile, "--trace": trace, "--threads": threads},
-        {"--profile": profile, "--trace": trace, "--repeat": repeat > 1}
+        {"--profile": profile, "--trace": trace, "--threads": threads, "--check": check},
+        {"--profile": profile, "--trace": trace, "--repeat": repeat > 1, "--check": check}
         if sanitize and not evaluated
         else {},
         reproducer if evaluated or not sanitize else None,
     )
+    if check is not None and check not in CHECKS:
+        raise UsageError(f"--check takes {', '.join(CHECKS)}; found {check!r}")
     if deadline is not None and (reference or plan is not None or order is not None):
         raise UsageError(
             "--deadline limits the search for a plan; leave out --reference, --plan and --order"
         )
     console.check_outputs(outputs, trace, reproducer)
-    options = Options(threads=threads or 0, memory=memory, deadline=deadline)
+    options = Options(
+        threads=threads or 0, memory=memory, deadline=deadline, check=check or "never"
+    )
     program = load_program(module, options, trust=trust)
     elided = _elided(program.module)
     if program.executable is None and elided:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lowtide.cli.runs import Runs, duration, timed
 
@@ -32,8 +34,10 @@ def native_runs(
     from lowtide.cli.progress import progress
 
     executable = executable_of(program, options)
-    with progress(f"running {executable.name}"):
+    with progress(f"running {executable.name}"), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         result, first, seconds = timed(lambda: executable(*arguments), wanted.repeat)
+    checked = _CHECKED[options.check]
     threads = executable.program.threads
     document: dict[str, object] = {
         "threads": threads,
@@ -52,10 +56,18 @@ def native_runs(
         seconds,
         f"native code, {_threads(threads)}, arena of {executable.arena_bytes:,} bytes",
         first if wanted.repeat > 1 else None,
-        remarks=[_made(executable)],
+        remarks=[_made(executable), *checked, *[str(x.message) for x in said]],
         tables=tables,
         document=document,
     )
+
+
+_CHECKED: Final[Mapping[str, Sequence[str]]] = {
+    "never": (),
+    "first": ("the first call was checked: it computes what the evaluator does",),
+    "always": ("each call was checked: it computes what the evaluator does",),
+}
+"""What is told of runs that were compared with the evaluator, by `Options.check`."""
 
 
 def _threads(count: int) -> str:

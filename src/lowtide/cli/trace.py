@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from lowtide.report.drawing import harmless
+
 if TYPE_CHECKING:
     from lowtide.client.executable import Executable
     from lowtide.inspection.profile import Profile, ThunkTime
@@ -33,7 +35,13 @@ def trace_json(executable: Executable, found: Profile) -> str:
 
 
 def _named(process: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": "process_name", "pid": process, "tid": 1, "args": {"name": name}}
+    return {
+        "ph": "M",
+        "name": "process_name",
+        "pid": process,
+        "tid": 1,
+        "args": {"name": harmless(name)},
+    }
 
 
 def _slice(
@@ -42,7 +50,7 @@ def _slice(
     """One slice; times in microseconds."""
     return {
         "ph": "X",
-        "name": name,
+        "name": harmless(name),
         "pid": process,
         "tid": 1,
         "ts": round(begin, 3),
@@ -54,7 +62,7 @@ def _slice(
 def _arguments(row: ThunkTime) -> dict[str, Any]:
     found: dict[str, Any] = {"kind": row.kind, "opcode": row.opcode}
     if row.source is not None:
-        found["source"] = f"{row.source.file}:{row.source.line}"
+        found["source"] = harmless(f"{row.source.file}:{row.source.line}")
     if row.calls and (row.flops or row.nbytes):
         found |= {"flops": row.flops / row.calls, "bytes": row.nbytes / row.calls}
     return found

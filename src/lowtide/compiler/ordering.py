@@ -37,7 +37,8 @@ def order(optimized: OptimizedModule) -> OrderedModule:
     module.schedule = _schedule(module, flows, pairs, searches, clock)
     if not was_scheduled:
         with clock.stage("copies"):
-            removed = remove_copies(module, flows, [x.copy for x in copies.copies])
+            everywhere = dataflow(module.entry, with_host=True)
+            removed = remove_copies(module, everywhere, [x.copy for x in copies.copies])
             copies = copies.without(removed)
             flows = dataflow(module.entry) if removed else flows
     with clock.stage("bound"):
@@ -56,12 +57,13 @@ def _take_lower_orders(
         return
     assert module.schedule is not None
     with clock.stage("schedule"):
+        everywhere = dataflow(module.entry, with_host=True)
         best = dict(module.schedule.sequences)
         least = live_ranges(module.entry, best, flows, pairs, owns_results=True).live_bytes
         for computation, sequences in lower.items():
             for sequence in sequences:
                 tried = {**best, computation: sequence}
-                if not needs_no_copies(module.entry, tried, flows, pairs):
+                if not needs_no_copies(module.entry, tried, everywhere, pairs):
                     continue
                 live = live_ranges(module.entry, tried, flows, pairs, owns_results=True).live_bytes
                 if live <= least:

@@ -23,6 +23,7 @@ from lowtide.ir.clone import clone_module
 from lowtide.ir.garbage_collection import without_collection
 from lowtide.passes import Observer
 from lowtide.report.memory import MemoryReport
+from lowtide.transforms.layout.handed_on import obey_layouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def plan(module: Module, options: PlanOptions = DEFAULT_PLAN) -> ModulePlan:
     with options.deadline.held():
         placed = _placed(optimized)
         with optimized.clock.stage("assignment"):
-            assignment = assign_buffers(placed.ranges, placed.packed)
+            assignment = assign_buffers(placed.ranges, placed.packed, placed.host)
         found = report(placed)
     return _plan_of(placed, assignment, found)
 
@@ -101,8 +102,9 @@ def _optimized_copy(module: Module, options: PlanOptions) -> OptimizedModule:
     was_scheduled = module.is_scheduled
     with without_collection():
         module = clone_module(module)
-        if not was_scheduled:
-            with clock.stage("passes"):
+        with clock.stage("passes"):
+            obey_layouts(module)
+            if not was_scheduled:
                 optimize(module, options)
     return OptimizedModule(module, options, was_scheduled, clock)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.live_range import LiveRanges, live_ranges
 from lowtide.analysis.scratch import ScratchBytes
-from lowtide.buffers.assignment import PackedBuffers, pack_buffers
+from lowtide.buffers.assignment import HostPlaces, PackedBuffers, pack_buffers
 from lowtide.compiler.options import DEFAULT_PACKING
 from lowtide.compiler.state import OrderedModule, PlacedModule
 from lowtide.ir import LowtideError
+from lowtide.ir.shape import HOST_MEMORY
 from lowtide.scheduling.module_bound import module_bounds
 from lowtide.search.effort import Effort, SearchOptions
 
@@ -28,7 +30,29 @@ def place(ordered: OrderedModule) -> PlacedModule:
     if scratch_bytes is not None:
         with clock.stage("bound"):
             bounds = module_bounds(ordered.module, ordered.searches, ordered.flows, scratch_bytes)
-    return PlacedModule(ordered, ranges, packed, bounds)
+    return PlacedModule(ordered, ranges, packed, bounds, _host_places(ordered, ranges))
+
+
+def _host_places(ordered: OrderedModule, ranges: LiveRanges) -> HostPlaces | None:
+    """Where arrays lie that are in the host's memory, None where none are."""
+    if HOST_MEMORY not in ranges.flat.values.space:
+        return None
+    found = ranges_in(ordered, HOST_MEMORY)
+    return HostPlaces(found, pack_buffers(found))
+
+
+def ranges_in(ordered: OrderedModule, space: int) -> LiveRanges:
+    """Return when the buffers of one memory space are taken, be it the host's."""
+    module = ordered.module
+    assert module.schedule is not None
+    return live_ranges(
+        module.entry,
+        module.schedule.sequences,
+        dataflow(module.entry, with_host=True),
+        ordered.aliases,
+        owns_results=True,
+        space=space,
+    )
 
 
 def _pack(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from lowtide.analysis.dataflow import Dataflow, ValueKind
 from lowtide.analysis.donation import possible_donations
 from lowtide.compiler.called_ladders import called_ladders
+from lowtide.compiler.placing import ranges_in
 from lowtide.compiler.stages import is_fused
 from lowtide.compiler.state import PlacedModule
+from lowtide.ir.shape import HOST_MEMORY
 from lowtide.report.caveats import caveats
-from lowtide.report.memory import FixedSizes, Ladder, MemoryReport, memory_report
+from lowtide.report.memory import FixedSizes, Ladder, MemoryReport, SpaceMemory, memory_report
 
 
 def report(placed: PlacedModule) -> MemoryReport:
@@ -19,7 +24,7 @@ def report(placed: PlacedModule) -> MemoryReport:
     bound = bounds[module.entry].beyond_arguments
     with clock.stage("computations"):
         called, left_out = called_ladders(module, flows, bounds, options.search)
-    return memory_report(
+    made = memory_report(
         module,
         ranges,
         Ladder(bound, ranges.live_bytes, packed.arena_bytes),
@@ -40,6 +45,24 @@ def report(placed: PlacedModule) -> MemoryReport:
             ),
         ],
     )
+    return replace(made, spaces=tuple(_spaces(placed)))
+
+
+def _spaces(placed: PlacedModule) -> Iterator[SpaceMemory]:
+    """Yield what is needed in each memory space but the usual one."""
+    ranges, host = placed.ranges, placed.host
+    for space in sorted(set(ranges.flat.values.space) - {0}):
+        found, packed = ranges_in(placed.ordered, space), placed.packed
+        if host is not None and space == HOST_MEMORY:
+            found, packed = host.ranges, host.packed
+        size = found.flat.values.nbytes
+        yield SpaceMemory(
+            space,
+            sum([size[value] for value in found.flat.parameters]),
+            found.output_bytes,
+            found.live_bytes,
+            packed.arena_sizes.get(space, 0),
+        )
 
 
 def _constant_bytes(flows: Dataflow) -> int:

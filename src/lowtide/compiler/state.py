@@ -10,7 +10,7 @@ from time import perf_counter
 from lowtide.analysis.dataflow import Dataflow
 from lowtide.analysis.donation import Alias
 from lowtide.analysis.live_range import LiveRanges
-from lowtide.buffers.assignment import PackedBuffers
+from lowtide.buffers.assignment import HostPlaces, PackedBuffers
 from lowtide.buffers.copy_insertion import CopyInsertion
 from lowtide.compiler.called_ladders import Bounds
 from lowtide.compiler.options import PlanOptions
@@ -71,9 +71,13 @@ class OrderedModule:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PlacedModule:
-    """A scheduled module, where its values lie, and what every order needs with scratch."""
+    """A scheduled module, where its values lie, and what every order needs with scratch.
+
+    `host` are the places in the host's memory, which count nowhere else.
+    """
 
     ordered: OrderedModule
     ranges: LiveRanges
     packed: PackedBuffers
     bounds: Bounds
+    host: HostPlaces | None

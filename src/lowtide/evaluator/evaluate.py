@@ -14,6 +14,7 @@ from lowtide.ir.errors import InputError
 from lowtide.ir.given_arrays import check_count, misfit, read_as, sizes_fit
 from lowtide.ir.literal import Array
 from lowtide.ir.module import Module
+from lowtide.ir.partitioning import check_one_device
 from lowtide.ir.shape import Shape, ShapeIndex
 
 
@@ -26,8 +27,9 @@ def evaluate(module: Module, arguments: Sequence[Any], *, seed: int = 0) -> Valu
     argument may be smaller than the bound. `seed` starts the random numbers of `rng`.
 
     Raises InputError where the arguments do not fit the parameters, and UnsupportedOpError at an
-    operation that cannot be evaluated.
+    operation that cannot be evaluated, or for a module that is not for one device.
     """
+    check_one_device(module)
     values = arguments_of(module, arguments)
     result = Interpreter(module, seed=seed).run(module.entry, values)
     owned = [_owned(leaf) for leaf in value_leaves(result)]

@@ -12,6 +12,7 @@ from lowtide.client.errors import SanitizerError
 from lowtide.evaluator import TOKEN, Interpreter, Token, Value, evaluate, value_leaves
 from lowtide.evaluator.registry import handlers
 from lowtide.evaluator.values import from_leaves
+from lowtide.inspection.reducer_order import depends_on_order
 from lowtide.ir import Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import UnsupportedOpError
@@ -58,6 +59,9 @@ class Expected:
         wrong = _first_difference(instruction.shape, found, expected, _factor(instruction))
         if wrong is None:
             return ""
+        if depends_on_order(self._interpreter, instruction):
+            self.not_compared.add(instruction.name)
+            return ""
         noises = [self._evaluated(instruction, moved) for moved in _moved(operands)]
         return _beyond_noise(instruction.shape, found, expected, noises, _factor(instruction))
 
@@ -82,17 +86,34 @@ class Expected:
         """Raise SanitizerError where results of the program are not those of its module."""
         if self.not_compared:
             return
-        shape = module.entry.root.shape
-        expected = _arrays(evaluate(module, arguments))
-        if _first_difference(shape, found, expected, WHOLE_FACTOR) is None:
-            return
-        noises = [_arrays(evaluate(module, moved)) for moved in _moved(arguments)]
-        wrong = _beyond_noise(shape, found, expected, noises, WHOLE_FACTOR)
+        wrong = whole_difference(module, arguments, found)
         if wrong:
             raise SanitizerError(
                 f"{module.name}: each thunk is right, but the results are not the evaluator's: "
                 f"{wrong}; thunks read or write other slices than they should"
             )
+
+
+def whole_difference(module: Module, arguments: Sequence[Array], found: Sequence[Array]) -> str:
+    """Return how results differ from what the evaluator makes of a module, or ""."""
+    shape = module.entry.root.shape
+    expected = _arrays(evaluate(module, arguments))
+    if _first_difference(shape, found, expected, WHOLE_FACTOR) is None:
+        return ""
+    noises = [_arrays(evaluate(module, moved)) for moved in _moved(arguments)]
+    return _beyond_noise(shape, found, expected, noises, WHOLE_FACTOR)
+
+
+def undetermined(module: Module) -> tuple[str, ...]:
+    """Return the instructions of a module, sorted, of which the evaluator says no one result."""
+    interpreter = Interpreter(module)
+    found = [
+        x.name
+        for computation in module.computations.values()
+        for x in computation.instructions.values()
+        if not _is_determined(x) or depends_on_order(interpreter, x)
+    ]
+    return tuple(sorted(found))
 
 
 def _is_determined(instruction: Instruction) -> bool:

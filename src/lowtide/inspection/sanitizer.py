@@ -209,7 +209,14 @@ class _Run:
         ]
         pairs = zip(job.reads, shapes, strict=True)
         operands = [self.memory.read(place, shape) for place, shape in pairs]
-        self._check(job)
+        try:
+            self._check(job)
+            self._compare(instruction, job, operands)
+        except SanitizerError as error:
+            error.operands = tuple(operands)
+            raise
+
+    def _compare(self, instruction: Instruction, job: _Job, operands: list[Array]) -> None:
         leaves = [leaf for _, leaf in instruction.shape.leaves() if leaf.is_array]
         found = [
             self.memory.read(place, leaf) for place, leaf in zip(job.writes, leaves, strict=True)

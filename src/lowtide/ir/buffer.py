@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from lowtide.ir.shape import HOST_MEMORY
+
 if TYPE_CHECKING:
     from lowtide.ir.computation import Computation
     from lowtide.ir.instruction import Instruction
@@ -63,7 +65,7 @@ class BufferSlice:
 
 
 NO_BYTES: Final = BufferSlice(-1, 0, 0)
-"""The slice of a value without bytes: a token, an empty array, an array in host memory."""
+"""The slice of a value without bytes: a token, an empty array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +160,14 @@ class BufferAssignment:
 
     @property
     def arena_bytes(self) -> int:
-        """The size of the arena, in each memory space: outputs and temporaries."""
+        """The size of the arena, in each memory space but the host's: outputs and temporaries."""
         return self._bytes(AllocationKind.ARENA)
+
+    @property
+    def host_arena_bytes(self) -> int:
+        """The size of the arena in the host's memory."""
+        arenas = [x for x in self.allocations if x.kind is AllocationKind.ARENA]
+        return sum([x.nbytes for x in arenas if x.colour == HOST_MEMORY])
 
     @property
     def temp_bytes(self) -> int:
@@ -168,8 +176,9 @@ class BufferAssignment:
 
     @property
     def constant_bytes(self) -> int:
-        """The size of all constants."""
+        """The size of all constants but those in the host's memory."""
         return self._bytes(AllocationKind.CONSTANT)
 
     def _bytes(self, kind: AllocationKind) -> int:
-        return sum([x.nbytes for x in self.allocations if x.kind is kind])
+        found = [x for x in self.allocations if x.kind is kind and x.colour != HOST_MEMORY]
+        return sum([x.nbytes for x in found])

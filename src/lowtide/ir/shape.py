@@ -42,6 +42,9 @@ class SplitConfig:
         return f"({self.dimension}:{','.join(map(str, self.split_indices))})"
 
 
+HOST_MEMORY: Final = 5
+"""The memory space of arrays that live with the host and take no device memory."""
+
 COMBINE: Final = -(2**63)
 """The tile size written `*`: this dimension is combined with the next more minor one."""
 
@@ -180,6 +183,11 @@ class Shape:
     def is_dynamic(self) -> bool:
         """Whether any dimension, here or in an element, is dynamic."""
         return any(self.dynamic) or any(x.is_dynamic for x in self.tuple_shapes)
+
+    @property
+    def memory_space(self) -> int:
+        """The memory that an array lies in, 0 for the usual one and for all that is no array."""
+        return 0 if self.layout is None else self.layout.memory_space
 
     @property
     def nbytes(self) -> int:

@@ -106,7 +106,8 @@ def _fusion_pairs(instruction: Instruction) -> tuple[Pair, ...]:
 class FusedUpdate(NamedTuple):
     """An operation in a fusion that updates an operand of the fusion.
 
-    `has_conflict` says that the fusion reads of the operand what it may have overwritten.
+    `has_conflict` says that the fusion reads of the operand what it may have overwritten, or has
+    the updated array as another result before.
     """
 
     pair: Pair
@@ -116,6 +117,7 @@ class FusedUpdate(NamedTuple):
 def fused_updates(fusion: Instruction) -> Iterator[FusedUpdate]:
     """Yield what updates operands of a fusion, for each result that is made so."""
     root = fusion.called_computations[0].root
+    updated: set[Position] = set()
     for output, _ in fusion.shape.leaves():
         source, index = source_of(root, output)
         for (operand, operand_index), written in in_place_pairs(source):
@@ -123,8 +125,10 @@ def fused_updates(fusion: Instruction) -> Iterator[FusedUpdate]:
                 continue
             target = _target_behind(source.operands[operand], operand_index)
             if target is not None:
-                pair = (target.place, output)
-                yield FusedUpdate(pair, _has_conflict(fusion, source, operand, target))
+                is_again = target.place in updated
+                updated.add(target.place)
+                has_conflict = is_again or _has_conflict(fusion, source, operand, target)
+                yield FusedUpdate((target.place, output), has_conflict)
 
 
 class _Target(NamedTuple):
@@ -296,14 +300,6 @@ def _conditional_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     )
 
 
-def _once_used_pairs(instruction: Instruction) -> tuple[Pair, ...]:
-    """Return the in-place pairs whose operand the instruction reads only once."""
-    operands = instruction.operands
-    return tuple(
-        [pair for pair in in_place_pairs(instruction) if operands.count(operands[pair[0][0]]) == 1]
-    )
-
-
 def _triangular_solve_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     a, b = instruction.operands
     return () if a is b else (((1, ()), ()),)
@@ -395,9 +391,6 @@ _MAY: Final[dict[Opcode, Callable[[Instruction], tuple[Pair, ...]]]] = {
     Opcode.BITCAST_CONVERT: _elementwise_pairs,
     Opcode.WHILE: _while_pairs,
     Opcode.CONDITIONAL: _conditional_pairs,
-    Opcode.DYNAMIC_UPDATE_SLICE: _once_used_pairs,
-    Opcode.SCATTER: _once_used_pairs,
-    Opcode.SET_DIMENSION_SIZE: _once_used_pairs,
     Opcode.TRIANGULAR_SOLVE: _triangular_solve_pairs,
     Opcode.SORT: _sort_pairs,
     Opcode.CALL: _call_pairs,

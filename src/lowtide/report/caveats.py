@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from lowtide.analysis.dataflow import HOST_MEMORY
 from lowtide.analysis.live_range import LiveRanges
-from lowtide.ir import Instruction, Module, Shape
+from lowtide.analysis.trip_count_claims import trip_count_claims
+from lowtide.ir import Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import CustomCall
+from lowtide.ir.partitioning import first_sharded
+from lowtide.ir.shape import HOST_MEMORY
 
 
 def caveats(
@@ -31,24 +34,28 @@ def caveats(
             "not optimized yet: every broadcast, iota and elementwise result counts as a buffer; "
             "fusion would remove most of them"
         )
-    if module.num_partitions > 1 and not was_scheduled:
-        found.append(
-            "not partitioned yet: sizes are those of the arrays as written, which may be whole "
-            f"arrays of {module.num_partitions} devices"
-        )
+    if module.num_partitions > 1:
+        found.append(_devices(module))
     found.append(
         "reshapes and transposes that the layouts make free share the buffer of their operand; "
         "operations that may write over an operand do so where it is not needed later"
     )
     shapes = {instruction.shape for instruction in ranges.flat.instructions}
     if any(_is_on_host(shape) for shape in shapes):
-        found.append("arrays in host memory count 0 bytes")
+        found.append("arrays in host memory are counted apart, in `memory_spaces`")
     if any(_asks_for_host(instruction) for instruction in ranges.flat.instructions):
         found.append("not offloaded yet: arrays that are to lie with the host count where they are")
     if any(_is_unpacked(shape) for shape in shapes):
         found.append("elements of less than 8 bits count one byte each where no layout packs them")
     if any(shape.is_dynamic for shape in shapes):
         found.append("dynamic dimensions count with their upper bounds")
+    instructions = ranges.flat.instructions
+    calls = dict.fromkeys([x for x in map(_foreign_target, instructions) if x])
+    if calls and not counts_scratch:
+        found.append(f"what custom calls take while they run is not known: {_listed(calls)}")
+    collectives = dict.fromkeys([x.opcode.value for x in instructions if x.opcode in _COLLECTIVES])
+    if collectives:
+        found.append(f"what devices take to exchange data is not known: {_listed(collectives)}")
     if left_out:
         found.append(f"{left_out} deeply nested computations have no figures of their own")
     if not counts_scratch:
@@ -60,6 +67,71 @@ def caveats(
         "running some again, may need less"
     )
     return tuple(found)
+
+
+def _devices(module: Module) -> str:
+    if first_sharded(module) is not None:
+        return (
+            "not partitioned yet: sizes are those of the arrays as written, which may be whole "
+            f"arrays of {module.num_partitions} devices"
+        )
+    return (
+        f"partitioned: these are the figures of each of {module.num_partitions} devices; lowtide "
+        "runs one device, so that it can plan this module, but not run it"
+    )
+
+
+def time_caveats(module: Module) -> tuple[str, ...]:
+    """Return what to keep in mind when reading times of a module."""
+    claims, found = trip_count_claims(module), []
+    if claims.claimed:
+        found.append(
+            "times take the trip counts that the module claims, which nothing confirms: "
+            + _listed(claims.claimed)
+        )
+    if claims.contradicted:
+        found.append(
+            "times take the trip counts that the module claims, although the loops run otherwise: "
+            + _listed(claims.contradicted)
+        )
+    if claims.unknown:
+        found.append(
+            f"in times loops of unknown length count as run once: {_listed(claims.unknown)}"
+        )
+    return tuple(found)
+
+
+_LISTED: Final = 3
+
+
+def _listed(names: Iterable[str]) -> str:
+    """A few names, and how many there are more."""
+    known = list(names)
+    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    return f"{', '.join(known[:_LISTED])}{more}"
+
+
+_COLLECTIVES: Final = frozenset(
+    {
+        *(Opcode.ALL_GATHER, Opcode.ALL_GATHER_START, Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START),
+        *(Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.COLLECTIVE_PERMUTE),
+        *(Opcode.COLLECTIVE_PERMUTE_START, Opcode.RAGGED_ALL_TO_ALL, Opcode.REDUCE_SCATTER),
+        *(Opcode.INFEED, Opcode.OUTFEED, Opcode.RECV, Opcode.SEND),
+    }
+)
+
+_WITHOUT_WORK: Final = frozenset(
+    {"AllocateBuffer", "SPMDFullToShardShape", "SPMDShardToFullShape", "Sharding"}
+)
+"""Custom calls that compute nothing."""
+
+
+def _foreign_target(instruction: Instruction) -> str:
+    """The target of a custom call that computes something, "" for any other instruction."""
+    attributes = instruction.attributes
+    if not isinstance(attributes, CustomCall) or attributes.target in _PLACEMENTS | _WITHOUT_WORK:
+        return ""
+    return attributes.target
 
 
 _PLACEMENTS: Final = frozenset({"annotate_device_placement", "MoveToHost"})

@@ -51,6 +51,11 @@ def visible(text: str) -> str:
     return _COMMANDS.sub(lambda found: found[1] or "?", text)
 
 
+def harmless(text: str) -> str:
+    """Return a text for a picture, a page or another program: `visible`, and without colours."""
+    return _COMMANDS.sub("?", text)
+
+
 def bar(part: int, whole: int, width: int) -> str:
     """Return a bar of up to `width` columns, in eighths; one eighth for what is little."""
     if not part or not whole:

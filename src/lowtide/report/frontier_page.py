@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from lowtide.report.drawing import harmless
+
 _WIDTH, _HEIGHT = 900, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 20, 20, 50
 _TICKS: Final = 6
@@ -32,18 +34,18 @@ def frontier_html(
     top = max([_PERCENT * extra / base for x in shown for _, extra in x.points], default=1.0) or 1.0
     scale = _Scale(most, top * 1.05)
     drawn = [_drawn(x, scale, base) for x in shown]
-    legend = [f'<li class="{x.kind}">{escape(x.name)}</li>' for x in shown]
+    legend = [f'<li class="{x.kind}">{escape(harmless(x.name))}</li>' for x in shown]
     parts = [
         "<!DOCTYPE html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
+        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(harmless(title))}</title>',
         f"<style>{_STYLE}</style></head><body>",
-        f"<h1>{escape(title)}</h1>",
+        f"<h1>{escape(harmless(title))}</h1>",
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
         *_axes(scale),
         *drawn,
         "</svg>",
         f"<ul>{''.join(legend)}</ul>",
-        *[f"<p>{escape(x)}</p>" for x in remarks],
+        *[f"<p>{escape(harmless(x))}</p>" for x in remarks],
         "</body></html>\n",
     ]
     return "\n".join(parts)
@@ -100,9 +102,10 @@ def _drawn(curve: Curve, scale: _Scale, base: float) -> str:
     for size, percent in rows[1:]:
         across, up = f"H{scale.x(size)}", f"V{scale.y(percent)}"
         path += [across, up] if curve.kind == "bound" else [up, across]
+    name = escape(harmless(curve.name))
     dots = [
         f'<circle class="{curve.kind}" cx="{scale.x(size)}" cy="{scale.y(percent)}" r="3">'
-        f"<title>{escape(curve.name)}: {size:,} bytes, {percent:.3f}% more time</title></circle>"
+        f"<title>{name}: {size:,} bytes, {percent:.3f}% more time</title></circle>"
         for size, percent in rows
     ]
     return f'<path class="{curve.kind}" d="{"".join(path)}"/>{"".join(dots)}'

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Final
 
@@ -60,6 +60,25 @@ class FixedSizes:
     temp_bytes: int
     least_arena_bytes: int
     constant_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceMemory:
+    """Needs of a call in one memory space besides the usual one, which is 0; 5 is the host's.
+
+    `live_bytes` is the most that is live there at once beyond arguments, `arena_bytes` what that
+    takes with every buffer at its offset. What is in the host's memory counts here only.
+    """
+
+    space: int
+    argument_bytes: int
+    output_bytes: int
+    live_bytes: int
+    arena_bytes: int
+
+    def to_json(self) -> Json:
+        """Return the entry of the schema's `memory_spaces`."""
+        return {x.name: getattr(self, x.name) for x in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +225,7 @@ class MemoryReport:
     `total_bytes` is arguments, outputs that overwrite none, constants and temporaries.
     `temp_bytes` includes `scratch_bytes`. In this order, no offsets make the arena smaller than
     `least_arena_bytes`. `seconds` are wall times by stage. `execution` is None in the report on a
-    plan that another one made.
+    plan that another one made. `spaces` are those besides 0, in order.
     """
 
     module: str
@@ -226,6 +245,7 @@ class MemoryReport:
     seconds: Mapping[str, float]
     caveats: tuple[str, ...]
     execution: Execution | None = None
+    spaces: tuple[SpaceMemory, ...] = ()
 
     @property
     def total_bytes(self) -> int:
@@ -260,6 +280,7 @@ class MemoryReport:
             },
             "computations": [x.to_json() for x in self.computations],
             **({} if self.execution is None else self.execution.to_json()),
+            **({"memory_spaces": [x.to_json() for x in self.spaces]} if self.spaces else {}),
             "seconds": dict(self.seconds),
             "caveats": list(self.caveats),
         }

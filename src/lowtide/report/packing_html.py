@@ -7,6 +7,7 @@ from html import escape
 from importlib.resources import files
 from typing import Final
 
+from lowtide.report.drawing import harmless
 from lowtide.report.packing_picture import (
     PackingPicture,
     coarse_profile,
@@ -28,7 +29,7 @@ def packing_html(picture: PackingPicture) -> str:
     if picture.height > _MOST_EXACT:
         remarks.append("Numbers of more than 2^53 are rounded.")
     page = (files("lowtide.report") / _PAGE).read_text(encoding="utf-8")
-    page = page.replace("{{title}}", _safe(escape(picture.title)))
+    page = page.replace("{{title}}", _safe(escape(harmless(picture.title))))
     return page.replace('"{{data}}"', _script(_data(picture, rows.tolist(), remarks)))
 
 
@@ -40,11 +41,11 @@ def _data(picture: PackingPicture, rows: list[int], remarks: list[str]) -> dict[
     number = {buffer: i for i, buffer in enumerate(shown)}
     steps, live = coarse_profile(picture, MOST_STEPS)
     return {
-        "title": picture.title,
-        "summary": picture.summary,
-        "remarks": " ".join(remarks),
-        "names": [picture.names[i] for i in shown],
-        "details": [picture.details[i] for i in shown] if picture.details else [],
+        "title": harmless(picture.title),
+        "summary": harmless(picture.summary),
+        "remarks": harmless(" ".join(remarks)),
+        "names": [harmless(picture.names[i]) for i in shown],
+        "details": [harmless(picture.details[i]) for i in shown] if picture.details else [],
         "offset": picture.offset[shown].tolist(),
         "bytes": picture.nbytes[shown].tolist(),
         "colours": colours,

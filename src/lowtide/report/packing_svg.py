@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from lowtide.report.drawing import elide, elide_end
+from lowtide.report.drawing import elide, elide_end, harmless
 from lowtide.report.packing_picture import (
     PackingPicture,
     colour_classes,
@@ -152,7 +152,8 @@ def _number(value: float) -> str:
 
 def _text(text: str) -> str:
     """The text as XML has it; characters that XML does not know are shown as unknown."""
-    return escape("".join([x if _is_known(x) else "�" for x in text]), {'"': "&quot;"})
+    known = "".join([x if _is_known(x) else "�" for x in harmless(text)])
+    return escape(known, {'"': "&quot;"})
 
 
 def _is_known(character: str) -> bool:

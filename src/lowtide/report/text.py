@@ -6,10 +6,11 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
+from lowtide.ir.shape import HOST_MEMORY
 from lowtide.report.copies import NeededCopy
 from lowtide.report.donations import DonationVerdict
 from lowtide.report.drawing import ELLIPSIS, Paint, bar, elide, elide_end
-from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport
+from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, SpaceMemory
 from lowtide.report.peak_table import peak_table, place_text, step_text
 from lowtide.report.units import Unit, unit_for
 
@@ -102,7 +103,13 @@ class Screen:
             drawn = bar(nbytes, largest, max(_LEAST_BAR, min(room, _BAR_WIDTH)))
             line = f"  {name:<11}  {figure:>{column}}  {self.paint(role, drawn)}"
             lines.append(line.rstrip() + (f"   {self.paint('dim', note)}" if note else ""))
-        return lines
+        return [*lines, *map(self._space, report.spaces)]
+
+    def _space(self, space: SpaceMemory) -> str:
+        """What lies in another memory; the host's counts in no other figure."""
+        whose = "the host's memory" if space.space == HOST_MEMORY else f"memory {space.space}"
+        arguments, arena = self.unit.text(space.argument_bytes), self.unit.text(space.arena_bytes)
+        return self.paint("dim", f"  in {whose}: arguments {arguments}, an arena of {arena}")
 
     def _aliasing(self) -> str:
         report = self.report

@@ -93,6 +93,8 @@ class _Folding:
             return None
         if x.shape.rank and x.parent in self._fused:
             return None
+        if x.shape.memory_space:
+            return None
         total = cost(x)
         limit = self._work // 64 if x.opcode in _SLOW else self._work
         if total.unknown or total.flops + total.transcendentals + total.bytes_accessed > limit:

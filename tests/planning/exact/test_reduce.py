@@ -1,5 +1,7 @@
 """What is left out of a search finds room afterwards; bounds never exceed what is possible."""
 
+from itertools import product
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,3 +90,31 @@ def test_a_search_tree_stops_at_its_limit():
     instance = instance_of(items, np.arange(len(items)))
     tree = RefutationTree(instance, range(len(items)), by_size(problem).arena_bytes, 2)
     assert tree.search() is Outcome.OPEN
+
+
+def test_an_easy_item_has_room_wherever_the_others_lie():
+    """All places of two others, at the least height at which one is taken for easy, and above."""
+    tight = 0
+    for sizes in product(range(1, 5), repeat=3):
+        records = [TensorUsageRecord(size, 0, 1) for size in sizes]
+        items = items_of(packing_problem(records), Space.of(packing_problem(records)))
+        for height in range(max(sizes), 2 * sum(sizes)):
+            easy = reduced(items, np.full(3, height, np.int64), height).easy.tolist()
+            if not easy:
+                continue
+            last = easy[-1]
+            others = [x for x in range(3) if x != last]
+            rows = [range(height - sizes[x] + 1) for x in others]
+            is_free = all(
+                any(
+                    all(
+                        at + sizes[last] <= place or place + sizes[x] <= at
+                        for x, place in zip(others, places, strict=True)
+                    )
+                    for at in range(height - sizes[last] + 1)
+                )
+                for places in product(*rows)
+            )
+            assert is_free, (sizes, height, easy)
+            tight += height < sum(sizes) + 2 * sizes[last]
+    assert tight > 10

@@ -726,3 +726,38 @@ def test_a_loop_that_was_removed_with_its_reader_is_passed_over() -> None:
     run_pipeline(module, parse_passes("while-simplifier"), [Checking(verify)])
     assert not any(x.opcode is Opcode.WHILE for x in instructions.values())
     assert_same_values(original, module)
+
+
+def changed_by(text: str, name: str) -> bool:
+    """Whether a pass changes a module; what it computes stays."""
+    module = lowtide.parse_hlo(text)
+    before = clone_module(module)
+    changes = run_pipeline(module, parse_passes(name))
+    verify(module)
+    assert_same_values(before, module)
+    return bool(changes)
+
+
+@pytest.mark.parametrize(("first", "is_constant"), [(2, True), (3, False)])
+def test_a_state_that_starts_as_another_constant_is_none(first, is_constant) -> None:
+    """Each step makes a 2 of it: only what starts as that is the same in all steps."""
+    step = f"{COUNT}\ntwo = s32[] constant(2)\nf = f32[] convert(b2)\n"
+    step += f"g = {F} broadcast(f), dimensions={{}}\ny = {F} multiply(b1, g)"
+    given = f"{X}\nfirst = s32[] constant({first})"
+    text = loop_text("s32[]; f32[4]; s32[]", step, "next, y, two", given, "zero, x, first", LAST)
+    assert changed_by(text, "while-invariant-carries") == is_constant
+
+
+def test_loops_that_share_a_body_with_an_effect_stay() -> None:
+    """Written out twice, the body would send twice on one channel."""
+    step = f'{COUNT}\ny = {F} custom-call(b1), custom_call_target="t", '
+    step += "custom_call_has_side_effect=true"
+    again = "first = f32[4] get-tuple-element(loop), index=1\n"
+    again += "more = (s32[], f32[4]) tuple(zero, first)\n"
+    again += "twice = (s32[], f32[4]) while(more), condition=condition, body=body\n"
+    again += "ROOT last = f32[4] get-tuple-element(twice), index=1"
+    text = loop_text("s32[]; f32[4]", step, "next, y", X, "zero, x", again, below(1))
+    module = lowtide.parse_hlo(text)
+    assert not run_pipeline(module, parse_passes("while-simplifier"))
+    once = loop_text("s32[]; f32[4]", step, "next, y", X, "zero, x", LAST, below(1))
+    assert run_pipeline(lowtide.parse_hlo(once), parse_passes("while-simplifier"))

@@ -7,14 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any
 
 from lowtide import compiler
 from lowtide.backends.build import build
 from lowtide.backends.cpu import cpu_backend, kept
 from lowtide.backends.interface import Progress
 from lowtide.client.errors import OverMemoryError
-from lowtide.client.executable.executable import Executable, Making
+from lowtide.client.executable.executable import (
+    NOT_KEPT,
+    CheckedModules,
+    Executable,
+    Making,
+    spells_constants,
+)
 from lowtide.client.executable.keys import program_key
 from lowtide.client.executable.stored import StoredProgram, open_program, read_program
 from lowtide.files.signing import signing_key
@@ -50,8 +56,14 @@ def deserialize_executable(
     return _within_memory(_executable(stored, options, making), options)
 
 
-def _executable(stored: StoredProgram, options: Options, making: Making) -> Executable:
-    return Executable(stored.program, stored.text, stored.memory, options, making, stored.base)
+def _executable(
+    stored: StoredProgram,
+    options: Options,
+    making: Making,
+    checked: CheckedModules = NOT_KEPT,
+) -> Executable:
+    parts = stored.program, stored.text, stored.memory, options, making, stored.base
+    return Executable(*parts, checked)
 
 
 def compile_module(
@@ -67,12 +79,15 @@ def compile_module(
     options = options or Options()
     start = perf_counter()
     programs, environment = kept("programs", options), cpu_backend(options).environment
+    given = None if options.check == "never" else clone_module(module)
     for wanted in dict.fromkeys((replace(options, memory=None), options)):
         known = _known(programs.get(program_key(module, wanted, environment)))
+        if given is not None and known is not None and not spells_constants(known.program):
+            known = None
         if known is not None and _fits(known.memory, options.memory):
             making = Making({"cache": perf_counter() - start}, was_cached=True)
-            return _executable(known, options, making)
-    made = executable_of(compile_anew(module, options, progress), options)
+            return _executable(known, options, making, CheckedModules(given=given))
+    made = executable_of(compile_anew(module, options, progress), options, given)
     if options.deadline is None:
         programs.put(program_key(module, options, environment), made.serialize())
     return _within_memory(made, options)
@@ -136,21 +151,23 @@ def compile_anew(
     return PlannedProgram(found.program, found.plan, seconds, found.budget, found.base)
 
 
-def executable_of(compiled: PlannedProgram, options: Options | None = None) -> Executable:
-    """Return what is compiled as an executable, however much memory it needs."""
+def executable_of(
+    compiled: PlannedProgram, options: Options | None = None, given: Module | None = None
+) -> Executable:
+    """Return what is compiled as an executable, however much memory it needs.
+
+    `given` is the module it was made of, which it is checked with where `options` say so.
+    """
     plan = compiled.plan
-    complete = sum([values.nbytes for _, values in compiled.program.constants]) <= _SPELLED_BYTES
-    form = COMPLETE if complete else CANONICAL
+    form = COMPLETE if spells_constants(compiled.program) else CANONICAL
     text = to_text(plan.module, form)
     base = "" if compiled.base is None else to_text(compiled.base, form)
     making = Making(compiled.seconds)
     budget = {} if compiled.budget is None else {"budget": dict(compiled.budget)}
     memory = {**plan.report.to_json(), **budget}
-    return Executable(compiled.program, text, memory, options or Options(), making, base)
-
-
-_SPELLED_BYTES: Final = 1 << 20
-"""The text of a module with more bytes of constants leaves the values of large ones out."""
+    options = options or Options()
+    checked = NOT_KEPT if options.check == "never" else CheckedModules(plan.module, given)
+    return Executable(compiled.program, text, memory, options, making, base, checked)
 
 
 def _within_memory(executable: Executable, options: Options) -> Executable:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
-from typing import Any, final
+from typing import Any, Final, final
 
 from lowtide.backends.cpu import linked
+from lowtide.client.executable.checked import CheckedCalls, CheckSubject
 from lowtide.client.executable.stored import StoredProgram, stored_bytes
 from lowtide.files.signing import signing_key
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir import Module
+from lowtide.ir import LowtideError, Module
 from lowtide.options import Options, cache_folder
 from lowtide.runtime.cpu.profile import Span
 from lowtide.runtime.cpu.program import NativeProgram
@@ -25,6 +26,29 @@ class Making:
 
     seconds: Mapping[str, float] = field(default_factory=dict)
     was_cached: bool = False
+
+
+SPELLED_BYTES: Final = 1 << 20
+"""The text of a module with more bytes of constants leaves the values of large ones out."""
+
+
+def spells_constants(program: NativeProgram) -> bool:
+    """Return whether the text of a program's module has the values of all constants."""
+    return sum([values.nbytes for _, values in program.constants]) <= SPELLED_BYTES
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CheckedModules:
+    """Modules that are kept to check calls: the one that runs, and the one that it was made of.
+
+    None stands for the text of the executable, and for one that is not known.
+    """
+
+    scheduled: Module | None = None
+    given: Module | None = None
+
+
+NOT_KEPT: Final = CheckedModules()
 
 
 @final
@@ -39,24 +63,46 @@ class Executable:
         options: Options,
         making: Making | None = None,
         base: str = "",
+        checked: CheckedModules = NOT_KEPT,
     ) -> None:
         self._program = program
         self._text = text
         self._base = base  # the module within whose budget this one is, if there is a bound for it
         self._memory = memory
         start = perf_counter()
-        self._callee = linked(program, options)
+        self._linked = linked(program, options)
         making = making or Making()
         linking = {"linking": perf_counter() - start}
         self.making = Making({**making.seconds, **linking}, making.was_cached)
         """How it came about in this process."""
+        self._callee: Callable[..., Any] = self._linked
+        if options.check != "never":
+            self._callee = CheckedCalls(
+                self._linked,
+                partial(self._subject, checked, options),
+                self._no_more_checks,
+                always=options.check == "always",
+            )
+
+    def _subject(self, checked: CheckedModules, options: Options) -> CheckSubject:
+        scheduled = checked.scheduled
+        if scheduled is None and not spells_constants(self._program):
+            raise LowtideError(
+                f"{self.name} cannot be checked: the stored program has no values of its large "
+                "constants in its HLO; compile the module with check instead"
+            )
+        return CheckSubject(self._program, scheduled or self.module, checked.given, options)
+
+    def _no_more_checks(self) -> None:
+        self._callee = self._linked
 
     def __call__(self, *arrays: Any, consume: bool = False) -> Any:
         """Return the results for the leaves of the parameters, depth first, as new arrays.
 
         They are nested as the root's shape is. No argument is written to, but with `consume` those
         that the module aliases to results are overwritten, and become these. Raises InputError
-        where an argument does not fit, and OutOfMemoryError where the system has no memory left.
+        where an argument does not fit, OutOfMemoryError where the system has no memory left, and
+        WrongResultError where the options have it checked and it differs from the evaluator.
         """
         return self._callee(*arrays, consume=consume)
 
@@ -112,11 +158,11 @@ class Executable:
 
     def profile(self, *arrays: Any) -> tuple[Any, tuple[Span, ...]]:
         """Return the results, and when each thunk ran; they run one after the other then."""
-        return self._callee.profile(*arrays)
+        return self._linked.profile(*arrays)
 
     def release_memory(self) -> None:
         """Give the memory that is kept for later calls back to the system."""
-        self._callee.empty()
+        self._linked.empty()
 
     def serialize(self) -> bytes:
         """Return the executable as bytes, for `deserialize` on a processor of the same kind.

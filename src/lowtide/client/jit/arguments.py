@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -21,14 +21,28 @@ _NUMPY_SCALARS: Final = tuple({x.type: None for x in DTYPES.values()})
 
 _type_key: KeyOf = type
 _array_key: KeyOf = attrgetter("dtype", "shape")
-_jax_array_key: KeyOf = attrgetter("dtype", "shape", "weak_type")
+
+
+def _jax_array_key(x: Any) -> Hashable:
+    place = x.sharding
+    if type(place) is _one_device():
+        return x.dtype, x.shape, x.weak_type
+    return x.dtype, x.shape, x.weak_type, place
+
+
+@cache
+def _one_device() -> type:
+    import jax
+
+    return jax.sharding.SingleDeviceSharding
 
 
 @cache
 def leaf_keys() -> dict[type, KeyOf]:
     """Return, for each usual type of leaf, the function to the part of a key that stands for it.
 
-    Equal parts mean equal abstract values in JAX: dtype, shape and whether the type is weak.
+    Equal parts mean equal abstract values in JAX: dtype, shape and whether the type is weak; and
+    equal places, unless that is a single device.
     """
     import jax
 
@@ -59,6 +73,12 @@ def abstract_key(x: Any) -> tuple[Any, tuple[int, ...], bool]:
     if not isinstance(aval, jax.core.ShapedArray):
         return aval, (), False
     return aval.dtype, aval.shape, aval.weak_type
+
+
+def spread(leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the shardings of leaves that lie on several devices, in order."""
+    found = [getattr(x, "sharding", None) for x in leaves]
+    return tuple([x for x in found if x is not None and len(x.device_set) > 1])
 
 
 def converter(leaf: Any, dtype: Any) -> Convert | None:

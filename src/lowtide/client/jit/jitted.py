@@ -11,14 +11,16 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from types import MethodType
 from typing import Any, Final, final
 
 from lowtide.client.compilation_cache import CacheStatistics, CompilationCache
-from lowtide.client.jit.arguments import abstract_key, leaf_keys, other_key
+from lowtide.client.jit.arguments import abstract_key, leaf_keys, other_key, spread
 from lowtide.client.jit.lowering import (
     closes_over_tracers,
     program_of,
+    refuse_several_devices,
     trace_state,
 )
 from lowtide.client.jit.program import Call, JaxFallback, JitProgram, output_kind
@@ -41,6 +43,7 @@ def jit(
     static_argnames: Names = None,
     output: str = "numpy",
     compiler: ModuleCompiler | None = None,
+    **fields: Any,
 ) -> Jitted:
     """Return `function`, compiled by lowtide for each type of arguments when it is first called.
 
@@ -51,7 +54,8 @@ def jit(
     its memory; a donated JAX array is deleted if a result has its type and sizes.
 
     `memory`, in bytes or as text like "512MiB", limits what one call needs beyond its arguments:
-    parts of the program run again to fit.
+    parts of the program run again to fit. `fields` are those of `Options`, such as check="first",
+    and take the place of what `options` has.
     `compiler` makes executables of modules; by default it is that of lowtide to native code.
     Inside of `jax.grad`, `jax.vmap` or another `jax.jit`, called with what these trace or using it,
     the function is `jax.jit`'s.
@@ -59,7 +63,7 @@ def jit(
     What JAX raises in tracing is passed on as it is. A call raises UnsupportedOpError, with the
     line of the program, at what cannot be compiled, such as calls back into Python; with `fallback`
     it says so once, in a RuntimeWarning, and `jax.jit` runs the function. Raises ValueError for an
-    unknown `output` and for a `memory` that is no size.
+    unknown `output` and for what no option can be, and TypeError for an option that there is not.
     """
     import jax
 
@@ -72,7 +76,7 @@ def jit(
         keep_unused=True,
     )
     statics = StaticArguments.of(function, static_argnums, static_argnames)
-    chosen = chosen_options(options, memory)
+    chosen = chosen_options(options, memory, fields)
     return Jitted(function, staged, statics, chosen, compiler, output, fallback=fallback)
 
 
@@ -173,17 +177,20 @@ class Jitted:
         except TypeError:  # No type of JAX's: its own tracing says so.
             self._staged.lower(*arguments, **keywords)
             raise
-        whole = (*key[:3], *types)
-        return self._programs.get_or_compile(whole, lambda: self._compile(arguments, keywords))
+        places = spread(leaves)
+        whole = (*key[:3], *types, *places)
+        compiled = partial(self._compile, arguments, keywords, places)
+        return self._programs.get_or_compile(whole, compiled)
 
     def _compile(
-        self, arguments: tuple[Any, ...], keywords: dict[str, Any]
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any], places: tuple[Any, ...]
     ) -> JitProgram | JaxFallback:
         traced = self._staged.trace(*arguments, **keywords)
         if closes_over_tracers(traced):
             raise _EnclosingTrace
         lowered = traced.lower()
         try:
+            refuse_several_devices(places)
             program = program_of(traced, lowered)
             return JitProgram(program, self._executable(program.module), self._output)
         except UnsupportedOpError as error:
@@ -244,5 +251,5 @@ class Jitted:
 _MOST_CALLS: Final = 4096
 """How many ways to call it a function remembers, before it looks each up among its programs."""
 
-_FROM_COMPILE: Final = 9
+_FROM_COMPILE: Final = 8
 """Frames from the warning up to the line that calls the function."""

@@ -91,6 +91,16 @@ def _refuse_others(types: Sequence[Any]) -> None:
             )
 
 
+def refuse_several_devices(places: Sequence[Any]) -> None:
+    """Raise UnsupportedOpError where arguments lie on several devices, as these shardings say."""
+    if places:
+        raise UnsupportedOpError(
+            f"an argument lies on {len(places[0].device_set)} devices: native code runs on "
+            "one; gather it there (jax.device_put(x, jax.devices()[0])), or let jax.jit run the "
+            "function (fallback=True)"
+        )
+
+
 def refuse_callbacks(module: Module) -> None:
     """Raise UnsupportedOpError at the first call back into Python, if there is one."""
     for computation in module.computations.values():

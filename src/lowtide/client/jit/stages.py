@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 from lowtide.client.jit.lowering import LoweredProgram
 from lowtide.client.jit.program import JitProgram
 from lowtide.client.library import ModuleExecutable
 from lowtide.ir import Module
-from lowtide.ir.sizes import bytes_of
-from lowtide.options import Options
+from lowtide.options import Options, options_with
 from lowtide.verifier import verify
 
 
-def chosen_options(options: Options | None, memory: int | str | None) -> Options:
-    """Return options with a memory of their own, where one is given."""
-    chosen = options or Options()
-    return chosen if memory is None else replace(chosen, memory=bytes_of(memory))
+def chosen_options(
+    options: Options | None, memory: int | str | None, values: Mapping[str, Any] | None = None
+) -> Options:
+    """Return options with a memory and values of their own, where some are given."""
+    own = dict(values or {})
+    return options_with(options, own if memory is None else {**own, "memory": memory})
 
 
 @final

@@ -200,7 +200,7 @@ def _convolution(elements: Elements, request: Request) -> Rule:
                 numbers.kernel_input_feature: feature,
                 numbers.kernel_output_feature: request.at[numbers.output_feature],
             }
-            inside, nowhere = request.mask, False
+            inside, nowhere = None, False
             for i, (step, x) in enumerate(zip(steps, window, strict=True)):
                 at = request.at[numbers.output_spatial[i]]
                 size = data.dimensions[numbers.input_spatial[i]]
@@ -211,7 +211,8 @@ def _convolution(elements: Elements, request: Request) -> Rule:
                 flipped = step * -1 + (x.size - 1) if x.reversal else step
                 right[numbers.kernel_spatial[i]] = flipped
             if not nowhere:
-                a = yield ask(request, 0, tuple([left[d] for d in range(data.rank)]), inside)
+                wanted = elements.vectors.both(inside, request.mask)
+                a = yield ask(request, 0, tuple([left[d] for d in range(data.rank)]), wanted)
                 b = yield ask(request, 1, tuple([right[d] for d in range(kernel.rank)]))
                 after = multiplied(elements, loops.totals[0], a, b)
                 loops.next = kept(elements, inside, after, loops.totals)

@@ -109,7 +109,8 @@ def _of_floats(operation: Operation) -> Value:
     if function is None:
         raise operation.unsupported("it has no meaning for floating point numbers")
     found = function(*widest(_single(operation)))
-    if operation.opcode in floats.EXACT and operation.type in CLOSED:
+    is_one_type = all(x.type is operation.type for x in operation.operands)
+    if operation.opcode in floats.EXACT and operation.type in CLOSED and is_one_type:
         return operation.result(found)
     return operation.rounded(found)
 
@@ -130,7 +131,7 @@ def _parts(operation: Operation, found: Complex | Number) -> Value:
     """A real or complex result in the type of the operation's parts."""
     parts = (found.real, found.imag) if isinstance(found, Complex) else (found,)
     if operation.type in (ElementType.C128, ElementType.F64):
-        return operation.result(*parts)
+        return operation.result(*[x.extended() for x in parts])
     return operation.result(*[x.shortened() for x in parts])
 
 

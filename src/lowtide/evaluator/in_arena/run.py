@@ -27,6 +27,7 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.literal import Array
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
+from lowtide.ir.partitioning import check_one_device
 from lowtide.ir.schedule import PartialOrder
 from lowtide.ir.shape import Shape, ShapeIndex
 
@@ -51,6 +52,7 @@ def run_in_arena(
     its allocation, or partly over an operand; with `sanitize` also where it was overwritten while
     needed, which names both values. Else raises as `evaluate` does.
     """
+    check_one_device(module)
     values = arguments_of(module, arguments)
     sites = Sites(assignment)
     memory = ArenaMemory(assignment.allocations)

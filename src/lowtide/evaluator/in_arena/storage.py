@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,6 @@ from lowtide.ir.shape import Shape
 
 Bytes = npt.NDArray[np.uint8]
 
-_HOST_MEMORY: Final = 5
-
 
 @dataclass(frozen=True, slots=True)
 class Storage:
@@ -28,7 +26,7 @@ class Storage:
 
     `order` lists the dimensions from major to minor, `back` undoes it; both are None where memory
     is row major. `packed` is the number of elements in a byte. `nbytes` is 0 for what lies in no
-    device memory: tokens, opaque values, empty arrays, arrays with the host.
+    memory: tokens, opaque values, empty arrays.
     """
 
     nbytes: int
@@ -80,7 +78,7 @@ def storage_of(shape: Shape) -> Storage:
         return Storage(nbytes, array.dimensions, dtype, bits, 1, None, None)
     order = _canonical(tuple(reversed(layout.minor_to_major)), array.dimensions)
     return Storage(
-        0 if layout.memory_space == _HOST_MEMORY else nbytes,
+        nbytes,
         array.dimensions,
         dtype,
         array.element_type.bits,

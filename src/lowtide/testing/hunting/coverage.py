@@ -4,25 +4,43 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from random import Random
 from typing import Final, final
 
 from lowtide.testing.hunting.arrays import TYPES
 from lowtide.testing.hunting.cells import Cell
 from lowtide.testing.hunting.families.in_place import READERS, UPDATES
+from lowtide.testing.hunting.scope import ModuleDraft, Scope
 from lowtide.testing.hunting.table import MAKERS, OUTSIDE, REGIONS
 from lowtide.testing.hunting.writing import ModuleWish
 
 LAYOUT_KINDS: Final = ("row-major", "some", "permuted", "empty")
 FUSIBLE: Final = tuple([x for x in MAKERS if x not in OUTSIDE and x != "constant"])
 
-WISHED: Final[dict[str, tuple[Cell, ...]]] = {
-    "type": tuple([("type", x, t) for x in MAKERS if x != "constant" for t in TYPES]),
-    "layout": tuple([("layout", x, k) for x in (*MAKERS, *REGIONS) for k in LAYOUT_KINDS]),
-    "update": tuple([("update", x, y) for x in UPDATES for y in READERS]),
-    "fused": tuple([("fused", x, y) for i, x in enumerate(FUSIBLE) for y in FUSIBLE[i:]]),
-}
-"""By table: the cells that modules can be asked to reach."""
+_DRAWS: Final = 12
+
+
+def _draws(opcode: str, type_: str) -> bool:
+    """Whether an operation can be drawn for an element type at all."""
+    for seed in range(_DRAWS):
+        if MAKERS[opcode](Scope(ModuleDraft(Random(seed))), type_) is not None:
+            return True
+    return False
+
+
+@cache
+def wished() -> dict[str, tuple[Cell, ...]]:
+    """Return by table the cells that modules can be asked to reach."""
+    opcodes = [x for x in MAKERS if x != "constant"]
+    types = [("type", x, t) for x in opcodes for t in TYPES if _draws(x, t)]
+    return {
+        "type": tuple(types),
+        "layout": tuple([("layout", x, k) for x in (*opcodes, *REGIONS) for k in LAYOUT_KINDS]),
+        "update": tuple([("update", x, y) for x in UPDATES for y in READERS]),
+        "fused": tuple([("fused", x, y) for i, x in enumerate(FUSIBLE) for y in FUSIBLE[i:]]),
+    }
+
 
 _SHARES: Final = ("type", "type", "layout", "update", "update", "fused", "fused")
 
@@ -38,7 +56,8 @@ class CellCounts:
     def wish(self, random: Random) -> ModuleWish:
         """Return a wish for one of the cells seen least, of a table drawn at random."""
         table = random.choice(_SHARES)
-        some = random.sample(WISHED[table], min(24, len(WISHED[table])))
+        cells = wished()[table]
+        some = random.sample(cells, min(24, len(cells)))
         cell = min(some, key=lambda x: (self.reached[x] + self.asked[x] // 2, self.asked[x]))
         self.asked[cell] += 1
         return _wish(cell, random)

@@ -22,7 +22,7 @@ from lowtide.testing.hunting.writing import DrawnModule, draw_module
 from lowtide.verifier import verify
 
 SAVE_SECONDS: Final = 20.0
-MINIMIZE_SECONDS: Final = 90.0
+MINIMIZE_SECONDS: Final = 60.0
 MOST_ALIKE: Final = 3
 """How many modules of one signature are made small."""
 
@@ -71,6 +71,7 @@ class Hunt:
             random.choice(("native", "native", "avx2")),
             random.choice(("fast", "fast", "fast", "default")),
             random.choice((("scheduled",), ("scheduled", "input"), ("input",))),
+            random.choice((0, 0, 0, 6)),
         )
         judgement = self.worker.judge(drawn.text, conditions)
         self.state.modules += 1
@@ -95,7 +96,8 @@ class Hunt:
     def _found(self, seed: int, text: str, finding: Finding, conditions: Conditions) -> None:
         state, signature = self.state, finding.signature
         name = f"{seed:07}-{re.sub(r'[^a-z]+', '-', finding.judge)}"
-        is_known = state.findings[signature] >= MOST_ALIKE and finding.kind != "wrong"
+        most = 4 * MOST_ALIKE if finding.kind == "wrong" else MOST_ALIKE
+        is_known = state.findings[signature] >= most
         state.findings[signature] += 1
         state.last[signature] = seed
         head = f"{signature}\n{finding.words}\n{conditions}"

@@ -14,7 +14,7 @@ from lowtide.backends.build import Build, build
 from lowtide.backends.cpu import CpuBackend
 from lowtide.checking import check_plan
 from lowtide.checking.tolerances import worst_difference
-from lowtide.compiler import DEFAULT_PLAN, PlanOptions
+from lowtide.compiler import DEFAULT_PLAN, PlanOptions, scheduled
 from lowtide.evaluator import Token, evaluate, value_leaves
 from lowtide.evaluator.in_arena.run import run_in_arena
 from lowtide.frontend.hlo_text import parse_hlo
@@ -27,7 +27,9 @@ from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.search.effort import Effort
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.hunting.roundings import exact_outputs, reads_bits
+from lowtide.testing.hunting.order_machine import is_simulated
+from lowtide.testing.hunting.orders import BoundAttack
+from lowtide.testing.hunting.roundings import exact_outputs, reads_bits, rounded_types
 from lowtide.testing.hunting.xla_judge import run_xla
 from lowtide.verifier import verify
 
@@ -66,7 +68,7 @@ class Conditions:
     """Under which a module is judged.
 
     `seed` is that of its arguments, `effort` that of searches. `stages` are those to which a module
-    without a schedule is taken.
+    without a schedule is taken. So many `orders` are held against its bound.
     """
 
     seed: int
@@ -74,6 +76,7 @@ class Conditions:
     target: str = "native"
     effort: str = "fast"
     stages: tuple[str, ...] = ("scheduled", "input")
+    orders: int = 0
 
 
 class Court:
@@ -130,7 +133,19 @@ class Court:
         stages = self.conditions.stages[:1] if module.is_scheduled else self.conditions.stages
         for stage in stages:
             self._native(module, arguments, compare, stage)
+        if self.conditions.orders:
+            self.ask("orders", lambda: self._check_bound(module))
         self.compare(compare, "xla", lambda: run_xla(module, arguments))
+
+    def _check_bound(self, module: Module) -> None:
+        with_copies = scheduled(module, PlanOptions("input"))
+        if not is_simulated(with_copies):
+            return
+        attack = BoundAttack(with_copies)
+        attack.try_random(self.conditions.seed, self.conditions.orders)
+        if attack.least < attack.bound:
+            words = f"an order needs {attack.least} bytes, the bound is {attack.bound}"
+            self.findings.append(Finding("orders", "unsound", words))
 
     def _native(
         self, module: Module, arguments: Sequence[Array], compare: Comparison, stage: str
@@ -221,7 +236,8 @@ class Comparison:
             wide = _distance(got, expected)
             magnitude = np.abs(expected.astype(np.complex128))
             scale = np.max(magnitude[np.isfinite(magnitude)], initial=0.0)
-            relative = worst_relative(self.types[number].value)
+            types = {self.types[number], *rounded_types(self.module)}
+            relative = max([worst_relative(x.value) for x in types])
         return bool(np.all(wide <= 16 * spread + FACTOR * relative * scale))
 
     def _moved(self, seed: int) -> list[Array]:

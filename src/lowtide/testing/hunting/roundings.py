@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir.element_type import ElementType
 from lowtide.ir.traversal import computation_post_order, post_order
 
 _ROUNDED: Final = frozenset(
@@ -47,6 +48,18 @@ def exact_outputs(module: Module) -> list[bool]:
     if root.opcode is not Opcode.TUPLE:
         return [root not in found]
     return [operand not in found for operand in root.operands]
+
+
+def rounded_types(module: Module) -> set[ElementType]:
+    """Return the element types of floating-point results that may be rounded otherwise."""
+    return {
+        leaf.element_type
+        for computation in module.computations.values()
+        for x in computation.instructions.values()
+        if _rounds(x)
+        for _, leaf in x.shape.leaves()
+        if leaf.is_array and not leaf.element_type.is_integer
+    }
 
 
 def _rounds(x: Instruction) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from lowtide.autopsy.plain_module import plain_module
 from lowtide.frontend.hlo_proto import write_hlo_module_proto
-from lowtide.ir import Module, Opcode
+from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.passes.dead_code import remove_dead_code
@@ -41,10 +41,12 @@ def run_xla(module: Module, arguments: Sequence[Array]) -> list[Array]:
 
     Integers have the sign that the module says: XLA:CPU makes random bits unsigned.
     """
-    if _scatters_twice(module):
-        raise UnsupportedOpError("XLA:CPU scatters twice into the place of one operand")
-    jax, hlo, jaxlib, device = _client()
     plain = _asynchronous_as_calls(plain_module(module))
+    if _scatters_twice(plain):
+        raise UnsupportedOpError("XLA:CPU scatters twice into the place of one operand")
+    if _has_packed_integers(module):
+        raise UnsupportedOpError("XLA:CPU computes integers of 2 and 4 bits in 8 bits")
+    jax, hlo, jaxlib, device = _client()
     plain.input_output_aliases = ()
     parsed = hlo.HloModule.from_serialized_hlo_module_proto(write_hlo_module_proto(plain))
     computation = hlo.XlaComputation(parsed.as_serialized_hlo_module_proto())
@@ -65,13 +67,39 @@ def _signed(x: Array, wanted: np.dtype[Any]) -> Array:
 
 
 def _scatters_twice(module: Module) -> bool:
-    """Whether a scatter into several arrays has one of them twice."""
+    """Whether a scatter into several arrays has two that lie in one place."""
     for computation in module.computations.values():
         for x in computation.instructions.values():
             targets = x.operands[: len(x.operands) // 2]
-            if x.opcode is Opcode.SCATTER and len({y.name for y in targets}) < len(targets):
+            if x.opcode is Opcode.SCATTER and len({_named(y) for y in targets}) < len(targets):
                 return True
     return False
+
+
+def _named(x: Instruction) -> str:
+    """The name of the array behind operations that may leave its bytes where they are."""
+    while x.opcode in _IN_PLACE:
+        x = x.operands[0]
+    return x.name
+
+
+_IN_PLACE: Final = frozenset(
+    {
+        *(Opcode.BITCAST, Opcode.BROADCAST, Opcode.CONVERT, Opcode.COPY, Opcode.PAD),
+        *(Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE),
+    }
+)
+
+
+def _has_packed_integers(module: Module) -> bool:
+    types = {
+        leaf.element_type
+        for computation in module.computations.values()
+        for x in computation.instructions.values()
+        for _, leaf in x.shape.leaves()
+        if leaf.is_array
+    }
+    return any(t.bits < 8 and t.is_integer for t in types)
 
 
 def _asynchronous_as_calls(module: Module) -> Module:

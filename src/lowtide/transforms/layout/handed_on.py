@@ -1,13 +1,15 @@
 """Copies where a value is handed on in another layout than it has, or written over in one.
 
 Tuples, calls, loops and branches leave arrays where they are, and so does what writes in place: all
-of them need one layout on both sides. Values do not depend on layouts, so that a copy serves where
-a module says otherwise.
+of them need one layout on both sides. So do callers of the module: arguments come and results go in
+the layouts of `entry_computation_layout`. Values do not depend on layouts, so that a copy serves
+where a module says otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape, tuple_shape
@@ -15,7 +17,7 @@ from lowtide.ir.schedule import Schedule
 from lowtide.ir.shape import Layout, ShapeIndex, major_to_minor
 from lowtide.ops.in_place import in_place_pairs
 from lowtide.passes.editing import element_index, settle
-from lowtide.transforms.layout.row_major import row_major, with_layouts
+from lowtide.transforms.layout.row_major import row_major, with_layouts, with_layouts_of
 
 
 def obey_layouts(module: Module) -> int:
@@ -32,7 +34,7 @@ def obey_layouts(module: Module) -> int:
 
 
 def _step(module: Module) -> int:
-    changes = 0
+    changes = _obey_callers(module)
     for computation in module.computations.values():
         for x in list(computation.instructions.values()):
             rule = _RULES.get(x.opcode, _write_in_place)
@@ -70,7 +72,7 @@ def _laid_as(shape: Shape, model: Shape) -> Shape:
         return shape if tuple(parts) == shape.tuple_shapes else tuple_shape(parts)
     if not shape.is_array or shape.rank != model.rank or _order(shape) == _order(model):
         return shape
-    return shape.with_layout(Layout(_order(model)))
+    return shape.with_layout(replace(shape.layout or Layout(()), minor_to_major=_order(model)))
 
 
 def _replaced(shape: Shape, index: ShapeIndex, part: Shape) -> Shape:
@@ -97,13 +99,19 @@ def _take(x: Instruction, number: int, model: Shape) -> int:
 
 def _give(x: Instruction, model: Shape) -> int:
     """Have an instruction make its result in the layout of a model; users read a copy."""
-    before, users, is_root = x.shape, list(x.users), x.is_root
-    wanted = _laid_as(before, model)
-    if wanted is before:
+    wanted = _laid_as(x.shape, model)
+    if wanted is x.shape:
         return 0
-    x.set_shape(wanted)
+    _remake(x, wanted)
+    return 1
+
+
+def _remake(x: Instruction, shape: Shape) -> None:
+    """Give an instruction another shape; its users read a copy in the one that it had."""
+    before, users, is_root = x.shape, list(x.users), x.is_root
+    x.set_shape(shape)
     if not users and not is_root:
-        return 1
+        return
     copy = with_layouts(x, before)
     for user in users:
         for number, operand in enumerate(user.operands):
@@ -111,7 +119,6 @@ def _give(x: Instruction, model: Shape) -> int:
                 user.replace_operand(number, copy)
     if is_root:
         x.parent.root = copy
-    return 1
 
 
 def _return(computation: Computation, model: Shape) -> int:
@@ -122,6 +129,24 @@ def _return(computation: Computation, model: Shape) -> int:
         return 0
     computation.root = with_layouts(root, wanted)
     return 1
+
+
+def _obey_callers(module: Module) -> int:
+    """Take arguments and return results in the layouts and the memory that callers use."""
+    program, entry = module.entry_layout, module.entry
+    if program is None:
+        return 0
+    changes = 0
+    for x, model in zip(entry.parameters, program.parameters, strict=True):
+        wanted = with_layouts_of(x.shape, model)
+        if wanted is not x.shape:
+            _remake(x, wanted)
+            changes += 1
+    wanted = with_layouts_of(entry.root.shape, program.result)
+    if wanted is not entry.root.shape:
+        entry.root = with_layouts(entry.root, wanted)
+        changes += 1
+    return changes
 
 
 # -- rules -----------------------------------------------------------------------------------------
@@ -227,6 +252,7 @@ _RULES: Final[dict[Opcode, Callable[[Instruction], int]]] = {
     Opcode.FUSION: _call,
     Opcode.GET_TUPLE_ELEMENT: _element,
     Opcode.OPTIMIZATION_BARRIER: _pass_on,
+    Opcode.RAGGED_ALL_TO_ALL: _in_rows,
     Opcode.RNG_BIT_GENERATOR: _in_rows,
     Opcode.TUPLE: _tuple,
     Opcode.WHILE: _while,

@@ -1,4 +1,7 @@
-"""Arrays in one memory, untiled and unpacked: the layouts that native code reads and writes."""
+"""Arrays untiled and unpacked: the layouts that native code reads and writes.
+
+There are two memories, that of the device and that of the host, which has an arena of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ from dataclasses import replace
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import unsupported
-from lowtide.ir.shape import Layout, ProgramShape, Shape, buffer_shape, tuple_shape
+from lowtide.ir.shape import HOST_MEMORY, Layout, ProgramShape, Shape, buffer_shape, tuple_shape
 
 
 def to_plain_memory(module: Module) -> int:
-    """Leave of all layouts the order of dimensions only; return how many shapes changed.
+    """Leave of all layouts the order of dimensions; return how many shapes changed.
 
-    The memory of a host or of another unit becomes ordinary memory, tiles go, and packed elements
-    get a byte each. Values stay: they do not depend on layouts, but where a bitcast reads the bytes
-    of such an array in another form. Raises UnsupportedOpError there.
+    Only the host's memory stays one of its own, that of other units becomes ordinary. Tiles go, and
+    packed elements get a byte each. Values stay: they do not depend on layouts, but where a bitcast
+    reads the bytes of such an array in another form. Raises UnsupportedOpError there.
     """
     plain: dict[Shape, Shape] = {}
     changes = 0
@@ -68,4 +71,5 @@ def _new(shape: Shape, known: dict[Shape, Shape]) -> Shape:
     layout = shape.layout
     if layout is None or layout.dimension_levels:
         return shape
-    return shape.with_layout(Layout(layout.minor_to_major))
+    space = layout.memory_space if layout.memory_space == HOST_MEMORY else 0
+    return shape.with_layout(Layout(layout.minor_to_major, memory_space=space))

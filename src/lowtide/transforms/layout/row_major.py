@@ -125,6 +125,16 @@ def with_layouts(x: Instruction, shape: Shape) -> Instruction:
     return x.parent.add(Opcode.TUPLE, shape, tuple(elements))
 
 
+def with_layouts_of(shape: Shape, model: Shape) -> Shape:
+    """Return a shape whose arrays are laid out as those of a model with the same tuples."""
+    if shape.is_tuple:
+        pairs = zip(shape.tuple_shapes, model.tuple_shapes, strict=True)
+        return tuple_shape([with_layouts_of(x, y) for x, y in pairs])
+    if not shape.is_array or model.layout is None:
+        return shape
+    return shape.with_layout(model.layout)
+
+
 def _copy_behind(x: Instruction, fixed: set[Instruction]) -> int:
     """Let the users of what keeps its layout read a row-major copy, but for those that keep too."""
     shape = row_major(x.shape)

@@ -212,9 +212,11 @@ def copy_to_same_layout(copy: Instruction, at: Rewriter) -> Made:
 
 @rule(Opcode.COPY)
 def copy_of_copy(copy: Instruction, at: Rewriter) -> Made:
-    """copy(copy(x)) => copy(x)"""
+    """copy(copy(x)) => copy(x), within one memory: a way through another is a wish"""
     inner = copy.operands[0]
     if inner.opcode is not Opcode.COPY:
+        return None
+    if inner.shape.memory_space != inner.operands[0].shape.memory_space:
         return None
     return at.build.emit(Opcode.COPY, [at(inner.operands[0])], shape=copy.shape)
 

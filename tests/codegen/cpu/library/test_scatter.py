@@ -252,3 +252,16 @@ def test_any_rows(data):
         random.integers(-9, 9, (count, width)).astype(np.int32),
     ]
     check(scatter_text("s32", (rows, width), (count, 1), (count, width), ROWS), inputs)
+
+
+@pytest.mark.parametrize("index_type", ["s8", "s16", "u8"])
+def test_narrow_indices_of_a_long_array(index_type) -> None:
+    """One below 0 lies outside, also where its bits would be a number within."""
+    size = 70_000 if index_type == "s16" else 300
+    numbers = ROWS.replace("{1}", "{}", 1)
+    text = scatter_text("f32", (size,), (4, 1), (4,), numbers, index_type=index_type)
+    dtype = DTYPES[parse_hlo(text).entry.parameters[1].shape.element_type]
+    indices = np.array([[-1], [5], [-100], [7]]).astype(dtype)
+    arrays = [np.zeros(size, np.float32), indices, np.arange(1, 5, dtype=np.float32)]
+    for target in TARGETS:
+        check(text, arrays, target)

@@ -26,6 +26,7 @@ CASES: list[Case] = [
         "x: f32[4]; a: pred[4] = false",
     ),
     ("compare-self", "x: f32[4]; a = pred[4] compare(x, x), direction=EQ", None),
+    ("compare-self", "x: f32[4]; a = pred[4] compare(x, x), direction=NE", None),
     (
         "compare-truth-value",
         "x: pred[4]; c: pred[4] = true; a = pred[4] compare(x, c), direction=EQ",
@@ -40,6 +41,24 @@ CASES: list[Case] = [
         "compare-truth-values",
         "x: pred[4]; y: pred[4]; a = pred[4] compare(x, y), direction=NE",
         "x: pred[4]; y: pred[4]; a = pred[4] xor(x, y)",
+    ),
+    (
+        "compare-beyond-bounds",
+        "x: u32[6]; i = u32[6] iota(), iota_dimension=0; k: u32[6] = 3; y = u32[6] add(i, k); "
+        "r = u32[6] remainder(x, y); c: u32[6] = 5; a = pred[6] compare(r, c), direction=LT",
+        None,
+    ),
+    (
+        "compare-beyond-bounds",
+        "x: u32[6]; i = u32[6] iota(), iota_dimension=0; k: u32[6] = 3; y = u32[6] add(i, k); "
+        "r = u32[6] remainder(x, y); c: u32[6] = 8; a = pred[6] compare(r, c), direction=LT",
+        "x: u32[6]; a: pred[6] = true",
+    ),
+    (
+        "compare-beyond-bounds",
+        "x: u8[4]; k: u8[4] = 200; y = u8[4] add(x, k); c: u8[4] = 100; "
+        "a = pred[4] compare(y, c), direction=GE",
+        None,
     ),
     (
         "compare-beyond-bounds",

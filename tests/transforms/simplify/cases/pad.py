@@ -26,6 +26,12 @@ CASES: list[Case] = [
     ),
     (
         "pad-of-pad",
+        "x: f32[3]; v: f32[]; a = f32[5] pad(x, v), padding=1_1; b = f32[11] pad(a, v), "
+        "padding=1_1_1",
+        None,
+    ),
+    (
+        "pad-of-pad",
         "x: f32[3]; v: f32[]; a = f32[6] pad(x, v), padding=1_0_1; b = f32[9] pad(a, v), "
         "padding=1_2",
         "x: f32[3]; v: f32[]; b = f32[9] pad(x, v), padding=2_2_1",

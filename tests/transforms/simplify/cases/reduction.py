@@ -32,6 +32,12 @@ CASES: list[Case] = [
     ),
     (
         "reduce-of-reduce",
+        "x: s32[2,3,4]; v: s32[] = 0; w: s32[] = 5; b = s32[2,4] reduce(x, v), dimensions={1}, "
+        "to_apply=add_s32; a = s32[4] reduce(b, w), dimensions={0}, to_apply=add_s32",
+        None,
+    ),
+    (
+        "reduce-of-reduce",
         "x: s32[2,3,4]; v: s32[] = 0; b = s32[2,4] reduce(x, v), dimensions={1}, to_apply=add_s32; "
         "a = s32[4] reduce(b, v), dimensions={0}, to_apply=add_s32",
         "x: s32[2,3,4]; v: s32[] = 0; a = s32[4] reduce(x, v), dimensions={0,1}, to_apply=add_s32",
@@ -66,6 +72,13 @@ CASES: list[Case] = [
         "x: f32[2,3,4]; v: f32[] = 0; b = f32[2,4] reduce(x, v), dimensions={1}, to_apply=add_f32; "
         "a = f32[4] reduce(b, v), dimensions={0}, to_apply=maximum_f32",
         None,
+    ),
+    (
+        "reduce-of-transpose",
+        "x: f32[2,3,4,5]; v: f32[]; b = f32[4,5,2,3] transpose(x), dimensions={2,3,0,1}; "
+        "a = f32[4,2,3] reduce(b, v), dimensions={1}, to_apply=add_f32",
+        "x: f32[2,3,4,5]; v: f32[]; b = f32[2,3,4] reduce(x, v), dimensions={3}, to_apply=add_f32; "
+        "a = f32[4,2,3] transpose(b), dimensions={2,0,1}",
     ),
     (
         "reduce-of-transpose",

@@ -43,6 +43,18 @@ CASES: list[Case] = [
     ),
     (
         "slice-of-concatenate",
+        "x: f32[4]; y: f32[3]; a = f32[7] concatenate(x, y), dimensions={0}; "
+        "b = f32[2] slice(a), slice={[4:6]}",
+        "x: f32[4]; y: f32[3]; b = f32[2] slice(y), slice={[0:2]}",
+    ),
+    (
+        "slice-of-concatenate",
+        "x: f32[4]; y: f32[3]; a = f32[7] concatenate(x, y), dimensions={0}; "
+        "b = f32[2] slice(a), slice={[2:4]}",
+        "x: f32[4]; y: f32[3]; b = f32[2] slice(x), slice={[2:4]}",
+    ),
+    (
+        "slice-of-concatenate",
         "x: f32[4]; y: f32[3]; z: f32[5]; a = f32[12] concatenate(x, y, z), dimensions={0}; "
         "b = f32[2] slice(a), slice={[5:7]}",
         "x: f32[4]; y: f32[3]; z: f32[5]; b = f32[2] slice(y), slice={[1:3]}",

@@ -1,0 +1,218 @@
+"""Memory that orders of a module need, counted step by step: no code of the planner is used.
+
+A module is run on symbols: one for each array that is made. A symbol takes its bytes from the step
+that makes it to the last one that reads it. Where an operation may write over an operand that
+nothing reads any more, the two count once at that step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Final, final
+
+from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir.attributes import GetTupleElement
+from lowtide.ops.in_place import may_share
+
+Symbols = list[int]
+Sequences = Mapping[Computation, Sequence[Instruction]]
+
+_NAMES: Final = frozenset(
+    {Opcode.BITCAST, Opcode.OPTIMIZATION_BARRIER, Opcode.ADD_DEPENDENCY, Opcode.DOMAIN}
+)
+_NOT_SIMULATED: Final = frozenset(
+    {
+        *(Opcode.ASYNC_START, Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE),
+        *(Opcode.COPY_START, Opcode.COPY_DONE),
+    }
+)
+MOST_WAYS: Final = 48
+"""So many ways through the conditionals of a module are tried; with more of them, none is."""
+
+_TRIPS: Final = 2
+
+
+def is_simulated(module: Module) -> bool:
+    """Whether the machine runs a module: one without asynchronous parts and with few branches."""
+    instructions = [x for c in module.computations.values() for x in c.instructions.values()]
+    if any(x.opcode in _NOT_SIMULATED for x in instructions):
+        return False
+    return prod([len(x.called_computations) for x in _conditionals(module)]) <= MOST_WAYS
+
+
+def needed_bytes(module: Module, sequences: Sequences) -> int:
+    """Return what an order needs beyond the arguments, for the worst of all branches.
+
+    The order has to need no other copies than the module has, which `is_simulated`.
+    """
+    sites = _conditionals(module)
+    ways = product(*[range(len(x.called_computations)) for x in sites])
+    return max(
+        [OrderMachine(module, sequences, dict(zip(sites, x, strict=True))).peak() for x in ways]
+    )
+
+
+def _conditionals(module: Module) -> list[Instruction]:
+    return [
+        x
+        for computation in module.computations.values()
+        for x in computation.instructions.values()
+        if x.opcode is Opcode.CONDITIONAL
+    ]
+
+
+@final
+class OrderMachine:
+    """One run: loops go round twice, conditionals take the branches that are chosen."""
+
+    def __init__(
+        self, module: Module, sequences: Sequences, branches: Mapping[Instruction, int]
+    ) -> None:
+        self._module = module
+        self._sequences = sequences
+        self._branches = branches
+        self._bytes: list[int] = []
+        self._born: list[int] = []
+        self._last: list[int] = []
+        self._pairs: dict[int, list[tuple[int, int]]] = {}
+        self._heir: dict[int, int] = {}
+        """What takes the place of a symbol in the state of a loop: nothing else may."""
+        self._step = 0
+
+    def peak(self) -> int:
+        """Return the most bytes at any step, less those of arguments that are written over."""
+        entry = self._module.entry
+        donated = {(a.parameter, a.parameter_index) for a in self._module.input_output_aliases}
+        given = 0
+        environment: dict[Instruction, Symbols] = {}
+        for number, parameter in enumerate(entry.parameters):
+            symbols = []
+            for index, shape in parameter.shape.leaves():
+                nbytes = shape.leaf_nbytes if (number, index) in donated else 0
+                symbols.append(self._make(nbytes))
+                given += nbytes
+            environment[parameter] = symbols
+        outputs = self._run(entry, environment)
+        self._step += 1
+        self._kept(outputs)
+        return max(0, self._highest() - given)
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def _make(self, nbytes: int) -> int:
+        self._bytes.append(nbytes)
+        self._born.append(self._step)
+        self._last.append(self._step)
+        return len(self._bytes) - 1
+
+    def _kept(self, symbols: Symbols) -> Symbols:
+        """Read symbols that are all there at once, since each has a place that others know."""
+        for symbol in symbols:
+            self._last[symbol] = self._step
+        return symbols
+
+    def _highest(self) -> int:
+        change: Counter[int] = Counter()
+        for nbytes, born, last in zip(self._bytes, self._born, self._last, strict=True):
+            change[born] += nbytes
+            change[last + 1] -= nbytes
+        live = most = 0
+        for step in range(self._step + 1):
+            live += change[step]
+            most = max(most, live - self._saved(step))
+        return most
+
+    def _saved(self, step: int) -> int:
+        """The bytes that count once at a step: results over operands, each in one pair."""
+        read: set[int] = set()
+        made: set[int] = set()
+        total = 0
+        for operand, result in sorted(self._pairs.get(step, ()), key=lambda x: -self._bytes[x[0]]):
+            dies = self._last[operand] == step and self._born[operand] < step
+            is_free = operand not in read and result not in made
+            if dies and is_free and self._heir.get(operand, result) == result:
+                read.add(operand)
+                made.add(result)
+                total += self._bytes[operand]
+        return total
+
+    # -- instructions --------------------------------------------------------------------------
+
+    def _run(self, computation: Computation, environment: dict[Instruction, Symbols]) -> Symbols:
+        for x in self._sequences[computation]:
+            if x.opcode is not Opcode.PARAMETER:
+                environment[x] = self._instruction(x, [environment[y] for y in x.operands])
+        return environment[computation.root]
+
+    def _instruction(self, x: Instruction, operands: list[Symbols]) -> Symbols:
+        if x.opcode is Opcode.TUPLE:
+            return [symbol for symbols in operands for symbol in symbols]
+        if x.opcode in _NAMES:
+            return operands[0]
+        if x.opcode is Opcode.GET_TUPLE_ELEMENT:
+            return _element(x, operands[0])
+        if x.opcode is Opcode.CALL:
+            given = [symbol for symbols in operands for symbol in symbols]
+            return self._callee(x.called_computations[0], given)
+        if x.opcode is Opcode.WHILE:
+            return self._loop(x, operands[0])
+        if x.opcode is Opcode.CONDITIONAL:
+            self._step += 1
+            self._kept(operands[0])
+            branch = self._branches[x]
+            return self._kept(self._callee(x.called_computations[branch], operands[branch + 1]))
+        return self._plain(x, operands)
+
+    def _callee(self, computation: Computation, symbols: Symbols) -> Symbols:
+        environment: dict[Instruction, Symbols] = {}
+        rest = symbols
+        for parameter in computation.parameters:
+            count = len(list(parameter.shape.leaves()))
+            environment[parameter], rest = rest[:count], rest[count:]
+        return self._run(computation, environment)
+
+    def _loop(self, x: Instruction, state: Symbols) -> Symbols:
+        condition, body = x.called_computations
+        self._kept(state)
+        for _ in range(_TRIPS):
+            self._kept(self._callee(condition, state))
+            after = self._kept(self._callee(body, state))
+            self._hold_places(state, after)
+            state = after
+        self._kept(self._callee(condition, state))
+        return self._kept(state)
+
+    def _hold_places(self, state: Symbols, after: Symbols) -> None:
+        """The state of a loop keeps its places: what is dead stays until the next one is made."""
+        for old, new in zip(state, after, strict=True):
+            if old != new:
+                self._last[old] = max(self._last[old], self._born[new] - 1)
+                self._heir[old] = new
+
+    def _plain(self, x: Instruction, operands: list[Symbols]) -> Symbols:
+        self._step += 1
+        for symbols in operands:
+            self._kept(symbols)
+        leaves = list(x.shape.leaves())
+        is_constant = x.opcode is Opcode.CONSTANT
+        made = [self._make(0 if is_constant else shape.leaf_nbytes) for _, shape in leaves]
+        places = {index: made[i] for i, (index, _) in enumerate(leaves)}
+        rows = []
+        for (number, place), output in may_share(x):
+            indices = [i for i, _ in x.operands[number].shape.leaves()]
+            if place in indices and output in places:
+                operand, result = operands[number][indices.index(place)], places[output]
+                if 0 < self._bytes[operand] == self._bytes[result]:
+                    rows.append((operand, result))
+        self._pairs[self._step] = rows
+        return made
+
+
+def _element(x: Instruction, symbols: Symbols) -> Symbols:
+    index = x.attributes_as(GetTupleElement).index
+    counts = [len(list(shape.leaves())) for shape in x.operands[0].shape.tuple_shapes]
+    start = sum(counts[:index])
+    return symbols[start : start + counts[index]]

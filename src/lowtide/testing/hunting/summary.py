@@ -1,0 +1,79 @@
+"""The summary of a hunt as a section of a document: how much ran, what was found and reached."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from lowtide.testing.hunting.cells import Cell
+from lowtide.testing.hunting.coverage import wished
+from lowtide.testing.hunting.state import HuntState
+
+_TITLES: Final = {
+    "type": "opcode x element type",
+    "layout": "opcode x kind of layout",
+    "update": "update in place x reader of the target",
+    "fused": "opcode x opcode that it is fused with",
+}
+_MOST_NAMED: Final = 40
+_MOST_SILENT: Final = 12
+
+
+def summary(state: HuntState) -> str:
+    """Return the section: counts, judges, findings, coverage and what was never reached."""
+    return "\n".join(
+        [*_counts(state), "", *_findings(state), "", *_coverage(state), "", *_silence(state)]
+    )
+
+
+def _counts(state: HuntState) -> list[str]:
+    last = max(state.last.values(), default=-1)
+    return [
+        f"- modules judged: {state.modules:,}, in {state.seconds / 3600:.1f} hours of one process; "
+        f"{state.refused:,} drafts were no valid modules",
+        f"- seeds since the last finding: {state.next_seed - 1 - last:,} of {state.next_seed:,}",
+        "- asked: " + ", ".join([f"{k} {v:,}" for k, v in sorted(state.judged.items())]),
+    ]
+
+
+def _findings(state: HuntState) -> list[str]:
+    lines = ["| finding | modules | last seed |", "|---|--:|--:|"]
+    for signature, count in sorted(state.findings.items(), key=lambda x: (-x[1], x[0])):
+        text = signature.replace("|", "/").replace("<", "&lt;")
+        lines.append(f"| {text} | {count:,} | {state.last[signature]:,} |")
+    return lines if state.findings else ["No findings."]
+
+
+def _coverage(state: HuntState) -> list[str]:
+    lines = ["| table | cells reached | possible | least often |", "|---|--:|--:|--:|"]
+    missing: list[str] = []
+    for table, cells in wished().items():
+        counts = [state.counts.reached[_normal(x)] for x in cells]
+        reached = sum([1 for x in counts if x])
+        lines.append(f"| {_TITLES[table]} | {reached:,} | {len(cells):,} | {min(counts):,} |")
+        never = [x for x, n in zip(cells, counts, strict=True) if not n]
+        if never:
+            missing += ["", f"Never reached of {_TITLES[table]}: {_named(state, never)}."]
+    return [*lines, *missing]
+
+
+def _normal(cell: Cell) -> Cell:
+    return (cell[0], *sorted(cell[1:])) if cell[0] == "fused" else cell
+
+
+def _named(state: HuntState, cells: list[Cell]) -> str:
+    words = [f"{x[1]} / {x[2]} (asked {state.counts.asked[x]} times)" for x in cells[:_MOST_NAMED]]
+    more = len(cells) - len(words)
+    return ", ".join(words) + (f", and {more} more" if more > 0 else "")
+
+
+def _silence(state: HuntState) -> list[str]:
+    reasons: Counter[str] = Counter()
+    for reason, count in state.silent.items():
+        if not reason.startswith("refused"):
+            reasons[reason] += count
+    lines = ["| judge that said nothing, and why | modules |", "|---|--:|"]
+    for reason, count in reasons.most_common(_MOST_SILENT):
+        text = reason.replace("|", "/").replace("<", "&lt;")
+        lines.append(f"| {text} | {count:,} |")
+    return lines

@@ -1,0 +1,76 @@
+"""Planted faults: each fits its file once and names tests that are there; the script resumes."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from benchmarks.planted_faults import (
+    CAUGHT,
+    EQUIVALENT,
+    FAULTS,
+    ROOT,
+    SURVIVED,
+    Fault,
+    Outcome,
+    Results,
+    digest_of,
+    document,
+    faults,
+)
+
+LEAST = 150
+CORE = ("aliasing", "bounds", "budgets", "checker", "packing")
+"""Layers that say how much memory there is, what proves it, and who may lie over whom."""
+
+
+@pytest.mark.parametrize("fault", faults(), ids=lambda fault: fault.name)
+def test_a_fault_fits_one_place(fault: Fault) -> None:
+    text = (ROOT / fault.path).read_text()
+    planted = fault.planted(text)
+    assert planted is not None, f"{fault.path} has it {text.count(fault.find)} times"
+    assert planted != text
+    compile(planted, fault.path, "exec")
+    assert fault.tests and all((ROOT / x.partition("::")[0]).exists() for x in fault.tests)
+
+
+def test_there_are_enough_of_them_in_all_layers() -> None:
+    known = faults()
+    assert len({x.name for x in known}) == len(known) >= LEAST
+    assert sum([x.layer in CORE for x in known]) * 3 >= len(known)
+    assert {x.layer for x in known} == {path.stem for path in FAULTS.glob("*.toml")}
+
+
+def test_outcomes_are_kept_for_what_they_depend_on(tmp_path: Path) -> None:
+    fault = faults()[0]
+    results = Results(tmp_path / "x.jsonl")
+    results.add(digest_of(fault), Outcome(CAUGHT, "a.py::b", 1.5))
+    again = Results(tmp_path / "x.jsonl")
+    assert again.known == {digest_of(fault): Outcome(CAUGHT, "a.py::b", 1.5)}
+    for other in (replace(fault, put="pass"), replace(fault, tests=("tests/ir",))):
+        assert digest_of(other) not in again.known
+
+
+def test_the_table_names_what_survives() -> None:
+    first, second, third = faults()[:3]
+    rows = [
+        (first, Outcome(CAUGHT, "room/test_x.py::test_y")),
+        (second, Outcome(SURVIVED)),
+        (replace(third, equivalent="it says the same"), Outcome(EQUIVALENT)),
+    ]
+    text = document(rows)
+    assert "Of 3 faults, the tests catch 1; 1 are equivalent" in text.replace("\n", " ")
+    assert f"| {first.name} | {first.file} | room/test_x.py test_y |" in text
+    assert f"| {second.name} | {second.file} | survived |" in text
+    assert "equivalent: it says the same" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [(["--list"], 0, "checker"), (["--only", "no-such-fault"], 2, "no fault no-such-fault")],
+)
+def test_the_command(options: list[str], status: int, words: str) -> None:
+    command = [sys.executable, "benchmarks/planted_faults.py", *options]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.returncode == status and words in found.stdout + found.stderr
