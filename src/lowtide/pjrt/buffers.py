@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from ctypes import c_int, c_int64, c_size_t, c_void_p
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,7 @@ from lowtide.pjrt.table import serves
 _dimensions: Final[Lists] = immortal(Lists())
 
 
-@lru_cache(maxsize=None)
+@cache
 def _dimensions_at(sizes: tuple[int, ...]) -> int:
     """The address of a list of sizes, which stays: a program has few shapes."""
     return _dimensions.of(c_int64, sizes)

@@ -9,12 +9,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from lowtide.options import device_count
+from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.handles import Cell, Lists, handle, put_text, value_of
 from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.table import serves
 
-PLATFORM: Final = "lowtide"
 MEMORY_KIND: Final = "device"
 
 

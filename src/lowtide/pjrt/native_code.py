@@ -1,4 +1,4 @@
-"""The functions of the plugin that run as machine code, since no Python may run where C++ calls them.
+"""The functions of the plugin that are machine code, since no Python may run where C++ calls them.
 
 C++ destroys objects while a Python exception is pending and after the interpreter has ended. Thus
 destroying an object only pushes it on a list, which Python empties at its next turn. Other
@@ -357,7 +357,7 @@ def native_text() -> str:
 
 
 def immortal(thing: T) -> T:
-    """Return what C++ may use until the end of the process, after Python has cleared its modules."""
+    """Return what stays until the process ends, since C++ uses it after Python has gone."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 

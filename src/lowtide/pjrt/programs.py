@@ -12,6 +12,7 @@ from lowtide.client.executable import Executable, compile_module
 from lowtide.client.jit.lowering import refuse_callbacks
 from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_config
 from lowtide.ir import Module, Shape
+from lowtide.ir.shape import ProgramShape
 from lowtide.options import Options
 from lowtide.pjrt.devices import MEMORY_KIND, Device, client
 from lowtide.pjrt.element_types import NUMBERS
@@ -113,6 +114,7 @@ def _compile(arguments: Any) -> None:
     module = read_hlo_proto(_hlo_of(code))
     refuse_callbacks(module)
     _refuse_tokens(module)
+    module.entry_layout = _row_major(module.entry_layout)
     device = client().device(_device_number(given))
     executable = compile_module(module, Options())
     arguments.executable = handle(PluginProgram(module, executable, device))
@@ -148,6 +150,14 @@ def _device_number(serialized: bytes) -> int:
         return 0
     proto = assignment.serialize()
     return int(proto[-1])
+
+
+def _row_major(program: ProgramShape | None) -> ProgramShape | None:
+    """The type of a program with every layout spelled out: JAX takes arrays as row-major."""
+    if program is None:
+        return None
+    parameters = tuple([x.with_default_layout() for x in program.parameters])
+    return ProgramShape(parameters, program.result.with_default_layout(), program.parameter_names)
 
 
 def _refuse_tokens(module: Module) -> None:

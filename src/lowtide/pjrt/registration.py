@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from lowtide.pjrt.devices import PLATFORM
+from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.table import api_capsule
 
 _PARTS = ("buffers", "devices", "execution", "programs")
