@@ -34,7 +34,8 @@ def test_functions_run_in_lowtide_and_give_the_results_of_xla(tmp_path: Path) ->
         with jax.default_device(cpu):
             theirs = jax.jit(function)(*[jax.device_put(np.asarray(x), cpu) for x in arguments])
         assert all(x.devices() == {jax.devices()[0]} for x in jax.tree.leaves(ours))
-        jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=2e-5, atol=1e-6), ours, theirs)
+        close = lambda x, y: np.testing.assert_allclose(x, y, rtol=2e-5, atol=1e-6)
+        jax.tree.map(close, ours, theirs)
     assert jax.default_backend() == "lowtide" and jax.devices()[0].platform == "lowtide"
     x = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
     check(lambda x: x @ x.T + 1, x)
