@@ -113,6 +113,14 @@ def cache_folder() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "lowtide"
 
 
+def device_count() -> int:
+    """Return how many devices JAX is shown: LOWTIDE_DEVICES, else 1; raises ValueError."""
+    given = os.environ.get("LOWTIDE_DEVICES", "1")
+    if not given.isdigit() or not int(given):
+        raise ValueError(f"LOWTIDE_DEVICES is a number of devices from 1 on; found {given!r}")
+    return int(given)
+
+
 @dataclass(frozen=True, slots=True)
 class Display:
     """Settings for what people read: colour or none, and the number of columns."""

@@ -1,0 +1,250 @@
+"""Arrays in the hands of JAX: NumPy arrays in row-major order, on one of the devices."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import c_int, c_int64, c_size_t, c_void_p
+from functools import cache, lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from lowtide.ir.literal import Array
+from lowtide.pjrt.devices import Device
+from lowtide.pjrt.element_types import dtype_of
+from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
+from lowtide.pjrt.handles import Lists, cell_of, handle, value_of
+from lowtide.pjrt.native_code import immortal, native_code
+from lowtide.pjrt.table import serves
+
+_dimensions: Final[Lists] = immortal(Lists())
+
+
+@cache
+def _dimensions_at(sizes: tuple[int, ...]) -> int:
+    """The address of a list of sizes, which stays: a program has few shapes."""
+    return _dimensions.of(c_int64, sizes)
+
+
+class Buffer:
+    """An array on a device; `array` is None once it was deleted or donated."""
+
+    __slots__ = ("array", "device", "nbytes", "number")
+
+    def __init__(self, array: Array, number: int, device: Device) -> None:
+        self.array: Array | None = array
+        self.number = number
+        self.device = device
+        self.nbytes = array.nbytes
+
+    def alive(self) -> Array:
+        """Return the array; raises PluginError where there is none any more."""
+        if self.array is None:
+            raise PluginError(INVALID_ARGUMENT, "Array has been deleted or donated.")
+        return self.array
+
+
+def new_buffer(array: Array, number: int, device: Device, event: int) -> int:
+    """Return the handle of a new buffer with an element type by its number.
+
+    It is ready when an event has happened; a reference to that is taken over.
+    """
+    cell = device.cell()
+    cell.dimensions = _dimensions_at(array.shape)
+    cell.rank = array.ndim
+    cell.event = event
+    return handle(Buffer(array, number, device), cell)
+
+
+def happened() -> int:
+    """Return a new reference to an event that has happened."""
+    code = native_code()
+    code.retain(_happened())
+    return _happened()
+
+
+@lru_cache(maxsize=1)
+def _happened() -> int:
+    code = native_code()
+    event: int = code.new_event()
+    code.complete(event, None)
+    return event
+
+
+def delete(address: int) -> None:
+    """Let go of the array of a buffer, which stays as a name for nothing."""
+    value_of(address).array = None
+    cell_of(address).is_deleted = 1
+
+
+def numbers(address: int | None, count: int) -> list[int]:
+    """Return a list of 64-bit numbers at an address, which may be null for none."""
+    return list((c_int64 * count).from_address(address)) if address and count else []
+
+
+def _viewed(
+    address: int, dtype: np.dtype[Any], sizes: Sequence[int], strides: Sequence[int]
+) -> Array:
+    """An array over memory of others, with strides in bytes, which may be below 0."""
+    if 0 in sizes:
+        return np.empty(sizes, dtype)
+    ends = [(size - 1) * stride for size, stride in zip(sizes, strides, strict=True)]
+    low = sum([x for x in ends if x < 0])
+    nbytes = sum([x for x in ends if x > 0]) - low + dtype.itemsize
+    block: Any = (ctypes.c_char * nbytes).from_address(address + low)
+    return np.ndarray(tuple(sizes), dtype, block, -low, tuple(strides))
+
+
+def _dense(sizes: Sequence[int], itemsize: int) -> list[int]:
+    """The strides of an array in row-major order, in bytes."""
+    strides: list[int] = []
+    step = itemsize
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= size
+    return strides[::-1]
+
+
+def aligned_empty(sizes: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Return an array, not filled, at a multiple of a cache line, as JAX asks to share it."""
+    nbytes = int(np.prod(sizes, dtype=np.int64)) * dtype.itemsize
+    block = np.empty(nbytes + _LINE, np.uint8)
+    start = -block.ctypes.data % _LINE
+    return block[start : start + nbytes].view(dtype).reshape(sizes)
+
+
+_LINE: Final = 64
+
+
+@serves(
+    "Client_BufferFromHostBuffer",
+    client=c_void_p,
+    data=c_void_p,
+    type=c_int,
+    dims=c_void_p,
+    num_dims=c_size_t,
+    byte_strides=c_void_p,
+    num_byte_strides=c_size_t,
+    semantics=c_int,
+    device=c_void_p,
+    memory=c_void_p,
+    layout=c_void_p,
+    done_with_host_buffer=c_void_p,
+    buffer=c_void_p,
+)
+def _from_host(arguments: Any) -> None:
+    sizes = numbers(arguments.dims, arguments.num_dims)
+    dtype = dtype_of(arguments.type)
+    strides = numbers(arguments.byte_strides, arguments.num_byte_strides)
+    given = _viewed(arguments.data, dtype, sizes, strides or _dense(sizes, dtype.itemsize))
+    array = aligned_empty(sizes, dtype)
+    array[...] = given
+    at = arguments.device or arguments.memory
+    found = value_of(at)
+    device = found if isinstance(found, Device) else found.device
+    arguments.buffer = new_buffer(array, arguments.type, device, happened())
+    arguments.done_with_host_buffer = happened()
+
+
+class MemoryLayout(ctypes.Structure):
+    """A layout of an array on the host: tiled, of which the order is read, or strided."""
+
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("extension_start", c_void_p),
+        ("tiled_size", c_size_t),
+        ("tiled_extension", c_void_p),
+        ("minor_to_major", c_void_p),
+        ("rank", c_size_t),
+        ("tile_dims", c_void_p),
+        ("tile_dim_sizes", c_void_p),
+        ("num_tiles", c_size_t),
+        ("kind", c_int),
+    )
+
+
+@serves(
+    "Buffer_ToHostBuffer",
+    buffer=c_void_p,
+    host_layout=c_void_p,
+    dst=c_void_p,
+    dst_size=c_size_t,
+    event=c_void_p,
+)
+def _to_host(arguments: Any) -> None:
+    array = value_of(arguments.buffer).alive()
+    if not arguments.dst:
+        arguments.dst_size = array.nbytes
+        return
+    if arguments.host_layout:
+        layout = MemoryLayout.from_address(arguments.host_layout)
+        if layout.kind == 0:
+            array = array.transpose(numbers(layout.minor_to_major, layout.rank)[::-1])
+    if arguments.dst_size < array.nbytes:
+        found = f"{arguments.dst_size} bytes for an array of {array.nbytes}"
+        raise PluginError(INVALID_ARGUMENT, f"too little room on the host: {found}")
+    dense = np.ascontiguousarray(array)
+    ctypes.memmove(arguments.dst, dense.ctypes.data, dense.nbytes)
+    arguments.event = happened()
+
+
+@serves("Buffer_ElementType", buffer=c_void_p, type=c_int)
+def _element_type(arguments: Any) -> None:
+    arguments.type = value_of(arguments.buffer).number
+
+
+@serves("Buffer_OnDeviceSizeInBytes", buffer=c_void_p, size=c_size_t)
+def _size(arguments: Any) -> None:
+    arguments.size = value_of(arguments.buffer).nbytes
+
+
+@serves("Buffer_Delete", buffer=c_void_p)
+def _delete(arguments: Any) -> None:
+    delete(arguments.buffer)
+
+
+@serves(
+    "Buffer_UnsafePointer",
+    "Buffer_OpaqueDeviceMemoryDataPointer",
+    buffer=c_void_p,
+    pointer=c_void_p,
+)
+def _pointer(arguments: Any) -> None:
+    arguments.pointer = value_of(arguments.buffer).alive().ctypes.data
+
+
+_shared: Final[dict[int, list[Array]]] = immortal({})
+"""By address of a buffer its array, once for each reference that others hold to its memory."""
+
+
+@serves("Buffer_IncreaseExternalReferenceCount", buffer=c_void_p)
+def _share(arguments: Any) -> None:
+    array = value_of(arguments.buffer).alive()
+    _shared.setdefault(arguments.buffer, []).append(array)
+
+
+@serves("Buffer_DecreaseExternalReferenceCount", buffer=c_void_p)
+def _give_back(arguments: Any) -> None:
+    held = _shared[arguments.buffer]
+    held.pop()
+    if not held:
+        del _shared[arguments.buffer]
+
+
+@serves("Buffer_CopyToDevice", buffer=c_void_p, device=c_void_p, copy=c_void_p)
+def _copy_to_device(arguments: Any) -> None:
+    arguments.copy = _copied(arguments.buffer, value_of(arguments.device))
+
+
+@serves("Buffer_CopyToMemory", buffer=c_void_p, memory=c_void_p, copy=c_void_p)
+def _copy_to_memory(arguments: Any) -> None:
+    arguments.copy = _copied(arguments.buffer, value_of(arguments.memory).device)
+
+
+def _copied(address: int, device: Device) -> int:
+    buffer = value_of(address)
+    array = buffer.alive()
+    copy = aligned_empty(array.shape, array.dtype)
+    copy[...] = array
+    return new_buffer(copy, buffer.number, device, happened())

@@ -1,0 +1,56 @@
+"""Errors as PJRT passes them on: a code and a text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
+from lowtide.pjrt.native_code import native_code
+
+INVALID_ARGUMENT: Final = 3
+RESOURCE_EXHAUSTED: Final = 8
+FAILED_PRECONDITION: Final = 9
+UNIMPLEMENTED: Final = 12
+INTERNAL: Final = 13
+
+
+class PluginError(LowtideError):
+    """What a function of the plugin refuses to do, with the code of the error in C."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def code_of(error: BaseException) -> int:
+    """Return the code that stands for an exception."""
+    if isinstance(error, PluginError):
+        return error.code
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    return INTERNAL
+
+
+_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (UnsupportedOpError, UNIMPLEMENTED),
+    (MemoryError, RESOURCE_EXHAUSTED),
+    (InputError, INVALID_ARGUMENT),
+    (LowtideError, INVALID_ARGUMENT),
+    (ValueError, INVALID_ARGUMENT),
+)
+
+
+def text_of(error: BaseException) -> str:
+    """Return what a user reads: the message of our own errors, with the type of all others."""
+    message = str(error)
+    if isinstance(error, LowtideError | MemoryError) and message:
+        return message
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def new_error(error: BaseException) -> int:
+    """Return the address of an error in C, which its reader frees."""
+    text = text_of(error).encode()
+    address: int = native_code().new_error(code_of(error), text, len(text))
+    return address

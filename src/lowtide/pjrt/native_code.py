@@ -1,0 +1,386 @@
+"""The functions of the plugin that are machine code, since no Python may run where C++ calls them.
+
+C++ destroys objects while a Python exception is pending and after the interpreter has ended. Thus
+destroying an object only pushes it on a list, which Python empties at its next turn. Other
+functions are called under a lock that a thread may hold which waits for the interpreter: whether
+an event has happened, the dimensions of a buffer. And errors are made and read by C++ alone.
+
+A cell is what a handle points to: a word for a table of functions, the next destroyed cell, and six
+words of data. An event counts its references; the list of those who wait for it ends where it
+becomes `done`. Offsets are in bytes; the fields of arguments begin at 16.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from lowtide.backends.cpu import kept
+from lowtide.llvm.machine import Library
+from lowtide.llvm.objects import compile_modules
+from lowtide.llvm.target import host_target
+from lowtide.options import Options
+
+T = TypeVar("T")
+
+_ARGUMENT: Final = "define ptr @{name}(ptr %a) {{\n{body}\n  ret ptr null\n}}\n"
+
+
+def _field(name: str, offset: int, type_: str = "ptr", base: str = "%a") -> str:
+    """A value `name` that is loaded at so many bytes from `base`."""
+    return (
+        f"  %{name}.at = getelementptr i8, ptr {base}, i64 {offset}\n"
+        f"  %{name} = load {type_}, ptr %{name}.at"
+    )
+
+
+def _store(value: str, offset: int, type_: str, base: str = "%a") -> str:
+    """A store of a value at so many bytes from `base`."""
+    place = f"%to.{offset}"
+    return (
+        f"  {place} = getelementptr i8, ptr {base}, i64 {offset}\n"
+        f"  store {type_} {value}, ptr {place}"
+    )
+
+
+def _function(name: str, *lines: str) -> str:
+    return _ARGUMENT.format(name=name, body="\n".join(lines))
+
+
+def _words(name: str, *pairs: tuple[int, int]) -> str:
+    """A function that copies words of the object, by offset, into fields of its arguments."""
+    lines = [_field("object", 16)]
+    for word, field in pairs:
+        lines += [_field(f"w{word}", word, "i64", "%object"), _store(f"%w{word}", field, "i64")]
+    return _function(name, *lines)
+
+
+_LISTS: Final = """
+@destroyed = internal global ptr null
+@table = internal constant { i64, i64, ptr, ptr, ptr, ptr, ptr } {
+  i64 56, i64 8, ptr null, ptr @error_free, ptr @error_text, ptr @error_code, ptr @error_payloads }
+
+declare ptr @malloc(i64)
+declare void @free(ptr)
+declare i32 @usleep(i32)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define ptr @destroy(ptr %a) {
+  %object.at = getelementptr i8, ptr %a, i64 16
+  %object = load ptr, ptr %object.at
+  %nothing = icmp eq ptr %object, null
+  br i1 %nothing, label %end, label %begin
+begin:
+  %next = getelementptr i8, ptr %object, i64 8
+  %first = load atomic ptr, ptr @destroyed monotonic, align 8
+  br label %push
+push:
+  %old = phi ptr [ %first, %begin ], [ %seen, %push ]
+  store ptr %old, ptr %next
+  %tried = cmpxchg ptr @destroyed, ptr %old, ptr %object release monotonic
+  %seen = extractvalue { ptr, i1 } %tried, 0
+  %pushed = extractvalue { ptr, i1 } %tried, 1
+  br i1 %pushed, label %end, label %push
+end:
+  ret ptr null
+}
+
+define ptr @take() {
+  %first = atomicrmw xchg ptr @destroyed, ptr null acquire
+  ret ptr %first
+}
+"""
+"""Destroyed cells: a list that any thread pushes to, and that Python takes whole."""
+
+_ERRORS: Final = """
+define ptr @new_error(i32 %code, ptr %text, i64 %size) {
+  %whole = add i64 %size, 40
+  %error = call ptr @malloc(i64 %whole)
+  store ptr @table, ptr %error
+  %size.at = getelementptr i8, ptr %error, i64 16
+  store i64 %size, ptr %size.at
+  %code.at = getelementptr i8, ptr %error, i64 24
+  store i32 %code, ptr %code.at
+  %text.at = getelementptr i8, ptr %error, i64 32
+  call void @llvm.memcpy.p0.p0.i64(ptr %text.at, ptr %text, i64 %size, i1 false)
+  ret ptr %error
+}
+
+define void @error_free(ptr %error) {
+  call void @free(ptr %error)
+  ret void
+}
+
+define void @error_text(ptr %error, ptr %to, ptr %count) {
+  %text = getelementptr i8, ptr %error, i64 32
+  store ptr %text, ptr %to
+  %size.at = getelementptr i8, ptr %error, i64 16
+  %size = load i64, ptr %size.at
+  store i64 %size, ptr %count
+  ret void
+}
+
+define i32 @error_code(ptr %error) {
+  %code.at = getelementptr i8, ptr %error, i64 24
+  %code = load i32, ptr %code.at
+  ret i32 %code
+}
+
+define void @error_payloads(ptr %error, ptr %visit, ptr %given) {
+  ret void
+}
+
+define ptr @destroy_error(ptr %a) {
+  %error.at = getelementptr i8, ptr %a, i64 16
+  %error = load ptr, ptr %error.at
+  call void @free(ptr %error)
+  ret ptr null
+}
+
+define ptr @message(ptr %a) {
+  %error.at = getelementptr i8, ptr %a, i64 16
+  %error = load ptr, ptr %error.at
+  %to = getelementptr i8, ptr %a, i64 24
+  %count = getelementptr i8, ptr %a, i64 32
+  call void @error_text(ptr %error, ptr %to, ptr %count)
+  ret ptr null
+}
+
+define ptr @code(ptr %a) {
+  %error.at = getelementptr i8, ptr %a, i64 16
+  %error = load ptr, ptr %error.at
+  %code = call i32 @error_code(ptr %error)
+  %to = getelementptr i8, ptr %a, i64 24
+  store i32 %code, ptr %to
+  ret ptr null
+}
+"""
+"""Errors: table, nothing, size, code, text. They die with the one who reads them."""
+
+_EVENTS: Final = """
+define ptr @new_event() {
+  %event = call ptr @malloc(i64 40)
+  store i64 1, ptr %event
+  %waiting = getelementptr i8, ptr %event, i64 8
+  store ptr null, ptr %waiting
+  %error = getelementptr i8, ptr %event, i64 16
+  store ptr null, ptr %error
+  ret ptr %event
+}
+
+define void @retain(ptr %event) {
+  %old = atomicrmw add ptr %event, i64 1 monotonic
+  ret void
+}
+
+define void @release(ptr %event) {
+  %old = atomicrmw sub ptr %event, i64 1 acq_rel
+  %last = icmp eq i64 %old, 1
+  br i1 %last, label %gone, label %end
+gone:
+  %error.at = getelementptr i8, ptr %event, i64 16
+  %error = load ptr, ptr %error.at
+  call void @free(ptr %error)
+  call void @free(ptr %event)
+  ret void
+end:
+  ret void
+}
+
+define internal ptr @failure(ptr %event) {
+  %error.at = getelementptr i8, ptr %event, i64 16
+  %error = load ptr, ptr %error.at
+  %fine = icmp eq ptr %error, null
+  br i1 %fine, label %none, label %some
+none:
+  ret ptr null
+some:
+  %size.at = getelementptr i8, ptr %error, i64 16
+  %size = load i64, ptr %size.at
+  %code = call i32 @error_code(ptr %error)
+  %text = getelementptr i8, ptr %error, i64 32
+  %copy = call ptr @new_error(i32 %code, ptr %text, i64 %size)
+  ret ptr %copy
+}
+
+define void @complete(ptr %event, ptr %error) {
+  %error.at = getelementptr i8, ptr %event, i64 16
+  store ptr %error, ptr %error.at
+  %waiting = getelementptr i8, ptr %event, i64 8
+  %first = atomicrmw xchg ptr %waiting, ptr inttoptr (i64 1 to ptr) acq_rel
+  br label %test
+test:
+  %node = phi ptr [ %first, %0 ], [ %next, %wake ]
+  %end = icmp eq ptr %node, null
+  br i1 %end, label %done, label %wake
+wake:
+  %next = load ptr, ptr %node
+  %callback.at = getelementptr i8, ptr %node, i64 8
+  %callback = load ptr, ptr %callback.at
+  %given.at = getelementptr i8, ptr %node, i64 16
+  %given = load ptr, ptr %given.at
+  call void @free(ptr %node)
+  %own = call ptr @failure(ptr %event)
+  call void %callback(ptr %own, ptr %given)
+  br label %test
+done:
+  ret void
+}
+
+define internal i1 @has_happened(ptr %event) {
+  %waiting = getelementptr i8, ptr %event, i64 8
+  %first = load atomic ptr, ptr %waiting acquire, align 8
+  %done = icmp eq ptr %first, inttoptr (i64 1 to ptr)
+  ret i1 %done
+}
+
+define ptr @is_ready(ptr %a) {
+  %event.at = getelementptr i8, ptr %a, i64 16
+  %event = load ptr, ptr %event.at
+  %done = call i1 @has_happened(ptr %event)
+  %byte = zext i1 %done to i8
+  %to = getelementptr i8, ptr %a, i64 24
+  store i8 %byte, ptr %to
+  ret ptr null
+}
+
+define ptr @event_error(ptr %a) {
+  %event.at = getelementptr i8, ptr %a, i64 16
+  %event = load ptr, ptr %event.at
+  %error = call ptr @failure(ptr %event)
+  ret ptr %error
+}
+
+define ptr @await(ptr %a) {
+  %event.at = getelementptr i8, ptr %a, i64 16
+  %event = load ptr, ptr %event.at
+  br label %look
+look:
+  %done = call i1 @has_happened(ptr %event)
+  br i1 %done, label %end, label %sleep
+sleep:
+  %slept = call i32 @usleep(i32 20)
+  br label %look
+end:
+  %error = call ptr @failure(ptr %event)
+  ret ptr %error
+}
+
+define ptr @on_ready(ptr %a) {
+  %event.at = getelementptr i8, ptr %a, i64 16
+  %event = load ptr, ptr %event.at
+  %callback.at = getelementptr i8, ptr %a, i64 24
+  %callback = load ptr, ptr %callback.at
+  %given.at = getelementptr i8, ptr %a, i64 32
+  %given = load ptr, ptr %given.at
+  %early = call i1 @has_happened(ptr %event)
+  br i1 %early, label %now, label %join
+join:
+  %node = call ptr @malloc(i64 24)
+  %node.callback = getelementptr i8, ptr %node, i64 8
+  store ptr %callback, ptr %node.callback
+  %node.given = getelementptr i8, ptr %node, i64 16
+  store ptr %given, ptr %node.given
+  %waiting = getelementptr i8, ptr %event, i64 8
+  %first = load atomic ptr, ptr %waiting acquire, align 8
+  br label %check
+check:
+  %old = phi ptr [ %first, %join ], [ %seen, %push ]
+  %late = icmp eq ptr %old, inttoptr (i64 1 to ptr)
+  br i1 %late, label %drop, label %push
+push:
+  store ptr %old, ptr %node
+  %tried = cmpxchg ptr %waiting, ptr %old, ptr %node acq_rel acquire
+  %seen = extractvalue { ptr, i1 } %tried, 0
+  %pushed = extractvalue { ptr, i1 } %tried, 1
+  br i1 %pushed, label %end, label %check
+drop:
+  call void @free(ptr %node)
+  br label %now
+now:
+  %error = call ptr @failure(ptr %event)
+  call void %callback(ptr %error, ptr %given)
+  ret ptr null
+end:
+  ret ptr null
+}
+
+define ptr @destroy_event(ptr %a) {
+  %event.at = getelementptr i8, ptr %a, i64 16
+  %event = load ptr, ptr %event.at
+  call void @release(ptr %event)
+  ret ptr null
+}
+
+define ptr @ready_event(ptr %a) {
+  %object.at = getelementptr i8, ptr %a, i64 16
+  %object = load ptr, ptr %object.at
+  %event.at = getelementptr i8, ptr %object, i64 48
+  %event = load ptr, ptr %event.at
+  call void @retain(ptr %event)
+  %to = getelementptr i8, ptr %a, i64 24
+  store ptr %event, ptr %to
+  ret ptr null
+}
+"""
+"""Events: references, those who wait (callback and its argument), the error."""
+
+_SIMPLE: Final = (
+    _function("nothing"),
+    _function("yes", _store("1", 24, "i8")),
+    _function("one", _store("1", 24, "i64")),
+    _function("no_list", _store("null", 24, "ptr"), _store("0", 32, "i64")),
+    _words("device", (16, 24)),
+    _words("memory", (24, 24)),
+    _words("dimensions", (32, 24), (40, 32)),
+    _function(
+        "is_deleted",
+        _field("object", 16),
+        _field("word", 56, "i64", "%object"),
+        "  %byte = trunc i64 %word to i8",
+        _store("%byte", 24, "i8"),
+    ),
+)
+
+NAMES: Final = (
+    *("destroy", "take", "new_error", "destroy_error", "message", "code"),
+    *("new_event", "retain", "release", "complete", "is_ready", "event_error", "await"),
+    *("on_ready", "destroy_event", "ready_event", "nothing", "yes", "one", "no_list"),
+    *("device", "memory", "dimensions", "is_deleted"),
+)
+
+
+def native_text() -> str:
+    """Return the module of these functions in LLVM IR."""
+    return "".join([_LISTS, _ERRORS, _EVENTS, *_SIMPLE])
+
+
+def immortal(thing: T) -> T:
+    """Return what stays until the process ends, since C++ uses it after Python has gone."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
+
+
+class NativeCode:
+    """The functions as they are linked: addresses by name, and those that Python calls."""
+
+    def __init__(self) -> None:
+        target = host_target()
+        (code,) = compile_modules([native_text()], target, kept("objects", Options()), 1)
+        self.library = immortal(Library([code], list(NAMES), target))
+        pointer, library = ctypes.c_void_p, self.library
+        self.take: Any = ctypes.PYFUNCTYPE(pointer)(library["take"])
+        error = ctypes.PYFUNCTYPE(pointer, ctypes.c_int, ctypes.c_char_p, ctypes.c_int64)
+        self.new_error: Any = error(library["new_error"])
+        self.new_event: Any = ctypes.PYFUNCTYPE(pointer)(library["new_event"])
+        self.retain: Any = ctypes.PYFUNCTYPE(None, pointer)(library["retain"])
+        self.release: Any = ctypes.PYFUNCTYPE(None, pointer)(library["release"])
+        # Those who wait may take locks, so the interpreter is free meanwhile.
+        self.complete: Any = ctypes.CFUNCTYPE(None, pointer, pointer)(library["complete"])
+
+
+@cache
+def native_code() -> NativeCode:
+    """Return the functions, compiled or taken from the cache once."""
+    return immortal(NativeCode())

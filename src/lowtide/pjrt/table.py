@@ -1,0 +1,173 @@
+"""The table of functions that JAX's C++ calls, in the order of PJRT's header, which is the ABI."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from lowtide.pjrt.errors import UNIMPLEMENTED, PluginError, new_error
+from lowtide.pjrt.native_code import immortal, native_code
+
+VERSION: Final = (0, 114)
+"""The version of the interface, major and minor: what JAX 0.10 knows."""
+
+_NAMES: Final = """
+Error_Destroy Error_Message Error_GetCode Plugin_Initialize Plugin_Attributes Event_Destroy
+Event_IsReady Event_Error Event_Await Event_OnReady Client_Create Client_Destroy
+Client_PlatformName Client_ProcessIndex Client_PlatformVersion Client_Devices
+Client_AddressableDevices Client_LookupDevice Client_LookupAddressableDevice
+Client_AddressableMemories Client_Compile Client_DefaultDeviceAssignment
+Client_BufferFromHostBuffer DeviceDescription_Id DeviceDescription_ProcessIndex
+DeviceDescription_Attributes DeviceDescription_Kind DeviceDescription_DebugString
+DeviceDescription_ToString Device_GetDescription Device_IsAddressable Device_LocalHardwareId
+Device_AddressableMemories Device_DefaultMemory Device_MemoryStats Memory_Id Memory_Kind
+Memory_DebugString Memory_ToString Memory_AddressableByDevices Executable_Destroy
+Executable_Name Executable_NumReplicas Executable_NumPartitions Executable_NumOutputs
+Executable_SizeOfGeneratedCodeInBytes Executable_GetCostAnalysis Executable_OutputMemoryKinds
+Executable_OptimizedProgram Executable_Serialize LoadedExecutable_Destroy
+LoadedExecutable_GetExecutable LoadedExecutable_AddressableDevices LoadedExecutable_Delete
+LoadedExecutable_IsDeleted LoadedExecutable_Execute Executable_DeserializeAndLoad
+LoadedExecutable_Fingerprint Buffer_Destroy Buffer_ElementType Buffer_Dimensions
+Buffer_UnpaddedDimensions Buffer_DynamicDimensionIndices Buffer_GetMemoryLayout
+Buffer_OnDeviceSizeInBytes Buffer_Device Buffer_Memory Buffer_Delete Buffer_IsDeleted
+Buffer_CopyToDevice Buffer_ToHostBuffer Buffer_IsOnCpu Buffer_ReadyEvent Buffer_UnsafePointer
+Buffer_IncreaseExternalReferenceCount Buffer_DecreaseExternalReferenceCount
+Buffer_OpaqueDeviceMemoryDataPointer CopyToDeviceStream_Destroy CopyToDeviceStream_AddChunk
+CopyToDeviceStream_TotalBytes CopyToDeviceStream_GranuleSize CopyToDeviceStream_CurrentBytes
+TopologyDescription_Create TopologyDescription_Destroy TopologyDescription_PlatformName
+TopologyDescription_PlatformVersion TopologyDescription_GetDeviceDescriptions
+TopologyDescription_Serialize TopologyDescription_Attributes Compile
+Executable_OutputElementTypes Executable_OutputDimensions Buffer_CopyToMemory
+Client_CreateViewOfDeviceBuffer Executable_Fingerprint Client_TopologyDescription
+Executable_GetCompiledMemoryStats Memory_Kind_Id ExecuteContext_Create ExecuteContext_Destroy
+Buffer_CopyRawToHost AsyncHostToDeviceTransferManager_Destroy
+AsyncHostToDeviceTransferManager_TransferData Client_CreateBuffersForAsyncHostToDevice
+AsyncHostToDeviceTransferManager_RetrieveBuffer AsyncHostToDeviceTransferManager_Device
+AsyncHostToDeviceTransferManager_BufferCount AsyncHostToDeviceTransferManager_BufferSize
+AsyncHostToDeviceTransferManager_SetBufferError AsyncHostToDeviceTransferManager_AddMetadata
+Client_DmaMap Client_DmaUnmap Client_CreateUninitializedBuffer Client_UpdateGlobalProcessInfo
+TopologyDescription_Deserialize Client_CreateAliasBuffer Client_FulfillAliasBuffer
+LoadedExecutable_GetDeviceAssignment Client_CreateErrorBuffer
+AsyncHostToDeviceTransferManager_TransferLiteral Buffer_CopyRawToHostFuture
+Device_PoisonExecution Device_CreateAsyncTrackingEvent AsyncTrackingEvent_Destroy
+Executable_GetCompileOptions Buffer_DonateWithControlDependency Event_Create Event_Set
+Device_GetAttributes Client_Load LoadedExecutable_AddressableDeviceLogicalIds Buffer_Bitcast
+Error_ForEachPayload TopologyDescription_Fingerprint Executable_ParameterMemoryKinds
+Device_ClearMemoryStats TopologyDescription_MakeCanonicalShapeForMemorySpace
+TopologyDescription_GetMemorySpaceKindIds
+"""
+
+FUNCTIONS: Final = tuple(_NAMES.split())
+
+ABSENT: Final = frozenset(
+    {
+        "Buffer_Bitcast",
+        "Client_Load",
+        "Device_ClearMemoryStats",
+        "Device_GetAttributes",
+        "Event_Create",
+        "Event_Set",
+        "LoadedExecutable_AddressableDeviceLogicalIds",
+        "TopologyDescription_GetMemorySpaceKindIds",
+        "TopologyDescription_MakeCanonicalShapeForMemorySpace",
+    }
+)
+"""Functions that C++ asks for before it calls them: an error of them would end the process."""
+
+Serve: TypeAlias = Callable[[Any], None]
+
+_Callback: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+
+_served: Final[dict[str, Any]] = immortal({})
+"""By name what is called: a callback of ctypes, or an address of machine code."""
+
+
+def serves(*names: str, **fields: Any) -> Callable[[Serve], Serve]:
+    """Have a Python function answer for functions of the table whose arguments have these fields.
+
+    It takes the arguments as a structure of ctypes, in which it sets what it returns. What it
+    raises becomes the error in C.
+    """
+
+    def register(function: Serve) -> Serve:
+        header = {"struct_size": ctypes.c_size_t, "extension_start": ctypes.c_void_p}
+        structure = type(
+            "Arguments", (ctypes.Structure,), {"_fields_": [*{**header, **fields}.items()]}
+        )
+        callback = _Callback(_guarded(function, structure))
+        _served.update(dict.fromkeys(names, callback))
+        return function
+
+    return register
+
+
+def _guarded(function: Serve, structure: Any) -> Callable[[int], int | None]:
+    """What C++ calls: no exception may leave it, since that would count as success."""
+    read = structure.from_address
+
+    def call(address: int) -> int | None:
+        try:
+            function(read(address))
+        except BaseException as error:
+            return new_error(error)
+        return None
+
+    return call
+
+
+NATIVE: Final = {
+    "destroy": "Client_Destroy Executable_Destroy LoadedExecutable_Destroy Buffer_Destroy",
+    "nothing": "TopologyDescription_Destroy Plugin_Initialize Error_ForEachPayload",
+    "destroy_error": "Error_Destroy",
+    "message": "Error_Message",
+    "code": "Error_GetCode",
+    "destroy_event": "Event_Destroy",
+    "is_ready": "Event_IsReady",
+    "event_error": "Event_Error",
+    "await": "Event_Await",
+    "on_ready": "Event_OnReady",
+    "ready_event": "Buffer_ReadyEvent",
+    "dimensions": "Buffer_Dimensions Buffer_UnpaddedDimensions",
+    "no_list": "Buffer_DynamicDimensionIndices",
+    "device": "Buffer_Device",
+    "memory": "Buffer_Memory",
+    "is_deleted": "Buffer_IsDeleted",
+    "yes": "Buffer_IsOnCpu Device_IsAddressable",
+    "one": "Executable_NumReplicas Executable_NumPartitions",
+}
+"""The functions of the table that are machine code, by the name in `native_code`."""
+
+
+def _missing(name: str) -> Serve:
+    def refuse(_: Any) -> None:
+        raise PluginError(UNIMPLEMENTED, f"lowtide does not have PJRT_{name}")
+
+    return refuse
+
+
+def api_capsule() -> Any:
+    """Return the table in a capsule, as JAX takes it."""
+    head = [
+        ("struct_size", ctypes.c_size_t),
+        ("extension_start", ctypes.c_void_p),
+        ("version_size", ctypes.c_size_t),
+        ("version_extension_start", ctypes.c_void_p),
+        ("major", ctypes.c_int),
+        ("minor", ctypes.c_int),
+    ]
+    pointers = [(name, ctypes.c_void_p) for name in FUNCTIONS]
+    kind = type("Api", (ctypes.Structure,), {"_fields_": [*head, *pointers]})
+    api: Any = immortal(kind(ctypes.sizeof(kind), None, 24, None, *VERSION))
+    library = native_code().library
+    for native, names in NATIVE.items():
+        _served.update(dict.fromkeys(names.split(), ctypes.c_void_p(library[native])))
+    for name in FUNCTIONS:
+        if name not in _served and name not in ABSENT:
+            serves(name)(_missing(name))
+        if name in _served:
+            setattr(api, name, ctypes.cast(_served[name], ctypes.c_void_p).value)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(ctypes.addressof(api), immortal(b"pjrt_c_api"), None)

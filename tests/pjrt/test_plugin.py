@@ -1,0 +1,186 @@
+"""Programs of JAX on the platform "lowtide", each in a process of its own, as users start it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+pytest.importorskip("jax")
+
+
+def run(script: str, folder: Path, platforms: str = "lowtide", **settings: str) -> str:
+    """Return what a script prints; stderr has nothing but JAX's one line on the platform."""
+    path = folder / "script.py"
+    path.write_text("import jax\nimport jax.numpy as jnp\nimport numpy as np\n" + dedent(script))
+    environment = {**os.environ, "JAX_PLATFORMS": platforms, **settings}
+    found = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, env=environment, timeout=300
+    )
+    errors = [x for x in found.stderr.splitlines() if "is experimental" not in x]
+    assert found.returncode == 0 and not errors, found.stderr
+    return found.stdout
+
+
+def test_functions_run_in_lowtide_and_give_the_results_of_xla(tmp_path: Path) -> None:
+    script = """
+    cpu = jax.devices("cpu")[0]
+    def check(function, *arguments):
+        ours = jax.jit(function)(*arguments)
+        with jax.default_device(cpu):
+            theirs = jax.jit(function)(*[jax.device_put(np.asarray(x), cpu) for x in arguments])
+        assert all(x.devices() == {jax.devices()[0]} for x in jax.tree.leaves(ours))
+        close = lambda x, y: np.testing.assert_allclose(x, y, rtol=2e-5, atol=1e-6)
+        jax.tree.map(close, ours, theirs)
+    assert jax.default_backend() == "lowtide" and jax.devices()[0].platform == "lowtide"
+    x = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
+    check(lambda x: x @ x.T + 1, x)
+    check(lambda x: x.T, x)
+    check(lambda x: (x[::-1].T, jnp.sort(x, 1), jnp.cumsum(x, 0)), x)
+    check(jax.grad(lambda x: jnp.sum(jnp.tanh(x) ** 2)), x)
+    check(lambda x: jnp.linalg.eigh(x @ x.T)[0], x)
+    check(lambda x: jax.lax.fori_loop(0, 5, lambda i, y: y * 0.5 + i, x), x)
+    check(lambda x: jax.random.normal(jax.random.key(3), (4,)) + x[0, 0], x)
+    check(lambda x: jnp.fft.fft(x.astype(jnp.complex64)).real, x)
+    check(lambda x: (), x)
+    check(lambda x: x[:0], x)
+    print("done")
+    """
+    assert run(script, tmp_path, "lowtide,cpu") == "done\n"
+
+
+def test_arrays_of_every_type_go_in_and_out_whole(tmp_path: Path) -> None:
+    script = """
+    import ml_dtypes
+    for name in "bool int4 uint4 int8 uint16 int32 float16 bfloat16 float8_e5m2 complex64".split():
+        kind = jnp.dtype(name)
+        for x in (np.arange(6).reshape(2, 3), np.zeros((0, 2)), np.array(1), np.arange(8)[::-2]):
+            x = x.astype(kind)
+            y = jnp.asarray(x)
+            assert y.dtype == kind and y.shape == x.shape, name
+            np.testing.assert_array_equal(np.asarray(y).astype("c8"), x.astype("c8"))
+            np.testing.assert_array_equal(np.asarray(jnp.copy(y).T).astype("c8"), x.T.astype("c8"))
+    """
+    run(script, tmp_path)
+
+
+def test_donated_arguments_are_gone_and_refused_twice(tmp_path: Path) -> None:
+    script = """
+    step = jax.jit(lambda x, y: (x + y, y), donate_argnums=0)
+    x, y = jnp.ones(1000), jnp.ones(1000)
+    assert float(step(x, y)[0][0]) == 2 and x.is_deleted() and not y.is_deleted()
+    for arguments in ((x, y), (y, y)):
+        try:
+            step(*arguments)
+        except (RuntimeError, ValueError) as error:
+            print(type(error).__name__, str(error)[:70])
+    """
+    lines = run(script, tmp_path).splitlines()
+    assert len(lines) == 2
+    assert "deleted or donated" in lines[0] and "donate" in lines[1].lower()
+
+
+def test_a_compiled_program_tells_its_schedule_and_its_memory(tmp_path: Path) -> None:
+    script = """
+    x = jnp.ones((64, 64))
+    compiled = jax.jit(lambda x: jnp.exp(x) @ x).lower(x).compile()
+    assert "is_scheduled=true" in compiled.as_text()
+    memory = compiled.memory_analysis()
+    assert memory.argument_size_in_bytes == memory.output_size_in_bytes == 64 * 64 * 4
+    assert memory.temp_size_in_bytes >= 0 and memory.generated_code_size_in_bytes > 0
+    """
+    run(script, tmp_path)
+
+
+def test_what_is_missing_is_an_exception_that_says_so(tmp_path: Path) -> None:
+    script = """
+    def callback(x):
+        jax.debug.callback(print, x)
+        return jax.pure_callback(np.sin, x, x)
+    for function in (callback,):
+        try:
+            jax.jit(function)(jnp.ones(3))
+        except Exception as error:
+            print(type(error).__name__)
+    print(jax.jit(lambda x: x + 1)(1))
+    """
+    assert run(script, tmp_path).splitlines()[-1] == "2"
+
+
+def test_arrays_die_while_an_exception_is_pending(tmp_path: Path) -> None:
+    script = """
+    def failing():
+        kept = [jnp.ones(10) * i for i in range(20)]
+        raise KeyError("mine")
+    for _ in range(20):
+        try:
+            failing()
+        except KeyError as error:
+            assert error.args == ("mine",)
+    """
+    run(script, tmp_path)
+
+
+def test_threads_call_and_fetch_at_once(tmp_path: Path) -> None:
+    script = """
+    from concurrent.futures import ThreadPoolExecutor
+    step = jax.jit(lambda x: x * 2 + 1)
+    def work(seed):
+        x = jnp.full(16, float(seed))
+        for _ in range(100):
+            x = step(x) * 0.25
+            x.block_until_ready()
+        return float(np.asarray(x)[0])
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(work, range(8)))
+    np.testing.assert_allclose(found, 0.5, rtol=1e-6)
+    """
+    run(script, tmp_path)
+
+
+def test_nothing_leaks(tmp_path: Path) -> None:
+    script = """
+    from lowtide.pjrt.handles import held_count
+    step = jax.jit(lambda x: (x + 1, x * 2))
+    x = jnp.ones(100)
+    def counted():
+        for _ in range(50):
+            y, z = step(x)
+        del y, z
+        return held_count()
+    counted()
+    first = counted()
+    assert counted() == first, (first, counted())
+    """
+    run(script, tmp_path)
+
+
+def test_devices_have_arrays_of_their_own(tmp_path: Path) -> None:
+    script = """
+    first, second = jax.devices()
+    x = jax.device_put(np.arange(4.0, dtype=np.float32), second)
+    y = jax.jit(lambda x: x + 1)(x)
+    assert y.devices() == {second}
+    z = jax.device_put(y, first)
+    assert z.devices() == {first} and z.tolist() == [1, 2, 3, 4]
+    mesh = jax.make_mesh((2,), ("a",))
+    try:
+        jax.jit(lambda x: x + 1, in_shardings=jax.NamedSharding(mesh, jax.P("a")))(np.ones(4))
+    except Exception as error:
+        print(str(error))
+    """
+    assert "one" in run(script, tmp_path, LOWTIDE_DEVICES="2")
+
+
+def test_jax_starts_no_platform_that_nobody_asked_for(tmp_path: Path) -> None:
+    script = """
+    import sys
+    assert jax.default_backend() == "cpu"
+    assert "lowtide.pjrt.table" not in sys.modules
+    """
+    run(script, tmp_path, "")
+    run(script, tmp_path, "cpu")
