@@ -176,6 +176,7 @@ ROOMS: dict[str, list[str]] = {
         "reduce",
         "client",
     ],
+    "pjrt": ["ir", "llvm", "options", "frontend", "backends", "client"],
     "__init__": ["ir", "options", "evaluator", "verifier", "report", "frontend", "client", "api"],
     "cli": [
         "files",
