@@ -11,14 +11,13 @@ from typing import Any, Final
 import numpy as np
 
 from lowtide.ir.literal import Array
-from lowtide.pjrt.devices import Device
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
-from lowtide.pjrt.handles import Lists, cell_of, handle, value_of
+from lowtide.pjrt.handles import KeptLists, cell_of, handle, value_of
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.table import serves
 
-_dimensions: Final[Lists] = immortal(Lists())
+_dimensions: Final[KeptLists] = immortal(KeptLists())
 
 
 @cache
@@ -32,7 +31,7 @@ class Buffer:
 
     __slots__ = ("array", "device", "nbytes", "number")
 
-    def __init__(self, array: Array, number: int, device: Device) -> None:
+    def __init__(self, array: Array, number: int, device: PluginDevice) -> None:
         self.array: Array | None = array
         self.number = number
         self.device = device
@@ -45,7 +44,7 @@ class Buffer:
         return self.array
 
 
-def new_buffer(array: Array, number: int, device: Device, event: int) -> int:
+def new_buffer(array: Array, number: int, device: PluginDevice, event: int) -> int:
     """Return the handle of a new buffer with an element type by its number.
 
     It is ready when an event has happened; a reference to that is taken over.
@@ -142,7 +141,7 @@ def _from_host(arguments: Any) -> None:
     array[...] = given
     at = arguments.device or arguments.memory
     found = value_of(at)
-    device = found if isinstance(found, Device) else found.device
+    device = found if isinstance(found, PluginDevice) else found.device
     arguments.buffer = new_buffer(array, arguments.type, device, happened())
     arguments.done_with_host_buffer = happened()
 
@@ -242,7 +241,7 @@ def _copy_to_memory(arguments: Any) -> None:
     arguments.copy = _copied(arguments.buffer, value_of(arguments.memory).device)
 
 
-def _copied(address: int, device: Device) -> int:
+def _copied(address: int, device: PluginDevice) -> int:
     buffer = value_of(address)
     array = buffer.alive()
     copy = aligned_empty(array.shape, array.dtype)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from lowtide.options import device_count
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
-from lowtide.pjrt.handles import Cell, Lists, handle, put_text, value_of
+from lowtide.pjrt.handles import HandleCell, KeptLists, handle, put_text, value_of
 from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.table import serves
 
@@ -22,12 +22,12 @@ MEMORY_KIND: Final = "device"
 class PluginMemory:
     """The memory of a device; `address` is its handle."""
 
-    device: Device
+    device: PluginDevice
     address: int = 0
 
 
 @dataclass(eq=False)
-class Device:
+class PluginDevice:
     """A device: all of them are this processor, each with arrays of its own."""
 
     number: int
@@ -40,23 +40,23 @@ class Device:
         self.memory = PluginMemory(self)
         self.memory.address = handle(self.memory)
 
-    def cell(self) -> Cell:
+    def cell(self) -> HandleCell:
         """Return the cell of something that lies on this device."""
-        return Cell(device=self.address, memory=self.memory.address)
+        return HandleCell(device=self.address, memory=self.memory.address)
 
 
 class PluginClient:
     """All devices; `devices_at` and `memories_at` are the addresses of lists of their handles."""
 
     def __init__(self, count: int) -> None:
-        self.devices = [Device(i) for i in range(count)]
-        lists = Lists()
+        self.devices = [PluginDevice(i) for i in range(count)]
+        lists = KeptLists()
         self.devices_at = lists.of(c_void_p, [x.address for x in self.devices])
         self.memories_at = lists.of(c_void_p, [x.memory.address for x in self.devices])
         self._lists = lists
         self.address = handle(self)
 
-    def device(self, number: int) -> Device:
+    def device(self, number: int) -> PluginDevice:
         """Return a device by its number; raises PluginError."""
         if not 0 <= number < len(self.devices):
             known = len(self.devices)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from lowtide.pjrt.native_code import immortal, native_code
 
 
-class Cell(ctypes.Structure):
+class HandleCell(ctypes.Structure):
     """What an address points to: see `native_code`."""
 
     _fields_ = (
@@ -23,14 +23,14 @@ class Cell(ctypes.Structure):
     )
 
 
-_held: Final[dict[int, tuple[Any, Cell]]] = immortal({})
+_held: Final[dict[int, tuple[Any, HandleCell]]] = immortal({})
 """By address what C++ holds, and the cell: the only references for its sake."""
 
 
-def handle(value: Any, cell: Cell | None = None) -> int:
+def handle(value: Any, cell: HandleCell | None = None) -> int:
     """Return a new address that stands for a value until C++ destroys it."""
     sweep()
-    cell = cell or Cell()
+    cell = cell or HandleCell()
     address = ctypes.addressof(cell)
     _held[address] = (value, cell)
     return address
@@ -41,7 +41,7 @@ def value_of(address: int) -> Any:
     return _held[address][0]
 
 
-def cell_of(address: int) -> Cell:
+def cell_of(address: int) -> HandleCell:
     """Return the cell at an address."""
     return _held[address][1]
 
@@ -64,7 +64,7 @@ def held_count() -> int:
     return len(_held)
 
 
-class Lists:
+class KeptLists:
     """Arrays in C that live as long as their owner does."""
 
     def __init__(self) -> None:

@@ -14,10 +14,10 @@ from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_con
 from lowtide.ir import Module, Shape
 from lowtide.ir.shape import ProgramShape
 from lowtide.options import Options
-from lowtide.pjrt.devices import MEMORY_KIND, Device, client
+from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
 from lowtide.pjrt.element_types import NUMBERS
 from lowtide.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, PluginError
-from lowtide.pjrt.handles import Lists, handle, put_text, value_of
+from lowtide.pjrt.handles import KeptLists, handle, put_text, value_of
 from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.table import serves
 
@@ -33,7 +33,7 @@ class Result:
 class PluginProgram:
     """An executable on a device; `donated` are the arguments that it may overwrite."""
 
-    def __init__(self, module: Module, executable: Executable, device: Device) -> None:
+    def __init__(self, module: Module, executable: Executable, device: PluginDevice) -> None:
         self.executable: Executable | None = executable
         self.device = device
         self.name = module.name
@@ -45,7 +45,7 @@ class PluginProgram:
         aliased = [x.parameter for x in module.input_output_aliases]
         donors = [x.parameter for x in module.buffer_donors]
         self.donated = tuple(dict.fromkeys([*aliased, *donors]))
-        self.lists = Lists()
+        self.lists = KeptLists()
 
     def alive(self) -> Executable:
         """Return the executable; raises PluginError where it was deleted."""
