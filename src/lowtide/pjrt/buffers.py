@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from lowtide.ir.literal import Array
+from lowtide.pjrt.devices import PluginDevice
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.handles import KeptLists, cell_of, handle, value_of
