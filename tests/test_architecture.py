@@ -212,8 +212,6 @@ STAGES = {"transforms", "fusion", "scheduling", "remat", "buffers", "codegen", "
 """Functions from modules, schedules and plans to these: only what stands above knows two."""
 
 LONGEST_FILE = 500
-TABLES = {"attributes.py"}
-"""Files that are one list of records, and may be longer."""
 
 MOST_PARAMETERS = 10
 MOST_ROOT_FILES = 5
@@ -262,8 +260,7 @@ def test_a_cycle_is_found() -> None:
 
 @pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
 def test_files_hold_one_idea(source: Source) -> None:
-    is_table = source.path.name in TABLES
-    assert source.lines <= LONGEST_FILE or is_table, f"{source.lines} lines: split it by idea"
+    assert source.lines <= LONGEST_FILE, f"{source.lines} lines: split it by idea"
 
 
 @pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)

@@ -105,7 +105,7 @@ def endings() -> frozenset[Words]:
 def _classes(room: str) -> Iterator[ast.ClassDef]:
     """Yield the public classes of a room, but exceptions, attribute records, arrays of searches."""
     for source in sources():
-        if source.path.parent != PACKAGE / room or source.path.name == "attributes.py":
+        if source.path.parent != PACKAGE / room:
             continue
         for node in source.tree.body:
             if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
