@@ -61,7 +61,7 @@ def measure(program: Any, threads: int, seconds: float) -> Row:
     """Compile a program both ways and time it."""
     from lowtide.backends.build import build
     from lowtide.backends.cpu import CpuBackend
-    from lowtide.llvm.cache import ObjectCache
+    from lowtide.files.object_cache import ObjectCache
     from lowtide.llvm.target import host_target
     from lowtide.runtime.cpu.call import LinkedExecutable
     from lowtide.tuning.tuner import Tuner

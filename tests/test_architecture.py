@@ -48,9 +48,9 @@ ROOMS: dict[str, list[str]] = {
     "transforms": ["ir", "ops", "analysis", "builder", "evaluator", "passes"],
     "xla": ["ir", "ops", "planning", "analysis", "scheduling"],
     "compiler": [
+        "files",
         "ir",
         "search",
-        "llvm",
         "options",
         "planning",
         "analysis",
@@ -63,7 +63,7 @@ ROOMS: dict[str, list[str]] = {
         "fusion",
         "transforms",
     ],
-    "tuning": ["ir", "llvm", "codegen", "runtime"],
+    "tuning": ["files", "ir", "llvm", "codegen", "runtime"],
     "autopsy": [
         "ir",
         "search",
@@ -114,6 +114,7 @@ ROOMS: dict[str, list[str]] = {
         "compiler",
     ],
     "backends": [
+        "files",
         "ir",
         "llvm",
         "options",

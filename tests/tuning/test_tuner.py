@@ -12,9 +12,9 @@ from lowtide.backends.build import Build, build
 from lowtide.backends.cpu import CpuBackend
 from lowtide.client.errors import OverMemoryError
 from lowtide.client.executable import compile_module
+from lowtide.files.object_cache import ObjectCache
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
-from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
 from lowtide.runtime.cpu.call import LinkedExecutable

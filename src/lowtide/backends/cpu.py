@@ -13,11 +13,11 @@ from lowtide.backends.interface import Progress
 from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
 from lowtide.compiler import ModulePlan
+from lowtide.files.object_cache import ObjectCache
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Constant
 from lowtide.ir.buffer import AllocationKind
-from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.objects import compile_modules, environment
 from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.options import Options, cache_folder

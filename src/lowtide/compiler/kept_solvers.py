@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from lowtide.llvm.cache import ObjectCache
+from lowtide.files.object_cache import ObjectCache
 from lowtide.options import cache_folder
 from lowtide.search.kernels.objects import keep_objects
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Final
 
-from lowtide.llvm.cache import ObjectCache
+from lowtide.files.object_cache import ObjectCache
 from lowtide.llvm.machine import CODE_LEVEL, PASSES, KernelCompiler
 from lowtide.llvm.target import Target
 

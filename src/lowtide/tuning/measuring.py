@@ -10,12 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from lowtide.codegen.cpu.kernels import scratch_of
+from lowtide.files.object_cache import ObjectCache
 from lowtide.ir import ElementType, Shape
 from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import array_shape
 from lowtide.ir.thunk import KernelThunk
-from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.objects import compile_modules
 from lowtide.llvm.target import Target, host_target
 from lowtide.runtime.cpu.arena import LINE, aligned

@@ -10,8 +10,8 @@ from typing import Final
 
 from lowtide.codegen.cpu.kernels import Kernels, likeness, scratch_of
 from lowtide.codegen.program import NO_CODE
+from lowtide.files.object_cache import ObjectCache
 from lowtide.ir import Instruction, Module, Opcode
-from lowtide.llvm.cache import ObjectCache
 from lowtide.llvm.target import Target
 from lowtide.tuning.candidates import Candidate, Tunable, candidate_of, key_of
 from lowtide.tuning.measuring import measure

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lowtide.llvm.cache import SWEEP_EVERY, ObjectCache
+from lowtide.files.object_cache import SWEEP_EVERY, ObjectCache
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.objects import compile_modules, with_unique_names
@@ -69,7 +69,7 @@ def test_the_folder_stays_about_as_large_as_it_may_be(tmp_path: Path) -> None:
 HAMMER = """
 import sys
 from pathlib import Path
-from lowtide.llvm.cache import ObjectCache
+from lowtide.files.object_cache import ObjectCache
 cache, seed = ObjectCache(Path(sys.argv[1])), int(sys.argv[2])
 for turn in range(200):
     key = f"key{(turn * seed) % 7}"
