@@ -21,8 +21,8 @@ def small_attention(monkeypatch):
 
 
 def _finder(init):
-    def with_small_ones(self, computation, least_bytes):
-        init(self, computation, 1 << 10)
+    def with_small_ones(self, computation, target, least_bytes):
+        init(self, computation, target, 1 << 10)
 
     return with_small_ones
 
