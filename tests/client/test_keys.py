@@ -27,7 +27,8 @@ DECIDING = {
     "memory_priority": 0.25,
 }
 OTHERS = {"target", "cache", "huge_pages", "deadline", "check"}
-"""A check is about calls. The target says of itself what it is; a deadline is no part of a program that was kept."""
+"""A check is about calls. The target says of itself what it is; a deadline is no part of a program
+that was kept."""
 
 
 def key(text: str = TEXT, environment: str = "here", **options: object) -> str:
