@@ -386,6 +386,17 @@ def test_jit_of_random_numbers_and_custom_calls(checks):
     assert len(checks) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*was not compared:RuntimeWarning")
+@pytest.mark.parametrize("n", [3, 8])
+def test_vectors_of_either_sign_are_no_fault(n):
+    jax = pytest.importorskip("jax")
+    linalg = jax.numpy.linalg
+    for seed in range(3):
+        x = np.random.default_rng(seed).normal(size=(n, n)).astype(np.float32)
+        for function in (linalg.svd, linalg.eigh, linalg.pinv, linalg.eig):
+            lowtide.jit(function, check="first")(x + x.T)
+
+
 def test_jit_raises_what_is_wrong(monkeypatch, folder):
     jax = pytest.importorskip("jax")
     monkeypatch.setitem(dispatch.FLOATS, Opcode.NEGATE, lambda x: x)

@@ -84,6 +84,63 @@ def test_donated_arguments_are_gone_and_refused_twice(tmp_path: Path) -> None:
     assert "deleted or donated" in lines[0] and "donate" in lines[1].lower()
 
 
+def test_what_others_still_read_is_not_overwritten_by_a_donation(tmp_path: Path) -> None:
+    script = """
+    from threading import Thread
+    step = jax.jit(lambda x: x * 2, donate_argnums=0)
+    x, seen = jnp.ones(4), []
+    for _ in range(4):
+        seen.append(np.asarray(x))
+        x = step(x)
+    assert [float(y[0]) for y in seen] == [1, 2, 4, 8]
+    spread, found = jax.jit(lambda x: jnp.max(x) - jnp.min(x)), []
+    add = jax.jit(lambda x: x + 1, donate_argnums=0)
+    def read(x):
+        try:
+            found.append(float(spread(x)))
+        except (RuntimeError, ValueError) as error:
+            assert "deleted" in str(error)
+    for _ in range(20):
+        x = jnp.zeros(1_000_000)
+        reader = Thread(target=read, args=(x,))
+        reader.start()
+        add(x)
+        reader.join()
+    assert not any(found)
+    """
+    run(script, tmp_path)
+
+
+def test_an_interrupt_ends_a_loop_of_calls_and_nothing_else(tmp_path: Path) -> None:
+    script = """
+    import os, signal, sys, threading
+    step = jax.jit(lambda x: x * 0.5 + 1)
+    x = step(jnp.ones(8))
+    sys.unraisablehook = lambda found: None  # ctypes tells of the interrupt, too
+    for _ in range(5):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            while True:
+                x = step(x)
+        except (KeyboardInterrupt, jax.errors.JaxRuntimeError) as error:
+            assert "nterrupt" in f"{type(error).__name__} {error}"
+    assert float(x[0]) == 2
+    """
+    run(script, tmp_path)
+
+
+def test_factorizations_are_those_of_the_processor(tmp_path: Path) -> None:
+    script = """
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32))
+    u, s, v = jnp.linalg.svd(x, full_matrices=False)
+    np.testing.assert_allclose(u * s @ v, x, atol=1e-5)
+    q, r = jnp.linalg.qr(x)
+    np.testing.assert_allclose(q @ r, x, atol=1e-5)
+    np.testing.assert_allclose(jnp.linalg.lstsq(x, x[:, 0])[0], [1, 0, 0], atol=1e-5)
+    """
+    run(script, tmp_path)
+
+
 def test_a_compiled_program_tells_its_schedule_and_its_memory(tmp_path: Path) -> None:
     script = """
     x = jnp.ones((64, 64))
@@ -174,6 +231,15 @@ def test_devices_have_arrays_of_their_own(tmp_path: Path) -> None:
         print(str(error))
     """
     assert "one" in run(script, tmp_path, LOWTIDE_DEVICES="2")
+
+
+def test_numbers_of_devices_may_take_two_bytes(tmp_path: Path) -> None:
+    script = """
+    last = jax.devices()[-1]
+    x = jax.jit(lambda x: x + 1)(jax.device_put(np.ones(3, np.float32), last))
+    assert x.devices() == {last} and last.id == 299
+    """
+    run(script, tmp_path, LOWTIDE_DEVICES="300")
 
 
 def test_jax_starts_no_platform_that_nobody_asked_for(tmp_path: Path) -> None:

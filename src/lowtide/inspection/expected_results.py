@@ -123,11 +123,23 @@ def _is_determined(instruction: Instruction) -> bool:
         if x.opcode in _STATEFUL:
             return False
         attributes = x.attributes
-        if isinstance(attributes, CustomCall) and attributes.target == _UNDEFINED:
+        if isinstance(attributes, CustomCall) and _is_free(attributes.target):
             return False
         for computation in x.called_computations:
             stack.extend(computation.instructions.values())
     return True
+
+
+def _is_free(target: str) -> bool:
+    """Whether a custom call may return one of several results: vectors of either sign, say."""
+    return target == _UNDEFINED or (
+        target.startswith(_LAPACK) and any(routine in target for routine in _SIGNLESS)
+    )
+
+
+_LAPACK: Final = "lapack_"
+_SIGNLESS: Final = ("gees", "geev", "gesdd", "gesvd", "heevd", "syevd")
+"""Routines whose vectors are right with any factor of modulus 1, and NaN where they fail."""
 
 
 def _factor(instruction: Instruction) -> float:

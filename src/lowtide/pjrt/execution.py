@@ -6,7 +6,8 @@ import ctypes
 from collections import Counter
 from collections.abc import Sequence
 from ctypes import c_int, c_size_t, c_void_p
-from typing import Any
+from sys import getrefcount
+from typing import Any, Final
 
 from lowtide.ir.literal import Array
 from lowtide.pjrt.buffers import delete, happened, new_buffer, numbers
@@ -52,12 +53,8 @@ def _execute(arguments: Any) -> None:
         raise PluginError(INVALID_ARGUMENT, found)
     given = list((c_void_p * count).from_address(_pointer(arguments.argument_lists)))
     donated = _donated(program, given, arguments.options)
-    arrays = [value_of(x).alive() for x in given]
-    if program.donated and not donated:
-        arrays = [x.copy() if i in program.donated else x for i, x in enumerate(arrays)]
+    arrays = _taken(program, given, donated)
     results = executable(*arrays, consume=bool(program.donated))
-    for i in donated:
-        delete(given[i])
     leaves: Sequence[Array] = results if program.is_tuple else (results,)
     device = value_of(arguments.execute_device) if arguments.execute_device else program.device
     to: Any = (c_void_p * len(leaves)).from_address(_pointer(arguments.output_lists))
@@ -66,6 +63,27 @@ def _execute(arguments: Any) -> None:
     if arguments.device_complete_events:
         done = c_void_p.from_address(arguments.device_complete_events)
         done.value = happened()
+
+
+def _taken(program: PluginProgram, given: Sequence[int], donated: Sequence[int]) -> list[Array]:
+    """The arrays of a call; donated ones are gone for all others from now on.
+
+    So they are where the call fails, since they may be half overwritten then. What may be
+    overwritten is copied where it is not donated this time, or where somebody else still reads it:
+    a view that the user holds, or a call in another thread.
+    """
+    buffers = [value_of(x) for x in given]
+    arrays = [x.alive() for x in buffers]
+    for i in donated:
+        delete(given[i])
+    for i in program.donated:
+        if i not in donated or getrefcount(arrays[i]) > _ALONE:
+            arrays[i] = arrays[i].copy()
+    return arrays
+
+
+_ALONE: Final = 2
+"""References to an array that only a list has: the list's, and that of who counts."""
 
 
 def _donated(program: PluginProgram, given: Sequence[int], options: int | None) -> list[int]:

@@ -326,6 +326,55 @@ define ptr @ready_event(ptr %a) {
 """
 """Events: references, those who wait (callback and its argument), the error."""
 
+_CALLS: Final = """
+declare void @PyErr_SetInterrupt()
+
+@interrupted = internal constant [11 x i8] c"interrupted"
+
+define internal ptr @enter(ptr %a, ptr %slot) {
+  %state = alloca i64
+  %function = load ptr, ptr %slot
+  br label %call
+call:
+  %again = phi i1 [ false, %0 ], [ true, %call ]
+  store i64 0, ptr %state
+  %found = call ptr %function(ptr %a, ptr %state)
+  %reached = load i64, ptr %state
+  %refused = icmp eq i64 %reached, 0
+  br i1 %refused, label %call, label %left
+left:
+  br i1 %again, label %tell, label %check
+tell:
+  call void @PyErr_SetInterrupt()
+  br label %check
+check:
+  %whole = icmp eq i64 %reached, 2
+  br i1 %whole, label %end, label %broken
+broken:
+  %error = call ptr @new_error(i32 1, ptr @interrupted, i64 11)
+  ret ptr %error
+end:
+  ret ptr %found
+}
+"""
+"""The way into Python: a signal's exception may come before the first line of a function, or after
+its last one, where nobody catches it. The state says how far it got. 0 is not at all: then it is
+called again, and the signal is raised once more behind it. 1 is in between: an error. 2 is whole.
+"""
+
+
+def _entry(number: int) -> str:
+    """A function of the table that calls the function of Python in a slot."""
+    slot = f"getelementptr ([{SLOTS} x ptr], ptr @slots, i64 0, i64 {number})"
+    return (
+        f"define ptr @python{number}(ptr %a) {{\n"
+        f"  %found = call ptr @enter(ptr %a, ptr {slot})\n  ret ptr %found\n}}\n"
+    )
+
+
+SLOTS: Final = 160
+"""How many functions of Python the table may have."""
+
 _SIMPLE: Final = (
     _function("nothing"),
     _function("yes", _store("1", 24, "i8")),
@@ -347,13 +396,26 @@ NAMES: Final = (
     *("destroy", "take", "new_error", "destroy_error", "message", "code"),
     *("new_event", "retain", "release", "complete", "is_ready", "event_error", "await"),
     *("on_ready", "destroy_event", "ready_event", "nothing", "yes", "one", "no_list"),
-    *("device", "memory", "dimensions", "is_deleted"),
+    *("device", "memory", "dimensions", "is_deleted", "fill"),
+    *[f"python{i}" for i in range(SLOTS)],
 )
+
+
+_FILL: Final = """
+define void @fill(i64 %number, ptr %function) {{
+  %slot = getelementptr [{slots} x ptr], ptr @slots, i64 0, i64 %number
+  store ptr %function, ptr %slot
+  ret void
+}}
+"""
 
 
 def native_text() -> str:
     """Return the module of these functions in LLVM IR."""
-    return "".join([_LISTS, _ERRORS, _EVENTS, *_SIMPLE])
+    slots = f"@slots = internal global [{SLOTS} x ptr] zeroinitializer\n"
+    fill = _FILL.format(slots=SLOTS)
+    entries = [_entry(i) for i in range(SLOTS)]
+    return "".join([slots, _LISTS, _ERRORS, _EVENTS, _CALLS, fill, *_SIMPLE, *entries])
 
 
 def immortal(thing: T) -> T:
@@ -376,6 +438,8 @@ class NativeCode:
         self.new_event: Any = ctypes.PYFUNCTYPE(pointer)(library["new_event"])
         self.retain: Any = ctypes.PYFUNCTYPE(None, pointer)(library["retain"])
         self.release: Any = ctypes.PYFUNCTYPE(None, pointer)(library["release"])
+        fill = ctypes.PYFUNCTYPE(None, ctypes.c_int64, pointer)
+        self.fill: Any = fill(library["fill"])
         # Those who wait may take locks, so the interpreter is free meanwhile.
         self.complete: Any = ctypes.CFUNCTYPE(None, pointer, pointer)(library["complete"])
 

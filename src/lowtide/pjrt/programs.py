@@ -148,8 +148,24 @@ def _device_number(serialized: bytes) -> int:
     assignment = options.device_assignment
     if assignment is None:
         return 0
-    proto = assignment.serialize()
-    return int(proto[-1])
+    return _last_number(assignment.serialize())
+
+
+def _last_number(proto: bytes) -> int:
+    """The number that ends a message of one device, seven bits a byte, the lowest first."""
+    start = len(proto) - 1
+    while start and proto[start - 1] & 0x80:
+        start -= 1
+    return sum([(byte & 0x7F) << 7 * i for i, byte in enumerate(proto[start:])])
+
+
+def _number(value: int) -> bytes:
+    """A number as protobuf writes it."""
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])
 
 
 def _row_major(program: ProgramShape | None) -> ProgramShape | None:
@@ -211,7 +227,9 @@ _delete_nothing: Final = immortal(ctypes.CFUNCTYPE(None, c_void_p)(lambda _: Non
 def _assignment(arguments: Any) -> None:
     number = value_of(arguments.executable).device.number
     # DeviceAssignmentProto: one replica, one computation, whose devices are this one.
-    put_text(arguments, "text", bytes([8, 1, 16, 1, 26, 3, 10, 1, number]))
+    devices = _number(number)
+    computation = bytes([10, len(devices), *devices])
+    put_text(arguments, "text", bytes([8, 1, 16, 1, 26, len(computation), *computation]))
     arguments.holder = None
     arguments.deleter = ctypes.cast(_delete_nothing, c_void_p).value
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.table import api_capsule
 
 _PARTS = ("buffers", "devices", "execution", "programs")
 """The files with functions of the table."""
+
+
+_RESTRICTED: Final = frozenset({"dot_general"})
+"""Operations whose rule for XLA:CPU refuses what lowtide can do: precisions of products."""
 
 
 @cache
@@ -27,5 +31,5 @@ def register() -> None:
     rules._platforms_with_donation.append(PLATFORM)
     own = rules._platform_specific_lowerings[PLATFORM]
     for primitive, rule in rules._platform_specific_lowerings["cpu"].items():
-        if primitive not in rules._lowerings:
+        if primitive.name not in _RESTRICTED:
             own.setdefault(primitive, rule)

@@ -77,7 +77,7 @@ ABSENT: Final = frozenset(
 
 Serve: TypeAlias = Callable[[Any], None]
 
-_Callback: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+_Callback: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 _served: Final[dict[str, Any]] = immortal({})
 """By name what is called: a callback of ctypes, or an address of machine code."""
@@ -102,16 +102,20 @@ def serves(*names: str, **fields: Any) -> Callable[[Serve], Serve]:
     return register
 
 
-def _guarded(function: Serve, structure: Any) -> Callable[[int], int | None]:
+def _guarded(function: Serve, structure: Any) -> Callable[[int, int], int | None]:
     """What C++ calls: no exception may leave it, since that would count as success."""
-    read = structure.from_address
+    read, state_at = structure.from_address, ctypes.c_int64.from_address
 
-    def call(address: int) -> int | None:
+    def call(address: int, state: int) -> int | None:
+        found = None
         try:
+            reached = state_at(state)
+            reached.value = _ENTERED
             function(read(address))
         except BaseException as error:
-            return new_error(error)
-        return None
+            found = new_error(error)
+        reached.value = _LEFT
+        return found
 
     return call
 
@@ -139,6 +143,10 @@ NATIVE: Final = {
 """The functions of the table that are machine code, by the name in `native_code`."""
 
 
+_ENTERED: Final = 1
+_LEFT: Final = 2
+
+
 def _missing(name: str) -> Serve:
     def refuse(_: Any) -> None:
         raise PluginError(UNIMPLEMENTED, f"lowtide does not have PJRT_{name}")
@@ -160,13 +168,20 @@ def api_capsule() -> Any:
     kind = type("Api", (ctypes.Structure,), {"_fields_": [*head, *pointers]})
     api: Any = immortal(kind(ctypes.sizeof(kind), None, 24, None, *VERSION))
     library = native_code().library
-    for native, names in NATIVE.items():
-        _served.update(dict.fromkeys(names.split(), ctypes.c_void_p(library[native])))
+    addresses = {
+        name: library[native] for native, names in NATIVE.items() for name in names.split()
+    }
     for name in FUNCTIONS:
-        if name not in _served and name not in ABSENT:
+        if name not in _served and name not in addresses and name not in ABSENT:
             serves(name)(_missing(name))
-        if name in _served:
-            setattr(api, name, ctypes.cast(_served[name], ctypes.c_void_p).value)
+    slots: dict[int, int] = {}
+    for name, callback in _served.items():
+        pointer = ctypes.cast(callback, ctypes.c_void_p).value or 0
+        slot = slots.setdefault(pointer, len(slots))
+        native_code().fill(slot, pointer)
+        addresses.setdefault(name, library[f"python{slot}"])
+    for name in FUNCTIONS:
+        setattr(api, name, addresses.get(name))
     new = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
