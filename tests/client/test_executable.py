@@ -15,8 +15,8 @@ from lowtide.backends import cpu
 from lowtide.certificate import REJECTED
 from lowtide.certificate import check as check_certificate
 from lowtide.client.executable import compile_anew, compile_module, executable_of
+from lowtide.files.object_cache import ObjectCache
 from lowtide.ir.printer import to_text
-from lowtide.llvm import cache as llvm_cache
 from lowtide.llvm.target import host_target, restricted
 from lowtide.options import Options
 from lowtide.planning.certificates import certificate_text
@@ -172,7 +172,7 @@ def test_entries_that_are_no_programs_are_written_again(folder):
     module = lowtide.parse_hlo(TEXT)
     compile_module(module)
     (path,) = (folder / "programs").glob("*/*")
-    cached = llvm_cache.ObjectCache(folder / "programs")
+    cached = ObjectCache(folder / "programs")
     key = path.parent.name + path.name
     cached.put(key, b"something else")
     assert not compile_module(module).making.was_cached
