@@ -141,6 +141,7 @@ ROOMS: dict[str, list[str]] = {
         "backends",
     ],
     "testing": [
+        "files",
         "ir",
         "search",
         "llvm",

@@ -98,6 +98,13 @@ def dataflow(root: Computation, *, with_host: bool = False) -> Dataflow:
     return flows
 
 
+def with_host(root: Computation, flows: Dataflow) -> Dataflow:
+    """Return the values as `dataflow(root, with_host=True)`, of which `flows` has the device's."""
+    if any(HOST_MEMORY in flow.value_space for flow in flows.values()):
+        return dataflow(root, with_host=True)
+    return flows
+
+
 class _Walk:
     """The walk over one computation whose callees are done."""
 

@@ -125,7 +125,7 @@ class _Asked:
         sizes = parameter.shape.nbytes, output.shape.nbytes
         if sizes[0] != sizes[1]:
             return f"the argument has {sizes[0]:,} bytes, the output {sizes[1]:,}"
-        spaces = _memory_space(parameter.shape), _memory_space(output.shape)
+        spaces = parameter.shape.memory_space, output.shape.memory_space
         if spaces[0] != spaces[1]:
             return f"the argument is in memory space {spaces[0]}, the output in {spaces[1]}"
         return ""
@@ -210,11 +210,7 @@ def _unfitness(shape: Shape) -> str:
 
 
 def _class(shape: Shape) -> tuple[int, int]:
-    return _memory_space(shape), shape.nbytes
-
-
-def _memory_space(shape: Shape) -> int:
-    return 0 if shape.layout is None else shape.layout.memory_space
+    return shape.memory_space, shape.nbytes
 
 
 def _braces(index: ShapeIndex) -> str:

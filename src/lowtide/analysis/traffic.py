@@ -8,7 +8,7 @@ from typing import Final
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import Fusion
 from lowtide.ir.traversal import computation_post_order
-from lowtide.ops.backend_config import read_config
+from lowtide.ops.backend_config import known_trip_count
 from lowtide.ops.cost import cost, fusion_bytes
 
 
@@ -56,7 +56,8 @@ def _traffic(instruction: Instruction, known: dict[Computation, Traffic]) -> Tra
         return Traffic(_whole_bytes(instruction), 1)
     called = [known[x] for x in instruction.called_computations]
     if opcode is Opcode.WHILE:
-        return sum(called, Traffic()).times(_trip_count(instruction))
+        count = known_trip_count(instruction)
+        return sum(called, Traffic()).times(1 if count is None else count)
     if opcode is Opcode.CONDITIONAL:
         return max(called, key=lambda x: x.nbytes)
     if opcode is Opcode.CALL:
@@ -74,8 +75,3 @@ def _whole_bytes(instruction: Instruction) -> float:
     """All operands and results."""
     shapes = [instruction.shape, *[x.shape for x in instruction.operands]]
     return sum([leaf.nbytes for shape in shapes for _, leaf in shape.leaves()])
-
-
-def _trip_count(loop: Instruction) -> int:
-    count = (read_config(loop) or {}).get("known_trip_count")
-    return int(count["n"]) if isinstance(count, dict) and "n" in count else 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lowtide.analysis.call_graph import executed_computations
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Module, Opcode
-from lowtide.ops.backend_config import read_config
+from lowtide.ops.backend_config import known_trip_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,11 @@ def trip_count_claims(module: Module) -> ClaimedTripCount:
         for x in computation.instructions.values():
             if x.opcode is not Opcode.WHILE:
                 continue
-            known = (read_config(x) or {}).get("known_trip_count")
-            found = trip_count(x)
-            if not isinstance(known, dict) or "n" not in known:
+            known, found = known_trip_count(x), trip_count(x)
+            if known is None:
                 unknown += [] if found else [x.name]
             elif found is None:
                 claimed.append(x.name)
-            elif str(found.count) != str(known["n"]):
+            elif found.count != known:
                 contradicted.append(x.name)
     return ClaimedTripCount(tuple(claimed), tuple(contradicted), tuple(unknown))

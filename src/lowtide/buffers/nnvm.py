@@ -297,8 +297,7 @@ def _has_memory(shape: Shape) -> bool:
 
 
 def _space(shape: Shape) -> int:
-    layout = _array(shape).layout
-    return 0 if layout is None else layout.memory_space
+    return _array(shape).memory_space
 
 
 def _elements(shape: Shape) -> int:

@@ -32,7 +32,7 @@ def check_slices(assignment: BufferAssignment) -> list[Violation]:
             checked.add(key)
             name = _name(instruction, index)
             found += _check_slice(assignment, place, shape, name)
-            space = 0 if shape.layout is None else shape.layout.memory_space
+            space = shape.memory_space
             named = spaces.setdefault(place.allocation, {space: name})
             if space not in named:
                 (other, first), *_ = named.items()

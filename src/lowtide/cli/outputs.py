@@ -12,7 +12,7 @@ import numpy as np
 
 from lowtide.cli.console import write_file
 from lowtide.ir import Shape, ShapeIndex
-from lowtide.ir.literal import Array
+from lowtide.ir.literal import Array, storable
 
 _SHOWN: Final = 4
 
@@ -111,11 +111,5 @@ def output_table(outputs: Sequence[Output]) -> list[str]:
 
 def save_npz(path: Path, outputs: Sequence[Output]) -> None:
     """Write `out_0`, `out_1`, ...; types that NumPy does not know as unsigned of equal width."""
-    arrays: dict[str, Any] = {f"out_{i}": _storable(x.value) for i, x in enumerate(outputs)}
+    arrays: dict[str, Any] = {f"out_{i}": storable(x.value) for i, x in enumerate(outputs)}
     write_file(path, lambda stream: np.savez(stream, allow_pickle=False, **arrays))
-
-
-def _storable(value: Array) -> Array:
-    if value.dtype.isbuiltin == 1:
-        return value
-    return np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}").reshape(value.shape)

@@ -108,7 +108,9 @@ class ClientLibrary:
         Raises LowtideError for a platform that there is not.
         """
         found = platform_named(platform) if isinstance(platform, str) else platform
-        return cls._clients.setdefault(found, LocalClient(found))
+        if found not in cls._clients:
+            cls._clients.setdefault(found, LocalClient(found))
+        return cls._clients[found]
 
 
 @final

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lowtide.analysis.call_graph import flattened_sizes, flattened_sums
-from lowtide.analysis.dataflow import Dataflow, dataflow
+from lowtide.analysis.dataflow import Dataflow, dataflow, with_host
 from lowtide.analysis.donation import Alias, aliases
 from lowtide.analysis.live_range import LiveRanges, live_ranges, needs_no_copies
 from lowtide.buffers.assignment import pack_buffers
@@ -37,7 +37,7 @@ def order(optimized: OptimizedModule) -> OrderedModule:
     module.schedule = _schedule(module, flows, pairs, searches, clock)
     if not was_scheduled:
         with clock.stage("copies"):
-            everywhere = dataflow(module.entry, with_host=True)
+            everywhere = with_host(module.entry, flows)
             removed = remove_copies(module, everywhere, [x.copy for x in copies.copies])
             copies = copies.without(removed)
             flows = dataflow(module.entry) if removed else flows
@@ -57,7 +57,7 @@ def _take_lower_orders(
         return
     assert module.schedule is not None
     with clock.stage("schedule"):
-        everywhere = dataflow(module.entry, with_host=True)
+        everywhere = with_host(module.entry, flows)
         best = dict(module.schedule.sequences)
         least = live_ranges(module.entry, best, flows, pairs, owns_results=True).live_bytes
         for computation, sequences in lower.items():

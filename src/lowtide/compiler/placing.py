@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowtide.analysis.dataflow import dataflow
+from lowtide.analysis.dataflow import with_host
 from lowtide.analysis.live_range import LiveRanges, live_ranges
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.buffers.assignment import HostPlaces, PackedBuffers, pack_buffers
@@ -48,7 +48,7 @@ def ranges_in(ordered: OrderedModule, space: int) -> LiveRanges:
     return live_ranges(
         module.entry,
         module.schedule.sequences,
-        dataflow(module.entry, with_host=True),
+        with_host(module.entry, ordered.flows),
         ordered.aliases,
         owns_results=True,
         space=space,

@@ -15,7 +15,7 @@ from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.cost.kernels import compute_seconds, move_seconds
 from lowtide.cost.machine import Machine
 from lowtide.ir import Computation, Instruction, Opcode
-from lowtide.ops.backend_config import read_config
+from lowtide.ops.backend_config import known_trip_count
 from lowtide.ops.cost import cost
 
 Float64Array = npt.NDArray[np.float64]
@@ -186,10 +186,8 @@ def _count(instruction: Instruction, role: CallRole) -> int:
     """How often an instruction runs a callee; the condition of a loop once more than the body."""
     if instruction.opcode is not Opcode.WHILE:
         return 1
-    known = (read_config(instruction) or {}).get("known_trip_count")
-    if isinstance(known, dict) and "n" in known:
-        count = int(known["n"])
-    else:
+    count = known_trip_count(instruction)
+    if count is None:
         found = trip_count(instruction)
         count = 1 if found is None else found.count
     return count + 1 if role is CallRole.CONDITION else count

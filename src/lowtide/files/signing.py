@@ -68,8 +68,8 @@ def signing_key(folder: Path) -> SigningKey:
 def _read(path: Path) -> SigningKey:
     if why := stranger(path.parent.stat()):
         return SigningKey(b"", f"{path.parent}: {why}")
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     # A pipe that nobody writes to would be waited for.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     if not stat.S_ISREG(path.lstat().st_mode):
         return SigningKey(b"", f"{path}: is no file")
     with os.fdopen(os.open(path, flags), "rb") as file:

@@ -23,7 +23,7 @@ from lowtide.files.writing import write_text
 from lowtide.inspection.reproducer import single
 from lowtide.inspection.sanitizer import sanitize
 from lowtide.ir import LowtideError, Module
-from lowtide.ir.literal import Array
+from lowtide.ir.literal import Array, storable
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.options import Options
 
@@ -161,7 +161,7 @@ def _spelled(options: Options) -> str:
 
 def packed(arrays: Sequence[Array]) -> str:
     """Return arrays as text, for `arrays_in`; types that NumPy has not as unsigned numbers."""
-    stored: dict[str, Any] = {f"in_{i}": _storable(x) for i, x in enumerate(arrays)}
+    stored: dict[str, Any] = {f"in_{i}": storable(x) for i, x in enumerate(arrays)}
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in stored.items():
@@ -169,13 +169,6 @@ def packed(arrays: Sequence[Array]) -> str:
             np.lib.format.write_array(content, array, allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getvalue())
     return "\n".join(wrap(base64.b64encode(stream.getvalue()).decode(), COLUMNS))
-
-
-def _storable(array: Array) -> Array:
-    plain = np.asarray(array, order="C")
-    if plain.dtype.isbuiltin == 1:
-        return plain
-    return plain.reshape(-1).view(f"u{plain.dtype.itemsize}").reshape(plain.shape)
 
 
 def arrays_in(text: str) -> list[Array]:

@@ -117,6 +117,14 @@ class Literal:
         return f"<Literal {self.shape} {self.text()}>"
 
 
+def storable(array: Array) -> Array:
+    """Return an array as NumPy's files hold it: of types not NumPy's own, the bits as unsigned."""
+    plain = np.asarray(array, order="C")
+    if plain.dtype.isbuiltin == 1:
+        return plain
+    return plain.reshape(-1).view(f"u{plain.dtype.itemsize}").reshape(plain.shape)
+
+
 def array_literal(shape: Shape, array: Array) -> Literal:
     """Return the literal of `shape` with the values of `array`, cast to the element type.
 

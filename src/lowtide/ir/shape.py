@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, final
 from weakref import WeakValueDictionary
@@ -247,6 +247,14 @@ class Shape:
             shape = shape.tuple_shapes[i]
         return shape
 
+    def with_leaves(self, change: Callable[[Shape], Shape]) -> Shape:
+        """Return the shape with each leaf as `change` returns it; arrays of buffers are leaves."""
+        if self.is_tuple:
+            return tuple_shape([x.with_leaves(change) for x in self.tuple_shapes])
+        if self.is_buffer:
+            return buffer_shape(change(self.tuple_shapes[0]))
+        return change(self)
+
     def without_layout(self) -> Shape:
         """Return the same shape with no layout anywhere."""
         if self._without_layout is None:
@@ -257,13 +265,7 @@ class Shape:
 
     def with_default_layout(self) -> Shape:
         """Return the same shape with row-major layouts everywhere."""
-        if self.is_tuple:
-            return tuple_shape([x.with_default_layout() for x in self.tuple_shapes])
-        if self.is_buffer:
-            return buffer_shape(self.tuple_shapes[0].with_default_layout())
-        if not self.element_type.is_array:
-            return self
-        return self.with_layout(major_to_minor(self.rank))
+        return self.with_leaves(_with_default_layout)
 
     def with_layout(self, layout: Layout | None) -> Shape:
         """Return the array shape with another layout."""
@@ -300,6 +302,10 @@ class Shape:
 
     def __repr__(self) -> str:
         return f"<Shape {self}>"
+
+
+def _with_default_layout(leaf: Shape) -> Shape:
+    return leaf.with_layout(major_to_minor(leaf.rank)) if leaf.is_array else leaf
 
 
 def _shape_text(shape: Shape) -> str:

@@ -152,7 +152,4 @@ def _is_unpacked(shape: Shape) -> bool:
 
 
 def _is_on_host(shape: Shape) -> bool:
-    for _, leaf in shape.leaves():
-        if leaf.layout is not None and leaf.layout.memory_space == HOST_MEMORY:
-            return True
-    return False
+    return any(leaf.memory_space == HOST_MEMORY for _, leaf in shape.leaves())

@@ -13,7 +13,7 @@ from lowtide.frontend.hlo_proto.shapes import ShapeReader, ShapeWriter
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import DTYPES, Array, Literal, zero_literal
-from lowtide.ir.shape import UNBOUNDED, Shape, major_to_minor, tuple_shape
+from lowtide.ir.shape import UNBOUNDED, Shape, major_to_minor
 
 _PACKED: Final = {
     ElementType.F32: "f32s",
@@ -170,7 +170,7 @@ def write_literal(literal: Literal, proto: Any, shapes: ShapeWriter) -> None:
     A constant whose value is not known is written with a mark that only lowtide reads, and as
     zeros for other readers unless it is very large.
     """
-    shapes.write(_stored_shape(literal.shape), proto.shape)
+    shapes.write(literal.shape.with_leaves(_stored_shape), proto.shape)
     _write(literal, proto, shapes)
 
 
@@ -185,12 +185,8 @@ def _write(literal: Literal, proto: Any, shapes: ShapeWriter) -> None:
 
 
 def _stored_shape(shape: Shape) -> Shape:
-    """Return the shape of a literal, whose elements are never packed."""
-    if shape.is_tuple:
-        return tuple_shape([_stored_shape(x) for x in shape.tuple_shapes])
-    if not shape.is_array:
-        return shape
-    return shape.with_element_type(shape.element_type)
+    """Return the shape of an array in a literal, whose elements are never packed."""
+    return shape.with_element_type(shape.element_type) if shape.is_array else shape
 
 
 def _write_array(array: Array, shape: Shape, proto: Any) -> None:

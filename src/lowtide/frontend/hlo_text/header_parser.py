@@ -10,7 +10,7 @@ import lowtide.frontend.hlo_text.attribute_parser as value
 from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
 from lowtide.frontend.hlo_text.shape_parser import parse_shape, parse_shape_index
 from lowtide.ir.module import BufferDonor, InputOutputAlias, Module
-from lowtide.ir.shape import ProgramShape, Shape, major_to_minor, tuple_shape
+from lowtide.ir.shape import ProgramShape, Shape, major_to_minor
 
 _LARGEST_COUNT: Final = 2**31 - 1
 
@@ -50,13 +50,12 @@ def default_entry_layout(module: Module) -> ProgramShape:
     if not configured:
         return ProgramShape(program.parameters, program.result)
     return ProgramShape(
-        tuple([_row_major(shape) for shape in program.parameters]), _row_major(program.result)
+        tuple([shape.with_leaves(_row_major) for shape in program.parameters]),
+        program.result.with_leaves(_row_major),
     )
 
 
 def _row_major(shape: Shape) -> Shape:
-    if shape.is_tuple:
-        return tuple_shape([_row_major(x) for x in shape.tuple_shapes])
     if shape.layout is None:
         return shape
     order = major_to_minor(shape.rank).minor_to_major

@@ -45,16 +45,14 @@ def parse_literal(lexer: Lexer, shape: Shape) -> Literal:
 
     The literal's own shape has no dynamic dimension, and of its layout what XLA keeps in literals.
     """
-    return _parse_value(lexer, _literal_shape(shape))
+    return _parse_value(lexer, shape.with_leaves(_literal_shape))
 
 
 def _literal_shape(shape: Shape) -> Shape:
-    """Return a shape whose elements have their natural size.
+    """Return the shape of an array whose elements have their natural size.
 
     A scalar outside of special memory has no layout, unless it is tiled.
     """
-    if shape.is_tuple:
-        return tuple_shape([_literal_shape(x) for x in shape.tuple_shapes])
     layout = shape.layout
     if layout is None:
         return shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 from lowtide.ir.element_type import ElementType
@@ -47,7 +48,7 @@ class DrawnArray:
     @property
     def count(self) -> int:
         """The number of elements."""
-        return count(self.sizes)
+        return prod(self.sizes)
 
     @property
     def shape(self) -> str:
@@ -58,14 +59,6 @@ class DrawnArray:
 def shape_text(type_: str, sizes: tuple[int, ...], layout: tuple[int, ...]) -> str:
     """Return a shape as HLO spells it."""
     return f"{type_}[{','.join(map(str, sizes))}]{{{','.join(map(str, layout))}}}"
-
-
-def count(sizes: tuple[int, ...]) -> int:
-    """Return how many elements an array has."""
-    product = 1
-    for size in sizes:
-        product *= size
-    return product
 
 
 def row_major(rank: int) -> tuple[int, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from random import Random
 from typing import Final
 
@@ -11,7 +12,6 @@ from lowtide.testing.hunting.arrays import (
     COMPLEX,
     TYPES,
     DrawnArray,
-    count,
     row_major,
     shape_text,
     zero,
@@ -93,7 +93,7 @@ class Scope:
         if self.focus is not None and least <= self.focus.rank <= most:
             return self.focus.sizes
         sizes = [self.size() for _ in range(self.random.randint(least, most))]
-        while count(tuple(sizes)) > 2000:
+        while prod(sizes) > 2000:
             sizes[sizes.index(max(sizes))] //= 2
         return tuple(sizes)
 
@@ -173,7 +173,7 @@ class Scope:
         if known and not self.chance(fresh):
             return self.random.choice(known[-6:])
         others = [x for x in self.arrays if x.noise <= noise and x.count and x.rank]
-        if others and count(sizes) and self.chance(2):
+        if others and 0 not in sizes and self.chance(2):
             return self.fitted(self.random.choice(others[-4:]), type_, sizes)
         return self.given(type_, sizes, noise)
 
@@ -219,7 +219,7 @@ class Scope:
             array = self.converted(array, type_)
         if array.sizes == sizes:
             return array
-        wanted = count(sizes)
+        wanted = prod(sizes)
         if array.rank != 1 and array.count != wanted:
             array = self.emit(array.type, (array.count,), f"reshape({array.name})", array.noise)
         if array.count > wanted:
@@ -283,3 +283,7 @@ def bounds(starts: Sequence[int], limits: Sequence[int], strides: Sequence[int])
     """Return the attribute of a slice."""
     parts = [f"[{a}:{b}:{c}]" for a, b, c in zip(starts, limits, strides, strict=True)]
     return f"slice={{{', '.join(parts)}}}"
+
+
+Maker = Callable[[Scope, str], DrawnArray | None]
+"""Draws an instruction whose result has an element type; None where nothing in scope fits."""

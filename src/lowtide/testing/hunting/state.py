@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lowtide.files.writing import write_text
 from lowtide.testing.hunting.coverage import CellCounts
 
 
@@ -54,10 +54,7 @@ class HuntState:
         """Write the state, all of it or nothing."""
         document: dict[str, Any] = {name: getattr(self, name) for name in (*_NUMBERS, *_COUNTS)}
         document |= {"first": self.first, "last": self.last, "cells": self.counts.as_rows()}
-        path = self.folder / "state.json"
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(document))
-        os.replace(fresh, path)
+        write_text(self.folder / "state.json", json.dumps(document))
 
     def write_find(self, name: str, words: str, text: str) -> str:
         """Write a module with what it shows; return the name of the file in `finds`."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from lowtide.testing.hunting.arrays import DrawnArray
 from lowtide.testing.hunting.families import (
     algebra,
     contraction,
@@ -15,9 +14,7 @@ from lowtide.testing.hunting.families import (
     reduction,
 )
 from lowtide.testing.hunting.families.regions import REGIONS, Region
-from lowtide.testing.hunting.scope import Scope
-
-Maker = Callable[[Scope, str], DrawnArray | None]
+from lowtide.testing.hunting.scope import Maker
 
 MAKERS: Final[Mapping[str, Maker]] = {
     **elementwise.MAKERS,

@@ -11,7 +11,7 @@ from typing import Final, final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape, ShapeIndex
 from lowtide.ir.attributes import GetTupleElement
-from lowtide.ops.backend_config import read_config
+from lowtide.ops.backend_config import known_trip_count
 
 Key = tuple[Instruction, ShapeIndex]
 
@@ -48,8 +48,8 @@ def steps(x: Instruction) -> float:
     """Return how often a call runs its computations: the known trip count of a loop, else 1."""
     if x.opcode is not Opcode.WHILE:
         return 1.0
-    count = (read_config(x) or {}).get("known_trip_count")
-    return float(count.get("n", 1)) if isinstance(count, dict) else 1.0
+    count = known_trip_count(x)
+    return 1.0 if count is None else float(count)
 
 
 @final

@@ -152,8 +152,10 @@ def _copy_behind(x: Instruction, fixed: set[Instruction]) -> int:
 
 def row_major(shape: Shape) -> Shape:
     """Return a shape with its dimensions in row-major order; tiled arrays stay as they are."""
-    if shape.is_tuple:
-        return tuple_shape([row_major(x) for x in shape.tuple_shapes])
+    return shape.with_leaves(_row_major)
+
+
+def _row_major(shape: Shape) -> Shape:
     if shape.layout is None or not shape.is_array or shape.layout.tiles:
         return shape
     order = tuple(range(shape.rank - 1, -1, -1))

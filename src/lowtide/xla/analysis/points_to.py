@@ -42,8 +42,7 @@ class LogicalBuffer:
     @property
     def colour(self) -> int:
         """The memory space of the layout, 0 for tuples."""
-        layout = self.shape.layout
-        return 0 if layout is None else layout.memory_space
+        return self.shape.memory_space
 
     def __str__(self) -> str:
         index = ",".join(map(str, self.index))

@@ -39,7 +39,7 @@ def collect_values(graph: PositionGraph, reaching: ReachingValues) -> list[HloVa
                 start in reaching.phis,
                 tuple(places),
                 tuple(_uses(places, readers)),
-                0 if shape.layout is None else shape.layout.memory_space,
+                shape.memory_space,
                 any(place.instruction is root for place in places),
             )
         )

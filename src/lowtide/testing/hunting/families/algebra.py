@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from lowtide.testing.hunting.arrays import (
@@ -14,9 +13,7 @@ from lowtide.testing.hunting.arrays import (
     one,
     zero,
 )
-from lowtide.testing.hunting.scope import Scope, joined
-
-Maker = Callable[[Scope, str], DrawnArray | None]
+from lowtide.testing.hunting.scope import Maker, Scope, joined
 
 _MATRICES: Final = (*WIDE_FLOATS, *COMPLEX)
 

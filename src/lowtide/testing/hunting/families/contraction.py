@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from math import prod
 from typing import Final
 
 from lowtide.testing.hunting.arrays import F8, INTEGERS, DrawnArray, braced
 from lowtide.testing.hunting.families.windows import draw_dimension, window_text
-from lowtide.testing.hunting.scope import Scope, joined
-
-Maker = Callable[[Scope, str], DrawnArray | None]
+from lowtide.testing.hunting.scope import Maker, Scope, joined
 
 
 def _result_type(scope: Scope, type_: str) -> str:
@@ -43,7 +41,7 @@ def _dot(scope: Scope, type_: str) -> DrawnArray | None:
     b = scope.array(type_, tuple([size[x] for x in second]))
     result = batch + [x for x in first if x[0] == "m"] + [x for x in second if x[0] == "n"]
     sizes = tuple([size[x] for x in result])
-    if _product(sizes) > 20_000:
+    if prod(sizes) > 20_000:
         return None
     attributes = [
         f"lhs_contracting_dims={braced(_places(first, summed))}",
@@ -55,13 +53,6 @@ def _dot(scope: Scope, type_: str) -> DrawnArray | None:
     noise = 0 if type_ in INTEGERS else 1 + max(a.noise, b.noise)
     expression = f"dot({joined([a, b])}), {', '.join(attributes)}"
     return scope.emit(_result_type(scope, type_), sizes, expression, noise)
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    found = 1
-    for size in sizes:
-        found *= size
-    return found
 
 
 def _labels(scope: Scope, first: str, second: str, spatial: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -16,9 +15,7 @@ from lowtide.testing.hunting.arrays import (
     element_type,
     one,
 )
-from lowtide.testing.hunting.scope import MOST_NOISE, Scope, joined
-
-Maker = Callable[[Scope, str], DrawnArray | None]
+from lowtide.testing.hunting.scope import MOST_NOISE, Maker, Scope, joined
 
 REAL: Final = (*FLOATS, *F8)
 NUMBERS: Final = (*REAL, *INTEGERS, *COMPLEX)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from math import prod
 from typing import Final
 
-from lowtide.testing.hunting.arrays import COMPLEX, DrawnArray, braced, count, row_major, zero
-from lowtide.testing.hunting.scope import Scope, bounds, joined
-
-Maker = Callable[[Scope, str], DrawnArray | None]
+from lowtide.testing.hunting.arrays import COMPLEX, DrawnArray, braced, row_major, zero
+from lowtide.testing.hunting.scope import Maker, Scope, bounds, joined
 
 
 def _broadcast(scope: Scope, type_: str) -> DrawnArray | None:
@@ -119,7 +117,7 @@ def _iota(scope: Scope, type_: str) -> DrawnArray | None:
 
 def _constant(scope: Scope, type_: str) -> DrawnArray | None:
     sizes = scope.sizes(0, 2)
-    if count(sizes) > 40:
+    if prod(sizes) > 40:
         return None
     words = _literal(scope, type_, sizes)
     return scope.emit(type_, sizes, f"constant({words})", layout=row_major(len(sizes)))

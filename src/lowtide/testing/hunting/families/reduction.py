@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from lowtide.testing.hunting.arrays import COMPLEX, F8, FLOATS, INTEGERS, DrawnArray, braced
@@ -15,9 +14,7 @@ from lowtide.testing.hunting.families.reducers import (
     reducers_of,
 )
 from lowtide.testing.hunting.families.windows import DrawnWindow, draw_window
-from lowtide.testing.hunting.scope import Scope, joined
-
-Maker = Callable[[Scope, str], DrawnArray | None]
+from lowtide.testing.hunting.scope import Maker, Scope, joined
 
 
 def _reduce(scope: Scope, type_: str) -> DrawnArray | None:
