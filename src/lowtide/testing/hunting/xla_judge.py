@@ -12,9 +12,12 @@ import numpy as np
 from lowtide.autopsy.plain_module import plain_module
 from lowtide.frontend.hlo_proto import write_hlo_module_proto
 from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import DTYPES, Array
+from lowtide.ir.shape import tuple_shape
 from lowtide.passes.dead_code import remove_dead_code
+from lowtide.passes.editing import make
 
 OPTIONS: Final = (
     ("xla_cpu_enable_fast_math", False),
@@ -39,11 +42,14 @@ def _client() -> tuple[Any, Any, Any, Any]:
 def run_xla(module: Module, arguments: Sequence[Array]) -> list[Array]:
     """Return the arrays of the result, depth first. Raises what jaxlib raises.
 
-    Integers have the sign that the module says: XLA:CPU makes random bits unsigned.
+    XLA:CPU makes random bits unsigned, whatever the module says; here they have their sign.
     """
     plain = _asynchronous_as_calls(plain_module(module))
     if _scatters_twice(plain):
         raise UnsupportedOpError("XLA:CPU scatters twice into the place of one operand")
+    if _updates_by_itself(plain):
+        raise UnsupportedOpError("XLA:CPU reads an array for an update while it overwrites it")
+    _give_bits_their_sign(plain)
     if _has_packed_integers(module):
         raise UnsupportedOpError("XLA:CPU computes integers of 2 and 4 bits in 8 bits")
     jax, hlo, jaxlib, device = _client()
@@ -76,6 +82,43 @@ def _scatters_twice(module: Module) -> bool:
     return False
 
 
+def _updates_by_itself(module: Module) -> bool:
+    """Whether a part of an array, moved by nothing but slices, is put elsewhere in that array."""
+    for computation in module.computations.values():
+        for x in computation.instructions.values():
+            if x.opcode is not Opcode.DYNAMIC_UPDATE_SLICE:
+                continue
+            if _named(x.operands[0]) == _named(x.operands[1]):
+                return True
+    return False
+
+
+def _give_bits_their_sign(module: Module) -> None:
+    """Have random bits made unsigned and read as what they are."""
+    for computation in module.computations.values():
+        for x in list(computation.instructions.values()):
+            if x.opcode is not Opcode.RNG_BIT_GENERATOR or not x.shape.is_tuple:
+                continue
+            state, bits = x.shape.tuple_shapes
+            unsigned = _UNSIGNED.get(bits.element_type)
+            if unsigned is None:
+                continue
+            x.set_shape(tuple_shape([state, bits.with_element_type(unsigned)]))
+            for user in list(x.users):
+                if user.shape is bits:
+                    user.set_shape(bits.with_element_type(unsigned))
+                    signed = make(computation, Opcode.BITCAST_CONVERT, bits, (user,), user)
+                    for reader in [y for y in user.users if y is not signed]:
+                        for number, operand in enumerate(reader.operands):
+                            if operand is user:
+                                reader.replace_operand(number, signed)
+                    if user.is_root:
+                        computation.root = signed
+
+
+_UNSIGNED: Final = {ElementType(f"s{bits}"): ElementType(f"u{bits}") for bits in (8, 16, 32, 64)}
+
+
 def _named(x: Instruction) -> str:
     """The name of the array behind operations that may leave its bytes where they are."""
     while x.opcode in _IN_PLACE:
@@ -86,6 +129,7 @@ def _named(x: Instruction) -> str:
 _IN_PLACE: Final = frozenset(
     {
         *(Opcode.BITCAST, Opcode.BROADCAST, Opcode.CONVERT, Opcode.COPY, Opcode.PAD),
+        *(Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE),
         *(Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE),
     }
 )

@@ -1,0 +1,165 @@
+"""Programs with recorded results of XLA:CPU, run by the evaluator and natively.
+
+    python benchmarks/recorded_programs.py [--every N] [--write docs/validation.md]
+
+A process of its own runs the programs, so that one that never ends or dies takes nothing with it.
+Prints each miss with its reason, then the rates; `--write` puts both into a section of a document.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.literal import Array
+from lowtide.testing.conformance import run
+from lowtide.testing.native import run_native
+from sections import replace_section
+
+RECORD = Path(__file__).parents[2] / "shared" / "conformance"
+DEADLINE_SECONDS = 60.0
+
+WAYS: dict[str, Callable[[str, Sequence[Array]], list[Array]]] = {
+    "evaluator": run,
+    "native": run_native,
+}
+
+
+@dataclass
+class Rates:
+    """How many programs were run, and why some fail, by the way they were run."""
+
+    count: int = 0
+    misses: dict[str, dict[str, str]] = field(default_factory=lambda: {way: {} for way in WAYS})
+
+
+class Record:
+    """The recorded programs, with what they take and return."""
+
+    def __init__(self) -> None:
+        spec = importlib.util.spec_from_file_location("execute", RECORD / "execute.py")
+        assert spec is not None and spec.loader is not None
+        self.execute: Any = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.execute)
+        index, self.outputs = self.execute.load(RECORD / "execution.npz")
+        texts = self.execute.texts(RECORD / "hlo_text.jsonl.xz")
+        self.text = {x["id"]: x["text"] for x in texts}
+        self.items = [x for x in index["items"] if x["status"] == "ok" and x["id"] in self.text]
+
+    def reason(self, item: Any, way: str) -> str:
+        """Return why a program fails, "" where it does not."""
+        inputs = self.execute.inputs(item["inputs"], item["seed"], item["low"])
+        try:
+            got = WAYS[way](self.text[item["id"]], inputs)
+        except UnsupportedOpError as error:
+            return f"unsupported: {_first_line(error)}"
+        except Exception as error:
+            return f"{type(error).__name__}: {_first_line(error)}"
+        found: str | None = self.execute.mismatch(got, self.outputs(item), item["outputs"])
+        return f"wrong: {found}" if found else ""
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0][:200]
+
+
+def serve(pipe: Connection) -> None:
+    """Answer (position, way) by a reason."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    record = Record()
+    while True:
+        try:
+            position, way = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(record.reason(record.items[position], way))
+
+
+class Worker:
+    """A process that runs programs, replaced where one kills it or takes too long."""
+
+    def __init__(self) -> None:
+        self._process: Any = None
+
+    def reason(self, position: int, way: str) -> str:
+        """Return why a program fails, "" where it does not."""
+        if self._process is None:
+            self._start()
+        self._pipe.send((position, way))
+        try:
+            if self._pipe.poll(DEADLINE_SECONDS):
+                found: str = self._pipe.recv()
+                return found
+            reason = f"does not end in {DEADLINE_SECONDS:.0f} s"
+        except (EOFError, ConnectionResetError):
+            reason = "the process dies"
+        self.close()
+        return reason
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=serve, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+            self._process = None
+
+
+def rates(every: int) -> Rates:
+    """Run each `every`-th program both ways."""
+    record, worker, found = Record(), Worker(), Rates()
+    positions = range(0, len(record.items), every)
+    for done, position in enumerate(positions):
+        found.count += 1
+        for way in WAYS:
+            if reason := worker.reason(position, way):
+                name = record.items[position]["id"]
+                found.misses[way][name] = reason
+                print(f"{way}: {name}: {reason}", flush=True)
+        if sys.stderr.isatty():
+            print(f"\r{done + 1} of {len(positions)}", end="", file=sys.stderr)
+    worker.close()
+    return found
+
+
+def to_markdown(found: Rates) -> str:
+    """Return the rates and the misses."""
+    lines = ["| run by | equal to XLA:CPU | of |", "|---|--:|--:|"]
+    lines += [
+        f"| {x} | {found.count - len(y):,} | {found.count:,} |" for x, y in found.misses.items()
+    ]
+    lines.append("")
+    for way, misses in found.misses.items():
+        lines += [f"- {way}, `{name}`: {reason}" for name, reason in misses.items()]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    text = to_markdown(rates(options.every))
+    print(text)
+    if options.write is not None:
+        replace_section(options.write, "recorded", text)
+
+
+if __name__ == "__main__":
+    main()
