@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.checking.communication.events import DeviceProgram, Event
-from lowtide.checking.communication.meeting import CommunicationFault, Meeting, signature
 from lowtide.checking.communication.participants import GroupError, groups_of
+from lowtide.checking.communication.rendezvous import CommunicationFault, Rendezvous, signature
 from lowtide.checking.communication.uniform import UniformValues
 from lowtide.ir import Instruction, LowtideError, Module, Opcode
 from lowtide.ops.backend_config import known_trip_count
@@ -55,9 +55,9 @@ def check_communication(programs: Sequence[Module]) -> CommunicationCheck:
         assumed |= dict.fromkeys(_assumed(program, events))
     if len(distinct) > 1 and not faults:
         of_each = [distinct[id(x)].events for x in programs]
-        meeting = Meeting(of_each)
-        meeting.run()
-        faults += meeting.faults or _other_orders(of_each)
+        rendezvous = Rendezvous(of_each)
+        rendezvous.run()
+        faults += rendezvous.faults or _other_orders(of_each)
     return CommunicationCheck(
         devices,
         sum([x.joins for x in distinct[id(module)].events]),

@@ -23,11 +23,11 @@ _DONES: Final = frozenset(
 
 _CHANNELS: Final = frozenset({Opcode.SEND, Opcode.RECV, Opcode.SEND_DONE, Opcode.RECV_DONE})
 
-Within = tuple["Choice", ...]
+Within = tuple["BranchChoice", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BranchChoice:
     """A loop, or a branch of a conditional, that a device may run or not.
 
     `branch` is the number of the branch; -1 stands for the body of a loop, -2 for its condition.
@@ -81,7 +81,7 @@ class DeviceProgram:
                 )
             called = [y for y in self._called(x) if y[0] in self._speaking]
             for computation, branch in reversed(called):
-                choice = () if branch is None else (Choice(x, branch),)
+                choice = () if branch is None else (BranchChoice(x, branch),)
                 waiting.append(((*within, *choice), iter(self._sequence(computation))))
         return found
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lowtide.checking.communication.events import Choice, Event
+from lowtide.checking.communication.events import BranchChoice, Event
 from lowtide.checking.communication.participants import groups_of
 from lowtide.ir import Instruction, Opcode
 from lowtide.ops.backend_config import known_trip_count
@@ -43,7 +43,7 @@ class _Device:
     places: dict[Instruction, tuple[Group, int]]
 
 
-class Meeting:
+class Rendezvous:
     """The collectives of all devices, and who has come to each."""
 
     def __init__(self, events: Sequence[Sequence[Event]]) -> None:
@@ -176,7 +176,7 @@ def _around(event: Event) -> tuple[tuple[str, int], ...]:
     return tuple([(_name(x), x.branch) for x in event.within])
 
 
-def _name(choice: Choice) -> str:
+def _name(choice: BranchChoice) -> str:
     """What tells a loop or conditional from others: how often it runs, where that is known."""
     x = choice.instruction
     count = known_trip_count(x) if x.opcode is Opcode.WHILE else None
