@@ -1,4 +1,4 @@
-"""The check of programs for several devices: do all of their collectives find one another?"""
+"""The check of programs for several devices: all of their collectives have to find one another."""
 
 from lowtide.checking.communication.check import CommunicationCheck, check_communication
 from lowtide.checking.communication.rendezvous import CommunicationFault
