@@ -1,4 +1,4 @@
-"""What a device does that others wait for, in the order in which it does so."""
+"""Events of a device that others wait for, in the order in which it comes to them."""
 
 from __future__ import annotations
 
