@@ -1,4 +1,4 @@
-"""Who takes part in a collective operation, by the number of the device.
+"""Members of a collective operation, by the number of the device.
 
 Device `r * partitions + p` is replica r, partition p.
 """

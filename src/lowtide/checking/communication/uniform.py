@@ -1,4 +1,4 @@
-"""Which values are surely the same on all devices that run one program."""
+"""Values of which it is known that all devices that run one program have the same."""
 
 from __future__ import annotations
 
