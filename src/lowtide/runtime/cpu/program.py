@@ -9,11 +9,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.host_calls.functions import TARGET
 from lowtide.ir.buffer import AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.ir.module import Module
 from lowtide.ir.shape import Shape, ShapeIndex
-from lowtide.ir.thunk import KernelEntry, Thunk
+from lowtide.ir.thunk import KernelEntry, Thunk, host_calls
 from lowtide.llvm.target import Target, host_target
 from lowtide.runtime.cpu.arguments import Argument, major_to_minor
 
@@ -71,6 +72,16 @@ class NativeProgram:
     objects: tuple[bytes, ...]
     interface: Interface
     constants: tuple[tuple[int, Bytes], ...] = ()
+
+    @property
+    def python_call(self) -> str:
+        """The name of the first call of a Python function, which keeps it in this process; or ""."""
+        return next((x.name for x in host_calls(self.thunks) if x.call.target == TARGET), "")
+
+    @property
+    def side_effect(self) -> str:
+        """The name of the first call of a function outside that has a side effect, or ""."""
+        return next((x.name for x in host_calls(self.thunks) if x.call.has_side_effect), "")
 
     def check_host(self) -> None:
         """Raise InputError unless this processor runs the program's code."""
