@@ -130,6 +130,7 @@ ROOMS: dict[str, list[str]] = {
     "client": [
         "files",
         "ir",
+        "host_calls",
         "options",
         "builder",
         "evaluator",

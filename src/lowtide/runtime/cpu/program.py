@@ -117,8 +117,9 @@ def interface_of(module: Module, assignment: BufferAssignment) -> Interface:
     order = {index: number for number, (index, _) in enumerate(results)}
     memories, holders = [], {}
     for x in assignment.allocations:
-        argument = -1 if x.parameter is None else numbers[x.parameter]
-        result = -1 if x.output is None else order[x.output]
+        # Tokens have allocations of no bytes, and are neither arguments nor results.
+        argument = -1 if x.parameter is None else numbers.get(x.parameter, -1)
+        result = -1 if x.output is None else order.get(x.output, -1)
         memories.append(Memory(x.kind, x.nbytes, argument, result))
         holders[argument] = x.index
     _check_plain([*[shape for _, shape in found], *[x.shape for _, x in results]])
