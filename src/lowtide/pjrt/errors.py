@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lowtide.host_calls.python_calls import traceback_text
 from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
 from lowtide.pjrt.native_code import native_code
 
@@ -42,7 +43,13 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 
 
 def text_of(error: BaseException) -> str:
-    """Return what a user reads: the message of our own errors, with the type of all others."""
+    """Return what a user reads: the message of our own errors, with the type of all others.
+
+    Of what a callback raised it is the traceback.
+    """
+    raised = traceback_text(error)
+    if raised:
+        return f"a function that the program calls raised an exception:\n{raised}"
     message = str(error)
     if isinstance(error, LowtideError | MemoryError) and message:
         return message
