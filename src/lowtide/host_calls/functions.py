@@ -10,7 +10,6 @@ from typing import Any, Final, TypeAlias, final
 from weakref import WeakValueDictionary
 
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.literal import Array
 
 TARGET: Final = "lowtide_python_function"
 """The target of custom calls of Python functions; their configuration has the number."""

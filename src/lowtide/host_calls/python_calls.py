@@ -43,14 +43,19 @@ class PythonCall:
 _RUN: Final = PythonCall.run.__code__
 
 
-def traceback_text(error: BaseException) -> str:
-    """Return the traceback of an error from the function on that raised it, "" for other errors."""
+def raised_in(error: BaseException) -> tuple[str, str]:
+    """Return the name of the called function that raised an error, and the traceback from there on.
+
+    Both are "" for an error of another origin.
+    """
     found = error.__traceback__
     while found is not None and found.tb_frame.f_code is not _RUN:
         found = found.tb_next
     if found is None:
-        return ""
-    return "".join(traceback.format_exception(type(error), error, found.tb_next))
+        return "", ""
+    call: PythonCall = found.tb_frame.f_locals["self"]
+    lines = traceback.format_exception(type(error), error, found.tb_next)
+    return call.function.name, "".join(lines)
 
 
 def _arrays(shapes: Sequence[Shape], start: int) -> list[tuple[int, Shape]]:

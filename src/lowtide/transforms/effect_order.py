@@ -6,6 +6,7 @@ also where nothing but the text says it. It is read off before any pass changes 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 from lowtide.host_calls.calls import is_python_call
@@ -37,7 +38,7 @@ def _has_python_effects(module: Module) -> bool:
 def _order(computation: Computation) -> int:
     effects = _in_order(computation)
     added = 0
-    for before, after in zip(effects, effects[1:], strict=False):
+    for before, after in pairwise(effects):
         if before not in after.control_predecessors and before not in after.operands:
             after.add_control_predecessor(before)
             added += 1

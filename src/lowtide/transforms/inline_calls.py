@@ -109,8 +109,7 @@ class _Inlining:
 def _orders_effects(call: Instruction) -> bool:
     """Whether the control edges of a call are between instructions with side effects only."""
     return all(
-        has_side_effect(x)
-        for x in (call, *call.control_predecessors, *call.control_successors)
+        has_side_effect(x) for x in (call, *call.control_predecessors, *call.control_successors)
     )
 
 

@@ -36,7 +36,7 @@ def host_rules() -> tuple[tuple[Any, Rule], ...]:
 
 
 def _pure(ctx: Any, *operands: Any, callback: Any, sharding: Any, **parameters: Any) -> Any:
-    return _call(ctx, operands, callback, sharding)
+    return _call(ctx, operands, "jax.pure_callback", callback, sharding)
 
 
 def _effectful(
@@ -46,17 +46,15 @@ def _effectful(
 
     known: Any = home
     effect = known._OrderedIOEffect if ordered else known._IOEffect
-    return _call(ctx, operands, callback, sharding, effect)
+    return _call(ctx, operands, "jax.io_callback", callback, sharding, effect)
 
 
-def _debugging(
-    ctx: Any, *operands: Any, callback: Any, effect: Any, **parameters: Any
-) -> Any:
+def _debugging(ctx: Any, *operands: Any, callback: Any, effect: Any, **parameters: Any) -> Any:
     def silent(*arrays: Any) -> tuple[()]:
         callback(*arrays)
         return ()
 
-    return _call(ctx, operands, silent, None, effect)
+    return _call(ctx, operands, "jax.debug.callback", silent, None, effect)
 
 
 def _printing(ctx: Any, *operands: Any, ordered: bool, **parameters: Any) -> Any:
@@ -71,9 +69,7 @@ def _printing(ctx: Any, *operands: Any, ordered: bool, **parameters: Any) -> Any
         parameters["has_placeholders"],
         parameters["logging_record"],
     )
-    callback = shown._make_flat_callback(
-        parameters["in_tree"], printing, parameters["static_args"]
-    )
+    callback = shown._make_flat_callback(parameters["in_tree"], printing, parameters["static_args"])
     effect = shown.ordered_debug_effect if ordered else shown.debug_effect
     return _debugging(ctx, *operands, callback=callback, effect=effect)
 
@@ -82,7 +78,12 @@ def _printing(ctx: Any, *operands: Any, ordered: bool, **parameters: Any) -> Any
 
 
 def _call(
-    ctx: Any, operands: Sequence[Any], callback: Any, sharding: Any, effect: Any = None
+    ctx: Any,
+    operands: Sequence[Any],
+    name: str,
+    callback: Any,
+    sharding: Any,
+    effect: Any = None,
 ) -> Any:
     """Write a call, and return its results; with an ordered effect it takes and makes a token."""
     from jax._src import effects, ffi
@@ -95,7 +96,7 @@ def _call(
         token: Any = _token_type()
         operands = [ctx.tokens_in.get(effect), *operands]
         given = ctx.replace(avals_in=[token, *ctx.avals_in], avals_out=[token, *ctx.avals_out])
-    function = HostFunction(_on_arrays(callback), _name(callback))
+    function = HostFunction(_on_arrays(callback), name)
     ctx.module_context.add_keepalive(function)
     write: Any = ffi.build_ffi_lowering_function(TARGET, has_side_effect=effect is not None)
     call = write(given, *operands, **{NUMBER: np.uint64(function.number)})
@@ -114,27 +115,19 @@ def _token_type() -> Any:
 
 
 def _set_sharding(ctx: Any, call: Any, sharding: Any, *, ordered: bool) -> None:
-    """Have one of several devices make a call; one device needs not be told."""
+    """Have one of several devices make a call."""
     from jax._src import callback
     from jax._src.interpreters import mlir
 
-    context = ctx.module_context.axis_context
-    if getattr(context, "num_devices", 0) == 1:
-        return
     home: Any = callback
-    found = home._callback_op_sharding(context, sharding, ctx.avals_out)
+    found = home._callback_op_sharding(ctx.module_context.axis_context, sharding, ctx.avals_out)
     if found is None:
         return
     if ordered and ctx.avals_out and hasattr(found, "shardings"):
-        found = replace(found, shardings=(replace(found.shardings[0]), *found.shardings))
+        first = replace(found.shardings[0], dim_shardings=())
+        found = type(found)((first, *found.shardings))
     rules: Any = mlir
     rules.set_sharding(ctx.module_context, call, found)
-
-
-def _name(callback: Any) -> str:
-    """How messages call a function."""
-    inner = getattr(callback, "callback_func", callback)
-    return getattr(inner, "__name__", type(inner).__name__)
 
 
 # -- the call ------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from functools import cached_property
 
 from lowtide.host_calls.calls import Runner, runner
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.llvm.lapack import MissingRoutineError
 from lowtide.ir.thunk import HostCall, host_calls
+from lowtide.llvm.lapack import MissingRoutineError
 from lowtide.llvm.machine import Library
 from lowtide.runtime.cpu.native import Native
 from lowtide.runtime.cpu.program import NativeProgram

@@ -75,7 +75,7 @@ class NativeProgram:
 
     @property
     def python_call(self) -> str:
-        """The name of the first call of a Python function, which keeps it in this process; or ""."""
+        """The name of the first call of a Python function, which this process only has; or ""."""
         return next((x.name for x in host_calls(self.thunks) if x.call.target == TARGET), "")
 
     @property
