@@ -91,7 +91,8 @@ class HostCall:
 
     `target`, `api_version` and `config` are those of the custom call that names the function.
     `operands` and `results` are the shapes of all leaves, depth first, tokens included. `is_tuple`
-    says whether the result is one.
+    says whether the result is one. `aliases` pairs leaves of operands and of results that are one
+    piece of memory.
     """
 
     target: str
@@ -101,6 +102,7 @@ class HostCall:
     results: tuple[Shape, ...]
     is_tuple: bool
     has_side_effect: bool
+    aliases: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from lowtide.client.jit.foreign_targets import know_targets_of_jax
 from lowtide.client.jit.host_rules import lowering_parameters
 from lowtide.frontend.hlo_proto import read_hlo_proto
 from lowtide.host_calls.calls import is_python_call
@@ -54,6 +55,7 @@ def program_of(traced: Any) -> LoweredProgram:
     """
     import jax
 
+    know_targets_of_jax()
     lowered = traced.lower(**lowering_parameters())
     hlo = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
     module = read_hlo_proto(hlo)

@@ -176,15 +176,17 @@ def _call(call: HostCall) -> list[Any]:
     return [
         *(call.target, call.api_version, call.config),
         *leaves,
-        *(call.is_tuple, call.has_side_effect),
+        *(call.is_tuple, call.has_side_effect, [list(x) for x in call.aliases]),
     ]
 
 
 def _call_of(row: Any) -> HostCall:
-    target, api_version, config, operands, results, is_tuple, has_side_effect = row
+    target, api_version, config, operands, results, *rest = row
     leaves = [tuple([_leaf_of(x) for x in shapes]) for shapes in (operands, results)]
     names = _text(target), _text(api_version), _text(config)
-    return HostCall(*names, leaves[0], leaves[1], is_tuple, has_side_effect)
+    is_tuple, has_side_effect, aliases = rest
+    pairs = tuple([(operand, result) for operand, result in aliases])
+    return HostCall(*names, leaves[0], leaves[1], bool(is_tuple), bool(has_side_effect), pairs)
 
 
 def _leaf(shape: Shape) -> list[Any] | None:
