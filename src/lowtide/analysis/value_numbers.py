@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Final, TypeAlias, final
 
 from lowtide.ir import Computation, Instruction, Opcode
-from lowtide.ir.attributes import NO_ATTRIBUTES, Constant, GetTupleElement
+from lowtide.ir.attributes import NO_ATTRIBUTES, Constant, CustomCall, GetTupleElement
 from lowtide.ir.traversal import callees, post_order
 from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
@@ -34,8 +34,13 @@ def stands_alone(x: Instruction) -> bool:
 
 
 def plain_form(x: Instruction) -> Hashable:
-    """What equal instructions agree in besides opcode, operands and callees: not annotations."""
+    """What equal instructions agree in besides opcode, operands and callees: not annotations.
+
+    The configuration of a custom call says what it does.
+    """
     attributes = x.attributes
+    if isinstance(attributes, CustomCall):
+        return attributes, x.shape, x.annotations.backend_config
     return x.shape if attributes is NO_ATTRIBUTES else (attributes, x.shape)
 
 

@@ -119,7 +119,8 @@ class CpuKernels:
         """Return the native program of a plan that has the scratch of these kernels."""
         assert plan.module.schedule is not None
         kernels = self.kernels
-        thunks = thunks_of(plan.assignment, plan.module.schedule.sequences, kernels.number)
+        sequences = plan.module.schedule.sequences
+        thunks = thunks_of(plan.assignment, sequences, kernels.number, kernels.host_call)
         written = kernels.write()
         objects = compile_modules(written.texts, kernels.target, self._cached, 0, progress)
         return NativeProgram(

@@ -7,9 +7,17 @@ from typing import Final
 
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Conditional
-from lowtide.ir.buffer import BufferAssignment, BufferSlice
+from lowtide.ir.buffer import NO_BYTES, BufferAssignment, BufferSlice
 from lowtide.ir.errors import unsupported
-from lowtide.ir.thunk import ConditionalThunk, CopyThunk, KernelThunk, Thunk, WhileThunk
+from lowtide.ir.thunk import (
+    ConditionalThunk,
+    CopyThunk,
+    HostCall,
+    HostCallThunk,
+    KernelThunk,
+    Thunk,
+    WhileThunk,
+)
 
 NO_CODE: Final = frozenset(
     {
@@ -38,14 +46,18 @@ _MAY_STAY: Final = frozenset({Opcode.COPY, Opcode.RESHAPE, Opcode.TRANSPOSE, Opc
 Kernels = Callable[[Instruction], "int | None"]
 """The number of the kernel of an instruction, None where nothing is to be done."""
 
+HostCalls = Callable[[Instruction], "HostCall | None"]
+"""The call of a function outside of the program that runs a custom call; None for a kernel."""
+
 
 def thunks_of(
     assignment: BufferAssignment,
     sequences: Mapping[Computation, Sequence[Instruction]],
     kernel_of: Kernels,
+    call_of: HostCalls,
 ) -> tuple[Thunk, ...]:
     """Return the program of the entry computation."""
-    return _Writer(assignment, sequences, kernel_of).site(0)
+    return _Writer(assignment, sequences, kernel_of, call_of).site(0)
 
 
 class _Writer:
@@ -54,10 +66,12 @@ class _Writer:
         assignment: BufferAssignment,
         sequences: Mapping[Computation, Sequence[Instruction]],
         kernel_of: Kernels,
+        call_of: HostCalls,
     ) -> None:
         self.sites = assignment.call_sites
         self.sequences = sequences
         self.kernel_of = kernel_of
+        self.call_of = call_of
         self.callees: dict[tuple[int, Instruction], list[int]] = {}
         for number, site in enumerate(self.sites):
             if site.caller is not None:
@@ -109,6 +123,23 @@ class _Writer:
         scratch = site.scratch.get(instruction)
         buffers = (*operands, *results)
         return KernelThunk(instruction.name, kernel, buffers, len(operands), scratch)
+
+    def custom_call(
+        self, number: int, instruction: Instruction, done: Mapping[int, tuple[Thunk, ...]]
+    ) -> Iterator[Thunk]:
+        """The call of a function outside, or a kernel."""
+        call = self.call_of(instruction)
+        if call is None:
+            thunk = self._kernel(number, instruction)
+            if thunk is not None:
+                yield thunk
+            return
+        slices = self.sites[number].slices
+        places = [x for y in (*instruction.operands, instruction) for x in slices[y]]
+        leaves = (*call.operands, *call.results)
+        pairs = zip(places, leaves, strict=True)
+        buffers = [NO_BYTES if x is None or not leaf.is_array else x for x, leaf in pairs]
+        yield HostCallThunk(instruction.name, call, tuple(buffers))
 
     def leaves(self, number: int, instruction: Instruction) -> list[BufferSlice]:
         """Where the arrays of a value lie, depth first."""
@@ -187,6 +218,7 @@ _Rule = Callable[[_Writer, int, Instruction, Mapping[int, tuple[Thunk, ...]]], I
 
 _CONTROL: Final[dict[Opcode, _Rule]] = {
     Opcode.CALL: _Writer.call,
+    Opcode.CUSTOM_CALL: _Writer.custom_call,
     Opcode.ASYNC_START: _Writer.call,
     Opcode.WHILE: _Writer.loop,
     Opcode.CONDITIONAL: _Writer.conditional,

@@ -10,7 +10,7 @@ from lowtide.client.executable import Executable
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Fusion
 from lowtide.ir.metadata import SourceLocation
-from lowtide.ir.thunk import ConditionalThunk, CopyThunk, Thunk, WhileThunk
+from lowtide.ir.thunk import ConditionalThunk, CopyThunk, HostCallThunk, Thunk, WhileThunk
 from lowtide.ops.cost import Memo, cost
 from lowtide.runtime.cpu.profile import Span
 
@@ -122,6 +122,8 @@ class _Work:
             kind = "while"
         elif isinstance(thunk, ConditionalThunk):
             kind = "conditional"
+        elif isinstance(thunk, HostCallThunk):
+            kind = "host call"
         else:
             flops, nbytes = self._of_kernel(instruction)
         return ThunkTime(

@@ -32,6 +32,7 @@ from lowtide.ir.literal import Array
 from lowtide.ir.thunk import (
     ConditionalThunk,
     CopyThunk,
+    HostCallThunk,
     KernelEntry,
     KernelThunk,
     Phase,
@@ -147,6 +148,8 @@ class _Run:
                 self.loop(thunk)
             elif isinstance(thunk, ConditionalThunk):
                 self.branch(thunk)
+            elif isinstance(thunk, HostCallThunk):
+                self.host_call(thunk)
             else:
                 self.work(thunk)
 
@@ -170,6 +173,23 @@ class _Run:
             if not 0 <= chosen < len(thunk.branches):
                 chosen = len(thunk.branches) - 1
         self.sequence(thunk.branches[chosen])
+
+    def host_call(self, thunk: HostCallThunk) -> None:
+        """Call a function outside once; the evaluator calls it again, unless it has an effect."""
+        count = len(thunk.call.operands)
+        pairs = zip(thunk.buffers, thunk.call.operands, strict=False)
+        operands = [self.memory.read(place, shape) for place, shape in pairs if shape.is_array]
+        at = self.memory.address
+        words = np.array([*[at(x) for x in thunk.buffers], 0], np.uint64)
+        self._linked.runner(thunk.call)(words.ctypes.data)
+        arrays = zip(thunk.buffers[count:], thunk.call.results, strict=True)
+        writes = tuple([place for place, shape in arrays if shape.is_array])
+        self.memory.accept(writes, thunk.name)
+        if thunk.call.has_side_effect:
+            self.expected.not_compared.add(thunk.name)
+            return
+        job = _Job(thunk.name, (), (), None, thunk.buffers[:count], writes)
+        self._compare(self.instructions[thunk.name], job, operands)
 
     def work(self, thunk: KernelThunk | CopyThunk) -> None:
         """Run a kernel or a copy, and check it unless it was checked often enough."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from lowtide.ir.buffer import BufferSlice
+from lowtide.ir.shape import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,4 +85,52 @@ class ConditionalThunk:
     branches: tuple[tuple[Thunk, ...], ...]
 
 
-Thunk: TypeAlias = KernelThunk | CopyThunk | WhileThunk | ConditionalThunk
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """What a call of a function outside of the program asks for.
+
+    `target`, `api_version` and `config` are those of the custom call that names the function.
+    `operands` and `results` are the shapes of all leaves, depth first, tokens included. `is_tuple`
+    says whether the result is one. `aliases` pairs leaves of operands and of results that are one
+    piece of memory.
+    """
+
+    target: str
+    api_version: str
+    config: str
+    operands: tuple[Shape, ...]
+    results: tuple[Shape, ...]
+    is_tuple: bool
+    has_side_effect: bool
+    aliases: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostCallThunk:
+    """One call of a function outside of the program, for the instruction `name`.
+
+    `buffers` are those of the operands, then of the results, as `call` has their shapes; a token
+    has no bytes.
+    """
+
+    name: str
+    call: HostCall
+    buffers: tuple[BufferSlice, ...]
+
+
+Thunk: TypeAlias = KernelThunk | CopyThunk | WhileThunk | ConditionalThunk | HostCallThunk
+
+
+def host_calls(thunks: Sequence[Thunk]) -> tuple[HostCallThunk, ...]:
+    """Return the calls of functions outside of a program, those of loops and branches too."""
+    found = []
+    stack = list(reversed(thunks))
+    while stack:
+        thunk = stack.pop()
+        if isinstance(thunk, HostCallThunk):
+            found.append(thunk)
+        elif isinstance(thunk, WhileThunk):
+            stack += [*reversed(thunk.body), *reversed(thunk.condition)]
+        elif isinstance(thunk, ConditionalThunk):
+            stack += [x for branch in reversed(thunk.branches) for x in reversed(branch)]
+    return tuple(found)

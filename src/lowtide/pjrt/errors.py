@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
+from lowtide.host_calls.python_calls import raised_in
 from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
 from lowtide.pjrt.native_code import native_code
+
+_logger: Final = logging.getLogger(__name__)
 
 INVALID_ARGUMENT: Final = 3
 RESOURCE_EXHAUSTED: Final = 8
@@ -42,7 +46,15 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 
 
 def text_of(error: BaseException) -> str:
-    """Return what a user reads: the message of our own errors, with the type of all others."""
+    """Return what a user reads: the message of our own errors, with the type of all others.
+
+    Of what a callback raised it is the traceback, which is logged, too, as JAX does: the error may
+    be seen late or by nobody.
+    """
+    callback, traceback = raised_in(error)
+    if callback:
+        _logger.error("%s failed\n%s", callback, traceback)
+        return f"{callback} failed: {traceback}"
     message = str(error)
     if isinstance(error, LowtideError | MemoryError) and message:
         return message

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from lowtide.client.executable import Executable, compile_module
-from lowtide.client.jit.lowering import refuse_callbacks
+from lowtide.client.jit.lowering import held_functions, refuse_callbacks
 from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_config
 from lowtide.ir import Module, Shape
 from lowtide.ir.shape import ProgramShape
@@ -20,6 +20,7 @@ from lowtide.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, PluginError
 from lowtide.pjrt.handles import KeptLists, handle, put_text, value_of
 from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.table import serves
+from lowtide.pjrt.tokens import TOKEN_SIZES, TOKEN_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,11 @@ class PluginProgram:
         self.name = module.name
         root = module.entry.root.shape
         leaves = root.tuple_shapes if root.is_tuple else (root,)
-        self.results = tuple([Result(x.dimensions, NUMBERS[x.element_type]) for x in leaves])
+        self.results = tuple([_result(x) for x in leaves])
         self.is_tuple = root.is_tuple
         self.argument_count = len(module.entry.parameters)
+        parameters = enumerate(module.entry.parameters)
+        self.tokens = tuple([i for i, x in parameters if x.shape.is_token])
         aliased = [x.parameter for x in module.input_output_aliases]
         donors = [x.parameter for x in module.buffer_donors]
         self.donated = tuple(dict.fromkeys([*aliased, *donors]))
@@ -113,10 +116,12 @@ def _compile(arguments: Any) -> None:
     given = ctypes.string_at(arguments.compile_options, arguments.compile_options_size)
     module = read_hlo_proto(_hlo_of(code))
     refuse_callbacks(module)
-    _refuse_tokens(module)
+    _refuse_others(module)
+    functions = held_functions(module)
     module.entry_layout = _row_major(module.entry_layout)
     device = client().device(_device_number(given))
     executable = compile_module(module, Options())
+    del functions  # The executable holds them from now on.
     arguments.executable = handle(PluginProgram(module, executable, device))
 
 
@@ -176,19 +181,25 @@ def _row_major(program: ProgramShape | None) -> ProgramShape | None:
     return ProgramShape(parameters, program.result.with_default_layout(), program.parameter_names)
 
 
-def _refuse_tokens(module: Module) -> None:
+def _result(shape: Shape) -> Result:
+    if shape.is_token:
+        return Result(TOKEN_SIZES, NUMBERS[TOKEN_TYPE])
+    return Result(shape.dimensions, NUMBERS[shape.element_type])
+
+
+def _refuse_others(module: Module) -> None:
+    """Raise PluginError where what goes in or out is neither an array of a known type nor a token.
+
+    A token is ready when the call has returned, so that calls which pass it on run in order.
+    """
     root = module.entry.root.shape
     given = [x.shape for x in module.entry.parameters]
     results = root.tuple_shapes if root.is_tuple else (root,)
-    if not all(_is_array(x) for x in (*given, *results)):
-        raise PluginError(
-            UNIMPLEMENTED,
-            f"{module.name} takes or returns a token, for effects in order: lowtide has none yet",
-        )
-
-
-def _is_array(shape: Shape) -> bool:
-    return shape.is_array and shape.element_type in NUMBERS
+    for shape in (*given, *results):
+        if not shape.is_token and not (shape.is_array and shape.element_type in NUMBERS):
+            raise PluginError(
+                UNIMPLEMENTED, f"{module.name} takes or returns {shape}: only arrays and tokens may"
+            )
 
 
 @serves("LoadedExecutable_GetExecutable", loaded=c_void_p, executable=c_void_p)

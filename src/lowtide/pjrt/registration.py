@@ -6,6 +6,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
+from lowtide.client.jit.foreign_targets import know_targets_of_jax
+from lowtide.client.jit.host_rules import host_rules
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.table import api_capsule
 
@@ -30,6 +32,9 @@ def register() -> None:
     rules: Any = mlir
     rules._platforms_with_donation.append(PLATFORM)
     own = rules._platform_specific_lowerings[PLATFORM]
+    know_targets_of_jax()
+    for primitive, own_rule in host_rules():
+        rules.register_lowering(primitive, own_rule, platform=PLATFORM, cacheable=False)
     for primitive, rule in rules._platform_specific_lowerings["cpu"].items():
         if primitive.name not in _RESTRICTED:
             own.setdefault(primitive, rule)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
 from typing import Final, final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.traversal import computation_post_order, post_order
+from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
 from lowtide.passes.call_sites import count_references, drop_unreferenced, is_marked, mark
 from lowtide.passes.editing import substitute
@@ -25,7 +28,7 @@ def inline_calls(module: Module, *, small: int = 32, light: int = 256, growth: f
     elements, and so fuse with what surrounds the call. The module grows to at most `growth` times
     its size; small calls beyond that get the frontend attribute `inlineable="false"`, which keeps a
     call from being inlined, whoever set it. Composites are calls like others. Calls with control
-    edges, and those on another thread, stay.
+    edges, and those on another thread, stay, unless all that the edges order is side effects.
     """
     inlining = _Inlining(module, small, light, growth)
     for computation in computation_post_order(module):
@@ -60,7 +63,9 @@ class _Inlining:
         if not any(x.opcode is Opcode.CALL for x in computation.instructions.values()):
             return
         for call in post_order(computation):
-            if call.opcode is not Opcode.CALL or call.has_control_edges or is_marked(call, KEPT):
+            if call.opcode is not Opcode.CALL or is_marked(call, KEPT):
+                continue
+            if call.has_control_edges and not _orders_effects(call):
                 continue
             callee = call.called_computations[0]
             if may_embed(callee, call, call.operands) and may_stand_for(callee.root, call):
@@ -86,7 +91,11 @@ class _Inlining:
         return size <= self._light and all(x.opcode in _LIGHT for x in callee.instructions.values())
 
     def _inline(self, call: Instruction, callee: Computation, *, once: bool) -> None:
+        known = len(call.parent.instructions)
         result = embed(callee, call, call.operands, once=once)
+        if call.has_control_edges:
+            instructions = call.parent.instructions
+            _hand_on_edges(call, islice(reversed(instructions.values()), len(instructions) - known))
         substitute(call, result)
         call.parent.remove(call)
         self._references[callee] -= 1
@@ -95,6 +104,26 @@ class _Inlining:
                 self._references.update(x.called_computations)
         self.left[callee] = None
         self.changes += 1
+
+
+def _orders_effects(call: Instruction) -> bool:
+    """Whether the control edges of a call are between instructions with side effects only."""
+    return all(
+        has_side_effect(x) for x in (call, *call.control_predecessors, *call.control_successors)
+    )
+
+
+def _hand_on_edges(call: Instruction, inside: Iterable[Instruction]) -> None:
+    """Give what has side effects in a call that is written out the edges of the call."""
+    for x in inside:
+        if has_side_effect(x):
+            for predecessor in list(call.control_predecessors):
+                x.add_control_predecessor(predecessor)
+            for successor in list(call.control_successors):
+                successor.add_control_predecessor(x)
+    for successor in list(call.control_successors):
+        successor.drop_control_predecessors([call])
+    call.drop_control_predecessors(list(call.control_predecessors))
 
 
 PASSES: Final = (

@@ -79,7 +79,9 @@ def test_a_group_has_no_more_pieces_than_bits(phases: list[tuple[int, float]]) -
     kernels = [KernelEntry((Phase("f", *phase),)) for phase in phases]
     thunks = [KernelThunk("k", n, (BufferSlice(0, 64 * n, 64),), 0) for n in range(len(phases))]
     for threads in (2, 7, 64):
-        table = build_table(thunks, kernels, lambda _: 7, 8, threads=threads, allocations=1)
+        table = build_table(
+            thunks, kernels, lambda _: 7, 8, lambda _: 0, threads=threads, allocations=1
+        )
         for step, words in steps(table.words.tolist()):
             if step is Step.TOGETHER:
                 count, members = words[2:4]

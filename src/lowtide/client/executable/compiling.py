@@ -88,7 +88,7 @@ def compile_module(
             making = Making({"cache": perf_counter() - start}, was_cached=True)
             return _executable(known, options, making, CheckedModules(given=given))
     made = executable_of(compile_anew(module, options, progress), options, given)
-    if options.deadline is None:
+    if options.deadline is None and not made.program.python_call:
         programs.put(program_key(module, options, environment), made.serialize())
     return _within_memory(made, options)
 

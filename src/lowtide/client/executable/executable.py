@@ -168,7 +168,8 @@ class Executable:
         """Return the executable as bytes, for `deserialize` on a processor of the same kind.
 
         They are signed as this user's, where the user has a key or one can be made in the cache
-        folder. Equal programs of one user give equal bytes: times are not in them.
+        folder. Equal programs of one user give equal bytes: times are not in them. Raises
+        LowtideError for a program that calls Python functions.
         """
         memory = {**self._memory, "seconds": {}}
         stored = StoredProgram(self._program, self._text, memory, self._base)

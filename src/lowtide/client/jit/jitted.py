@@ -61,8 +61,9 @@ def jit(
     the function is `jax.jit`'s.
 
     What JAX raises in tracing is passed on as it is. A call raises UnsupportedOpError, with the
-    line of the program, at what cannot be compiled, such as calls back into Python; with `fallback`
-    it says so once, in a RuntimeWarning, and `jax.jit` runs the function. Raises ValueError for an
+    line of the program, at what cannot be compiled, such as values that are no arrays; with
+    `fallback` it says so once, in a RuntimeWarning, and `jax.jit` runs the function. What a
+    function that JAX calls back into raises ends the call as it is. Raises ValueError for an
     unknown `output` and for what no option can be, and TypeError for an option that there is not.
     """
     import jax
@@ -125,9 +126,9 @@ class Jitted:
         kinds = self._leaf_keys
         try:
             call = self._calls[self._state(), *[kinds[type(x)](x) for x in arguments]]
-        except KeyError:  # New types, or pytrees.
-            return self._call_with_tree(arguments, keywords)
-        return call(arguments)
+        except KeyError:  # New types, or pytrees. It is no context of what the call raises.
+            call = None
+        return self._call_with_tree(arguments, keywords) if call is None else call(arguments)
 
     def _call_with_tree(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call with pytrees, keywords, static arguments, or leaves of types not seen yet."""
@@ -188,16 +189,15 @@ class Jitted:
         traced = self._staged.trace(*arguments, **keywords)
         if closes_over_tracers(traced):
             raise _EnclosingTrace
-        lowered = traced.lower()
         try:
             refuse_several_devices(places)
-            program = program_of(traced, lowered)
+            program = program_of(traced)
             return JitProgram(program, self._executable(program.module), self._output)
         except UnsupportedOpError as error:
             if not self._fallback:
                 raise
             self._say_once(error)
-            return JaxFallback(lowered, self._output)
+            return JaxFallback(traced.lower(), self._output)
 
     def _executable(self, module: Module, options: Options | None = None) -> ModuleExecutable:
         return (self._compiler or native_compiler())(module, options or self._options)
@@ -218,10 +218,10 @@ class Jitted:
     def lower(self, *arguments: Any, **keywords: Any) -> Lowered:
         """Return the program for arguments, or for `jax.ShapeDtypeStruct`s in their place.
 
-        Raises UnsupportedOpError at a call back into Python.
+        Raises UnsupportedOpError at what cannot be compiled.
         """
         traced = self._staged.trace(*arguments, **keywords)
-        program = program_of(traced, traced.lower())
+        program = program_of(traced)
         return Lowered(program, self._executable, self._options, self._output)
 
     def trace(self, *arguments: Any, **keywords: Any) -> Any:

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from lowtide.client.jit.foreign_targets import know_targets_of_jax
+from lowtide.client.jit.host_rules import lowering_parameters
 from lowtide.frontend.hlo_proto import read_hlo_proto
+from lowtide.host_calls.calls import is_python_call
+from lowtide.host_calls.functions import HostFunction, function_named
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import UnsupportedOpError, unsupported
 
 _CALLBACK: Final = "callback"
-"""What the targets of calls back into Python have in their names."""
+"""What the targets of calls back into Python by the rules of others have in their names."""
 
 _PYTHON_PREFIX: Final = "xla_python_"
 
@@ -23,7 +27,8 @@ class LoweredProgram:
     """A module, the trees of its arguments and results, and one record per leaf.
 
     `arguments` has JAX's record of each dynamic argument (shape, dtype, whether it is donated), and
-    `names` says how the caller wrote it; `results` has the type of each result.
+    `names` says how the caller wrote it; `results` has the type of each result. `functions` are
+    those that the module calls, which have to be held until it is compiled.
     """
 
     module: Module
@@ -33,6 +38,7 @@ class LoweredProgram:
     names: tuple[str, ...]
     weak_types: tuple[bool, ...]
     results: tuple[Any, ...]
+    functions: tuple[HostFunction, ...] = ()
 
     @property
     def donated(self) -> tuple[int, ...]:
@@ -40,21 +46,24 @@ class LoweredProgram:
         return tuple([i for i, x in enumerate(self.arguments) if x.donated])
 
 
-def program_of(traced: Any, lowered: Any) -> LoweredProgram:
-    """Return the program of a function that keeps unused arguments, traced and lowered by JAX.
+def program_of(traced: Any) -> LoweredProgram:
+    """Return the program of a function that keeps unused arguments, traced by JAX.
 
-    Raises UnsupportedOpError for a call back into Python, with the line of the user's program, and
-    where what goes in or out is no array: tokens, and references, which the function writes to.
+    Raises UnsupportedOpError for a call back into Python that no rule of ours lowers, with the line
+    of the user's program, and where what goes in or out is no array, such as references, which the
+    function writes to.
     """
     import jax
 
+    know_targets_of_jax()
+    lowered = traced.lower(**lowering_parameters())
     hlo = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
     module = read_hlo_proto(hlo)
     refuse_callbacks(module)
     _refuse_others([*traced.jaxpr.in_avals, *_leaves(traced.out_info)])
     paths = jax.tree_util.tree_flatten_with_path(lowered.args_info)[0]
     arguments = tuple([info for _, info in paths])
-    found = len(module.entry.parameters)
+    found = sum([not x.shape.is_token for x in module.entry.parameters])
     if found != len(arguments):
         raise UnsupportedOpError(
             f"the function has {len(arguments)} arguments, its module {found} parameters: what the "
@@ -69,6 +78,7 @@ def program_of(traced: Any, lowered: Any) -> LoweredProgram:
         tuple([jax.tree_util.keystr(path) for path, _ in paths]),
         tuple([bool(x.weak_type) for x in _leaves(lowered.in_avals)]),
         tuple(_leaves(traced.out_info)),
+        held_functions(module),
     )
 
 
@@ -99,6 +109,17 @@ def refuse_several_devices(places: Sequence[Any]) -> None:
             "one; gather it there (jax.device_put(x, jax.devices()[0])), or let jax.jit run the "
             "function (fallback=True)"
         )
+
+
+def held_functions(module: Module) -> tuple[HostFunction, ...]:
+    """Return the Python functions that a module calls; raises UnsupportedOpError for a lost one."""
+    found = [
+        function_named(x.annotations.backend_config)
+        for computation in module.computations.values()
+        for x in computation.instructions.values()
+        if is_python_call(x)
+    ]
+    return tuple(found)
 
 
 def refuse_callbacks(module: Module) -> None:

@@ -44,6 +44,7 @@ class JitProgram:
         "_is_plain",
         "_overwritten",
         "_program",
+        "_tokens",
         "_unflatten",
     )
 
@@ -57,6 +58,8 @@ class JitProgram:
         aliased = [x.parameter for x in module.input_output_aliases]
         donors = [x.parameter for x in module.buffer_donors]
         self._overwritten = tuple(dict.fromkeys([*aliased, *donors]))
+        root = module.entry.root.shape
+        self._tokens = sum([x.is_token for x in root.tuple_shapes]) if root.is_tuple else 0
         tree = program.out_tree
         self._is_plain = tree == jax.tree_util.tree_structure(0)
         self._unflatten = tree.unflatten
@@ -107,10 +110,12 @@ class JitProgram:
 
     def _results(self, value: Any) -> Any:
         if self._is_plain:
-            result = value[0] if type(value) is tuple else value
+            result = value[self._tokens] if type(value) is tuple else value
             finish = self._finish
             return result if finish is None else finish[0](result)
         results = value if type(value) is tuple else (value,)
+        if self._tokens:  # They come first.
+            results = results[self._tokens :]
         if len(results) != len(self._program.results):
             raise LowtideError(
                 f"the function returns {len(self._program.results)} arrays, its program "

@@ -9,7 +9,7 @@ from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.thunk import KernelEntry, Phase
+from lowtide.ir.thunk import HostCall, KernelEntry, Phase
 from lowtide.llvm.function import module_text
 from lowtide.llvm.objects import with_unique_names
 from lowtide.llvm.target import Target
@@ -55,6 +55,10 @@ class Kernels:
     def scratch_bytes(self, instruction: Instruction) -> int:
         """Return the bytes that an instruction needs while it runs."""
         return scratch_of(self.plan(instruction), self.threads)
+
+    def host_call(self, instruction: Instruction) -> HostCall | None:
+        """Return the call of a function outside of the program that runs an instruction, if any."""
+        return self.plan(instruction).call
 
     def prefer(self, instruction: Instruction, plan: KernelPlan) -> None:
         """Have an instruction, and all that are alike, run in another way than the first one."""

@@ -59,7 +59,7 @@ class Binding:
         return FramePlan(
             self._bases(program.constants),
             self.arena,
-            (team, 0, 0, wake, *lock, 0),
+            (team, 0, 0, wake, *lock, 0, *_call_functions()),
             context(self.made),
             context(self.consuming),
             table.workspace,
@@ -104,6 +104,15 @@ def _check_overwritten(interface: Interface) -> None:
         if (place.allocation, place.offset, place.nbytes) != (number, 0, memory.nbytes):
             argument = interface.arguments[memory.argument]
             raise LowtideError(f"the plan puts more than one result into {argument}")
+
+
+@cache
+def _call_functions() -> tuple[int, int, int]:
+    """The addresses of what makes a number of an address, calls an object and lets go of one."""
+    python = ctypes.pythonapi
+    functions = (python.PyLong_FromVoidPtr, python.PyObject_CallOneArg, python.Py_DecRef)
+    number, call, let_go = [ctypes.cast(x, ctypes.c_void_p).value or 0 for x in functions]
+    return number, call, let_go
 
 
 _main_thread: Final = ctypes.c_uint64()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from lowtide.host_calls.calls import Runner, runner
 from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.thunk import HostCall, host_calls
 from lowtide.llvm.lapack import MissingRoutineError
 from lowtide.llvm.machine import Library
 from lowtide.runtime.cpu.native import Native
@@ -19,6 +21,9 @@ class Linked:
         self.native = native
         self.threads = program.threads
         self._thunks, self._kernels = program.thunks, program.kernels
+        self._runners: dict[HostCall, Runner] = {
+            x.call: runner(x.call) for x in host_calls(program.thunks)
+        }
         self._allocations = len(program.interface.memories)
         names = dict.fromkeys([p.function for kernel in program.kernels for p in kernel.phases])
         self._library: Library | None = None
@@ -33,12 +38,17 @@ class Linked:
         assert self._library is not None
         return self._library[name]
 
+    def runner(self, call: HostCall) -> Runner:
+        """Return what makes a call of a function outside of the program."""
+        return self._runners[call]
+
     def _table(self, *, stamped: bool) -> Table:
         return build_table(
             self._thunks,
             self._kernels,
             self.address,
             self.native.copy,
+            lambda call: id(self._runners[call]),
             threads=self.threads,
             allocations=self._allocations,
             stamped=stamped,

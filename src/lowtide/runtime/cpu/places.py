@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lowtide.ir.buffer import NO_BYTES, BufferSlice
-from lowtide.ir.thunk import ConditionalThunk, CopyThunk, KernelThunk, Thunk, WhileThunk
+from lowtide.ir.thunk import (
+    ConditionalThunk,
+    CopyThunk,
+    HostCallThunk,
+    KernelThunk,
+    Thunk,
+    WhileThunk,
+)
 from lowtide.runtime.cpu.program import NativeProgram
 
 
@@ -64,6 +71,8 @@ def _slices(program: NativeProgram) -> Iterator[BufferSlice]:
                 yield from thunk.buffers
                 if thunk.scratch is not None:
                     yield thunk.scratch
+            case HostCallThunk():
+                yield from thunk.buffers
             case CopyThunk():
                 yield from (thunk.source, thunk.target)
             case WhileThunk():

@@ -9,11 +9,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.host_calls.functions import TARGET
 from lowtide.ir.buffer import AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.ir.module import Module
 from lowtide.ir.shape import Shape, ShapeIndex
-from lowtide.ir.thunk import KernelEntry, Thunk
+from lowtide.ir.thunk import KernelEntry, Thunk, host_calls
 from lowtide.llvm.target import Target, host_target
 from lowtide.runtime.cpu.arguments import Argument, major_to_minor
 
@@ -72,6 +73,16 @@ class NativeProgram:
     interface: Interface
     constants: tuple[tuple[int, Bytes], ...] = ()
 
+    @property
+    def python_call(self) -> str:
+        """The name of the first call of a Python function, which this process only has; or ""."""
+        return next((x.name for x in host_calls(self.thunks) if x.call.target == TARGET), "")
+
+    @property
+    def side_effect(self) -> str:
+        """The name of the first call of a function outside that has a side effect, or ""."""
+        return next((x.name for x in host_calls(self.thunks) if x.call.has_side_effect), "")
+
     def check_host(self) -> None:
         """Raise InputError unless this processor runs the program's code."""
         host = host_target()
@@ -106,8 +117,9 @@ def interface_of(module: Module, assignment: BufferAssignment) -> Interface:
     order = {index: number for number, (index, _) in enumerate(results)}
     memories, holders = [], {}
     for x in assignment.allocations:
-        argument = -1 if x.parameter is None else numbers[x.parameter]
-        result = -1 if x.output is None else order[x.output]
+        # Tokens have allocations of no bytes, and are neither arguments nor results.
+        argument = -1 if x.parameter is None else numbers.get(x.parameter, -1)
+        result = -1 if x.output is None else order.get(x.output, -1)
         memories.append(Memory(x.kind, x.nbytes, argument, result))
         holders[argument] = x.index
     _check_plain([*[shape for _, shape in found], *[x.shape for _, x in results]])

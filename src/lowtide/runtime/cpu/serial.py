@@ -14,11 +14,13 @@ import numpy as np
 
 from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.errors import InputError
-from lowtide.ir.shape import Layout, Shape, array_shape
+from lowtide.ir.errors import InputError, LowtideError
+from lowtide.ir.shape import TOKEN, Layout, Shape, array_shape
 from lowtide.ir.thunk import (
     ConditionalThunk,
     CopyThunk,
+    HostCall,
+    HostCallThunk,
     KernelEntry,
     KernelThunk,
     Phase,
@@ -51,7 +53,15 @@ _START: Final = len(MARK) + _VERSION_BYTES + _SUM_BYTES
 
 
 def serialize(program: NativeProgram) -> bytes:
-    """Return a program as bytes; equal programs give equal bytes."""
+    """Return a program as bytes; equal programs give equal bytes.
+
+    Raises LowtideError for one that calls Python functions, which only this process has.
+    """
+    if program.python_call:
+        raise LowtideError(
+            f"{program.name} cannot be stored: %{program.python_call} calls a Python function, "
+            "which only this process has"
+        )
     blobs = [*program.objects, *[values.tobytes() for _, values in program.constants]]
     header = json.dumps(
         {
@@ -157,6 +167,34 @@ def _thunk(thunk: Thunk) -> list[Any]:
         case ConditionalThunk(name, selector, is_predicate, branches):
             parts = [[_thunk(x) for x in branch] for branch in branches]
             return ["conditional", name, _slice(selector), is_predicate, parts]
+        case HostCallThunk(name, call, buffers):
+            return ["host", name, _call(call), [_slice(x) for x in buffers]]
+
+
+def _call(call: HostCall) -> list[Any]:
+    leaves = [[_leaf(x) for x in shapes] for shapes in (call.operands, call.results)]
+    return [
+        *(call.target, call.api_version, call.config),
+        *leaves,
+        *(call.is_tuple, call.has_side_effect, [list(x) for x in call.aliases]),
+    ]
+
+
+def _call_of(row: Any) -> HostCall:
+    target, api_version, config, operands, results, *rest = row
+    leaves = [tuple([_leaf_of(x) for x in shapes]) for shapes in (operands, results)]
+    names = _text(target), _text(api_version), _text(config)
+    is_tuple, has_side_effect, aliases = rest
+    pairs = tuple([(operand, result) for operand, result in aliases])
+    return HostCall(*names, leaves[0], leaves[1], bool(is_tuple), bool(has_side_effect), pairs)
+
+
+def _leaf(shape: Shape) -> list[Any] | None:
+    return _shape(shape) if shape.is_array else None
+
+
+def _leaf_of(row: Any) -> Shape:
+    return TOKEN if row is None else _shape_of(row)
 
 
 def _thunks_of(rows: Sequence[Any]) -> tuple[Thunk, ...]:
@@ -173,6 +211,8 @@ def _thunk_of(kind: str, name: str, *rest: Any) -> Thunk:
     if kind == "while":
         condition, predicate, body = rest
         return WhileThunk(name, _thunks_of(condition), BufferSlice(*predicate), _thunks_of(body))
+    if kind == "host":
+        return HostCallThunk(name, _call_of(rest[0]), tuple([BufferSlice(*x) for x in rest[1]]))
     selector, is_predicate, branches = rest
     parts = tuple([_thunks_of(branch) for branch in branches])
     return ConditionalThunk(name, BufferSlice(*selector), is_predicate, parts)

@@ -16,6 +16,8 @@ from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import (
     ConditionalThunk,
     CopyThunk,
+    HostCall,
+    HostCallThunk,
     KernelEntry,
     KernelThunk,
     Thunk,
@@ -52,6 +54,9 @@ LOCKED_SECONDS: Final = 10e-6
 """A program below that runs with Python's lock held: releasing and taking it costs as much where
 other threads want it."""
 
+HOST_SECONDS: Final = 100e-6
+"""What a call of a function outside is taken to last: others may run Python meanwhile."""
+
 COPY_SECONDS: Final = COPY_BYTES / X86_SERVER.copy_bytes_per_second
 """The time of one unit of a copy, from memory to memory."""
 
@@ -76,6 +81,7 @@ def build_table(
     kernels: Sequence[KernelEntry],
     address: Callable[[str], int],
     copy: int,
+    host: Callable[[HostCall], int],
     *,
     threads: int,
     allocations: int,
@@ -83,11 +89,12 @@ def build_table(
 ) -> Table:
     """Return the table of a program.
 
-    `address` gives the addresses of functions, `copy` is that of the function of copies. There are
+    `address` gives the addresses of functions, `copy` is that of the function of copies, `host`
+    gives those of the Python objects that make calls of functions outside. There are
     `allocations` bases; the run gets two more, for slices without bytes and, of value 0, for
     numbers. With `stamped` each thunk runs by itself and its begin and end are noted.
     """
-    builder = _Builder(kernels, address, copy, threads, allocations, stamped)
+    builder = _Builder(kernels, address, copy, host, threads, allocations, stamped)
     builder.sequence(thunks)
     builder.end()
     return Table(
@@ -105,6 +112,7 @@ class _Builder:
         kernels: Sequence[KernelEntry],
         address: Callable[[str], int],
         copy: int,
+        host: Callable[[HostCall], int],
         threads: int,
         allocations: int,
         stamped: bool,
@@ -114,6 +122,7 @@ class _Builder:
             for kernel in kernels
         ]
         self.copy = copy
+        self.host = host
         self.threads = threads
         self.nothing, self.zero = allocations, allocations + 1
         self.stamped = stamped
@@ -133,6 +142,7 @@ class _Builder:
         controls: dict[type, Callable[[Any], None]] = {
             WhileThunk: self.loop,
             ConditionalThunk: self.conditional,
+            HostCallThunk: self.host_call,
         }
         for write, run in groupby(thunks, lambda x: controls.get(type(x))):
             if write is None:
@@ -192,6 +202,15 @@ class _Builder:
             holes.append(len(self.words) - 1)
         for hole in holes:
             self.words[hole] = len(self.words)
+
+    def host_call(self, thunk: HostCallThunk) -> None:
+        slots = [self.place(x) for x in thunk.buffers]
+        self.workspace = max(self.workspace, len(slots))
+        self.words += [Step.BIND.value, len(slots), *[x for slot in slots for x in slot]]
+        self.words += [Step.HOST.value, self.host(thunk.call), 0]
+        self.ends.append(len(self.words) - 1)
+        self.seconds += HOST_SECONDS
+        self.unseen += HOST_SECONDS
 
     def work(self, thunk: Any) -> ThunkWork:
         number = self.named(thunk.name)

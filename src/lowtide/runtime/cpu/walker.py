@@ -52,16 +52,24 @@ class Step(IntEnum):
     LOOK = 8
     """Nanoseconds of work since the last look, as estimated, where to go on, and the end of the
     table: now and then Python sees to signals, whose handlers may end the run."""
+    HOST = 9
+    """A Python object and the end of the table: it is called with the address of the workspace, and
+    ends the run if it raises."""
 
 
-CONTROL_WORDS: Final = 9
+CONTROL_WORDS: Final = 12
 """The block of a run: a team or null, the workspace, a record of times or null, how many workers to
 wake at once; how to release and to take Python's lock (null where it is kept) and to see to
 signals, the address of the number of the thread that does so, and the state of the thread while the
-lock is released, else null. The record has its capacity in pairs of words, the count, the pairs."""
+lock is released, else null; how to make a Python number of an address, to call an object with one
+argument and to let go of one (null where nothing is called). The record has its capacity in pairs
+of words, the count, the pairs."""
 
 RELEASE, TAKE, SIGNALS, MAIN_THREAD, STATE = range(4, 9)
 """The words of the block about Python's lock."""
+
+NUMBER, CALL, LET_GO = range(9, 12)
+"""The words of the block about calls of Python objects."""
 
 LOOK_WORDS: Final = 4
 """The words of a look."""
@@ -73,7 +81,8 @@ LOOK_PERIOD: Final = 100_000_000
 """Nanoseconds on the clock after which signals are seen to. Python's lock may take 5 ms to get."""
 
 INTERRUPTED: Final = 1
-"""What a run returns that a signal's handler ended; what it raised is Python's present error."""
+"""What a run returns that the handler of a signal or a called object ended by an exception, which
+is Python's present error."""
 
 COPY_BYTES: Final = 1 << 16
 """The bytes of one unit of a copy."""
@@ -136,6 +145,7 @@ class _Walk:
             Step.SWITCH: self.switch,
             Step.STAMP: self.stamp,
             Step.LOOK: self.look,
+            Step.HOST: self.host,
         }
         f.do("br label %next")
         f.label("next")
@@ -307,6 +317,26 @@ class _Walk:
         f.store("ptr", state, f.gep("%control", 8 * STATE), 8)
         with f.when(raised):
             f.store("i64", INTERRUPTED, self.status, 8)
+
+    def host(self) -> Integer:
+        """Call a Python object, with Python's lock, and end the run where it raises."""
+        f = self.f
+        released = f.op(f"icmp ne ptr {self.control(STATE)}, null")
+        with f.when(released):
+            f.call(pointed(self.control(TAKE), "void", "ptr"), [self.control(STATE)])
+        number = f.call(pointed(self.control(NUMBER), "ptr", "ptr"), [self.workspace])
+        called = f.op(f"inttoptr i64 {self.word(1)} to ptr")
+        result = f.call(pointed(self.control(CALL), "ptr", "ptr", "ptr"), [called, number])
+        raised = f.op(f"icmp eq ptr {result}, null")
+        let_go = pointed(self.control(LET_GO), "void", "ptr")
+        f.call(let_go, [number])
+        f.call(let_go, [result])
+        with f.when(released):
+            state = f.call(pointed(self.control(RELEASE), "ptr"), [])
+            f.store("ptr", state, f.gep("%control", 8 * STATE), 8)
+        with f.when(raised):
+            f.store("i64", INTERRUPTED, self.status, 8)
+        return f.select(raised, "i64", self.word(2), self.following(3))
 
     def control(self, number: int) -> str:
         """Load a pointer of the control block."""

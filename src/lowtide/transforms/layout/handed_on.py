@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from lowtide.host_calls.calls import is_foreign_call
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape, tuple_shape
+from lowtide.ir.attributes import CustomCall
 from lowtide.ir.schedule import Schedule
 from lowtide.ir.shape import Layout, ShapeIndex, major_to_minor
 from lowtide.ops.in_place import in_place_pairs
@@ -240,6 +242,20 @@ def _write_in_place(x: Instruction) -> int:
     return changes
 
 
+def _custom_call(x: Instruction) -> int:
+    """What a foreign function reads has the layouts that the call names, row-major ones without."""
+    if not is_foreign_call(x):
+        return _write_in_place(x)
+    layouts = x.attributes_as(CustomCall).operand_layouts
+    changes = 0
+    for number, operand in enumerate(x.operands):
+        shape = operand.shape
+        model = row_major(shape) if layouts is None else _laid_as(shape, layouts[number])
+        if model is not shape:
+            changes += _take(x, number, model)
+    return changes
+
+
 _RULES: Final[dict[Opcode, Callable[[Instruction], int]]] = {
     Opcode.ADD_DEPENDENCY: _pass_on,
     Opcode.ASYNC_DONE: _done,
@@ -247,6 +263,7 @@ _RULES: Final[dict[Opcode, Callable[[Instruction], int]]] = {
     Opcode.ASYNC_UPDATE: _update,
     Opcode.CALL: _call,
     Opcode.CONDITIONAL: _conditional,
+    Opcode.CUSTOM_CALL: _custom_call,
     Opcode.DOMAIN: _pass_on,
     Opcode.FFT: _in_rows,
     Opcode.FUSION: _call,

@@ -7,6 +7,7 @@ from typing import Final
 
 from lowtide.codegen.cpu.library.cholesky import plan_cholesky
 from lowtide.codegen.cpu.library.fft import plan_fft
+from lowtide.codegen.cpu.library.host_call import plan_host_call
 from lowtide.codegen.cpu.library.lapack import plan_lapack
 from lowtide.codegen.cpu.library.passing import PASSING, plan_passing
 from lowtide.codegen.cpu.library.ragged_exchange import plan_ragged_exchange
@@ -25,7 +26,7 @@ TEMPLATES: Final[
 ] = {
     **dict.fromkeys(PASSING, (plan_passing,)),
     Opcode.CHOLESKY: (plan_cholesky,),
-    Opcode.CUSTOM_CALL: (plan_lapack, plan_passing),
+    Opcode.CUSTOM_CALL: (plan_lapack, plan_host_call, plan_passing),
     Opcode.FFT: (plan_fft,),
     Opcode.FUSION: (plan_update,),
     Opcode.RAGGED_ALL_TO_ALL: (plan_ragged_exchange,),

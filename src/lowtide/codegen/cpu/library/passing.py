@@ -139,7 +139,11 @@ def _custom_call(instruction: Instruction) -> Sources | None:
     if name in _NEW and instruction.shape.is_array:
         return _zeros(instruction)
     reason = f'no native code for the target "{name}"'
-    raise unsupported(instruction, f"{reason}; the evaluator may know it (lowtide run --reference)")
+    raise unsupported(
+        instruction,
+        f"{reason}, and no foreign function is registered for it (jax.ffi.register_ffi_target); "
+        "the evaluator may know it (lowtide run --reference)",
+    )
 
 
 def _host(instruction: Instruction) -> Sources:

@@ -1,0 +1,195 @@
+"""Rules by which JAX lowers calls back into Python to calls of functions of this process.
+
+They hold for `lowtide.jit`, and for the platform of the plugin. A function gets JAX arrays on the
+processor, as JAX promises: on JAX's own CPU platform if that is there, else on the default one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from lowtide.host_calls.functions import NUMBER, TARGET, HostFunction
+
+Rule: TypeAlias = Callable[..., Any]
+"""Takes JAX's context, the operands, and the parameters of an operation to its results."""
+
+
+@cache
+def host_rules() -> tuple[tuple[Any, Rule], ...]:
+    """Return the operations of JAX that call Python, and the rules for them."""
+    from jax._src import callback, debugging
+
+    found: Any = callback
+    shown: Any = debugging
+    return (
+        (found.pure_callback_p, _pure),
+        (found.io_callback_p, _effectful),
+        (shown.debug_callback_p, _debugging),
+        (shown.debug_print_p, _printing),
+    )
+
+
+def _pure(ctx: Any, *operands: Any, callback: Any, sharding: Any, **parameters: Any) -> Any:
+    return _call(ctx, operands, "jax.pure_callback", callback, sharding)
+
+
+def _effectful(
+    ctx: Any, *operands: Any, callback: Any, sharding: Any, ordered: bool, **parameters: Any
+) -> Any:
+    from jax._src import callback as home
+
+    known: Any = home
+    effect = known._OrderedIOEffect if ordered else known._IOEffect
+    return _call(ctx, operands, "jax.io_callback", callback, sharding, effect)
+
+
+def _debugging(ctx: Any, *operands: Any, callback: Any, effect: Any, **parameters: Any) -> Any:
+    def silent(*arrays: Any) -> tuple[()]:
+        callback(*arrays)
+        return ()
+
+    return _call(ctx, operands, "jax.debug.callback", silent, None, effect)
+
+
+def _printing(ctx: Any, *operands: Any, ordered: bool, **parameters: Any) -> Any:
+    """Print as JAX's rule for its CPU platform says, whose last step is `_debugging`."""
+    from jax._src import debugging
+
+    shown: Any = debugging
+    printing = partial(
+        shown._format_print_callback,
+        parameters["fmt"],
+        dict(parameters["np_printoptions"]),
+        parameters["has_placeholders"],
+        parameters["logging_record"],
+    )
+    callback = shown._make_flat_callback(parameters["in_tree"], printing, parameters["static_args"])
+    effect = shown.ordered_debug_effect if ordered else shown.debug_effect
+    return _debugging(ctx, *operands, callback=callback, effect=effect)
+
+
+# -- the custom call -----------------------------------------------------------------------------
+
+
+def _call(
+    ctx: Any,
+    operands: Sequence[Any],
+    name: str,
+    callback: Any,
+    sharding: Any,
+    effect: Any = None,
+) -> Any:
+    """Write a call, and return its results; with an ordered effect it takes and makes a token."""
+    from jax._src import effects, ffi
+    from jax._src.interpreters import mlir
+
+    rules: Any = mlir
+    ordered = effect is not None and effects.ordered_effects.contains(effect)
+    given = ctx
+    if ordered:
+        token: Any = _token_type()
+        operands = [ctx.tokens_in.get(effect), *operands]
+        given = ctx.replace(avals_in=[token, *ctx.avals_in], avals_out=[token, *ctx.avals_out])
+    function = HostFunction(_on_arrays(callback), name)
+    ctx.module_context.add_keepalive(function)
+    write: Any = ffi.build_ffi_lowering_function(TARGET, has_side_effect=effect is not None)
+    call = write(given, *operands, **{NUMBER: np.uint64(function.number)})
+    _set_sharding(ctx, call, sharding, ordered=ordered)
+    results = list(call.results)
+    if ordered:
+        tokens = rules.TokenSet({effect: results.pop(0)})
+        ctx.set_tokens_out(ctx.tokens_in.update_tokens(tokens))
+    return results
+
+
+def _token_type() -> Any:
+    from jax._src import core
+
+    return core.abstract_token
+
+
+def _set_sharding(ctx: Any, call: Any, sharding: Any, *, ordered: bool) -> None:
+    """Have one of several devices make a call."""
+    from jax._src import callback
+    from jax._src.interpreters import mlir
+
+    home: Any = callback
+    found = home._callback_op_sharding(ctx.module_context.axis_context, sharding, ctx.avals_out)
+    if found is None:
+        return
+    if ordered and ctx.avals_out and hasattr(found, "shardings"):
+        first = replace(found.shardings[0], dim_shardings=())
+        found = type(found)((first, *found.shardings))
+    rules: Any = mlir
+    rules.set_sharding(ctx.module_context, call, found)
+
+
+# -- the call ------------------------------------------------------------------------------------
+
+
+def _on_arrays(callback: Any) -> Callable[..., Sequence[Any]]:
+    """Return the function from arrays to arrays that makes JAX's arrays for one of its callbacks.
+
+    Numbers count as 64 bits wide where they do so now, when the program is made.
+    """
+    import jax
+
+    config: Any = jax.config
+    wide = bool(config.jax_enable_x64)
+
+    def called(*arrays: Any) -> Sequence[Any]:
+        with _as_when_made(wide) as device:
+            results = callback(*jax.device_put(arrays, device))
+            return [_canonical(np.asarray(x)) for x in results]
+
+    return called
+
+
+@contextmanager
+def _as_when_made(wide: bool) -> Iterator[Any]:
+    """Set what a callback may rely on, and yield the device of its arrays."""
+    import jax
+
+    device = _device()
+    settings: Any = jax
+    with (
+        settings.enable_x64(wide),
+        jax.default_device(device),
+        jax.transfer_guard("allow"),
+    ):
+        yield device
+
+
+def _device() -> Any:
+    import jax
+
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        return jax.local_devices()[0]
+
+
+def _canonical(x: Any) -> Any:
+    """Return an array as JAX takes it: of at most 32 bits per number where 64 do not count."""
+    import jax
+
+    return x.astype(jax.dtypes.canonicalize_dtype(x.dtype), copy=False)
+
+
+LOWERING: Final = "_private_parameters"
+"""The argument of JAX's `lower` that takes rules of one's own."""
+
+
+@cache
+def lowering_parameters() -> dict[str, Any]:
+    """Return the arguments by which JAX's `lower` follows these rules on any platform."""
+    from jax._src.interpreters import mlir
+
+    known: Any = mlir
+    return {LOWERING: known.LoweringParameters(override_lowering_rules=host_rules())}

@@ -1,0 +1,34 @@
+"""Arrays at addresses: read as arrays of their own, and written in the layout of a shape."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from lowtide.ir.literal import DTYPES, Array
+from lowtide.ir.shape import Shape
+
+
+def array_at(address: int, shape: Shape) -> Array:
+    """Return a copy of the array at an address, in row-major order."""
+    return np.array(_view(address, shape), order="C")
+
+
+def write_array(address: int, shape: Shape, value: Array) -> None:
+    """Write an array of the type and the sizes of a shape to an address."""
+    _view(address, shape)[...] = value
+
+
+def _view(address: int, shape: Shape) -> Array:
+    """The memory at an address as an array; a layout has no tiles in native code."""
+    dtype = DTYPES[shape.element_type]
+    nbytes = shape.element_count * dtype.itemsize
+    if not nbytes:
+        return np.empty(shape.dimensions, dtype)
+    block: Any = (ctypes.c_char * nbytes).from_address(address)
+    order = range(shape.rank) if shape.layout is None else shape.layout.minor_to_major[::-1]
+    sizes = [shape.dimensions[x] for x in order]
+    flat = np.frombuffer(block, np.uint8).view(dtype)
+    return flat.reshape(sizes).transpose(np.argsort(tuple(order)))

@@ -1,0 +1,1 @@
+"""Foreign functions as targets of custom calls: what is registered, and how they are called."""
