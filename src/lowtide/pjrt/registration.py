@@ -9,7 +9,10 @@ from typing import Any, Final
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.table import api_capsule
 
-_PARTS = ("buffers", "devices", "execution", "programs")
+_PARTS = (
+    *("buffers", "devices", "execution", "host_memory", "kept_programs", "layouts"),
+    *("program_answers", "program_costs", "programs"),
+)
 """The files with functions of the table."""
 
 
