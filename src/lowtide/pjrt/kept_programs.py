@@ -8,6 +8,7 @@ import json
 from ctypes import c_char_p, c_size_t, c_void_p
 from typing import Any, Final
 
+from lowtide.client.errors import UntrustedProgramError
 from lowtide.client.executable import deserialize_executable
 from lowtide.ir.errors import InputError
 from lowtide.options import Options
@@ -69,6 +70,12 @@ def _load(arguments: Any) -> None:
         given = ctypes.string_at(arguments.options, arguments.options_size)
     try:
         executable = deserialize_executable(data[end:], Options())
+    except UntrustedProgramError as error:
+        raise PluginError(
+            INVALID_ARGUMENT,
+            "the program is native code that this user did not compile here, and is not run: "
+            "compile it again",
+        ) from error
     except InputError as error:
         raise PluginError(INVALID_ARGUMENT, f"the program {error.message}") from error
     program = PluginProgram(executable.module, executable, read_options(given))
