@@ -41,7 +41,7 @@ class Setting:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of a child. JAX_TEST_DUT has the tests for processors run on ours, too."""
+        """The environment of a child."""
         wanted = DEVICES.search(self.file.read_text())
         return {
             **os.environ,
@@ -49,7 +49,6 @@ class Setting:
             "JAX_NUM_GENERATED_CASES": str(self.cases),
             "JAX_PLATFORMS": self.platforms,
             "JAX_SUITE_THROUGH": self.through,
-            "JAX_TEST_DUT": "cpu",
             "LOWTIDE_DEVICES": wanted[1] if wanted else "1",
         }
 

@@ -22,7 +22,7 @@ from lowtide.pjrt.getters import (
 from lowtide.pjrt.handles import handle, kept_text, put_text, value_of
 from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.programs import ArrayType, PluginProgram, ProgramCode
-from lowtide.pjrt.table import serves
+from lowtide.pjrt.table import address_of, extends, serves
 
 
 def _kinds(program: PluginProgram, types: Sequence[ArrayType]) -> tuple[int, int, int]:
@@ -71,6 +71,33 @@ reads(
     COUNTED,
     lambda x: (len(x.arguments), x.argument_layouts_at),
 )
+
+
+def _shardings(program: PluginProgram, types: Sequence[ArrayType]) -> tuple[int, int | None, int]:
+    """How many types there are, and the addresses of their shardings and of the lengths.
+
+    A program for one device has none. Otherwise each device has all of each array, which is the
+    empty OpSharding.
+    """
+    count = len(types)
+    if program.options.partitions == 1:
+        return count, None, 0
+    lists = program.lists
+    return count, lists.of(c_char_p, [b""] * count), lists.of(c_size_t, [0] * count)
+
+
+reads("Executable_ParameterShardings", COUNTED_PAIR, lambda x: _shardings(x, x.arguments))
+reads("Executable_OutputShardings", COUNTED_PAIR, lambda x: _shardings(x, x.results))
+
+_SHARDINGS_EXTENSION: Final = 19
+"""The number of the extension of PJRT that tells shardings."""
+
+
+@extends
+def shardings_extension() -> tuple[int, list[int]]:
+    """Return the number of the extension and the addresses of its functions, in its order."""
+    names = ("Executable_ParameterShardings", "Executable_OutputShardings")
+    return _SHARDINGS_EXTENSION, [address_of(x) for x in names]
 
 
 @serves("LoadedExecutable_Delete", executable=c_void_p)

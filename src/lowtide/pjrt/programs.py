@@ -18,7 +18,7 @@ from lowtide.options import Options
 from lowtide.pjrt.compile_options import CompileOptions, read_options
 from lowtide.pjrt.devices import PluginDevice, client
 from lowtide.pjrt.element_types import NUMBERS
-from lowtide.pjrt.entry_marks import EntryMarks, entry_marks, mark_entry, memories_of
+from lowtide.pjrt.entry_marks import entry_marks, mark_entry, memories_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, PluginError
 from lowtide.pjrt.handles import HandleCell, KeptLists, handle
 from lowtide.pjrt.layouts import Order, layout_at, row_major
@@ -148,19 +148,27 @@ def _compile(arguments: Any) -> None:
     code = ctypes.string_at(program.code, program.code_size)
     given = ctypes.string_at(arguments.compile_options, arguments.compile_options_size)
     options = read_options(given)
-    if form == "mlir":
-        module, marks = read_hlo_proto(_hlo_of(code)), entry_marks(code)
-    elif form == "hlo":
-        module, marks = read_hlo_proto(code), EntryMarks()
-    else:
-        raise PluginError(UNIMPLEMENTED, f"programs come as 'mlir' or 'hlo', not as {form!r}")
-    refuse_callbacks(module)
-    _refuse_tokens(module)
+    module = module_of(form, code)
     _refuse_sharded(module, options)
-    mark_entry(module, marks)
     executable = compile_module(module, Options())
     loaded = PluginProgram(module, executable, options)
     arguments.executable = handle(loaded, loaded.cell())
+
+
+def module_of(form: str, code: bytes) -> Module:
+    """Return a program in one of the forms "mlir", which is portable StableHLO, and "hlo".
+
+    Of StableHLO the entry has the layouts that its marks ask for. Raises PluginError for another form, and for
+    what lowtide cannot call or pass on.
+    """
+    if form not in ("mlir", "hlo"):
+        raise PluginError(UNIMPLEMENTED, f"programs come as 'mlir' or 'hlo', not as {form!r}")
+    module = read_hlo_proto(_hlo_of(code) if form == "mlir" else code)
+    if form == "mlir":
+        mark_entry(module, entry_marks(code))
+    refuse_callbacks(module)
+    _refuse_tokens(module)
+    return module
 
 
 def _hlo_of(code: bytes) -> bytes:
