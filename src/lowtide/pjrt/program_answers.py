@@ -1,4 +1,4 @@
-"""What JAX asks about a compiled program."""
+"""Answers about compiled programs: types, memories, layouts, devices, their HLO."""
 
 from __future__ import annotations
 

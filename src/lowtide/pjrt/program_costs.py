@@ -1,4 +1,4 @@
-"""What a program costs: operations and bytes, and the memory of its plan."""
+"""Costs of programs: operations and bytes, and the memory of their plans."""
 
 from __future__ import annotations
 

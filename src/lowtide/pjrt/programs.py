@@ -158,8 +158,8 @@ def _compile(arguments: Any) -> None:
 def module_of(form: str, code: bytes) -> Module:
     """Return a program in one of the forms "mlir", which is portable StableHLO, and "hlo".
 
-    Of StableHLO the entry has the layouts that its marks ask for. Raises PluginError for another form, and for
-    what lowtide cannot call or pass on.
+    Of StableHLO the entry has the layouts that its marks ask for. Raises PluginError for another
+    form, and for what lowtide cannot call or pass on.
     """
     if form not in ("mlir", "hlo"):
         raise PluginError(UNIMPLEMENTED, f"programs come as 'mlir' or 'hlo', not as {form!r}")
