@@ -8,7 +8,8 @@ with at most `--cases` cases of each that JAX generates. A child that crashes or
 the tests after that one run in the next.
 
 `--through plugin`: each test runs on the platforms `lowtide,cpu` and on `cpu`. `--keep` appends
-what came of each test, and tests that are there already do not run again. `--through jit`:
+what came of each test, and tests that are there already do not run again. The exit status is 1
+where a miss is not one of `jax_suite_expected.py`. `--through jit`:
 `jax.jit` is `lowtide.jit` instead, and `--keep` appends the events, as lines of JSON.
 """
 
@@ -38,7 +39,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
     measure = {"plugin": jax_suite_plugin.measure, "jit": jax_suite_jit.measure}
-    measure[arguments.through](arguments)
+    if not measure[arguments.through](arguments):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

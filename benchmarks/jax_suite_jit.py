@@ -159,8 +159,8 @@ TITLES: Final = {
 }
 
 
-def measure(arguments: argparse.Namespace) -> None:
-    """Run the tests and print the table."""
+def measure(arguments: argparse.Namespace) -> bool:
+    """Run the tests and print the table; return True: what fails is listed there."""
     widths = {"0": [False], "1": [True], "both": [False, True]}[arguments.x64]
     tallies: dict[str, Tally] = {}
     print(HEAD, flush=True)
@@ -178,3 +178,4 @@ def measure(arguments: argparse.Namespace) -> None:
             if arguments.write:
                 arguments.write.write_text(report(tallies, arguments))
     print(report(tallies, arguments))
+    return True
