@@ -1,283 +1,46 @@
-"""JAX's own tests with `lowtide.jit` for `jax.jit`: wrong results, errors, what is missing.
+"""JAX's own tests, as they are, on lowtide's platform and on XLA's.
 
-    python benchmarks/jax_suite.py --through jit [--tests FOLDER] [--every N] [--cases N]
-        [--only NAME] [--x64 0|1|both] [--write docs/jax_suite.md] [--keep FILE]
+    python benchmarks/jax_suite.py [--through plugin|jit] [--tests FOLDER] [--files NAME,NAME]
+        [--every N] [--cases N] [--x64 0|1|both] [--write PAGE] [--keep FILE]
 
-FOLDER holds JAX's test files, which are run as they are, each in child processes: every N-th of
-their tests, with at most `--cases` cases of each that JAX generates. Results of lowtide are
-compared with those of XLA for the same lowered module; a test that fails is run again with
-`jax.jit`, and counts where it passes then. A child that crashes or hangs is noted, and the tests
-after that one run in the next. `--keep` appends the events, as lines of JSON.
+FOLDER holds JAX's test files, which run unedited in child processes: every N-th of their tests,
+with at most `--cases` cases of each that JAX generates. A child that crashes or hangs is noted, and
+the tests after that one run in the next.
+
+`--through plugin`: each test runs on the platforms `lowtide,cpu` and on `cpu`. `--keep` appends
+what came of each test, and tests that are there already do not run again. The exit status is 1
+where a miss is not one of `jax_suite_expected.py`. `--through jit`:
+`jax.jit` is `lowtide.jit` instead, and `--keep` appends the events, as lines of JSON.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import re
-import signal
-import subprocess
-import sys
-import tempfile
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import jax_suite_jit
+import jax_suite_plugin
 
 ROOT: Final = Path(__file__).parents[1]
 TESTS: Final = ROOT.parent / "shared" / "jax_tests"
-CHILD: Final = Path(__file__).parent / "jax_suite_child.py"
-
-AT_ONCE: Final = 40
-"""Tests of one child."""
-
-CHILD_SECONDS: Final = 900
-"""How long a child may take."""
-
-OPERATION: Final = re.compile(r"(?:^|: )([a-z][\w-]*) \(%[^)]*\): (.*?)(?:;|$)")
-TARGET: Final = re.compile(r'target "([^"]+)"')
-
-
-@dataclass
-class Tally:
-    """What happened in the tests of one file."""
-
-    tests: int = 0
-    passed: int = 0
-    skipped: int = 0
-    calls: int = 0
-    wrong: list[str] = field(default_factory=list)
-    foreign: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    crashed: list[str] = field(default_factory=list)
-    late: list[str] = field(default_factory=list)
-    unsupported: Counter[str] = field(default_factory=Counter)
-    parameters: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def missing(self) -> int:
-        """Calls that lowtide refused."""
-        return sum(self.unsupported.values())
-
-    @property
-    def share(self) -> float:
-        """The share of calls that lowtide refused."""
-        return self.missing / max(self.calls + self.missing, 1)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How tests run: the file, 64 bits or not, cases of a generated test, and by which `jit`."""
-
-    file: Path
-    x64: bool
-    cases: int
-    through: str = "jit"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The environment of a child."""
-        return {
-            **os.environ,
-            "JAX_ENABLE_X64": str(int(self.x64)),
-            "JAX_NUM_GENERATED_CASES": str(self.cases),
-            "JAX_PLATFORMS": "cpu",
-            "JAX_SUITE_THROUGH": self.through,
-        }
-
-
-def run_child(setting: Setting, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the events of one child; without names, that which lists the tests."""
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder) / "events"
-        command = [sys.executable, str(CHILD), str(setting.file), str(results), *names]
-        child = subprocess.Popen(
-            command,
-            env=setting.environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            child.wait(CHILD_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-        text = results.read_text() if results.exists() else ""
-    return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
-
-
-def run_tests(setting: Setting, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the events of tests; after one in which its child ended, the others go on."""
-    events: list[dict[str, Any]] = []
-    left = list(names)
-    while left:
-        found = run_child(setting, left[:AT_ONCE])
-        events += found
-        begun = [x["test"] for x in found if x["event"] == "begin"]
-        if found and found[-1]["event"] == "end":
-            left = left[AT_ONCE:]
-            continue
-        last = begun[-1] if begun else left[0]
-        events.append({"event": "crashed", "test": last})
-        left = left[left.index(last) + 1 :]
-    return events
-
-
-def reason_of(message: str) -> str:
-    """Return which operation is missing, and why, without what differs from call to call."""
-    target = TARGET.search(message)
-    if target:
-        return f"custom-call {target[1]}"
-    found = OPERATION.search(message)
-    text = f"{found[1]}: {found[2]}" if found else message
-    return re.sub(r"\d+", "n", text)[:110]
-
-
-def tally_of(setting: Setting, names: Sequence[str], events: Iterable[dict[str, Any]]) -> Tally:
-    """Return the tally of one file; tests that failed run again with `jax.jit`."""
-    tally, suspects = Tally(tests=len(names)), []
-    kinds: dict[str, list[str]] = {
-        "wrong": tally.wrong,
-        "foreign": tally.foreign,
-        "crashed": tally.crashed,
-        "late": tally.late,
-    }
-    for x in events:
-        event = x["event"]
-        tally.calls += event == "call"
-        tally.passed += event == "passed"
-        tally.skipped += event == "skipped"
-        if event in kinds:
-            kinds[event].append(f"{x['test']}: {x.get('what', '')}")
-        elif event == "unsupported":
-            tally.unsupported[reason_of(x["what"])] += 1
-        elif event == "parameters":
-            tally.parameters[x["what"]] += 1
-        elif event == "failed":
-            suspects.append(x)
-    plain = Setting(setting.file, setting.x64, setting.cases, "xla")
-    again = run_tests(plain, [x["test"] for x in suspects]) if suspects else []
-    fine = {x["test"] for x in again if x["event"] in ("passed", "skipped")}
-    for x in suspects:
-        if x["test"] in fine:
-            last = x["what"].strip().splitlines()[-1:]
-            tally.failed.append(f"{x['test']}: {' '.join(last)[:200]}")
-    return tally
-
-
-# -- printing --------------------------------------------------------------------------------------
-
-
-def row(name: str, x: Tally) -> str:
-    """Return one line of the table."""
-    cells = [x.tests, x.calls, len(x.wrong), len(x.foreign), len(x.crashed) + len(x.late)]
-    shares = [f"{x.missing} ({100 * x.share:.1f}%)", len(x.failed)]
-    return " | ".join([name, *map(str, cells), *map(str, shares)])
-
-
-HEAD: Final = (
-    "file | tests | calls | wrong results | other errors | crashed or late | unsupported | "
-    "fail by lowtide only"
-)
-
-
-INTRODUCTION: Final = """\
-Each file runs unedited with `jax.jit` replaced: what is called outside of JAX's traces is compiled
-by lowtide and by XLA from one lowered module, and the results are compared. `other errors` are
-exceptions of lowtide that are no `UnsupportedOpError`; `unsupported` are calls that it refused; the
-last column has tests that pass with `jax.jit` and not here.
-"""
-
-
-def report(tallies: dict[str, Tally], arguments: argparse.Namespace) -> str:
-    """Return the page."""
-    whole = Counter[str]()
-    for x in tallies.values():
-        whole += x.unsupported
-    calls = sum([x.calls + x.missing for x in tallies.values()])
-    lines = [
-        "# JAX's own tests through `lowtide.jit`",
-        "",
-        f"Written by `python benchmarks/jax_suite.py --through jit --every {arguments.every} "
-        f"--cases {arguments.cases} --x64 {arguments.x64} --write docs/jax_suite.md` on "
-        f"{processor()}, {os.cpu_count()} cores.",
-        "",
-        *INTRODUCTION.splitlines(),
-        "",
-        f"| {HEAD} |",
-        "|" + "---|" * (HEAD.count("|") + 1),
-        *[f"| {row(name, x)} |" for name, x in tallies.items()],
-        "",
-        "## Unsupported, by operation",
-        "",
-        "| operation | calls | share of all calls |",
-        "|---|---|---|",
-        *[
-            f"| {name.replace('|', '/')} | {count} | {100 * count / max(calls, 1):.2f}% |"
-            for name, count in whole.most_common()
-        ],
-    ]
-    for title in ("wrong", "foreign", "crashed", "late", "failed"):
-        found = [y for x in tallies.values() for y in getattr(x, title)]
-        if found:
-            lines += ["", f"## {TITLES[title]}", "", *[f"- `{y[:300]}`" for y in found]]
-    return "\n".join(lines) + "\n"
-
-
-TITLES: Final = {
-    "wrong": "Wrong results",
-    "foreign": "Other errors",
-    "crashed": "Crashed",
-    "late": "Late",
-    "failed": "Fail by lowtide only",
-}
-
-
-def processor() -> str:
-    """Return the name of the processor."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return platform.machine()
-    found = re.search(r"model name\s*: (.*)", text)
-    return found[1] if found else platform.machine()
 
 
 def main() -> None:
     """Run the tests and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--through", choices=["jit"], default="jit")
+    parser.add_argument("--through", choices=["plugin", "jit"], default="plugin")
     parser.add_argument("--tests", type=Path, default=TESTS)
+    parser.add_argument("--files", default="")
     parser.add_argument("--every", type=int, default=20)
-    parser.add_argument("--cases", type=int, default=3)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--x64", choices=["0", "1", "both"], default="both")
+    parser.add_argument("--cases", type=int, default=1)
+    parser.add_argument("--x64", choices=["0", "1", "both"], default="0")
     parser.add_argument("--write", type=Path)
     parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
-    widths = {"0": [False], "1": [True], "both": [False, True]}[arguments.x64]
-    tallies: dict[str, Tally] = {}
-    print(HEAD, flush=True)
-    files = [x for x in arguments.tests.glob("*_test.py") if arguments.only in x.stem]
-    for file in sorted(files):
-        for x64 in widths:
-            setting = Setting(file, x64, arguments.cases)
-            listed = [x["names"] for x in run_child(setting, []) if x["event"] == "tests"]
-            names = listed[0][int(x64) :: arguments.every] if listed else []
-            events = run_tests(setting, names)
-            if arguments.keep:
-                with arguments.keep.open("a") as keep:
-                    keep.writelines([json.dumps(x) + "\n" for x in events])
-            name = file.stem + (", 64 bits" if x64 else "")
-            tallies[name] = tally_of(setting, names, events)
-            print(row(name, tallies[name]), flush=True)
-            if arguments.write:
-                arguments.write.write_text(report(tallies, arguments))
-    print(report(tallies, arguments))
+    measure = {"plugin": jax_suite_plugin.measure, "jit": jax_suite_jit.measure}
+    if not measure[arguments.through](arguments):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 import unittest
 from collections.abc import Callable, Iterator, Sequence
@@ -251,6 +252,7 @@ def run_test(test: unittest.TestCase, log: Log) -> None:
     """Run a test; write how it began and ended."""
     log.test = test.id()
     log.write("begin")
+    begun = time.perf_counter()
     result = unittest.TestResult()
     signal.alarm(TEST_SECONDS)
     try:
@@ -262,7 +264,9 @@ def run_test(test: unittest.TestCase, log: Log) -> None:
         signal.alarm(0)
     problems = [text for _, text in [*result.failures, *result.errors]]
     verdict = "failed" if problems else "skipped" if result.skipped else "passed"
-    log.write(verdict, what=problems[0][-1500:] if problems else "")
+    problems += [text for _, text in result.skipped]
+    seconds = round(time.perf_counter() - begun, 3)
+    log.write(verdict, what=problems[0][-1500:] if problems else "", seconds=seconds)
 
 
 def _end(*_: Any) -> None:
@@ -273,7 +277,8 @@ def main() -> None:
     """Run or list the tests that the command line names."""
     path, results, *names = sys.argv[1:]
     log = Log(Path(results))
-    sys.argv = sys.argv[:1]
+    # Tests that are for processors run on lowtide's platform, too.
+    sys.argv = [sys.argv[0], "--jax_test_dut=cpu"]
     from absl import flags
     from jax._src import test_util
 

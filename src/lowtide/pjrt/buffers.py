@@ -1,42 +1,44 @@
-"""Arrays in the hands of JAX: NumPy arrays in row-major order, on one of the devices."""
+"""Arrays in the hands of JAX: NumPy arrays in some memory of a device."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import c_int, c_int64, c_size_t, c_void_p
-from functools import cache, lru_cache
+from ctypes import c_int64, c_size_t, c_void_p
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
 from lowtide.ir.literal import Array
-from lowtide.pjrt.devices import PluginDevice
-from lowtide.pjrt.element_types import dtype_of
+from lowtide.pjrt.devices import PluginDevice, PluginMemory, memory_at
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
-from lowtide.pjrt.handles import KeptLists, cell_of, handle, value_of
+from lowtide.pjrt.getters import NUMBER, POINTER, SIZE, reads
+from lowtide.pjrt.handles import cell_of, handle, value_of
+from lowtide.pjrt.layouts import Order, order_at, order_of, sizes_at
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.table import serves
 
-_dimensions: Final[KeptLists] = immortal(KeptLists())
-
-
-@cache
-def _dimensions_at(sizes: tuple[int, ...]) -> int:
-    """The address of a list of sizes, which stays: a program has few shapes."""
-    return _dimensions.of(c_int64, sizes)
-
 
 class Buffer:
-    """An array on a device; `array` is None once it was deleted or donated."""
+    """An array in a memory; `array` is None once it was deleted or donated.
 
-    __slots__ = ("array", "device", "nbytes", "number")
+    `order` is that in which its dimensions lie, `number` that of its element type.
+    """
 
-    def __init__(self, array: Array, number: int, device: PluginDevice) -> None:
+    __slots__ = ("array", "memory", "nbytes", "number", "order")
+
+    def __init__(self, array: Array, number: int, memory: PluginMemory, order: Order) -> None:
         self.array: Array | None = array
         self.number = number
-        self.device = device
+        self.memory = memory
+        self.order = order
         self.nbytes = array.nbytes
+
+    @property
+    def device(self) -> PluginDevice:
+        """The device that it is on."""
+        return self.memory.device
 
     def alive(self) -> Array:
         """Return the array; raises PluginError where there is none any more."""
@@ -45,16 +47,25 @@ class Buffer:
         return self.array
 
 
-def new_buffer(array: Array, number: int, device: PluginDevice, event: int) -> int:
+def new_buffer(
+    array: Array,
+    number: int,
+    place: PluginDevice | PluginMemory,
+    event: int,
+    order: Order | None = None,
+) -> int:
     """Return the handle of a new buffer with an element type by its number.
 
-    It is ready when an event has happened; a reference to that is taken over.
+    It lies in a memory, or in the usual one of a device, in the order of the array if none is
+    given. It is ready when an event has happened; a reference to that is taken over.
     """
-    cell = device.cell()
-    cell.dimensions = _dimensions_at(array.shape)
+    memory = place.memory if isinstance(place, PluginDevice) else place
+    order = order_of(array) if order is None else order
+    cell = memory.cell()
+    cell.dimensions = sizes_at(array.shape, order)
     cell.rank = array.ndim
     cell.event = event
-    return handle(Buffer(array, number, device), cell)
+    return handle(Buffer(array, number, memory, order), cell)
 
 
 def happened() -> int:
@@ -83,85 +94,24 @@ def numbers(address: int | None, count: int) -> list[int]:
     return list((c_int64 * count).from_address(address)) if address and count else []
 
 
-def _viewed(
-    address: int, dtype: np.dtype[Any], sizes: Sequence[int], strides: Sequence[int]
-) -> Array:
-    """An array over memory of others, with strides in bytes, which may be below 0."""
-    if 0 in sizes:
-        return np.empty(sizes, dtype)
-    ends = [(size - 1) * stride for size, stride in zip(sizes, strides, strict=True)]
-    low = sum([x for x in ends if x < 0])
-    nbytes = sum([x for x in ends if x > 0]) - low + dtype.itemsize
-    block: Any = (ctypes.c_char * nbytes).from_address(address + low)
-    return np.ndarray(tuple(sizes), dtype, block, -low, tuple(strides))
-
-
-def _dense(sizes: Sequence[int], itemsize: int) -> list[int]:
-    """The strides of an array in row-major order, in bytes."""
-    strides: list[int] = []
-    step = itemsize
-    for size in reversed(sizes):
-        strides.append(step)
-        step *= size
-    return strides[::-1]
+def dense_copy(array: Array, order: Order) -> Array:
+    """Return a copy in an order, at a multiple of a cache line, as JAX asks to share it."""
+    copy = aligned_empty([array.shape[x] for x in reversed(order)], array.dtype)
+    turned = copy.transpose([len(order) - 1 - order.index(x) for x in range(len(order))])
+    turned[...] = array
+    return turned
 
 
 def aligned_empty(sizes: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """Return an array, not filled, at a multiple of a cache line, as JAX asks to share it."""
+    """Return an array, not filled, at a multiple of a cache line."""
     nbytes = int(np.prod(sizes, dtype=np.int64)) * dtype.itemsize
-    block = np.empty(nbytes + _LINE, np.uint8)
-    start = -block.ctypes.data % _LINE
+    block = np.empty(nbytes + LINE, np.uint8)
+    start = -block.ctypes.data % LINE
     return block[start : start + nbytes].view(dtype).reshape(sizes)
 
 
-_LINE: Final = 64
-
-
-@serves(
-    "Client_BufferFromHostBuffer",
-    client=c_void_p,
-    data=c_void_p,
-    type=c_int,
-    dims=c_void_p,
-    num_dims=c_size_t,
-    byte_strides=c_void_p,
-    num_byte_strides=c_size_t,
-    semantics=c_int,
-    device=c_void_p,
-    memory=c_void_p,
-    layout=c_void_p,
-    done_with_host_buffer=c_void_p,
-    buffer=c_void_p,
-)
-def _from_host(arguments: Any) -> None:
-    sizes = numbers(arguments.dims, arguments.num_dims)
-    dtype = dtype_of(arguments.type)
-    strides = numbers(arguments.byte_strides, arguments.num_byte_strides)
-    given = _viewed(arguments.data, dtype, sizes, strides or _dense(sizes, dtype.itemsize))
-    array = aligned_empty(sizes, dtype)
-    array[...] = given
-    at = arguments.device or arguments.memory
-    found = value_of(at)
-    device = found if isinstance(found, PluginDevice) else found.device
-    arguments.buffer = new_buffer(array, arguments.type, device, happened())
-    arguments.done_with_host_buffer = happened()
-
-
-class MemoryLayout(ctypes.Structure):
-    """A layout of an array on the host: tiled, of which the order is read, or strided."""
-
-    _fields_ = (
-        ("struct_size", c_size_t),
-        ("extension_start", c_void_p),
-        ("tiled_size", c_size_t),
-        ("tiled_extension", c_void_p),
-        ("minor_to_major", c_void_p),
-        ("rank", c_size_t),
-        ("tile_dims", c_void_p),
-        ("tile_dim_sizes", c_void_p),
-        ("num_tiles", c_size_t),
-        ("kind", c_int),
-    )
+LINE: Final = 64
+"""Bytes of a cache line."""
 
 
 @serves(
@@ -177,10 +127,7 @@ def _to_host(arguments: Any) -> None:
     if not arguments.dst:
         arguments.dst_size = array.nbytes
         return
-    if arguments.host_layout:
-        layout = MemoryLayout.from_address(arguments.host_layout)
-        if layout.kind == 0:
-            array = array.transpose(numbers(layout.minor_to_major, layout.rank)[::-1])
+    array = array.transpose(order_at(arguments.host_layout, array.ndim)[::-1])
     if arguments.dst_size < array.nbytes:
         found = f"{arguments.dst_size} bytes for an array of {array.nbytes}"
         raise PluginError(INVALID_ARGUMENT, f"too little room on the host: {found}")
@@ -189,29 +136,18 @@ def _to_host(arguments: Any) -> None:
     arguments.event = happened()
 
 
-@serves("Buffer_ElementType", buffer=c_void_p, type=c_int)
-def _element_type(arguments: Any) -> None:
-    arguments.type = value_of(arguments.buffer).number
-
-
-@serves("Buffer_OnDeviceSizeInBytes", buffer=c_void_p, size=c_size_t)
-def _size(arguments: Any) -> None:
-    arguments.size = value_of(arguments.buffer).nbytes
+reads("Buffer_ElementType", NUMBER, lambda x: (x.number,))
+reads("Buffer_OnDeviceSizeInBytes", SIZE, lambda x: (x.nbytes,))
+reads(
+    "Buffer_UnsafePointer Buffer_OpaqueDeviceMemoryDataPointer",
+    POINTER,
+    lambda x: (x.alive().ctypes.data,),
+)
 
 
 @serves("Buffer_Delete", buffer=c_void_p)
 def _delete(arguments: Any) -> None:
     delete(arguments.buffer)
-
-
-@serves(
-    "Buffer_UnsafePointer",
-    "Buffer_OpaqueDeviceMemoryDataPointer",
-    buffer=c_void_p,
-    pointer=c_void_p,
-)
-def _pointer(arguments: Any) -> None:
-    arguments.pointer = value_of(arguments.buffer).alive().ctypes.data
 
 
 _shared: Final[dict[int, list[Array]]] = immortal({})
@@ -232,19 +168,11 @@ def _give_back(arguments: Any) -> None:
         del _shared[arguments.buffer]
 
 
-@serves("Buffer_CopyToDevice", buffer=c_void_p, device=c_void_p, copy=c_void_p)
-def _copy_to_device(arguments: Any) -> None:
-    arguments.copy = _copied(arguments.buffer, value_of(arguments.device))
-
-
-@serves("Buffer_CopyToMemory", buffer=c_void_p, memory=c_void_p, copy=c_void_p)
-def _copy_to_memory(arguments: Any) -> None:
-    arguments.copy = _copied(arguments.buffer, value_of(arguments.memory).device)
-
-
-def _copied(address: int, device: PluginDevice) -> int:
-    buffer = value_of(address)
-    array = buffer.alive()
-    copy = aligned_empty(array.shape, array.dtype)
-    copy[...] = array
-    return new_buffer(copy, buffer.number, device, happened())
+@serves(
+    "Buffer_CopyToDevice", "Buffer_CopyToMemory", buffer=c_void_p, place=c_void_p, copy=c_void_p
+)
+def _copy(arguments: Any) -> None:
+    buffer = value_of(arguments.buffer)
+    copy = dense_copy(buffer.alive(), buffer.order)
+    place = memory_at(arguments.place)
+    arguments.copy = new_buffer(copy, buffer.number, place, happened(), buffer.order)

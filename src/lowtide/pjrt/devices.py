@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ctypes import c_int, c_size_t, c_void_p
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -11,19 +11,32 @@ from typing import Any, Final
 from lowtide.options import device_count
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
-from lowtide.pjrt.handles import HandleCell, KeptLists, handle, put_text, value_of
+from lowtide.pjrt.getters import COUNTED, LIST, NUMBER, POINTER, TEXT, reads
+from lowtide.pjrt.handles import HandleCell, KeptLists, handle, kept_text, value_of
 from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.table import serves
 
-MEMORY_KIND: Final = "device"
+MEMORY_KINDS: Final = ("device", "pinned_host", "unpinned_host")
+"""The kinds of memory of each device, the default one first: all are ordinary memory here."""
+
+MEMORY_KIND: Final = MEMORY_KINDS[0]
 
 
 @dataclass(eq=False)
 class PluginMemory:
-    """The memory of a device; `address` is its handle."""
+    """One kind of memory of a device; `address` is its handle, `number` counts from 0."""
 
     device: PluginDevice
+    kind: str
+    number: int
     address: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind} memory of {self.device}"
+
+    def cell(self) -> HandleCell:
+        """Return the cell of something that lies in this memory."""
+        return HandleCell(device=self.device.address, memory=self.address)
 
 
 @dataclass(eq=False)
@@ -32,17 +45,39 @@ class PluginDevice:
 
     number: int
     address: int = 0
-    memory: PluginMemory = field(init=False)
+    memories: tuple[PluginMemory, ...] = ()
 
     def __post_init__(self) -> None:
         """Take the handles, which are for good."""
         self.address = handle(self)
-        self.memory = PluginMemory(self)
-        self.memory.address = handle(self.memory)
+        first = self.number * len(MEMORY_KINDS)
+        self.memories = tuple(
+            [PluginMemory(self, kind, first + i) for i, kind in enumerate(MEMORY_KINDS)]
+        )
+        for memory in self.memories:
+            memory.address = handle(memory)
 
-    def cell(self) -> HandleCell:
-        """Return the cell of something that lies on this device."""
-        return HandleCell(device=self.address, memory=self.memory.address)
+    def __str__(self) -> str:
+        return f"LowtideDevice(id={self.number})"
+
+    @property
+    def memory(self) -> PluginMemory:
+        """The memory in which arrays lie that nothing else is said of."""
+        return self.memories[0]
+
+    def memory_of(self, kind: str) -> PluginMemory:
+        """Return the memory of a kind; raises PluginError."""
+        if kind not in MEMORY_KINDS:
+            known = ", ".join(MEMORY_KINDS)
+            raise PluginError(INVALID_ARGUMENT, f"no memory of kind {kind!r}: there are {known}")
+        return self.memories[MEMORY_KINDS.index(kind)]
+
+
+def memory_at(address: int) -> PluginMemory:
+    """Return the memory at a handle, or the default memory of the device there."""
+    found = value_of(address)
+    memory: PluginMemory = found.memory if isinstance(found, PluginDevice) else found
+    return memory
 
 
 class PluginClient:
@@ -52,7 +87,8 @@ class PluginClient:
         self.devices = [PluginDevice(i) for i in range(count)]
         lists = KeptLists()
         self.devices_at = lists.of(c_void_p, [x.address for x in self.devices])
-        self.memories_at = lists.of(c_void_p, [x.memory.address for x in self.devices])
+        memories = [memory for x in self.devices for memory in x.memories]
+        self.memories_at = lists.of(c_void_p, [x.address for x in memories])
         self._lists = lists
         self.address = handle(self)
 
@@ -70,9 +106,9 @@ def client() -> PluginClient:
     return immortal(PluginClient(device_count()))
 
 
-@serves("Plugin_Attributes", attributes=c_void_p, num_attributes=c_size_t)
+@serves("Plugin_Attributes", attributes=c_void_p, count=c_size_t)
 def _no_plugin_attributes(arguments: Any) -> None:
-    arguments.attributes, arguments.num_attributes = None, 0
+    arguments.attributes, arguments.count = None, 0
 
 
 @serves(
@@ -89,58 +125,11 @@ def _create(arguments: Any) -> None:
     arguments.client = handle(client())
 
 
-@serves(
-    "Client_PlatformName",
-    "TopologyDescription_PlatformName",
-    client=c_void_p,
-    name=c_void_p,
-    name_size=c_size_t,
-)
-def _platform_name(arguments: Any) -> None:
-    put_text(arguments, "name", PLATFORM)
-
-
-@serves(
-    "Client_PlatformVersion",
-    "TopologyDescription_PlatformVersion",
-    client=c_void_p,
-    version=c_void_p,
-    version_size=c_size_t,
-)
-def _platform_version(arguments: Any) -> None:
+def _version_text() -> str:
     try:
-        own = version("lowtide")
+        return f"lowtide {version('lowtide')}"
     except PackageNotFoundError:
-        own = "0"
-    put_text(arguments, "version", f"lowtide {own}")
-
-
-@serves("Client_ProcessIndex", "DeviceDescription_ProcessIndex", of=c_void_p, index=c_int)
-def _process_index(arguments: Any) -> None:
-    arguments.index = 0
-
-
-@serves("Client_TopologyDescription", client=c_void_p, topology=c_void_p)
-def _topology(arguments: Any) -> None:
-    # The client says all that there is to say about the devices.
-    arguments.topology = arguments.client
-
-
-@serves(
-    "Client_Devices",
-    "Client_AddressableDevices",
-    "TopologyDescription_GetDeviceDescriptions",
-    client=c_void_p,
-    devices=c_void_p,
-    count=c_size_t,
-)
-def _devices(arguments: Any) -> None:
-    arguments.devices, arguments.count = client().devices_at, len(client().devices)
-
-
-@serves("Client_AddressableMemories", client=c_void_p, memories=c_void_p, count=c_size_t)
-def _memories(arguments: Any) -> None:
-    arguments.memories, arguments.count = client().memories_at, len(client().devices)
+        return "lowtide 0"
 
 
 @serves(
@@ -171,75 +160,50 @@ def _default_assignment(arguments: Any) -> None:
         found[i] = i
 
 
-@serves("Device_GetDescription", device=c_void_p, description=c_void_p)
-def _description(arguments: Any) -> None:
-    arguments.description = arguments.device
+_KINDS: Final = len(MEMORY_KINDS)
 
 
-@serves("DeviceDescription_Id", "Device_LocalHardwareId", device=c_void_p, number=c_int)
-def _device_number(arguments: Any) -> None:
-    arguments.number = value_of(arguments.device).number
+def _nothing(_: Any) -> tuple[None, int]:
+    return None, 0
 
 
-@serves("DeviceDescription_Kind", device=c_void_p, kind=c_void_p, kind_size=c_size_t)
-def _device_kind(arguments: Any) -> None:
-    put_text(arguments, "kind", PLATFORM)
-
-
-@serves(
-    "DeviceDescription_DebugString",
-    "DeviceDescription_ToString",
-    device=c_void_p,
-    text=c_void_p,
-    text_size=c_size_t,
+reads("Client_PlatformName TopologyDescription_PlatformName", TEXT, lambda _: kept_text(PLATFORM))
+reads(
+    "Client_PlatformVersion TopologyDescription_PlatformVersion",
+    TEXT,
+    lambda _: kept_text(_version_text()),
 )
-def _device_text(arguments: Any) -> None:
-    put_text(arguments, "text", f"LowtideDevice(id={value_of(arguments.device).number})")
+reads("Client_ProcessIndex DeviceDescription_ProcessIndex", NUMBER, lambda _: (0,))
+# The client says all that there is to say about the devices.
+reads("Client_TopologyDescription", POINTER, lambda x: (x.address,))
+reads(
+    "Client_Devices Client_AddressableDevices TopologyDescription_GetDeviceDescriptions",
+    LIST,
+    lambda x: (x.devices_at, len(x.devices)),
+)
+reads("Client_AddressableMemories", LIST, lambda x: (x.memories_at, len(x.devices) * _KINDS))
+reads("TopologyDescription_Attributes", LIST, _nothing)
 
+reads("Device_GetDescription", POINTER, lambda x: (x.address,))
+reads("DeviceDescription_Id Device_LocalHardwareId Memory_Id", NUMBER, lambda x: (x.number,))
+reads("DeviceDescription_Kind", TEXT, lambda _: kept_text(PLATFORM))
+reads(
+    "DeviceDescription_DebugString DeviceDescription_ToString Memory_DebugString Memory_ToString",
+    TEXT,
+    lambda x: kept_text(str(x)),
+)
+reads("DeviceDescription_Attributes", COUNTED, lambda _: (0, None))
+reads(
+    "Device_AddressableMemories",
+    LIST,
+    lambda x: (client().memories_at + 8 * _KINDS * x.number, _KINDS),
+)
+reads("Device_DefaultMemory", POINTER, lambda x: (x.memory.address,))
 
-@serves("DeviceDescription_Attributes", device=c_void_p, count=c_size_t, attributes=c_void_p)
-def _no_device_attributes(arguments: Any) -> None:
-    arguments.count, arguments.attributes = 0, None
-
-
-@serves("TopologyDescription_Attributes", topology=c_void_p, attributes=c_void_p, count=c_size_t)
-def _no_topology_attributes(arguments: Any) -> None:
-    arguments.attributes, arguments.count = None, 0
-
-
-@serves("Device_AddressableMemories", device=c_void_p, memories=c_void_p, count=c_size_t)
-def _memories_of(arguments: Any) -> None:
-    arguments.memories = client().memories_at + 8 * value_of(arguments.device).number
-    arguments.count = 1
-
-
-@serves("Device_DefaultMemory", device=c_void_p, memory=c_void_p)
-def _memory_of(arguments: Any) -> None:
-    arguments.memory = value_of(arguments.device).memory.address
-
-
-@serves("Memory_Id", memory=c_void_p, number=c_int)
-def _memory_number(arguments: Any) -> None:
-    arguments.number = value_of(arguments.memory).device.number
-
-
-@serves("Memory_Kind", memory=c_void_p, kind=c_void_p, kind_size=c_size_t)
-def _memory_kind(arguments: Any) -> None:
-    put_text(arguments, "kind", MEMORY_KIND)
-
-
-@serves("Memory_Kind_Id", memory=c_void_p, kind=c_int)
-def _memory_kind_number(arguments: Any) -> None:
-    arguments.kind = 0
-
-
-@serves("Memory_DebugString", "Memory_ToString", memory=c_void_p, text=c_void_p, text_size=c_size_t)
-def _memory_text(arguments: Any) -> None:
-    number = value_of(arguments.memory).device.number
-    put_text(arguments, "text", f"memory of LowtideDevice(id={number})")
-
-
-@serves("Memory_AddressableByDevices", memory=c_void_p, devices=c_void_p, count=c_size_t)
-def _devices_of(arguments: Any) -> None:
-    arguments.devices = client().devices_at + 8 * value_of(arguments.memory).device.number
-    arguments.count = 1
+reads("Memory_Kind", TEXT, lambda x: kept_text(x.kind))
+reads("Memory_Kind_Id", NUMBER, lambda x: (MEMORY_KINDS.index(x.kind),))
+reads(
+    "Memory_AddressableByDevices",
+    LIST,
+    lambda x: (client().devices_at + 8 * x.device.number, 1),
+)

@@ -52,35 +52,43 @@ def _execute(arguments: Any) -> None:
     if count != program.argument_count:
         found = f"{count} arguments, {program.name} takes {program.argument_count}"
         raise PluginError(INVALID_ARGUMENT, found)
-    given = list((c_void_p * count).from_address(_pointer(arguments.argument_lists)))
-    donated = _donated(program, given, arguments.options)
-    arrays = _taken(program, given, donated)
-    given_arrays = [x for i, x in enumerate(arrays) if i not in program.tokens]
-    results = executable(*given_arrays, consume=bool(program.donated))
-    leaves: Sequence[Array] = results if program.is_tuple else (results,)
-    device = value_of(arguments.execute_device) if arguments.execute_device else program.device
-    to: Any = (c_void_p * len(leaves)).from_address(_pointer(arguments.output_lists))
-    for i, (result, array) in enumerate(zip(program.results, leaves, strict=True)):
-        array = token_array() if array is None else array
-        to[i] = new_buffer(array, result.number, device, happened())
-    if arguments.device_complete_events:
-        done = c_void_p.from_address(arguments.device_complete_events)
-        done.value = happened()
+    places = program.devices
+    if arguments.execute_device:
+        places = [value_of(arguments.execute_device)]
+    if arguments.num_devices != len(places):
+        found = f"{program.name} runs on {len(places)} devices, not on {arguments.num_devices}"
+        raise PluginError(INVALID_ARGUMENT, found)
+    for i, place in enumerate(places):
+        given = list((c_void_p * count).from_address(_pointer(arguments.argument_lists, i)))
+        donated = _donated(program, given, arguments.options)
+        arrays = _taken(program, given, donated)
+        given_arrays = [x for n, x in enumerate(arrays) if n not in program.tokens]
+        results = executable(*given_arrays, consume=bool(program.donated))
+        leaves: Sequence[Array] = results if program.is_tuple else (results,)
+        to: Any = (c_void_p * len(leaves)).from_address(_pointer(arguments.output_lists, i))
+        for j, (result, array) in enumerate(zip(program.results, leaves, strict=True)):
+            array = token_array() if array is None else array
+            memory = place.memory_of(result.memory)
+            to[j] = new_buffer(array, result.number, memory, happened(), result.order)
+        if arguments.device_complete_events:
+            done = c_void_p.from_address(arguments.device_complete_events + 8 * i)
+            done.value = happened()
 
 
 def _taken(program: PluginProgram, given: Sequence[int], donated: Sequence[int]) -> list[Array]:
     """The arrays of a call; donated ones are gone for all others from now on.
 
     So they are where the call fails, since they may be half overwritten then. What may be
-    overwritten is copied where it is not donated this time, or where somebody else still reads it:
-    a view that the user holds, or a call in another thread.
+    overwritten is copied where it is not donated this time, lies in memory of others, or is still
+    read by somebody else: a view that the user holds, or a call in another thread.
     """
     buffers = [value_of(x) for x in given]
     arrays = [x.alive() for x in buffers]
     for i in donated:
         delete(given[i])
     for i in program.donated:
-        if i not in donated or getrefcount(arrays[i]) > _ALONE:
+        is_ours = arrays[i].flags.writeable
+        if i not in donated or not is_ours or getrefcount(arrays[i]) > _ALONE:
             arrays[i] = arrays[i].copy()
     return arrays
 
@@ -109,7 +117,7 @@ def _donated(program: PluginProgram, given: Sequence[int], options: int | None) 
     return donated
 
 
-def _pointer(address: int) -> int:
-    """The pointer at an address."""
-    found = c_void_p.from_address(address).value
+def _pointer(address: int, position: int) -> int:
+    """A pointer of a list at an address."""
+    found = c_void_p.from_address(address + 8 * position).value
     return found or 0

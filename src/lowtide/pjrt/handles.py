@@ -81,14 +81,20 @@ class KeptLists:
 _texts: Final[dict[bytes, Any]] = immortal({})
 
 
-def put_text(arguments: Any, field: str, value: str | bytes) -> None:
-    """Set a field to a text, and the field that ends in "_size" to its length in bytes.
+def kept_text(value: str | bytes) -> tuple[int, int]:
+    """Return the address of a text and its length in bytes.
 
-    The text stays in memory for good, so only what is few may be given.
+    It stays in memory for good, so only what is few may be given.
     """
     data = value.encode() if isinstance(value, str) else value
     block = _texts.get(data)
     if block is None:
         block = _texts[data] = ctypes.create_string_buffer(data)
-    setattr(arguments, field, ctypes.addressof(block))
-    setattr(arguments, f"{field}_size", len(data))
+    return ctypes.addressof(block), len(data)
+
+
+def put_text(arguments: Any, field: str, value: str | bytes) -> None:
+    """Set a field to a text that is kept, and the field that ends in "_size" to its length."""
+    address, length = kept_text(value)
+    setattr(arguments, field, address)
+    setattr(arguments, f"{field}_size", length)

@@ -1,54 +1,91 @@
-"""Compiled programs: what JAX hands in becomes an executable, and what JAX asks about it."""
+"""Compiled programs: what JAX hands in becomes an executable."""
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_bool, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from collections.abc import Sequence
+from ctypes import c_int, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from lowtide.client.executable import Executable, compile_module
 from lowtide.client.jit.lowering import held_functions, refuse_callbacks
 from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_config
 from lowtide.ir import Module, Shape
-from lowtide.ir.shape import ProgramShape
+from lowtide.ir.partitioning import first_sharded
 from lowtide.options import Options
-from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
+from lowtide.pjrt.compile_options import CompileOptions, read_options
+from lowtide.pjrt.devices import PluginDevice, client
 from lowtide.pjrt.element_types import NUMBERS
+from lowtide.pjrt.entry_marks import entry_marks, mark_entry, memories_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, PluginError
-from lowtide.pjrt.handles import KeptLists, handle, put_text, value_of
-from lowtide.pjrt.native_code import immortal
+from lowtide.pjrt.handles import HandleCell, KeptLists, handle
+from lowtide.pjrt.layouts import Order, layout_at, row_major
 from lowtide.pjrt.table import serves
-from lowtide.pjrt.tokens import TOKEN_SIZES, TOKEN_TYPE
+from lowtide.pjrt.tokens import TOKEN_SHAPE
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """The type of a result: its sizes, and its element type by PJRT's number."""
+class ArrayType:
+    """The type of an argument or result: its sizes, its element type by PJRT's number, and where.
+
+    `order` is that in which its dimensions lie, `memory` the kind of memory.
+    """
 
     sizes: tuple[int, ...]
     number: int
+    order: Order
+    memory: str
+
+
+def _array_types(shapes: Sequence[Shape], memories: Sequence[str]) -> tuple[ArrayType, ...]:
+    found = []
+    for shape, memory in zip(shapes, memories, strict=True):
+        if shape.is_token:
+            shape = TOKEN_SHAPE
+        order = shape.layout.minor_to_major if shape.layout else row_major(shape.rank)
+        found.append(ArrayType(shape.dimensions, NUMBERS[shape.element_type], order, memory))
+    return tuple(found)
 
 
 class PluginProgram:
-    """An executable on a device; `donated` are the arguments that it may overwrite."""
+    """An executable on some devices, on each of which it runs by itself.
 
-    def __init__(self, module: Module, executable: Executable, device: PluginDevice) -> None:
+    `donated` are the arguments that it may overwrite.
+    """
+
+    def __init__(self, module: Module, executable: Executable, options: CompileOptions) -> None:
         self.executable: Executable | None = executable
-        self.device = device
+        self.options = options
+        self.devices = [client().device(x) for x in options.devices]
         self.name = module.name
-        root = module.entry.root.shape
-        leaves = root.tuple_shapes if root.is_tuple else (root,)
-        self.results = tuple([_result(x) for x in leaves])
-        self.is_tuple = root.is_tuple
-        self.argument_count = len(module.entry.parameters)
-        parameters = enumerate(module.entry.parameters)
-        self.tokens = tuple([i for i, x in parameters if x.shape.is_token])
+        program = module.entry_layout or module.entry.program_shape
+        result = program.result
+        leaves = result.tuple_shapes if result.is_tuple else (result,)
+        memories = memories_of(module, len(program.parameters), len(leaves))
+        self.arguments = _array_types(program.parameters, memories[0])
+        self.results = _array_types(leaves, memories[1])
+        self.is_tuple = result.is_tuple
+        self.tokens = tuple([i for i, x in enumerate(program.parameters) if x.is_token])
         aliased = [x.parameter for x in module.input_output_aliases]
         donors = [x.parameter for x in module.buffer_donors]
         self.donated = tuple(dict.fromkeys([*aliased, *donors]))
         self.lists = KeptLists()
+
+    @property
+    def device(self) -> PluginDevice:
+        """The first of the devices."""
+        return self.devices[0]
+
+    @property
+    def argument_count(self) -> int:
+        """How many arrays it takes."""
+        return len(self.arguments)
+
+    def cell(self) -> HandleCell:
+        """Return a cell for a handle: machine code reads the counts of devices in its words."""
+        return HandleCell(device=self.options.replicas, memory=self.options.partitions)
 
     def alive(self) -> Executable:
         """Return the executable; raises PluginError where it was deleted."""
@@ -62,12 +99,9 @@ class PluginProgram:
         return write_hlo_module_with_config(self.alive().module)
 
     @cached_property
-    def kinds(self) -> tuple[int, int]:
-        """Addresses of the memory kind and its length, once for each argument and result."""
-        count = max(len(self.results), self.argument_count)
-        kind = MEMORY_KIND.encode()
-        texts = self.lists.of(c_char_p, [kind] * count)
-        return texts, self.lists.of(c_size_t, [len(kind)] * count)
+    def devices_at(self) -> int:
+        """The address of the list of the devices."""
+        return self.lists.of(c_void_p, [x.address for x in self.devices])
 
     @cached_property
     def types_at(self) -> int:
@@ -81,12 +115,17 @@ class PluginProgram:
         return sizes, self.lists.of(c_size_t, [len(x.sizes) for x in self.results])
 
     @cached_property
-    def devices_at(self) -> int:
-        """The address of the list of the one device."""
-        return self.lists.of(c_void_p, [self.device.address])
+    def argument_layouts_at(self) -> int:
+        """The address of the layouts of the arguments."""
+        return self.lists.of(c_void_p, [layout_at(x.order) for x in self.arguments])
+
+    @cached_property
+    def result_layouts_at(self) -> int:
+        """The address of the layouts of the results."""
+        return self.lists.of(c_void_p, [layout_at(x.order) for x in self.results])
 
 
-class _Code(ctypes.Structure):
+class ProgramCode(ctypes.Structure):
     """A program in some format."""
 
     _fields_ = (
@@ -108,21 +147,34 @@ class _Code(ctypes.Structure):
     executable=c_void_p,
 )
 def _compile(arguments: Any) -> None:
-    program = _Code.from_address(arguments.program)
-    form = ctypes.string_at(program.format, program.format_size)
-    if form != b"mlir":
-        raise PluginError(UNIMPLEMENTED, f"programs come as StableHLO, not as {form.decode()!r}")
+    program = ProgramCode.from_address(arguments.program)
+    form = ctypes.string_at(program.format, program.format_size).decode()
     code = ctypes.string_at(program.code, program.code_size)
     given = ctypes.string_at(arguments.compile_options, arguments.compile_options_size)
-    module = read_hlo_proto(_hlo_of(code))
-    refuse_callbacks(module)
-    _refuse_others(module)
+    options = read_options(given)
+    module = module_of(form, code)
+    _refuse_sharded(module, options)
     functions = held_functions(module)
-    module.entry_layout = _row_major(module.entry_layout)
-    device = client().device(_device_number(given))
     executable = compile_module(module, Options())
     del functions  # The executable holds them from now on.
-    arguments.executable = handle(PluginProgram(module, executable, device))
+    loaded = PluginProgram(module, executable, options)
+    arguments.executable = handle(loaded, loaded.cell())
+
+
+def module_of(form: str, code: bytes) -> Module:
+    """Return a program in one of the forms "mlir", which is portable StableHLO, and "hlo".
+
+    Of StableHLO the entry has the layouts that its marks ask for. Raises PluginError for another
+    form, and for what lowtide cannot call or pass on.
+    """
+    if form not in ("mlir", "hlo"):
+        raise PluginError(UNIMPLEMENTED, f"programs come as 'mlir' or 'hlo', not as {form!r}")
+    module = read_hlo_proto(_hlo_of(code) if form == "mlir" else code)
+    if form == "mlir":
+        mark_entry(module, entry_marks(code))
+    refuse_callbacks(module)
+    _refuse_others(module)
+    return module
 
 
 def _hlo_of(code: bytes) -> bytes:
@@ -137,54 +189,21 @@ def _hlo_of(code: bytes) -> bytes:
     return found
 
 
-def _device_number(serialized: bytes) -> int:
-    """The number of the device that options of a compilation name; raises PluginError for more."""
-    from jaxlib import _jax
-
-    library: Any = _jax
-    options = library.CompileOptions.ParseFromString(serialized)
-    count = options.num_replicas * options.num_partitions
-    if count != 1:
+def _refuse_sharded(module: Module, options: CompileOptions) -> None:
+    """Raise PluginError for a program that divides arrays between devices."""
+    count = len(options.devices)
+    if count == 1:
+        return
+    module.num_partitions = options.partitions
+    sharded = first_sharded(module)
+    if sharded is not None:
         raise PluginError(
             UNIMPLEMENTED,
-            f"the program is for {count} devices; lowtide runs programs on one: place its arrays "
-            "on one device, or leave out the mesh",
+            f"the program is for {count} devices and divides {sharded.name} between them; lowtide "
+            "runs programs on one device, or on each the same: place its arrays on one device, or "
+            "have all of each on every device",
         )
-    assignment = options.device_assignment
-    if assignment is None:
-        return 0
-    return _last_number(assignment.serialize())
-
-
-def _last_number(proto: bytes) -> int:
-    """The number that ends a message of one device, seven bits a byte, the lowest first."""
-    start = len(proto) - 1
-    while start and proto[start - 1] & 0x80:
-        start -= 1
-    return sum([(byte & 0x7F) << 7 * i for i, byte in enumerate(proto[start:])])
-
-
-def _number(value: int) -> bytes:
-    """A number as protobuf writes it."""
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
-
-
-def _row_major(program: ProgramShape | None) -> ProgramShape | None:
-    """The type of a program with every layout spelled out: JAX takes arrays as row-major."""
-    if program is None:
-        return None
-    parameters = tuple([x.with_default_layout() for x in program.parameters])
-    return ProgramShape(parameters, program.result.with_default_layout(), program.parameter_names)
-
-
-def _result(shape: Shape) -> Result:
-    if shape.is_token:
-        return Result(TOKEN_SIZES, NUMBERS[TOKEN_TYPE])
-    return Result(shape.dimensions, NUMBERS[shape.element_type])
+    module.num_partitions = 1
 
 
 def _refuse_others(module: Module) -> None:
@@ -200,156 +219,3 @@ def _refuse_others(module: Module) -> None:
             raise PluginError(
                 UNIMPLEMENTED, f"{module.name} takes or returns {shape}: only arrays and tokens may"
             )
-
-
-@serves("LoadedExecutable_GetExecutable", loaded=c_void_p, executable=c_void_p)
-def _executable_of(arguments: Any) -> None:
-    arguments.executable = handle(value_of(arguments.loaded))
-
-
-@serves("LoadedExecutable_Delete", executable=c_void_p)
-def _delete(arguments: Any) -> None:
-    value_of(arguments.executable).executable = None
-
-
-@serves("LoadedExecutable_IsDeleted", executable=c_void_p, is_deleted=c_bool)
-def _is_deleted(arguments: Any) -> None:
-    arguments.is_deleted = value_of(arguments.executable).executable is None
-
-
-@serves(
-    "LoadedExecutable_AddressableDevices", executable=c_void_p, devices=c_void_p, count=c_size_t
-)
-def _devices(arguments: Any) -> None:
-    arguments.devices, arguments.count = value_of(arguments.executable).devices_at, 1
-
-
-_delete_nothing: Final = immortal(ctypes.CFUNCTYPE(None, c_void_p)(lambda _: None))
-
-
-@serves(
-    "LoadedExecutable_GetDeviceAssignment",
-    executable=c_void_p,
-    text=c_void_p,
-    text_size=c_size_t,
-    holder=c_void_p,
-    deleter=c_void_p,
-)
-def _assignment(arguments: Any) -> None:
-    number = value_of(arguments.executable).device.number
-    # DeviceAssignmentProto: one replica, one computation, whose devices are this one.
-    devices = _number(number)
-    computation = bytes([10, len(devices), *devices])
-    put_text(arguments, "text", bytes([8, 1, 16, 1, 26, len(computation), *computation]))
-    arguments.holder = None
-    arguments.deleter = ctypes.cast(_delete_nothing, c_void_p).value
-
-
-@serves("Executable_Name", executable=c_void_p, name=c_void_p, name_size=c_size_t)
-def _name(arguments: Any) -> None:
-    put_text(arguments, "name", value_of(arguments.executable).name)
-
-
-@serves("Executable_NumOutputs", executable=c_void_p, count=c_size_t)
-def _result_count(arguments: Any) -> None:
-    arguments.count = len(value_of(arguments.executable).results)
-
-
-@serves("Executable_OutputElementTypes", executable=c_void_p, types=c_void_p, count=c_size_t)
-def _result_types(arguments: Any) -> None:
-    program = value_of(arguments.executable)
-    arguments.types, arguments.count = program.types_at, len(program.results)
-
-
-@serves(
-    "Executable_OutputDimensions",
-    executable=c_void_p,
-    count=c_size_t,
-    sizes=c_void_p,
-    ranks=c_void_p,
-)
-def _result_sizes(arguments: Any) -> None:
-    program = value_of(arguments.executable)
-    arguments.count = len(program.results)
-    arguments.sizes, arguments.ranks = program.sizes_at
-
-
-@serves(
-    "Executable_OutputMemoryKinds",
-    executable=c_void_p,
-    count=c_size_t,
-    kinds=c_void_p,
-    lengths=c_void_p,
-)
-def _result_kinds(arguments: Any) -> None:
-    program = value_of(arguments.executable)
-    arguments.count = len(program.results)
-    arguments.kinds, arguments.lengths = program.kinds
-
-
-@serves(
-    "Executable_ParameterMemoryKinds",
-    executable=c_void_p,
-    count=c_size_t,
-    kinds=c_void_p,
-    lengths=c_void_p,
-)
-def _argument_kinds(arguments: Any) -> None:
-    program = value_of(arguments.executable)
-    arguments.count = program.argument_count
-    arguments.kinds, arguments.lengths = program.kinds
-
-
-@serves("Executable_SizeOfGeneratedCodeInBytes", executable=c_void_p, size=c_int64)
-def _code_size(arguments: Any) -> None:
-    program = value_of(arguments.executable).alive().program
-    arguments.size = sum([len(x) for x in program.objects])
-
-
-@serves("Executable_GetCostAnalysis", executable=c_void_p, count=c_size_t, properties=c_void_p)
-def _costs(arguments: Any) -> None:
-    arguments.count, arguments.properties = 0, None
-
-
-@serves("Executable_OptimizedProgram", executable=c_void_p, program=c_void_p)
-def _optimized(arguments: Any) -> None:
-    """Asked twice: for the size, and with room for as much."""
-    proto = value_of(arguments.executable).proto
-    program = _Code.from_address(arguments.program)
-    program.code_size = len(proto)
-    put_text(program, "format", "hlo_with_config")
-    if program.code:
-        ctypes.memmove(program.code, proto, len(proto))
-
-
-@serves(
-    "Executable_GetCompiledMemoryStats",
-    executable=c_void_p,
-    generated_code=c_int64,
-    argument=c_int64,
-    output=c_int64,
-    alias=c_int64,
-    temp=c_int64,
-    host_generated_code=c_int64,
-    host_argument=c_int64,
-    host_output=c_int64,
-    host_alias=c_int64,
-    host_temp=c_int64,
-    peak=c_int64,
-    total=c_int64,
-)
-def _memory(arguments: Any) -> None:
-    executable = value_of(arguments.executable).alive()
-    memory = executable.memory
-    arguments.generated_code = sum([len(x) for x in executable.program.objects])
-    arguments.argument = memory["argument_bytes"]
-    arguments.output = memory["output_bytes"]
-    arguments.alias = memory["alias_bytes"]
-    arguments.temp = memory["temp_bytes"]
-    for name in ("generated_code", "argument", "output", "alias", "temp"):
-        setattr(arguments, f"host_{name}", 0)
-    known = arguments.struct_size
-    if known >= type(arguments).peak.offset + 8:
-        arguments.peak = memory["argument_bytes"] + memory["ladder"]["arena_bytes"]
-    if known >= type(arguments).total.offset + 8:
-        arguments.total = memory["argument_bytes"] + memory["ladder"]["arena_bytes"]

@@ -9,9 +9,13 @@ from typing import Any, Final
 from lowtide.client.jit.foreign_targets import know_targets_of_jax
 from lowtide.client.jit.host_rules import host_rules
 from lowtide.pjrt import PLATFORM
+from lowtide.pjrt.dlpack import register_dlpack
 from lowtide.pjrt.table import api_capsule
 
-_PARTS = ("buffers", "devices", "execution", "programs")
+_PARTS = (
+    *("buffers", "devices", "execution", "host_memory", "kept_programs", "layouts"),
+    *("program_answers", "program_costs", "programs"),
+)
 """The files with functions of the table."""
 
 
@@ -22,6 +26,7 @@ _RESTRICTED: Final = frozenset({"dot_general"})
 @cache
 def register() -> None:
     """Register the platform; once is enough."""
+    import jax
     from jax._src import xla_bridge
     from jax._src.interpreters import mlir
 
@@ -31,6 +36,9 @@ def register() -> None:
     bridge.register_plugin(PLATFORM, c_api=api_capsule(), priority=500)
     rules: Any = mlir
     rules._platforms_with_donation.append(PLATFORM)
+    config: Any = jax.config
+    register_dlpack(is_default=(config.jax_platforms or "").split(",")[0] == PLATFORM)
+    _register_cache()
     own = rules._platform_specific_lowerings[PLATFORM]
     know_targets_of_jax()
     for primitive, own_rule in host_rules():
@@ -38,3 +46,18 @@ def register() -> None:
     for primitive, rule in rules._platform_specific_lowerings["cpu"].items():
         if primitive.name not in _RESTRICTED:
             own.setdefault(primitive, rule)
+
+
+def _register_cache() -> None:
+    """Have JAX's persistent cache of programs keep ours; it knows by name who has programs."""
+    from jax._src import compilation_cache
+
+    cache: Any = compilation_cache
+    is_used, is_enabled = cache.is_cache_used, cache._is_cache_enabled
+
+    def is_ours_used(backend: Any) -> bool:
+        if backend.platform == PLATFORM:
+            return bool(is_enabled())
+        return bool(is_used(backend))
+
+    cache.is_cache_used = is_ours_used

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from lowtide.pjrt.errors import UNIMPLEMENTED, PluginError, new_error
@@ -134,11 +135,10 @@ NATIVE: Final = {
     "ready_event": "Buffer_ReadyEvent",
     "dimensions": "Buffer_Dimensions Buffer_UnpaddedDimensions",
     "no_list": "Buffer_DynamicDimensionIndices",
-    "device": "Buffer_Device",
-    "memory": "Buffer_Memory",
+    "device": "Buffer_Device Executable_NumReplicas",
+    "memory": "Buffer_Memory Executable_NumPartitions",
     "is_deleted": "Buffer_IsDeleted",
     "yes": "Buffer_IsOnCpu Device_IsAddressable",
-    "one": "Executable_NumReplicas Executable_NumPartitions",
 }
 """The functions of the table that are machine code, by the name in `native_code`."""
 
@@ -154,6 +154,43 @@ def _missing(name: str) -> Serve:
     return refuse
 
 
+Extension: TypeAlias = Callable[[], tuple[int, list[int]]]
+
+_extensions: Final[list[Extension]] = []
+
+
+def extends(extension: Extension) -> Extension:
+    """Have what a function returns, a number and addresses of functions, extend the table."""
+    _extensions.append(extension)
+    return extension
+
+
+@cache
+def address_of(name: str) -> int:
+    """Return the address at which C++ calls a function that Python serves."""
+    callback = _served[name]
+    pointer = ctypes.cast(callback, ctypes.c_void_p).value or 0
+    slot = _slots.setdefault(pointer, len(_slots))
+    native_code().fill(slot, pointer)
+    address: int = native_code().library[f"python{slot}"]
+    return address
+
+
+_slots: Final[dict[int, int]] = {}
+"""By address of a callback the place in which machine code finds it."""
+
+
+def _extensions_at() -> int | None:
+    """The address of the first of the extensions, each of which knows the next one."""
+    following = None
+    for extension in _extensions:
+        number, functions = extension()
+        size = 8 * (3 + len(functions))
+        block = (ctypes.c_void_p * (3 + len(functions)))(size, number, following, *functions)
+        following = ctypes.addressof(immortal(block))
+    return following
+
+
 def api_capsule() -> Any:
     """Return the table in a capsule, as JAX takes it."""
     head = [
@@ -166,7 +203,7 @@ def api_capsule() -> Any:
     ]
     pointers = [(name, ctypes.c_void_p) for name in FUNCTIONS]
     kind = type("Api", (ctypes.Structure,), {"_fields_": [*head, *pointers]})
-    api: Any = immortal(kind(ctypes.sizeof(kind), None, 24, None, *VERSION))
+    api: Any = immortal(kind(ctypes.sizeof(kind), _extensions_at(), 24, None, *VERSION))
     library = native_code().library
     addresses = {
         name: library[native] for native, names in NATIVE.items() for name in names.split()
@@ -174,12 +211,9 @@ def api_capsule() -> Any:
     for name in FUNCTIONS:
         if name not in _served and name not in addresses and name not in ABSENT:
             serves(name)(_missing(name))
-    slots: dict[int, int] = {}
-    for name, callback in _served.items():
-        pointer = ctypes.cast(callback, ctypes.c_void_p).value or 0
-        slot = slots.setdefault(pointer, len(slots))
-        native_code().fill(slot, pointer)
-        addresses.setdefault(name, library[f"python{slot}"])
+    for name in FUNCTIONS:
+        if name in _served and name not in addresses:
+            addresses[name] = address_of(name)
     for name in FUNCTIONS:
         setattr(api, name, addresses.get(name))
     new = ctypes.pythonapi.PyCapsule_New

@@ -12,11 +12,11 @@ import numpy as np
 
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import Array
+from lowtide.ir.shape import array_shape
 
-TOKEN_TYPE: Final = ElementType.PRED
-TOKEN_SIZES: Final = (0,)
+TOKEN_SHAPE: Final = array_shape(ElementType.PRED, (0,))
 
 
 def token_array() -> Array:
     """Return a new array that stands for a token."""
-    return np.zeros(TOKEN_SIZES, np.bool_)
+    return np.zeros(TOKEN_SHAPE.dimensions, np.bool_)

@@ -1,0 +1,108 @@
+"""DLPack: arrays of the platform shared with NumPy, PyTorch and others, both ways.
+
+JAX takes arrays of others over by itself once it knows on which platform arrays of processors are
+to be. What it hands out it makes in C++, which knows no platform but its own; so there the capsule
+is NumPy's, in which the type is set where NumPy has no name for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_void_p
+from typing import Any, Final
+
+import numpy as np
+
+from lowtide.pjrt import PLATFORM
+
+_PROCESSOR: Final = 1
+"""The kind of device in DLPack: ordinary memory."""
+
+_CODES: Final = {
+    "bfloat16": 4,
+    "float8_e3m4": 7,
+    "float8_e4m3": 8,
+    "float8_e4m3b11fnuz": 9,
+    "float8_e4m3fn": 10,
+    "float8_e4m3fnuz": 11,
+    "float8_e5m2": 12,
+    "float8_e5m2fnuz": 13,
+    "float8_e8m0fnu": 14,
+}
+"""Codes of types that NumPy has not, by their names in ml_dtypes."""
+
+_UNSIGNED: Final[dict[int, Any]] = {1: np.uint8, 2: np.uint16}
+"""By bytes of an element the type in which such arrays go through NumPy."""
+
+
+class _Tensor(ctypes.Structure):
+    """The first part of what a capsule holds."""
+
+    _fields_ = (
+        ("data", c_void_p),
+        ("device_kind", c_int32),
+        ("device_number", c_int32),
+        ("rank", c_int32),
+        ("type_code", c_uint8),
+        ("type_bits", c_uint8),
+        ("type_lanes", c_uint16),
+        ("sizes", ctypes.POINTER(c_int64)),
+    )
+
+
+class _Shared:
+    """The memory of an array, which NumPy may hand on as one that is written to."""
+
+    def __init__(self, array: Any) -> None:
+        interface = array.__array_interface__
+        address, _ = interface["data"]
+        self.__array_interface__ = {**interface, "data": (address, False)}
+        self._array = array
+
+
+def capsule_of(array: Any) -> Any:
+    """Return an array of JAX as a DLPack capsule over the same memory.
+
+    Raises BufferError for a type that DLPack has no code for.
+    """
+    values = np.asarray(array)
+    name = values.dtype.name
+    code = _CODES.get(name)
+    if code is None and values.dtype.kind not in "biufc":
+        raise BufferError(f"DLPack has no arrays of type {name}")
+    if code is not None:
+        values = values.view(_UNSIGNED[values.dtype.itemsize])
+    capsule = np.asarray(_Shared(values)).__dlpack__()
+    if code is not None:
+        find = ctypes.pythonapi.PyCapsule_GetPointer
+        find.restype, find.argtypes = c_void_p, [ctypes.py_object, c_char_p]
+        _Tensor.from_address(find(capsule, b"dltensor")).type_code = code
+    return capsule
+
+
+def register_dlpack(*, is_default: bool) -> None:
+    """Have JAX hand out arrays of the platform, and put there what it takes over by default."""
+    from jax._src import array as arrays
+    from jax._src import dlpack
+    from jaxlib import _jax
+
+    known: Any = dlpack
+    kinds = known.DLDeviceType
+    if is_default:
+        known._DL_DEVICE_TO_PLATFORM[kinds.kDLCPU] = PLATFORM
+    library: Any = _jax
+    kind: Any = arrays.ArrayImpl
+    export, place = library.buffer_to_dlpack_managed_tensor, kind.__dlpack_device__
+
+    def handed_out(array: Any, stream: Any = None) -> Any:
+        if array.platform() == PLATFORM:
+            return capsule_of(array)
+        return export(array, stream=stream)
+
+    def placed(array: Any) -> Any:
+        if array.platform() == PLATFORM and len(array.sharding.device_set) == 1:
+            return kinds(_PROCESSOR), 0
+        return place(array)
+
+    library.buffer_to_dlpack_managed_tensor = handed_out
+    kind.__dlpack_device__ = placed

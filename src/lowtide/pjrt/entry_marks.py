@@ -1,0 +1,142 @@
+"""Marks on the arguments and results of a program in StableHLO that HLO has no place for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from lowtide.ir import Module
+from lowtide.ir.errors import InputError
+from lowtide.ir.shape import Layout, ProgramShape, Shape, tuple_shape
+from lowtide.pjrt.devices import MEMORY_KIND
+
+_LAYOUT: Final = "mhlo.layout_mode"
+_MEMORY: Final = "mhlo.memory_kind"
+_ORDER: Final = re.compile(r"\{([\d,]*)\}")
+
+_FREE_LAYOUTS: Final = frozenset({"", "default", "auto"})
+"""Modes that leave the layout to the compiler, which takes the usual one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryMarks:
+    """Layouts by their text and kinds of memory, of each argument and of each result; "" for none.
+
+    Where a program has no marks at all, the four are empty.
+    """
+
+    argument_layouts: tuple[str, ...] = ()
+    result_layouts: tuple[str, ...] = ()
+    argument_memories: tuple[str, ...] = ()
+    result_memories: tuple[str, ...] = ()
+
+
+@cache
+def _context() -> Any:
+    from jax._src.interpreters import mlir
+
+    make: Any = mlir.make_ir_context
+    return make()
+
+
+def entry_marks(code: bytes) -> EntryMarks:
+    """Return the marks of a program as JAX hands it in; nothing is parsed where it has none."""
+    # The names of attributes stand in the bytes as they are.
+    if _LAYOUT.encode() not in code and _MEMORY.encode() not in code:
+        return EntryMarks()
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+
+    library: Any = ir
+    read: Any = stablehlo.deserialize_portable_artifact
+    with _context():
+        module: Any = read(_context(), code)
+        (main,) = [x for x in module.body.operations if _name(x) == "main"]
+        arguments = _attributes(library, main, "arg_attrs")
+        results = _attributes(library, main, "res_attrs")
+        return EntryMarks(
+            _texts(arguments, _LAYOUT),
+            _texts(results, _LAYOUT),
+            _texts(arguments, _MEMORY),
+            _texts(results, _MEMORY),
+        )
+
+
+def _name(operation: Any) -> str:
+    attributes = operation.attributes
+    return str(attributes["sym_name"].value) if "sym_name" in attributes else ""
+
+
+def _attributes(library: Any, function: Any, name: str) -> list[Any]:
+    """The dictionaries of attributes of the arguments or results of a function."""
+    if name not in function.attributes:
+        return []
+    return [library.DictAttr(x) for x in library.ArrayAttr(function.attributes[name])]
+
+
+def _texts(dictionaries: Sequence[Any], name: str) -> tuple[str, ...]:
+    return tuple([str(x[name].value) if name in x else "" for x in dictionaries])
+
+
+def mark_entry(module: Module, marks: EntryMarks) -> None:
+    """Give a module the layouts that its marks ask for, row-major where they ask for none.
+
+    Kinds of memory are kept as attributes of the module, which nothing but `memories_of` reads.
+    Raises InputError for a layout that is no order of the dimensions.
+    """
+    program = module.entry_layout or module.entry.program_shape
+    parameters = [
+        _laid_out(shape, _at(marks.argument_layouts, i))
+        for i, shape in enumerate(program.parameters)
+    ]
+    result = program.result
+    if result.is_tuple:
+        leaves = [
+            _laid_out(shape, _at(marks.result_layouts, i))
+            for i, shape in enumerate(result.tuple_shapes)
+        ]
+        result = tuple_shape(leaves)
+    else:
+        result = _laid_out(result, _at(marks.result_layouts, 0))
+    module.entry_layout = ProgramShape(tuple(parameters), result, program.parameter_names)
+    kept = [
+        (_ATTRIBUTES[0], marks.argument_memories),
+        (_ATTRIBUTES[1], marks.result_memories),
+    ]
+    added = [(name, ",".join(kinds)) for name, kinds in kept if any(kinds)]
+    module.frontend_attributes = (*module.frontend_attributes, *added)
+
+
+_ATTRIBUTES: Final = ("lowtide.argument_memories", "lowtide.result_memories")
+
+
+def memories_of(module: Module, arguments: int, results: int) -> tuple[list[str], list[str]]:
+    """Return the kind of memory of each argument and of each result."""
+    kept = dict(module.frontend_attributes)
+    found = []
+    for name, count in zip(_ATTRIBUTES, (arguments, results), strict=True):
+        kinds = kept[name].split(",") if name in kept else [""] * count
+        found.append([x or MEMORY_KIND for x in kinds])
+    return found[0], found[1]
+
+
+def _at(texts: tuple[str, ...], position: int) -> str:
+    return texts[position] if texts else ""
+
+
+def _laid_out(shape: Shape, mode: str) -> Shape:
+    if not shape.is_array:
+        return shape
+    if mode in _FREE_LAYOUTS:
+        return shape.with_default_layout()
+    found = _ORDER.match(mode)
+    order = tuple([int(x) for x in found[1].split(",") if x]) if found else ()
+    if sorted(order) != list(range(shape.rank)):
+        raise InputError(
+            f"layout {mode} of {shape.text(layout=False)}: an order of its {shape.rank} dimensions "
+            "is expected, the one that varies fastest first"
+        )
+    return shape.with_layout(Layout(order))

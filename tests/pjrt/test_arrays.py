@@ -1,0 +1,178 @@
+"""Arrays on the platform "lowtide": their memories, layouts, and memory shared with others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.pjrt.test_plugin import run
+
+pytest.importorskip("jax")
+
+
+def test_arrays_lie_in_the_memory_that_they_are_put_in(tmp_path: Path) -> None:
+    script = """
+    from jax.sharding import SingleDeviceSharding
+    device = jax.devices()[0]
+    kinds = [x.kind for x in device.addressable_memories()]
+    assert kinds == ["device", "pinned_host", "unpinned_host"]
+    assert device.default_memory().kind == "device"
+    x = jnp.arange(6.0).reshape(2, 3)
+    for kind in kinds:
+        there = SingleDeviceSharding(device, memory_kind=kind)
+        y = jax.device_put(x, there)
+        assert y.sharding.memory_kind == kind and y.tolist() == x.tolist()
+        f = jax.jit(lambda x: x * 2, in_shardings=there, out_shardings=there)
+        assert f(y).sharding.memory_kind == kind and (np.asarray(f(y)) == 2 * np.asarray(x)).all()
+    Space = jax.memory.Space
+    both = jax.jit(lambda x: jax.device_put(jax.device_put(x, Space.Host) * 2, Space.Device) + x)
+    assert both(x).sharding.memory_kind == "device" and both(x)[1, 2] == 15
+    """
+    run(script, tmp_path)
+
+
+def test_layouts_are_obeyed_and_kept(tmp_path: Path) -> None:
+    script = """
+    from jax.experimental.layout import Format, Layout
+    from jax.sharding import SingleDeviceSharding
+    here = SingleDeviceSharding(jax.devices()[0])
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)):
+        form = Format(Layout(order), here)
+        y = jax.device_put(x, form)
+        assert y.format.layout.major_to_minor == order
+        view = np.asarray(y)
+        assert (view == x).all()
+        assert tuple(np.argsort([-x for x in view.strides])) == order
+        f = jax.jit(lambda x: x + 1, in_shardings=form, out_shardings=form)
+        z = f(y)
+        assert z.format.layout.major_to_minor == order and (np.asarray(z) == x + 1).all()
+        compiled = f.lower(y).compile()
+        assert compiled.output_formats.layout.major_to_minor == order
+        assert compiled.input_formats[0][0].layout.major_to_minor == order
+        back = jax.device_put(y, Format(Layout((0, 1, 2)), here))
+        assert back.format.layout.major_to_minor == (0, 1, 2) and (np.asarray(back) == x).all()
+        moved = jax.device_put(y, jax.devices()[1])
+        assert (np.asarray(moved) == x).all()
+    free = Format(Layout.AUTO)
+    automatic = jax.jit(lambda x: x.T, in_shardings=free, out_shardings=free)
+    assert (np.asarray(automatic.lower(x).compile()(x)) == x.T).all()
+    assert jnp.ones((1, 5, 1)).format.layout.major_to_minor == (0, 1, 2)
+    """
+    run(script, tmp_path, LOWTIDE_DEVICES="2")
+
+
+def test_donated_arrays_of_any_layout_hold_the_results(tmp_path: Path) -> None:
+    script = """
+    from jax.experimental.layout import Format, Layout
+    from jax.sharding import SingleDeviceSharding
+    form = Format(Layout((1, 0)), SingleDeviceSharding(jax.devices()[0]))
+    step = jax.jit(lambda x: x + 1, in_shardings=form, out_shardings=form, donate_argnums=0)
+    x = jax.device_put(np.arange(6.0, dtype=np.float32).reshape(2, 3), form)
+    for _ in range(3):
+        given = x
+        x = step(x)
+        assert given.is_deleted()
+    assert x.tolist() == [[3, 4, 5], [6, 7, 8]]
+    """
+    run(script, tmp_path)
+
+
+SHARED = """
+    def aligned(count):
+        whole = np.zeros(count + 64, np.uint8)
+        start = -whole.ctypes.data % 64
+        return whole[start:start + count]
+"""
+
+
+def test_memory_of_the_host_is_shared_where_it_may_be(tmp_path: Path) -> None:
+    script = (
+        SHARED
+        + """
+    import gc, weakref
+    class Owner(np.ndarray):
+        pass
+    host = aligned(4096).view(np.float32).reshape(32, 32).view(Owner)
+    x = jax.device_put(host, may_alias=True)
+    assert x.unsafe_buffer_pointer() == host.ctypes.data
+    assert np.asarray(x).ctypes.data == host.ctypes.data
+    for given in (host[:, ::2], host.T, host.reshape(-1)[1:]):
+        y = jax.device_put(given)
+        assert y.unsafe_buffer_pointer() % 64 == 0 and (np.asarray(y) == given).all()
+    assert jnp.array(host).unsafe_buffer_pointer() != host.ctypes.data
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    assert step(x)[0, 0] == 1 and x.is_deleted() and host[0, 0] == 0
+    gone = weakref.ref(host)
+    del host, given, x, y
+    for _ in range(3):
+        gc.collect()
+        jnp.ones(2).block_until_ready()
+    assert gone() is None
+    """
+    )
+    run(script, tmp_path)
+
+
+def test_arrays_are_shared_by_dlpack_both_ways(tmp_path: Path) -> None:
+    script = (
+        SHARED
+        + """
+    import gc
+    x = jnp.arange(6.0).reshape(2, 3)
+    view = np.from_dlpack(x)
+    assert view.ctypes.data == x.unsafe_buffer_pointer() and view.tolist() == x.tolist()
+    del x
+    gc.collect()
+    assert jnp.full((2, 3), 7.0)[0, 0] == 7 and view[1, 2] == 5
+    host = aligned(64).view(np.int16)
+    y = jax.dlpack.from_dlpack(host)
+    assert y.unsafe_buffer_pointer() == host.ctypes.data and y.devices() == {jax.devices()[0]}
+    names = "bool int8 uint32 float16 bfloat16 float8_e4m3fn float8_e5m2 complex64 float32"
+    for name in names.split():
+        a = jnp.asarray(np.arange(4).reshape(2, 2), name)
+        b = jax.dlpack.from_dlpack(a)
+        assert b.dtype == a.dtype and b.unsafe_buffer_pointer() == a.unsafe_buffer_pointer()
+        assert (np.asarray(b) == np.asarray(a)).all()
+    try:
+        jax.dlpack.from_dlpack(jnp.ones(3, "int4"))
+    except BufferError as error:
+        print(error)
+    """
+    )
+    assert run(script, tmp_path) == "DLPack has no arrays of type int4\n"
+
+
+def test_dlpack_of_other_platforms_stays_as_it_is(tmp_path: Path) -> None:
+    script = """
+    cpu = jax.devices("cpu")[0]
+    x = jax.device_put(np.ones(3, np.float32), cpu)
+    assert x.__dlpack_device__()[0] == 1 and np.from_dlpack(x).tolist() == [1, 1, 1]
+    assert jax.dlpack.from_dlpack(np.ones(3)).devices() == {cpu}
+    """
+    run(script, tmp_path, "cpu,lowtide")
+
+
+def test_one_program_runs_on_each_device_that_has_all_of_its_arrays(tmp_path: Path) -> None:
+    script = """
+    from jax.sharding import NamedSharding, PartitionSpec
+    mesh = jax.make_mesh((4,), ("a",))
+    whole = NamedSharding(mesh, PartitionSpec())
+    x = jax.device_put(np.arange(6, dtype=np.float32), whole)
+    step = jax.jit(lambda x: (x + 1, x.sum()), donate_argnums=0)
+    y, total = step(x)
+    assert x.is_deleted() and y.sharding.is_fully_replicated and float(total) == 15
+    assert [z.data.tolist() for z in y.addressable_shards] == [[1, 2, 3, 4, 5, 6]] * 4
+    assert [z.device.id for z in y.addressable_shards] == [0, 1, 2, 3]
+    turned = jax.sharding.Mesh(np.array(jax.devices())[::-1], "a")
+    z = jax.device_put(y, NamedSharding(turned, PartitionSpec()))
+    assert np.asarray(jax.jit(lambda x: x * 2)(z)).tolist() == [2, 4, 6, 8, 10, 12]
+    parts = jax.device_put(np.arange(8.0), NamedSharding(mesh, PartitionSpec("a")))
+    assert parts.addressable_shards[3].data.tolist() == [6, 7]
+    try:
+        jax.jit(lambda x: x + 1)(parts)
+    except Exception as error:
+        print(error)
+    """
+    printed = run(script, tmp_path, LOWTIDE_DEVICES="4")
+    assert "is for 4 devices and divides" in printed and printed.count("\n") == 1
