@@ -180,7 +180,7 @@ ROOMS: dict[str, list[str]] = {
         "reduce",
         "client",
     ],
-    "pjrt": ["ir", "host_calls", "llvm", "options", "frontend", "backends", "client"],
+    "pjrt": ["ir", "host_calls", "llvm", "ops", "options", "frontend", "backends", "client"],
     "__init__": ["ir", "options", "evaluator", "verifier", "report", "frontend", "client", "api"],
     "cli": [
         "files",
