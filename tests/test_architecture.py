@@ -177,7 +177,7 @@ ROOMS: dict[str, list[str]] = {
         "reduce",
         "client",
     ],
-    "pjrt": ["ir", "llvm", "options", "frontend", "backends", "client"],
+    "pjrt": ["ir", "llvm", "options", "frontend", "runtime", "backends", "client"],
     "__init__": ["ir", "options", "evaluator", "verifier", "report", "frontend", "client", "api"],
     "cli": [
         "files",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from ctypes import c_int, c_int64, c_size_t, c_void_p
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -14,35 +14,11 @@ from lowtide.ir.literal import Array
 from lowtide.pjrt.devices import PluginDevice
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
-from lowtide.pjrt.handles import KeptLists, cell_of, handle, value_of
-from lowtide.pjrt.native_code import immortal, native_code
+from lowtide.pjrt.handles import sweep, value_of
+from lowtide.pjrt.native_code import native_code
+from lowtide.pjrt.queues import queue_of
+from lowtide.pjrt.storage import fill, new_cell
 from lowtide.pjrt.table import serves
-
-_dimensions: Final[KeptLists] = immortal(KeptLists())
-
-
-@cache
-def _dimensions_at(sizes: tuple[int, ...]) -> int:
-    """The address of a list of sizes, which stays: a program has few shapes."""
-    return _dimensions.of(c_int64, sizes)
-
-
-class Buffer:
-    """An array on a device; `array` is None once it was deleted or donated."""
-
-    __slots__ = ("array", "device", "nbytes", "number")
-
-    def __init__(self, array: Array, number: int, device: PluginDevice) -> None:
-        self.array: Array | None = array
-        self.number = number
-        self.device = device
-        self.nbytes = array.nbytes
-
-    def alive(self) -> Array:
-        """Return the array; raises PluginError where there is none any more."""
-        if self.array is None:
-            raise PluginError(INVALID_ARGUMENT, "Array has been deleted or donated.")
-        return self.array
 
 
 def new_buffer(array: Array, number: int, device: PluginDevice, event: int) -> int:
@@ -50,11 +26,11 @@ def new_buffer(array: Array, number: int, device: PluginDevice, event: int) -> i
 
     It is ready when an event has happened; a reference to that is taken over.
     """
-    cell = device.cell()
-    cell.dimensions = _dimensions_at(array.shape)
-    cell.rank = array.ndim
-    cell.event = event
-    return handle(Buffer(array, number, device), cell)
+    sweep()
+    queue = queue_of(device).address
+    storage = native_code().new_storage(queue, None, array.nbytes, 0)
+    fill(storage, array)
+    return new_cell(device.address, array, number, storage, event)
 
 
 def happened() -> int:
@@ -70,12 +46,6 @@ def _happened() -> int:
     event: int = code.new_event()
     code.complete(event, None)
     return event
-
-
-def delete(address: int) -> None:
-    """Let go of the array of a buffer, which stays as a name for nothing."""
-    value_of(address).array = None
-    cell_of(address).is_deleted = 1
 
 
 def numbers(address: int | None, count: int) -> list[int]:
@@ -187,49 +157,6 @@ def _to_host(arguments: Any) -> None:
     dense = np.ascontiguousarray(array)
     ctypes.memmove(arguments.dst, dense.ctypes.data, dense.nbytes)
     arguments.event = happened()
-
-
-@serves("Buffer_ElementType", buffer=c_void_p, type=c_int)
-def _element_type(arguments: Any) -> None:
-    arguments.type = value_of(arguments.buffer).number
-
-
-@serves("Buffer_OnDeviceSizeInBytes", buffer=c_void_p, size=c_size_t)
-def _size(arguments: Any) -> None:
-    arguments.size = value_of(arguments.buffer).nbytes
-
-
-@serves("Buffer_Delete", buffer=c_void_p)
-def _delete(arguments: Any) -> None:
-    delete(arguments.buffer)
-
-
-@serves(
-    "Buffer_UnsafePointer",
-    "Buffer_OpaqueDeviceMemoryDataPointer",
-    buffer=c_void_p,
-    pointer=c_void_p,
-)
-def _pointer(arguments: Any) -> None:
-    arguments.pointer = value_of(arguments.buffer).alive().ctypes.data
-
-
-_shared: Final[dict[int, list[Array]]] = immortal({})
-"""By address of a buffer its array, once for each reference that others hold to its memory."""
-
-
-@serves("Buffer_IncreaseExternalReferenceCount", buffer=c_void_p)
-def _share(arguments: Any) -> None:
-    array = value_of(arguments.buffer).alive()
-    _shared.setdefault(arguments.buffer, []).append(array)
-
-
-@serves("Buffer_DecreaseExternalReferenceCount", buffer=c_void_p)
-def _give_back(arguments: Any) -> None:
-    held = _shared[arguments.buffer]
-    held.pop()
-    if not held:
-        del _shared[arguments.buffer]
 
 
 @serves("Buffer_CopyToDevice", buffer=c_void_p, device=c_void_p, copy=c_void_p)

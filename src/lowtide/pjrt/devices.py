@@ -11,7 +11,7 @@ from typing import Any, Final
 from lowtide.options import device_count
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
-from lowtide.pjrt.handles import HandleCell, KeptLists, handle, put_text, value_of
+from lowtide.pjrt.handles import KeptLists, handle, put_text, value_of
 from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.table import serves
 
@@ -39,10 +39,6 @@ class PluginDevice:
         self.address = handle(self)
         self.memory = PluginMemory(self)
         self.memory.address = handle(self.memory)
-
-    def cell(self) -> HandleCell:
-        """Return the cell of something that lies on this device."""
-        return HandleCell(device=self.address, memory=self.memory.address)
 
 
 class PluginClient:

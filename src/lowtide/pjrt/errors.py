@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Final
 
 from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
@@ -47,6 +48,15 @@ def text_of(error: BaseException) -> str:
     if isinstance(error, LowtideError | MemoryError) and message:
         return message
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def error_at(address: int) -> PluginError:
+    """Return an error in C, which is freed, as an exception."""
+    size = ctypes.c_int64.from_address(address + 16).value
+    code = ctypes.c_int32.from_address(address + 24).value
+    text = ctypes.string_at(address + 32, size).decode()
+    native_code().error_free(address)
+    return PluginError(code, text)
 
 
 def new_error(error: BaseException) -> int:

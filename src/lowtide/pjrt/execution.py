@@ -1,36 +1,23 @@
-"""Calls of programs: buffers in, buffers out."""
+"""Calls of programs, so far as they need Python: first calls, errors, jobs of the workers."""
 
 from __future__ import annotations
 
 import ctypes
 from collections import Counter
 from collections.abc import Sequence
-from ctypes import c_int, c_size_t, c_void_p
-from sys import getrefcount
+from ctypes import CFUNCTYPE, c_size_t, c_void_p
 from typing import Any, Final
 
 from lowtide.ir.literal import Array
-from lowtide.pjrt.buffers import delete, happened, new_buffer, numbers
-from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
-from lowtide.pjrt.handles import value_of
+from lowtide.pjrt.blocks import Job, Storage, read_words
+from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
+from lowtide.pjrt.handles import cell_of, sweep, value_of
+from lowtide.pjrt.launching import LaunchedProgram
+from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.programs import PluginProgram
+from lowtide.pjrt.queues import DeviceQueue, queue_at, queue_of, run_jobs_with
+from lowtide.pjrt.storage import array_in, fill
 from lowtide.pjrt.table import serves
-
-
-class _ExecuteOptions(ctypes.Structure):
-    """Options of a call, as far as they are read."""
-
-    _fields_ = (
-        ("struct_size", c_size_t),
-        ("extension_start", c_void_p),
-        ("send_callbacks", c_void_p),
-        ("recv_callbacks", c_void_p),
-        ("num_send_ops", c_size_t),
-        ("num_recv_ops", c_size_t),
-        ("launch_id", c_int),
-        ("kept", c_void_p),
-        ("kept_count", c_size_t),
-    )
 
 
 @serves(
@@ -45,68 +32,101 @@ class _ExecuteOptions(ctypes.Structure):
     execute_device=c_void_p,
 )
 def _execute(arguments: Any) -> None:
+    """What machine code does not do: to prepare a program for its first call, and to refuse one."""
+    sweep()
     program: PluginProgram = value_of(arguments.executable)
-    executable = program.alive()
+    program.alive()
     count = arguments.num_args
     if count != program.argument_count:
         found = f"{count} arguments, {program.name} takes {program.argument_count}"
         raise PluginError(INVALID_ARGUMENT, found)
-    given = list((c_void_p * count).from_address(_pointer(arguments.argument_lists)))
-    donated = _donated(program, given, arguments.options)
-    arrays = _taken(program, given, donated)
-    results = executable(*arrays, consume=bool(program.donated))
-    leaves: Sequence[Array] = results if program.is_tuple else (results,)
-    device = value_of(arguments.execute_device) if arguments.execute_device else program.device
-    to: Any = (c_void_p * len(leaves)).from_address(_pointer(arguments.output_lists))
-    for i, (result, array) in enumerate(zip(program.results, leaves, strict=True)):
-        to[i] = new_buffer(array, result.number, device, happened())
-    if arguments.device_complete_events:
-        done = c_void_p.from_address(arguments.device_complete_events)
-        done.value = happened()
+    cell: Any = cell_of(arguments.executable)
+    device: Any = cell_of(arguments.execute_device or program.device.address)
+    if cell.of and device.of:
+        _refuse(program, (c_void_p * count).from_address(_pointer(arguments.argument_lists)))
+    queue_of(value_of(ctypes.addressof(device)))
+    if not cell.of:
+        cell.of = LaunchedProgram(program).address
+    error = native_code().execute(ctypes.addressof(arguments))
+    if error:
+        raise error_at(error)
 
 
-def _taken(program: PluginProgram, given: Sequence[int], donated: Sequence[int]) -> list[Array]:
-    """The arrays of a call; donated ones are gone for all others from now on.
-
-    So they are where the call fails, since they may be half overwritten then. What may be
-    overwritten is copied where it is not donated this time, or where somebody else still reads it:
-    a view that the user holds, or a call in another thread.
-    """
-    buffers = [value_of(x) for x in given]
-    arrays = [x.alive() for x in buffers]
-    for i in donated:
-        delete(given[i])
-    for i in program.donated:
-        if i not in donated or getrefcount(arrays[i]) > _ALONE:
-            arrays[i] = arrays[i].copy()
-    return arrays
-
-
-_ALONE: Final = 2
-"""References to an array that only a list has: the list's, and that of who counts."""
-
-
-def _donated(program: PluginProgram, given: Sequence[int], options: int | None) -> list[int]:
-    """The arguments that this call may overwrite; raises PluginError for one given twice."""
-    if not program.donated:
-        return []
-    kept: list[int] = []
-    if options:
-        found = _ExecuteOptions.from_address(options)
-        kept = numbers(found.kept, found.kept_count)
-    donated = [i for i in program.donated if i not in kept]
+def _refuse(program: PluginProgram, given: Sequence[int]) -> None:
+    """Raise PluginError for a call with arguments that are deleted, or donated and given twice."""
     times = Counter(given)
-    for i in donated:
+    for i in program.donated:
         if times[given[i]] > 1:
             raise PluginError(
                 INVALID_ARGUMENT,
                 f"argument {i} of {program.name} is donated and given once more in the same call: "
                 "give a copy, or do not donate it",
             )
-    return donated
+    raise PluginError(INVALID_ARGUMENT, "Array has been deleted or donated.")
 
 
 def _pointer(address: int) -> int:
     """The pointer at an address."""
     found = c_void_p.from_address(address).value
     return found or 0
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+def _run_job(queue: DeviceQueue, address: int) -> None:
+    """Run a job that needs Python, or give the queue the arena that it lacked for one."""
+    code, error = native_code(), None
+    sweep()
+    try:
+        job: Any = Job.from_address(address)
+        launched: LaunchedProgram = value_of(job.launch)
+        needed = launched.block.arena_bytes
+        if launched.block.bare and queue.block.arena and queue.block.arena_bytes < needed:
+            queue.give(queue.take(needed))
+            code.again(queue.address, address)
+            return
+        _run_in_python(queue, job, launched.program)
+    except BaseException as found:
+        error = new_error(found)
+    code.finish(address, error)
+
+
+def _run_in_python(queue: DeviceQueue, job: Any, program: PluginProgram) -> None:
+    executable = program.alive()
+    wanted = program.parameters
+    storages = read_words(job.inputs, job.argument_count)
+    taken = read_words(job.taken, job.argument_count)
+    arrays = [array_in(x, *form) for x, form in zip(storages, wanted, strict=True)]
+    for i in program.donated:
+        if not taken[i] or not _is_alone(storages[i]):
+            arrays[i] = arrays[i].copy()
+    code, nbytes = native_code(), executable.arena_bytes
+    code.account(queue.address, nbytes)
+    try:
+        results = executable(*arrays, consume=bool(program.donated))
+    finally:
+        code.account(queue.address, -nbytes)
+    leaves: Sequence[Array] = results if program.is_tuple else (results,)
+    outputs = read_words(job.outputs, job.result_count)
+    for storage, array in zip(outputs, leaves, strict=True):
+        fill(storage, array)
+
+
+def _is_alone(storage: int) -> bool:
+    """Whether the job has the last reference to the memory of an argument."""
+    block: Any = Storage.from_address(storage)
+    parent: Any = Storage.from_address(block.parent) if block.parent else block
+    return bool(block.refs == parent.refs == 1)
+
+
+run_jobs_with(_run_job)
+
+
+def _run_nested(queue: int, event: int) -> None:
+    """A call from within a call on the worker, by a callback: it cannot wait for its turn."""
+    queue_at(queue).run_until(event)
+
+
+_nested: Final[Any] = immortal(CFUNCTYPE(None, c_void_p, c_void_p)(_run_nested))
+native_code().set_nested(ctypes.cast(_nested, c_void_p))

@@ -6,16 +6,18 @@ import ctypes
 from ctypes import c_bool, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, Final
 
 from lowtide.client.executable import Executable, compile_module
 from lowtide.client.jit.lowering import refuse_callbacks
 from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_config
 from lowtide.ir import Module, Shape
+from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import ProgramShape
 from lowtide.options import Options
 from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
-from lowtide.pjrt.element_types import NUMBERS
+from lowtide.pjrt.element_types import NUMBERS, dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, PluginError
 from lowtide.pjrt.handles import KeptLists, handle, put_text, value_of
 from lowtide.pjrt.native_code import immortal
@@ -29,6 +31,11 @@ class Result:
     sizes: tuple[int, ...]
     number: int
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements, each of which has whole ones."""
+        return prod(self.sizes) * dtype_of(self.number).itemsize
+
 
 class PluginProgram:
     """An executable on a device; `donated` are the arguments that it may overwrite."""
@@ -41,6 +48,8 @@ class PluginProgram:
         leaves = root.tuple_shapes if root.is_tuple else (root,)
         self.results = tuple([Result(x.dimensions, NUMBERS[x.element_type]) for x in leaves])
         self.is_tuple = root.is_tuple
+        given = [x.shape for x in module.entry.parameters]
+        self.parameters = tuple([(DTYPES[x.element_type], x.dimensions) for x in given])
         self.argument_count = len(module.entry.parameters)
         aliased = [x.parameter for x in module.input_output_aliases]
         donors = [x.parameter for x in module.buffer_donors]

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from lowtide.pjrt.errors import UNIMPLEMENTED, PluginError, new_error
 from lowtide.pjrt.native_code import immortal, native_code
+from lowtide.pjrt.native_objects import FRONTS
 
 VERSION: Final = (0, 114)
 """The version of the interface, major and minor: what JAX 0.10 knows."""
@@ -139,6 +140,15 @@ NATIVE: Final = {
     "is_deleted": "Buffer_IsDeleted",
     "yes": "Buffer_IsOnCpu Device_IsAddressable",
     "one": "Executable_NumReplicas Executable_NumPartitions",
+    "element_type": "Buffer_ElementType",
+    "on_device_size": "Buffer_OnDeviceSizeInBytes",
+    "delete": "Buffer_Delete",
+    "pointer": "Buffer_UnsafePointer Buffer_OpaqueDeviceMemoryDataPointer",
+    "share": "Buffer_IncreaseExternalReferenceCount",
+    "give_back": "Buffer_DecreaseExternalReferenceCount",
+    "kind": "Memory_Kind",
+    "result_count": "Executable_NumOutputs",
+    "execute": "LoadedExecutable_Execute",
 }
 """The functions of the table that are machine code, by the name in `native_code`."""
 
@@ -152,6 +162,10 @@ def _missing(name: str) -> Serve:
         raise PluginError(UNIMPLEMENTED, f"lowtide does not have PJRT_{name}")
 
     return refuse
+
+
+def _address(callback: Any) -> int:
+    return ctypes.cast(callback, ctypes.c_void_p).value or 0
 
 
 def api_capsule() -> Any:
@@ -174,9 +188,9 @@ def api_capsule() -> Any:
     for name in FUNCTIONS:
         if name not in _served and name not in addresses and name not in ABSENT:
             serves(name)(_missing(name))
-    slots: dict[int, int] = {}
+    slots = {_address(_served[NATIVE[name]]): nth for nth, name in enumerate(FRONTS)}
     for name, callback in _served.items():
-        pointer = ctypes.cast(callback, ctypes.c_void_p).value or 0
+        pointer = _address(callback)
         slot = slots.setdefault(pointer, len(slots))
         native_code().fill(slot, pointer)
         addresses.setdefault(name, library[f"python{slot}"])

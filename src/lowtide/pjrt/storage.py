@@ -1,0 +1,129 @@
+"""Buffers as Python sees them: addresses of C, with an array that is made when it is asked for."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int64
+from functools import cache
+from typing import Any, Final
+from weakref import finalize
+
+import numpy as np
+
+from lowtide.ir.literal import Array
+from lowtide.pjrt.blocks import HELD_STORAGE, HandleCell, Storage, read_words
+from lowtide.pjrt.element_types import dtype_of
+from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at
+from lowtide.pjrt.handles import KeptLists, cell_of, hold, stand_in, value_of
+from lowtide.pjrt.native_code import immortal, native_code
+
+_lists: Final[KeptLists] = immortal(KeptLists())
+
+
+@cache
+def dimensions_at(sizes: tuple[int, ...]) -> int:
+    """Return the address of a list of sizes, which stays: a program has few shapes."""
+    return _lists.of(c_int64, sizes)
+
+
+class Buffer:
+    """An array on a device, by the address of its cell; C++ owns it."""
+
+    __slots__ = ("address",)
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    @property
+    def _cell(self) -> HandleCell:
+        return cell_of(self.address)
+
+    @property
+    def number(self) -> int:
+        """The element type by PJRT's number."""
+        return int(self._cell.number)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return int(self._cell.nbytes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the dimensions."""
+        return tuple(read_words(self._cell.dimensions, self._cell.rank))
+
+    @property
+    def device(self) -> Any:
+        """The device that it is on."""
+        return value_of(self._cell.device)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the array is there, or never will be."""
+        return bool(native_code().has_happened(self._cell.event))
+
+    def alive(self) -> Array:
+        """Return the array once it is there.
+
+        Raises PluginError where it was deleted, and what the program raised that was to make it.
+        """
+        code = native_code()
+        storage = code.borrow(self.address)
+        if not storage:
+            raise PluginError(INVALID_ARGUMENT, "Array has been deleted or donated.")
+        try:
+            error = code.wait_for(self._cell.event)
+            if error:
+                raise error_at(error)
+            return array_in(storage, dtype_of(self.number), self.shape)
+        finally:
+            code.release_block(storage)
+
+
+stand_in(Buffer)
+
+
+class _StorageOwner:
+    """A reference to a storage of C's, as NumPy takes memory, until no array has it any more."""
+
+    __slots__ = ("__array_interface__", "__weakref__")
+
+    def __init__(self, storage: int, data: int, nbytes: int) -> None:
+        self.__array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (data, False),
+            "version": 3,
+        }
+        code = native_code()
+        code.retain(storage)
+        finalize(self, code.release_block, storage).atexit = False
+
+
+def array_in(storage: int, dtype: np.dtype[Any], sizes: tuple[int, ...]) -> Array:
+    """Return what a storage has, as an array that keeps the memory."""
+    block = Storage.from_address(storage)
+    if block.held == HELD_STORAGE:
+        found: Array = value_of(storage)
+        return found
+    owner = _StorageOwner(storage, block.data, block.nbytes)
+    return np.asarray(owner).view(dtype).reshape(sizes)
+
+
+def fill(storage: int, array: Array) -> None:
+    """Have an array be what a storage has, where nothing was."""
+    block = Storage.from_address(storage)
+    block.is_odd = not array.flags.c_contiguous
+    block.held = HELD_STORAGE
+    hold(storage, array)
+    block.data = array.ctypes.data
+    native_code().account(block.queue, block.nbytes)
+
+
+def new_cell(device: int, array: Array, number: int, storage: int, event: int) -> int:
+    """Return the address of a new buffer; references to storage and event are taken over."""
+    kind = (c_int64 * 3)(dimensions_at(array.shape), array.ndim, number)
+    code = native_code()
+    address: int = code.new_cell(device, ctypes.addressof(kind), array.nbytes, storage, event)
+    return address
