@@ -66,13 +66,13 @@ class Launch(ctypes.Structure):
     )
 
 
-class LaunchArgument(ctypes.Structure):
+class ArgumentRecord(ctypes.Structure):
     """An argument: the base that its address becomes, its bytes, bits the address may not have."""
 
     _fields_ = _words("base nbytes odd_bits")
 
 
-class LaunchResult(ctypes.Structure):
+class ResultRecord(ctypes.Structure):
     """A result: how it is made (a `Fill` or CONSUME), its base, its offset there, and its type.
 
     `argument` is the one that it takes the place of, or -1.
@@ -89,7 +89,8 @@ class Job(ctypes.Structure):
     """A call, with lists behind the block.
 
     They have the storages of the arguments, the events to wait for or 0, whether an argument was
-    donated, and the storages of the results. `waits` is how many events there are, `is_queued` whether it counts as in flight.
+    donated, and the storages of the results. `waits` is how many events there are, `is_queued` says
+    whether the call counts as in flight.
     """
 
     _fields_ = _words(

@@ -17,7 +17,7 @@ from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.handles import sweep, value_of
 from lowtide.pjrt.native_code import native_code
 from lowtide.pjrt.queues import queue_of
-from lowtide.pjrt.storage import fill, new_cell
+from lowtide.pjrt.storage import Buffer, fill, new_cell
 from lowtide.pjrt.table import serves
 
 
@@ -27,10 +27,23 @@ def new_buffer(array: Array, number: int, device: PluginDevice, event: int) -> i
     It is ready when an event has happened; a reference to that is taken over.
     """
     sweep()
-    queue = queue_of(device).address
-    storage = native_code().new_storage(queue, None, array.nbytes, 0)
+    storage = new_storage(device, array.nbytes)
     fill(storage, array)
-    return new_cell(device.address, array, number, storage, event)
+    return new_cell(device.address, array.shape, number, array.nbytes, storage, event)
+
+
+def new_storage(device: PluginDevice, nbytes: int) -> int:
+    """Return a new storage on a device, with nothing in it and one reference."""
+    storage: int = native_code().new_storage(queue_of(device).address, None, nbytes, 0)
+    return storage
+
+
+def pending() -> int:
+    """Return a new event that has not happened, with a reference for C++ and one for its maker."""
+    code = native_code()
+    event: int = code.new_event()
+    code.retain(event)
+    return event
 
 
 def happened() -> int:
@@ -143,20 +156,26 @@ class MemoryLayout(ctypes.Structure):
     event=c_void_p,
 )
 def _to_host(arguments: Any) -> None:
-    array = value_of(arguments.buffer).alive()
+    buffer: Buffer = value_of(arguments.buffer)
     if not arguments.dst:
-        arguments.dst_size = array.nbytes
+        arguments.dst_size = buffer.nbytes
         return
+    order = None
     if arguments.host_layout:
         layout = MemoryLayout.from_address(arguments.host_layout)
         if layout.kind == 0:
-            array = array.transpose(numbers(layout.minor_to_major, layout.rank)[::-1])
-    if arguments.dst_size < array.nbytes:
-        found = f"{arguments.dst_size} bytes for an array of {array.nbytes}"
+            order = numbers(layout.minor_to_major, layout.rank)[::-1]
+    if arguments.dst_size < buffer.nbytes:
+        found = f"{arguments.dst_size} bytes for an array of {buffer.nbytes}"
         raise PluginError(INVALID_ARGUMENT, f"too little room on the host: {found}")
-    dense = np.ascontiguousarray(array)
-    ctypes.memmove(arguments.dst, dense.ctypes.data, dense.nbytes)
-    arguments.event = happened()
+    target = arguments.dst
+
+    def copy(array: Array) -> None:
+        dense = np.ascontiguousarray(array if order is None else array.transpose(order))
+        ctypes.memmove(target, dense.ctypes.data, dense.nbytes)
+
+    arguments.event = event = pending()
+    buffer.then(copy, event)
 
 
 @serves("Buffer_CopyToDevice", buffer=c_void_p, device=c_void_p, copy=c_void_p)
@@ -170,8 +189,19 @@ def _copy_to_memory(arguments: Any) -> None:
 
 
 def _copied(address: int, device: PluginDevice) -> int:
-    buffer = value_of(address)
-    array = buffer.alive()
-    copy = aligned_empty(array.shape, array.dtype)
-    copy[...] = array
-    return new_buffer(copy, buffer.number, device, happened())
+    buffer: Buffer = value_of(address)
+    event = pending()
+    storage = new_storage(device, buffer.nbytes)
+
+    def copy(array: Array) -> None:
+        made = aligned_empty(array.shape, array.dtype)
+        made[...] = array
+        fill(storage, made)
+        native_code().release_block(storage)
+
+    code = native_code()
+    code.retain(storage)
+    code.retain(event)
+    made = new_cell(device.address, buffer.shape, buffer.number, buffer.nbytes, storage, event)
+    buffer.then(copy, event)
+    return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
+from lowtide.client.errors import OverMemoryError
 from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
 from lowtide.pjrt.native_code import native_code
 
@@ -35,6 +36,7 @@ def code_of(error: BaseException) -> int:
 
 _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (UnsupportedOpError, UNIMPLEMENTED),
+    (OverMemoryError, RESOURCE_EXHAUSTED),
     (MemoryError, RESOURCE_EXHAUSTED),
     (InputError, INVALID_ARGUMENT),
     (LowtideError, INVALID_ARGUMENT),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ctypes import c_int64
 from typing import Any, Final
 
-from lowtide.pjrt.blocks import CONSUME, FRAMES, HELD_LAUNCH, Launch, LaunchArgument, LaunchResult
+from lowtide.pjrt.blocks import CONSUME, FRAMES, HELD_LAUNCH, ArgumentRecord, Launch, ResultRecord
 from lowtide.pjrt.handles import hold
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.queues import DeviceQueue, queue_of
@@ -54,7 +54,7 @@ class LaunchedProgram:
     def _make_native(self, plan: LaunchPlan, queue: DeviceQueue) -> None:
         self.block.is_native = 1
         rows = [(x.base, x.nbytes, x.alignment - 1) for x in plan.arguments]
-        self.block.arguments = self._stored(_list_of(LaunchArgument, rows))
+        self.block.arguments = self._stored(_list_of(ArgumentRecord, rows))
         places = [word for pair in plan.arena.places for word in pair]
         self.block.places = self._stored((c_int64 * max(1, len(places)))(*places))
         self.block.place_count = len(plan.arena.places)
@@ -85,7 +85,7 @@ def _list_of(record: Any, rows: Sequence[tuple[int, ...]]) -> Any:
 def _results(program: PluginProgram, made: Sequence[Made]) -> Any:
     """The records of results; where Python makes them, only their types and bytes are read."""
     count = len(program.results)
-    records = (LaunchResult * max(1, count))()
+    records = (ResultRecord * max(1, count))()
     for number, result in enumerate(program.results):
         row: Any = records[number]
         row.nbytes = result.nbytes

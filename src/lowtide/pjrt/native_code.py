@@ -178,6 +178,7 @@ _WITHOUT_LOCK: Final = {
     "execute": "pp",
     "finish": "vpp",
     "next_job": "ppn",
+    "on_ready": "pp",
     "wait_for": "pp",
 }
 """Those that may take other locks or time, so that the interpreter is free meanwhile."""

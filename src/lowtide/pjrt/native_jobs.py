@@ -16,12 +16,12 @@ from lowtide.pjrt.blocks import (
     CONSUME,
     FRAMES,
     WORD,
+    ArgumentRecord,
     HandleCell,
     Job,
     Launch,
-    LaunchArgument,
-    LaunchResult,
     Queue,
+    ResultRecord,
     Storage,
 )
 from lowtide.pjrt.native_objects import (
@@ -238,11 +238,11 @@ def fits_function() -> Function:
     wanted = get(f, Launch, launch, "arguments", "ptr")
     inputs = get(f, Job, "%job", "inputs", "ptr")
     with f.loop(0, get(f, Job, "%job", "argument_count")) as each:
-        spec, storage = record(f, LaunchArgument, wanted, each.index), item(f, inputs, each.index)
+        spec, storage = record(f, ArgumentRecord, wanted, each.index), item(f, inputs, each.index)
         same = f.compare(
-            "eq", get(f, Storage, storage, "nbytes"), get(f, LaunchArgument, spec, "nbytes")
+            "eq", get(f, Storage, storage, "nbytes"), get(f, ArgumentRecord, spec, "nbytes")
         )
-        bits = get(f, LaunchArgument, spec, "odd_bits")
+        bits = get(f, ArgumentRecord, spec, "odd_bits")
         odd = f.op(f"and i64 {get(f, Storage, storage, 'data')}, {bits}")
         odd = f.op(f"or i64 {odd}, {get(f, Storage, storage, 'is_odd')}")
         good = f.op(f"and i1 {same}, {f.compare('eq', odd, 0)}")
@@ -315,12 +315,12 @@ def run_function(room: Function, steal: Function, account: Function) -> Function
     inputs, outputs = (get(f, Job, "%job", x, "ptr") for x in ("inputs", "outputs"))
     wanted = get(f, Launch, launch, "arguments", "ptr")
     with f.loop(0, get(f, Job, "%job", "argument_count")) as each:
-        spec = record(f, LaunchArgument, wanted, each.index)
+        spec = record(f, ArgumentRecord, wanted, each.index)
         data = get(f, Storage, item(f, inputs, each.index), "data")
-        set_item(f, bases, get(f, LaunchArgument, spec, "base"), data, "i64")
+        set_item(f, bases, get(f, ArgumentRecord, spec, "base"), data, "i64")
     made, count = get(f, Launch, launch, "results", "ptr"), get(f, Job, "%job", "result_count")
     with f.loop(0, count) as each:
-        _begin_result(f, each.index, record(f, LaunchResult, made, each.index), bases, room, steal)
+        _begin_result(f, each.index, record(f, ResultRecord, made, each.index), bases, room, steal)
     queue = get(f, Job, "%job", "queue", "ptr")
     arena = get(f, Launch, launch, "arena_bytes")
     f.call(account, [queue, arena])
@@ -328,12 +328,12 @@ def run_function(room: Function, steal: Function, account: Function) -> Function
     f.call(run, [table, bases, control])
     f.call(account, [queue, f.sub(0, arena)])
     with f.loop(0, count) as each:
-        spec = record(f, LaunchResult, made, each.index)
-        with f.when(f.compare("eq", get(f, LaunchResult, spec, "fill"), Fill.COPY.value)):
-            base = item(f, bases, get(f, LaunchResult, spec, "base"))
-            source = f.gep(base, get(f, LaunchResult, spec, "offset"))
+        spec = record(f, ResultRecord, made, each.index)
+        with f.when(f.compare("eq", get(f, ResultRecord, spec, "fill"), Fill.COPY.value)):
+            base = item(f, bases, get(f, ResultRecord, spec, "base"))
+            source = f.gep(base, get(f, ResultRecord, spec, "offset"))
             target = get(f, Storage, item(f, outputs, each.index), "data", "ptr")
-            _copy(f, target, source, get(f, LaunchResult, spec, "nbytes"))
+            _copy(f, target, source, get(f, ResultRecord, spec, "nbytes"))
     f.do("ret i64 0")
     f.label("full")
     f.ret("i64", "1")
@@ -345,9 +345,9 @@ def _begin_result(
 ) -> None:
     """Give a result its memory, and have the program write there where it is to."""
     storage = item(f, get(f, Job, "%job", "outputs", "ptr"), number)
-    fill = get(f, LaunchResult, spec, "fill")
+    fill = get(f, ResultRecord, spec, "fill")
     consumes = f.compare("eq", fill, CONSUME)
-    source = get(f, LaunchResult, spec, "argument")
+    source = get(f, ResultRecord, spec, "argument")
     (stolen,) = f.choose(
         consumes, ["ptr"], lambda: [f.call(steal, ["%job", source, storage])], lambda: ["null"]
     )
@@ -356,11 +356,11 @@ def _begin_result(
         good = f.fresh_label("good")
         f.do(f"br i1 {f.op(f'icmp ne ptr {data}, null')}, label %{good}, label %full")
         f.label(good)
-        base = f.gep(bases, get(f, LaunchResult, spec, "base"), "i64")
+        base = f.gep(bases, get(f, ResultRecord, spec, "base"), "i64")
         renews = f.op(f"or i1 {consumes}, {f.compare('eq', fill, Fill.RENEW.value)}")
         with f.when(renews):
             before = f.load("ptr", base, 8)
-            _copy(f, data, before, get(f, LaunchResult, spec, "nbytes"))
+            _copy(f, data, before, get(f, ResultRecord, spec, "nbytes"))
         with f.when(f.op(f"or i1 {renews}, {f.compare('eq', fill, Fill.PLACE.value)}")):
             f.store("ptr", data, base, 8)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from lowtide.llvm.callee import external, parameters
 from lowtide.llvm.function import Function
-from lowtide.pjrt.blocks import HandleCell, Job, Launch, LaunchResult, Queue, offset
+from lowtide.pjrt.blocks import HandleCell, Job, Launch, Queue, ResultRecord, offset
 from lowtide.pjrt.native_jobs import (
     donate_function,
     drop_inputs_function,
@@ -159,13 +159,13 @@ def new_results_function(new_storage: Function, new_cell: Function) -> Function:
     made, outputs = get(f, Launch, launch, "results", "ptr"), get(f, Job, "%job", "outputs", "ptr")
     queue, device = (get(f, Job, "%job", x, "ptr") for x in ("queue", "device"))
     with f.loop(0, get(f, Job, "%job", "result_count")) as each:
-        spec = record(f, LaunchResult, made, each.index)
-        nbytes = get(f, LaunchResult, spec, "nbytes")
+        spec = record(f, ResultRecord, made, each.index)
+        nbytes = get(f, ResultRecord, spec, "nbytes")
         storage = f.call(new_storage, [queue, "null", nbytes, 0])
         f.call(RETAIN, [storage])
         f.call(RETAIN, [event])
         set_item(f, outputs, each.index, storage)
-        kind = place(f, LaunchResult, spec, "dimensions")
+        kind = place(f, ResultRecord, spec, "dimensions")
         cell = f.call(new_cell, [device, kind, nbytes, storage, event])
         set_item(f, "%to", each.index, cell)
     return f

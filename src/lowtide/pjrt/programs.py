@@ -15,7 +15,7 @@ from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_con
 from lowtide.ir import Module, Shape
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import ProgramShape
-from lowtide.options import Options
+from lowtide.pjrt.compile_options import compile_options
 from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
 from lowtide.pjrt.element_types import NUMBERS, dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, PluginError
@@ -125,7 +125,7 @@ def _compile(arguments: Any) -> None:
     _refuse_tokens(module)
     module.entry_layout = _row_major(module.entry_layout)
     device = client().device(_device_number(given))
-    executable = compile_module(module, Options())
+    executable = compile_module(module, compile_options(given))
     arguments.executable = handle(PluginProgram(module, executable, device))
 
 

@@ -7,9 +7,10 @@ from importlib import import_module
 from typing import Any, Final
 
 from lowtide.pjrt import PLATFORM
+from lowtide.pjrt.lifetime import watch_process
 from lowtide.pjrt.table import api_capsule
 
-_PARTS = ("buffers", "devices", "execution", "programs")
+_PARTS = ("buffers", "devices", "execution", "memory_stats", "programs")
 """The files with functions of the table."""
 
 
@@ -25,6 +26,7 @@ def register() -> None:
 
     for part in _PARTS:
         import_module(f"lowtide.pjrt.{part}")
+    watch_process()
     bridge: Any = xla_bridge
     bridge.register_plugin(PLATFORM, c_api=api_capsule(), priority=500)
     rules: Any = mlir

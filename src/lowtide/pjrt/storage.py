@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import c_int64
 from functools import cache
+from itertools import count
 from typing import Any, Final
 from weakref import finalize
 
@@ -13,7 +15,7 @@ import numpy as np
 from lowtide.ir.literal import Array
 from lowtide.pjrt.blocks import HELD_STORAGE, HandleCell, Storage, read_words
 from lowtide.pjrt.element_types import dtype_of
-from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at
+from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
 from lowtide.pjrt.handles import KeptLists, cell_of, hold, stand_in, value_of
 from lowtide.pjrt.native_code import immortal, native_code
 
@@ -68,10 +70,7 @@ class Buffer:
 
         Raises PluginError where it was deleted, and what the program raised that was to make it.
         """
-        code = native_code()
-        storage = code.borrow(self.address)
-        if not storage:
-            raise PluginError(INVALID_ARGUMENT, "Array has been deleted or donated.")
+        code, storage = native_code(), self._borrowed()
         try:
             error = code.wait_for(self._cell.event)
             if error:
@@ -79,6 +78,36 @@ class Buffer:
             return array_in(storage, dtype_of(self.number), self.shape)
         finally:
             code.release_block(storage)
+
+    def then(self, function: Callable[[Array], None], event: int) -> None:
+        """Have a function do something with the array once it is there, and then an event happen.
+
+        The event fails as the array does, or as the function; a reference to it is taken over.
+        Raises PluginError where the array was deleted.
+        """
+        code, storage = native_code(), self._borrowed()
+        dtype, sizes = dtype_of(self.number), self.shape
+
+        def go_on(failure: PluginError | None) -> None:
+            error = None
+            try:
+                if failure is not None:
+                    raise failure
+                function(array_in(storage, dtype, sizes))
+            except BaseException as found:
+                error = new_error(found)
+            code.release_block(storage)
+            code.complete(event, error)
+            code.release(event)
+
+        when_ready(self._cell.event, go_on)
+
+    def _borrowed(self) -> int:
+        """A new reference to the storage; raises PluginError where there is none any more."""
+        storage: int | None = native_code().borrow(self.address)
+        if not storage:
+            raise PluginError(INVALID_ARGUMENT, "Array has been deleted or donated.")
+        return storage
 
 
 stand_in(Buffer)
@@ -111,6 +140,25 @@ def array_in(storage: int, dtype: np.dtype[Any], sizes: tuple[int, ...]) -> Arra
     return np.asarray(owner).view(dtype).reshape(sizes)
 
 
+def when_ready(event: int, function: Callable[[PluginError | None], None]) -> None:
+    """Call a function once an event has happened, maybe on another thread, with its error."""
+    number = next(_numbers)
+    _waiting[number] = function
+    given = (c_int64 * 5)(40, 0, event, ctypes.cast(_ready, ctypes.c_void_p).value or 0, number)
+    native_code().on_ready(ctypes.addressof(given))
+
+
+def _call_waiting(error: int | None, number: int | None) -> None:
+    _waiting.pop(number or 0)(error_at(error) if error else None)
+
+
+_ready: Final[Any] = immortal(
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(_call_waiting)
+)
+_numbers: Final = count(1)
+_waiting: Final[dict[int, Callable[[PluginError | None], None]]] = immortal({})
+
+
 def fill(storage: int, array: Array) -> None:
     """Have an array be what a storage has, where nothing was."""
     block = Storage.from_address(storage)
@@ -121,9 +169,10 @@ def fill(storage: int, array: Array) -> None:
     native_code().account(block.queue, block.nbytes)
 
 
-def new_cell(device: int, array: Array, number: int, storage: int, event: int) -> int:
+def new_cell(
+    device: int, sizes: tuple[int, ...], number: int, nbytes: int, storage: int, event: int
+) -> int:
     """Return the address of a new buffer; references to storage and event are taken over."""
-    kind = (c_int64 * 3)(dimensions_at(array.shape), array.ndim, number)
-    code = native_code()
-    address: int = code.new_cell(device, ctypes.addressof(kind), array.nbytes, storage, event)
+    kind = (c_int64 * 3)(dimensions_at(sizes), len(sizes), number)
+    address: int = native_code().new_cell(device, ctypes.addressof(kind), nbytes, storage, event)
     return address

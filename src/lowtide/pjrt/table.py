@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from lowtide.pjrt.errors import UNIMPLEMENTED, PluginError, new_error
+from lowtide.pjrt.errors import FAILED_PRECONDITION, UNIMPLEMENTED, PluginError, new_error
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.native_objects import FRONTS
 
@@ -96,29 +96,64 @@ def serves(*names: str, **fields: Any) -> Callable[[Serve], Serve]:
         structure = type(
             "Arguments", (ctypes.Structure,), {"_fields_": [*{**header, **fields}.items()]}
         )
-        callback = _Callback(_guarded(function, structure))
+        may_fail = not _MAY_FAIL.isdisjoint(names)
+        callback = _Callback(_guarded(function, structure, may_fail=may_fail))
         _served.update(dict.fromkeys(names, callback))
         return function
 
     return register
 
 
-def _guarded(function: Serve, structure: Any) -> Callable[[int, int], int | None]:
-    """What C++ calls: no exception may leave it, since that would count as success."""
+def _guarded(
+    function: Serve, structure: Any, *, may_fail: bool
+) -> Callable[[int, int], int | None]:
+    """What C++ calls: no exception may leave it, since that would count as success.
+
+    An interrupt is not the function's: it is done again, and then Python is interrupted once more.
+    """
     read, state_at = structure.from_address, ctypes.c_int64.from_address
+    done_again = ctypes.pythonapi.PyErr_SetInterrupt
 
     def call(address: int, state: int) -> int | None:
         found = None
         try:
             reached = state_at(state)
             reached.value = _ENTERED
-            function(read(address))
+            if _refusals and may_fail:
+                raise PluginError(FAILED_PRECONDITION, _refusals[0])
+            try:
+                function(read(address))
+            except KeyboardInterrupt:
+                function(read(address))
+                done_again()
         except BaseException as error:
             found = new_error(error)
         reached.value = _LEFT
         return found
 
     return call
+
+
+_refusals: Final[list[str]] = []
+
+_MAY_FAIL: Final = frozenset(
+    {
+        "Buffer_CopyToDevice",
+        "Buffer_CopyToMemory",
+        "Buffer_ToHostBuffer",
+        "Client_BufferFromHostBuffer",
+        "Client_Compile",
+        "Executable_DeserializeAndLoad",
+        "LoadedExecutable_Execute",
+    }
+)
+"""Functions whose errors are exceptions in Python; those of many others would end the process."""
+
+
+def refuse_calls(reason: str) -> None:
+    """Have all functions that may fail refuse from now on."""
+    _refusals.append(reason)
+    native_code().refuse()
 
 
 NATIVE: Final = {
