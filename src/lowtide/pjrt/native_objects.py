@@ -310,20 +310,6 @@ def give_back_function(release_block: Function) -> Function:
     return f
 
 
-def pointer_function(lock: Function) -> Function:
-    """Write Buffer_UnsafePointer, which C++ asks for when the buffer is ready."""
-    f = Function("pointer", parameters(a="ptr"), "ptr")
-    cell = argument(f, 16)
-    go_unless(f, f.call(lock, [cell]), "gone")
-    storage = get(f, HandleCell, cell, "of", "ptr")
-    f.store("ptr", get(f, Storage, storage, "data", "ptr"), f.gep("%a", 24), 8)
-    unlock(f, cell)
-    f.do("ret ptr null")
-    f.label("gone")
-    f.ret("ptr", f.call(_DELETED, []))
-    return f
-
-
 def element_type_function() -> Function:
     """Write Buffer_ElementType, also of a buffer that was deleted."""
     f = Function("element_type", parameters(a="ptr"), "ptr")

@@ -11,7 +11,7 @@ from typing import Final
 
 from lowtide.llvm.callee import external, parameters
 from lowtide.llvm.function import Function
-from lowtide.pjrt.blocks import HandleCell, Job, Launch, Queue, ResultRecord, offset
+from lowtide.pjrt.blocks import HandleCell, Job, Launch, Queue, ResultRecord, Storage, offset
 from lowtide.pjrt.native_jobs import (
     donate_function,
     drop_inputs_function,
@@ -52,7 +52,6 @@ from lowtide.pjrt.native_objects import (
     new_cell_function,
     new_storage_function,
     place,
-    pointer_function,
     put,
     release_block_function,
     result_count_function,
@@ -63,7 +62,8 @@ from lowtide.runtime.cpu.system import System
 
 _NEW_EVENT: Final = external("new_event", "ptr")
 _NESTED: Final = external("run_nested", "void", "ptr", "ptr")
-_WAIT: Final = external("wait_for", "ptr", "ptr")
+_HAS_HAPPENED: Final = external("has_happened", "i1", "ptr")
+_COPIED_ERROR: Final = external("failure", "ptr", "ptr")
 _NO_ROOM: Final = external("no_room_error", "ptr")
 _THREAD: Final = external("pthread_self", "i64")
 
@@ -94,6 +94,67 @@ def sleep_function(system: System) -> Function:
     """Write `void sleep_at(ptr word, i64 value)`: until the word has another value, or less."""
     f = Function("sleep_at", parameters(word="ptr", value="i64"), linkage="internal")
     system.wait(f, "%word", f.op("and i64 %value, 4294967295"))
+    return f
+
+
+def wake_sleepers_function(wake: Function) -> Function:
+    """Write `void wake_sleepers(ptr event)`, of an event that has happened."""
+    f = Function("wake_sleepers", parameters(event="ptr"), linkage="internal")
+    done, sleepers = f.gep("%event", _DONE), f.gep("%event", _SLEEPERS)
+    f.do(f"store atomic i64 1, ptr {done} seq_cst, align 8")
+    some = f.op(f"load atomic i64, ptr {sleepers} seq_cst, align 8")
+    with f.when(f.compare("ne", some, 0)):
+        f.call(wake, [done, 1 << 30])
+    return f
+
+
+def wait_for_function(sleep: Function) -> Function:
+    """Write `ptr wait_for(ptr event)`: null or a copy of the error, once an event has happened."""
+    f = Function("wait_for", parameters(event="ptr"), "ptr")
+    sleepers = f.gep("%event", _SLEEPERS)
+    f.do("br label %look")
+    f.label("look")
+    go_unless(f, f.op(f"xor i1 {f.call(_HAS_HAPPENED, ['%event'])}, true"), "end")
+    f.op(f"atomicrmw add ptr {sleepers}, i64 1 seq_cst")
+    f.call(sleep, [f.gep("%event", _DONE), 0])
+    f.op(f"atomicrmw add ptr {sleepers}, i64 -1 seq_cst")
+    f.do("br label %look")
+    f.label("end")
+    f.ret("ptr", f.call(_COPIED_ERROR, ["%event"]))
+    return f
+
+
+_DONE: Final = 24
+_SLEEPERS: Final = 32
+"""Where events have whether they happened, for those who sleep, and how many these are."""
+
+
+def pointer_function(borrow: Function, wait_for: Function, release_block: Function) -> Function:
+    """Write Buffer_UnsafePointer, which waits until the array is there.
+
+    C++ may call it with Python's lock, which the worker may need before that.
+    """
+    f = Function("pointer", parameters(a="ptr"), "ptr")
+    cell = argument(f, 16)
+    storage = f.call(borrow, [cell])
+    go_unless(f, f.op(f"icmp ne ptr {storage}, null"), "gone")
+    event = get(f, HandleCell, cell, "event", "ptr")
+    state = f.stack("ptr", 1, 8)
+    f.store("ptr", "null", state, 8)
+    waits = f.op(f"xor i1 {f.call(_HAS_HAPPENED, [event])}, true")
+    with f.when(waits):
+        locked = f.call(external("PyGILState_Check", "i32"), [])
+        with f.when(f.op(f"icmp ne i32 {locked}, 0")):
+            f.store("ptr", f.call(external("PyEval_SaveThread", "ptr"), []), state, 8)
+    error = f.call(wait_for, [event])
+    saved = f.load("ptr", state, 8)
+    with f.when(f.op(f"icmp ne ptr {saved}, null")):
+        f.call(external("PyEval_RestoreThread", "void", "ptr"), [saved])
+    f.store("ptr", get(f, Storage, storage, "data", "ptr"), f.gep("%a", 24), 8)
+    f.call(release_block, [storage])
+    f.do(f"ret ptr {error}")
+    f.label("gone")
+    f.ret("ptr", f.call(external("deleted_error", "ptr"), []))
     return f
 
 
@@ -280,14 +341,14 @@ def turned_function() -> Function:
     return f
 
 
-def failed_function() -> Function:
+def failed_function(wait_for: Function) -> Function:
     """Write `ptr failed(ptr job)`, which waits for the arguments; null or a copy of an error."""
     f = Function("failed", parameters(job="ptr"), "ptr", linkage="internal")
     events = get(f, Job, "%job", "events", "ptr")
     with f.loop(0, get(f, Job, "%job", "argument_count")) as each:
         event = item(f, events, each.index)
         with f.when(f.op(f"icmp ne ptr {event}, null")):
-            error = f.call(_WAIT, [event])
+            error = f.call(wait_for, [event])
             with f.when(f.op(f"icmp ne ptr {error}, null")):
                 f.do(f"ret ptr {error}")
                 f.label(f.fresh_label("never"))
@@ -407,10 +468,23 @@ def queue_functions(system: System) -> list[Function]:
     finish = finish_function(drop_inputs, release_block, wake)
     give_frame, room, steal = give_frame_function(), room_function(account), steal_function()
     run, borrow = run_function(room, steal, account), borrow_function(lock)
+    wait_for = wait_for_function(sleep)
     helpers = [
-        *(wake, sleep, lock, account, signal, free_storage, release_block, drop, let_go),
+        *(
+            wake,
+            sleep,
+            wake_sleepers_function(wake),
+            wait_for,
+            lock,
+            account,
+            signal,
+            free_storage,
+            release_block,
+            drop,
+            let_go,
+        ),
         *(new_cell, new_storage, drop_inputs, finish, give_frame, room, steal, run),
-        *(take_frame_function(), fits_function(), turned_function(), failed_function()),
+        *(take_frame_function(), fits_function(), turned_function(), failed_function(wait_for)),
         *(new_job_function(lock, drop_inputs), donate_function(lock, release_block)),
         *(new_results_function(new_storage, new_cell), enqueue_function(signal)),
         *(back_pressure_function(sleep), run_and_finish_function(run, give_frame, finish)),
@@ -421,7 +495,7 @@ def queue_functions(system: System) -> list[Function]:
         *helpers,
         *(destroy_function(let_go), delete_function(drop), is_deleted_function()),
         *(borrow, share_function(borrow), give_back_function(release_block)),
-        pointer_function(lock),
+        pointer_function(borrow, wait_for, release_block),
         *(element_type_function(), kind_function(), result_count_function()),
         *(execute_function(parts), next_job_function(parts), again_function()),
     ]

@@ -12,7 +12,6 @@ LISTS: Final = """
 
 declare ptr @malloc(i64)
 declare void @free(ptr)
-declare i32 @usleep(i32)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 define void @refuse() {
@@ -115,6 +114,10 @@ define ptr @new_event() {
   store ptr null, ptr %waiting
   %error = getelementptr i8, ptr %event, i64 16
   store ptr null, ptr %error
+  %done = getelementptr i8, ptr %event, i64 24
+  store i64 0, ptr %done
+  %sleepers = getelementptr i8, ptr %event, i64 32
+  store i64 0, ptr %sleepers
   ret ptr %event
 }
 
@@ -158,6 +161,7 @@ define void @complete(ptr %event, ptr %error) {
   store ptr %error, ptr %error.at
   %waiting = getelementptr i8, ptr %event, i64 8
   %first = atomicrmw xchg ptr %waiting, ptr inttoptr (i64 1 to ptr) acq_rel
+  call void @wake_sleepers(ptr %event)
   br label %test
 test:
   %node = phi ptr [ %first, %0 ], [ %next, %wake ]
@@ -197,19 +201,6 @@ define ptr @is_ready(ptr %a) {
 define ptr @event_error(ptr %a) {
   %event.at = getelementptr i8, ptr %a, i64 16
   %event = load ptr, ptr %event.at
-  %error = call ptr @failure(ptr %event)
-  ret ptr %error
-}
-
-define ptr @wait_for(ptr %event) {
-  br label %look
-look:
-  %done = call i1 @has_happened(ptr %event)
-  br i1 %done, label %end, label %sleep
-sleep:
-  %slept = call i32 @usleep(i32 20)
-  br label %look
-end:
   %error = call ptr @failure(ptr %event)
   ret ptr %error
 }
@@ -267,7 +258,8 @@ define ptr @destroy_event(ptr %a) {
   ret ptr null
 }
 """
-"""Events: references, those who wait (callback and its argument), the error."""
+"""Events: references, those who wait (callback and its argument), the error, whether it has
+happened, and how many threads sleep until then."""
 
 CALLS: Final = """
 declare void @PyErr_SetInterrupt()
