@@ -6,6 +6,7 @@ import ctypes
 from collections import Counter
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_size_t, c_void_p
+from threading import Lock
 from typing import Any, Final
 
 from lowtide.ir.literal import Array
@@ -45,11 +46,15 @@ def _execute(arguments: Any) -> None:
     if cell.of and device.of:
         _refuse(program, (c_void_p * count).from_address(_pointer(arguments.argument_lists)))
     queue_of(value_of(ctypes.addressof(device)))
-    if not cell.of:
-        cell.of = LaunchedProgram(program).address
+    with _preparing:
+        if not cell.of:
+            cell.of = LaunchedProgram(program).address
     error = native_code().execute(ctypes.addressof(arguments))
     if error:
         raise error_at(error)
+
+
+_preparing: Final = Lock()
 
 
 def _refuse(program: PluginProgram, given: Sequence[int]) -> None:

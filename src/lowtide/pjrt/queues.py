@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
-from threading import Thread, get_ident
+from threading import Lock, Thread, get_ident
 from time import monotonic, sleep
 from typing import Any, Final
 from weakref import WeakSet
@@ -125,15 +124,19 @@ def run_jobs_with(run: Callable[[DeviceQueue, int], None]) -> None:
     _run.append(run)
 
 
-@cache
 def queue_of(device: PluginDevice) -> DeviceQueue:
     """Return the queue of a device, which its handle knows from now on."""
-    queue: DeviceQueue = immortal(DeviceQueue())
     cell: Any = cell_of(device.address)
-    cell.memory, cell.of = device.memory.address, queue.address
-    _queues[queue.address] = queue
-    queue.start(device.number)
-    return queue
+    with _making:
+        if not cell.of:
+            queue: DeviceQueue = immortal(DeviceQueue())
+            _queues[queue.address] = queue
+            queue.start(device.number)
+            cell.memory, cell.of = device.memory.address, queue.address
+    return _queues[cell.of]
+
+
+_making: Final = Lock()
 
 
 def queue_at(address: int) -> DeviceQueue:
