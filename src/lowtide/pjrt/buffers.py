@@ -1,4 +1,4 @@
-"""Arrays in the hands of JAX: NumPy arrays in some memory of a device."""
+"""Arrays in the hands of JAX: in some memory of a device, in some order, maybe still to come."""
 
 from __future__ import annotations
 
@@ -13,59 +13,47 @@ import numpy as np
 from lowtide.ir.literal import Array
 from lowtide.pjrt.devices import PluginDevice, PluginMemory, memory_at
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
-from lowtide.pjrt.getters import NUMBER, POINTER, SIZE, reads
-from lowtide.pjrt.handles import cell_of, handle, value_of
-from lowtide.pjrt.layouts import Order, order_at, order_of, sizes_at
-from lowtide.pjrt.native_code import immortal, native_code
+from lowtide.pjrt.handles import sweep, value_of
+from lowtide.pjrt.layouts import Order, order_at, order_of
+from lowtide.pjrt.native_code import native_code
+from lowtide.pjrt.queues import queue_of
+from lowtide.pjrt.storage import Buffer, BufferType, fill, new_cell
 from lowtide.pjrt.table import serves
-
-
-class Buffer:
-    """An array in a memory; `array` is None once it was deleted or donated.
-
-    `order` is that in which its dimensions lie, `number` that of its element type.
-    """
-
-    __slots__ = ("array", "memory", "nbytes", "number", "order")
-
-    def __init__(self, array: Array, number: int, memory: PluginMemory, order: Order) -> None:
-        self.array: Array | None = array
-        self.number = number
-        self.memory = memory
-        self.order = order
-        self.nbytes = array.nbytes
-
-    @property
-    def device(self) -> PluginDevice:
-        """The device that it is on."""
-        return self.memory.device
-
-    def alive(self) -> Array:
-        """Return the array; raises PluginError where there is none any more."""
-        if self.array is None:
-            raise PluginError(INVALID_ARGUMENT, "Array has been deleted or donated.")
-        return self.array
 
 
 def new_buffer(
     array: Array,
     number: int,
-    place: PluginDevice | PluginMemory,
+    memory: PluginMemory,
     event: int,
     order: Order | None = None,
 ) -> int:
     """Return the handle of a new buffer with an element type by its number.
 
-    It lies in a memory, or in the usual one of a device, in the order of the array if none is
-    given. It is ready when an event has happened; a reference to that is taken over.
+    It lies in the order of the array if none is given. It is ready when an event has happened; a
+    reference to that is taken over.
     """
-    memory = place.memory if isinstance(place, PluginDevice) else place
-    order = order_of(array) if order is None else order
-    cell = memory.cell()
-    cell.dimensions = sizes_at(array.shape, order)
-    cell.rank = array.ndim
-    cell.event = event
-    return handle(Buffer(array, number, memory, order), cell)
+    sweep()
+    storage = new_storage(memory.device, array.nbytes)
+    fill(storage, array)
+    kind = BufferType(
+        array.shape, order_of(array) if order is None else order, number, array.nbytes
+    )
+    return new_cell(memory, kind, storage, event)
+
+
+def new_storage(device: PluginDevice, nbytes: int) -> int:
+    """Return a new storage on a device, with nothing in it and one reference."""
+    storage: int = native_code().new_storage(queue_of(device).address, None, nbytes, 0)
+    return storage
+
+
+def pending() -> int:
+    """Return a new event that has not happened, with a reference for C++ and one for its maker."""
+    code = native_code()
+    event: int = code.new_event()
+    code.retain(event)
+    return event
 
 
 def happened() -> int:
@@ -81,12 +69,6 @@ def _happened() -> int:
     event: int = code.new_event()
     code.complete(event, None)
     return event
-
-
-def delete(address: int) -> None:
-    """Let go of the array of a buffer, which stays as a name for nothing."""
-    value_of(address).array = None
-    cell_of(address).is_deleted = 1
 
 
 def numbers(address: int | None, count: int) -> list[int]:
@@ -123,56 +105,40 @@ LINE: Final = 64
     event=c_void_p,
 )
 def _to_host(arguments: Any) -> None:
-    array = value_of(arguments.buffer).alive()
+    buffer: Buffer = value_of(arguments.buffer)
     if not arguments.dst:
-        arguments.dst_size = array.nbytes
+        arguments.dst_size = buffer.nbytes
         return
-    array = array.transpose(order_at(arguments.host_layout, array.ndim)[::-1])
-    if arguments.dst_size < array.nbytes:
-        found = f"{arguments.dst_size} bytes for an array of {array.nbytes}"
+    order = order_at(arguments.host_layout, len(buffer.shape))[::-1]
+    if arguments.dst_size < buffer.nbytes:
+        found = f"{arguments.dst_size} bytes for an array of {buffer.nbytes}"
         raise PluginError(INVALID_ARGUMENT, f"too little room on the host: {found}")
-    dense = np.ascontiguousarray(array)
-    ctypes.memmove(arguments.dst, dense.ctypes.data, dense.nbytes)
-    arguments.event = happened()
+    target = arguments.dst
 
+    def copy(array: Array) -> None:
+        dense = np.ascontiguousarray(array.transpose(order))
+        ctypes.memmove(target, dense.ctypes.data, dense.nbytes)
 
-reads("Buffer_ElementType", NUMBER, lambda x: (x.number,))
-reads("Buffer_OnDeviceSizeInBytes", SIZE, lambda x: (x.nbytes,))
-reads(
-    "Buffer_UnsafePointer Buffer_OpaqueDeviceMemoryDataPointer",
-    POINTER,
-    lambda x: (x.alive().ctypes.data,),
-)
-
-
-@serves("Buffer_Delete", buffer=c_void_p)
-def _delete(arguments: Any) -> None:
-    delete(arguments.buffer)
-
-
-_shared: Final[dict[int, list[Array]]] = immortal({})
-"""By address of a buffer its array, once for each reference that others hold to its memory."""
-
-
-@serves("Buffer_IncreaseExternalReferenceCount", buffer=c_void_p)
-def _share(arguments: Any) -> None:
-    array = value_of(arguments.buffer).alive()
-    _shared.setdefault(arguments.buffer, []).append(array)
-
-
-@serves("Buffer_DecreaseExternalReferenceCount", buffer=c_void_p)
-def _give_back(arguments: Any) -> None:
-    held = _shared[arguments.buffer]
-    held.pop()
-    if not held:
-        del _shared[arguments.buffer]
+    arguments.event = event = pending()
+    buffer.then(copy, event)
 
 
 @serves(
     "Buffer_CopyToDevice", "Buffer_CopyToMemory", buffer=c_void_p, place=c_void_p, copy=c_void_p
 )
 def _copy(arguments: Any) -> None:
-    buffer = value_of(arguments.buffer)
-    copy = dense_copy(buffer.alive(), buffer.order)
-    place = memory_at(arguments.place)
-    arguments.copy = new_buffer(copy, buffer.number, place, happened(), buffer.order)
+    buffer: Buffer = value_of(arguments.buffer)
+    memory = memory_at(arguments.place)
+    order, event = buffer.order, pending()
+    storage = new_storage(memory.device, buffer.nbytes)
+
+    def copy(array: Array) -> None:
+        fill(storage, dense_copy(array, order))
+        native_code().release_block(storage)
+
+    code = native_code()
+    code.retain(storage)
+    code.retain(event)
+    kind = BufferType(buffer.shape, order, buffer.number, buffer.nbytes)
+    arguments.copy = new_cell(memory, kind, storage, event)
+    buffer.then(copy, event)

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+from lowtide.options import (
+    OPTIONS_VARIABLE,
+    Options,
+    environment_options,
+    options_from_texts,
+)
+
+_XLA = "xla_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +107,31 @@ def _number(value: int) -> bytes:
         found.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes([*found, value])
+
+
+def lowtide_options(serialized: bytes) -> Options:
+    """Return what `compiler_options` of `jax.jit` and LOWTIDE_OPTIONS ask for; the first wins.
+
+    Options of XLA's own are accepted, and a warning says once that they change nothing: a program
+    may give them for other platforms. Raises OptionError.
+    """
+    from jaxlib import _jax
+
+    library: Any = _jax
+    pairs = library.CompileOptions.ParseFromString(serialized).env_option_overrides
+    given = {}
+    for name, value in pairs:
+        if name.startswith(_XLA):
+            _warn(name)
+        else:
+            given[name] = value
+    general = environment_options()
+    options_from_texts(general, OPTIONS_VARIABLE)  # says which of the two is wrong
+    return options_from_texts({**general, **given}, "compiler_options of lowtide")
+
+
+@cache
+def _warn(name: str) -> None:
+    warnings.warn(
+        f"{name} is an option of XLA, and means nothing to lowtide", RuntimeWarning, stacklevel=2
+    )

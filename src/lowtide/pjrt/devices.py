@@ -12,7 +12,7 @@ from lowtide.options import device_count
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.getters import COUNTED, LIST, NUMBER, POINTER, TEXT, reads
-from lowtide.pjrt.handles import HandleCell, KeptLists, handle, kept_text, value_of
+from lowtide.pjrt.handles import KeptLists, handle, kept_text, value_of
 from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.table import serves
 
@@ -33,10 +33,6 @@ class PluginMemory:
 
     def __str__(self) -> str:
         return f"{self.kind} memory of {self.device}"
-
-    def cell(self) -> HandleCell:
-        """Return the cell of something that lies in this memory."""
-        return HandleCell(device=self.device.address, memory=self.address)
 
 
 @dataclass(eq=False)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 from typing import Final
 
+from lowtide.client.errors import OverMemoryError
 from lowtide.host_calls.python_calls import raised_in
 from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
 from lowtide.pjrt.native_code import native_code
@@ -38,6 +40,7 @@ def code_of(error: BaseException) -> int:
 
 _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (UnsupportedOpError, UNIMPLEMENTED),
+    (OverMemoryError, RESOURCE_EXHAUSTED),
     (MemoryError, RESOURCE_EXHAUSTED),
     (InputError, INVALID_ARGUMENT),
     (LowtideError, INVALID_ARGUMENT),
@@ -59,6 +62,15 @@ def text_of(error: BaseException) -> str:
     if isinstance(error, LowtideError | MemoryError) and message:
         return message
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def error_at(address: int) -> PluginError:
+    """Return an error in C, which is freed, as an exception."""
+    size = ctypes.c_int64.from_address(address + 16).value
+    code = ctypes.c_int32.from_address(address + 24).value
+    text = ctypes.string_at(address + 32, size).decode()
+    native_code().error_free(address)
+    return PluginError(code, text)
 
 
 def new_error(error: BaseException) -> int:

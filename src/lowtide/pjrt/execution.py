@@ -1,37 +1,26 @@
-"""Calls of programs: buffers in, buffers out."""
+"""Calls of programs, so far as they need Python: first calls, errors, jobs of the workers."""
 
 from __future__ import annotations
 
 import ctypes
 from collections import Counter
 from collections.abc import Sequence
-from ctypes import c_int, c_size_t, c_void_p
-from sys import getrefcount
+from ctypes import CFUNCTYPE, c_size_t, c_void_p
+from threading import Lock
 from typing import Any, Final
 
 from lowtide.ir.literal import Array
-from lowtide.pjrt.buffers import delete, happened, new_buffer, numbers
-from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
-from lowtide.pjrt.handles import value_of
+from lowtide.pjrt.blocks import WORD, Job, Storage, read_words
+from lowtide.pjrt.element_types import dtype_of
+from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
+from lowtide.pjrt.handles import cell_of, sweep, value_of
+from lowtide.pjrt.launching import LaunchedProgram
+from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.programs import PluginProgram
+from lowtide.pjrt.queues import DeviceQueue, queue_at, queue_of, run_jobs_with
+from lowtide.pjrt.storage import array_in, fill
 from lowtide.pjrt.table import serves
 from lowtide.pjrt.tokens import token_array
-
-
-class _ExecuteOptions(ctypes.Structure):
-    """Options of a call, as far as they are read."""
-
-    _fields_ = (
-        ("struct_size", c_size_t),
-        ("extension_start", c_void_p),
-        ("send_callbacks", c_void_p),
-        ("recv_callbacks", c_void_p),
-        ("num_send_ops", c_size_t),
-        ("num_recv_ops", c_size_t),
-        ("launch_id", c_int),
-        ("kept", c_void_p),
-        ("kept_count", c_size_t),
-    )
 
 
 @serves(
@@ -46,78 +35,146 @@ class _ExecuteOptions(ctypes.Structure):
     execute_device=c_void_p,
 )
 def _execute(arguments: Any) -> None:
+    """What machine code does not do: to prepare a program for its first call, and to refuse one."""
+    sweep()
     program: PluginProgram = value_of(arguments.executable)
-    executable = program.alive()
+    program.alive()
     count = arguments.num_args
     if count != program.argument_count:
         found = f"{count} arguments, {program.name} takes {program.argument_count}"
         raise PluginError(INVALID_ARGUMENT, found)
+    cell: Any = cell_of(arguments.executable)
+    device: Any = cell_of(arguments.execute_device or program.device.address)
+    is_ready = cell.of and device.of
+    if is_ready and (program.is_usual or arguments.extension_start):
+        _refuse(program, (c_void_p * count).from_address(_pointer(arguments.argument_lists)))
+    queue_of(value_of(ctypes.addressof(device)))
+    with _preparing:
+        if not cell.of:
+            cell.of = LaunchedProgram(program).address
+    if program.is_usual:
+        _launch(arguments)
+    else:
+        _execute_elsewhere(program, arguments)
+
+
+_preparing: Final = Lock()
+
+
+def _launch(arguments: Any) -> None:
+    error = native_code().execute(ctypes.addressof(arguments))
+    if error:
+        raise error_at(error)
+
+
+def _execute_elsewhere(program: PluginProgram, arguments: Any) -> None:
+    """Run a program for each of its devices on the first, and say where the results are.
+
+    So they are in memories other than the usual one. All memories are ordinary ones.
+    """
     places = program.devices
     if arguments.execute_device:
         places = [value_of(arguments.execute_device)]
     if arguments.num_devices != len(places):
         found = f"{program.name} runs on {len(places)} devices, not on {arguments.num_devices}"
         raise PluginError(INVALID_ARGUMENT, found)
-    for i, place in enumerate(places):
-        given = list((c_void_p * count).from_address(_pointer(arguments.argument_lists, i)))
-        donated = _donated(program, given, arguments.options)
-        arrays = _taken(program, given, donated)
-        given_arrays = [x for n, x in enumerate(arrays) if n not in program.tokens]
-        results = executable(*given_arrays, consume=bool(program.donated))
-        leaves: Sequence[Array] = results if program.is_tuple else (results,)
-        to: Any = (c_void_p * len(leaves)).from_address(_pointer(arguments.output_lists, i))
-        for j, (result, array) in enumerate(zip(program.results, leaves, strict=True)):
-            array = token_array() if array is None else array
-            memory = place.memory_of(result.memory)
-            to[j] = new_buffer(array, result.number, memory, happened(), result.order)
-        if arguments.device_complete_events:
-            done = c_void_p.from_address(arguments.device_complete_events + 8 * i)
-            done.value = happened()
+    size = ctypes.sizeof(arguments)
+    call = type(arguments).from_buffer_copy(ctypes.string_at(ctypes.addressof(arguments), size))
+    call.extension_start, call.num_devices, call.execute_device = _BY_PYTHON, 1, None
+    for number, place in enumerate(places):
+        for name in ("argument_lists", "output_lists", "device_complete_events"):
+            start = getattr(arguments, name)
+            setattr(call, name, start + WORD * number if start else None)
+        _launch(call)
+        if not program.results:
+            continue
+        made = (c_void_p * len(program.results)).from_address(_pointer(call.output_lists))
+        for address, result in zip(made, program.results, strict=True):
+            found_cell = cell_of(address)
+            found_cell.device = place.address
+            found_cell.memory = place.memory_of(result.memory).address
 
 
-def _taken(program: PluginProgram, given: Sequence[int], donated: Sequence[int]) -> list[Array]:
-    """The arrays of a call; donated ones are gone for all others from now on.
-
-    So they are where the call fails, since they may be half overwritten then. What may be
-    overwritten is copied where it is not donated this time, lies in memory of others, or is still
-    read by somebody else: a view that the user holds, or a call in another thread.
-    """
-    buffers = [value_of(x) for x in given]
-    arrays = [x.alive() for x in buffers]
-    for i in donated:
-        delete(given[i])
-    for i in program.donated:
-        is_ours = arrays[i].flags.writeable
-        if i not in donated or not is_ours or getrefcount(arrays[i]) > _ALONE:
-            arrays[i] = arrays[i].copy()
-    return arrays
+_BY_PYTHON: Final = 1
+"""What a call of ours has in the place of an extension, so that machine code does not ask back."""
 
 
-_ALONE: Final = 2
-"""References to an array that only a list has: the list's, and that of who counts."""
-
-
-def _donated(program: PluginProgram, given: Sequence[int], options: int | None) -> list[int]:
-    """The arguments that this call may overwrite; raises PluginError for one given twice."""
-    if not program.donated:
-        return []
-    kept: list[int] = []
-    if options:
-        found = _ExecuteOptions.from_address(options)
-        kept = numbers(found.kept, found.kept_count)
-    donated = [i for i in program.donated if i not in kept]
+def _refuse(program: PluginProgram, given: Sequence[int]) -> None:
+    """Raise PluginError for a call with arguments that are deleted, or donated and given twice."""
     times = Counter(given)
-    for i in donated:
+    for i in program.donated:
         if times[given[i]] > 1:
             raise PluginError(
                 INVALID_ARGUMENT,
                 f"argument {i} of {program.name} is donated and given once more in the same call: "
                 "give a copy, or do not donate it",
             )
-    return donated
+    raise PluginError(INVALID_ARGUMENT, "Array has been deleted or donated.")
 
 
-def _pointer(address: int, position: int) -> int:
-    """A pointer of a list at an address."""
-    found = c_void_p.from_address(address + 8 * position).value
+def _pointer(address: int) -> int:
+    """The pointer at an address."""
+    found = c_void_p.from_address(address).value
     return found or 0
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+def _run_job(queue: DeviceQueue, address: int) -> None:
+    """Run a job that needs Python, or give the queue the arena that it lacked for one."""
+    code, error = native_code(), None
+    sweep()
+    try:
+        job: Any = Job.from_address(address)
+        launched: LaunchedProgram = value_of(job.launch)
+        needed = launched.block.arena_bytes
+        if launched.block.bare and queue.block.arena and queue.block.arena_bytes < needed:
+            queue.give(queue.take(needed))
+            code.again(queue.address, address)
+            return
+        _run_in_python(queue, job, launched.program)
+    except BaseException as found:
+        error = new_error(found)
+    code.finish(address, error)
+
+
+def _run_in_python(queue: DeviceQueue, job: Any, program: PluginProgram) -> None:
+    executable = program.alive()
+    storages = read_words(job.inputs, job.argument_count)
+    taken = read_words(job.taken, job.argument_count)
+    types = zip(storages, program.arguments, strict=True)
+    arrays = [array_in(x, dtype_of(y.number), y.sizes) for x, y in types]
+    for i in program.donated:
+        if not taken[i] or not _is_alone(storages[i]):
+            arrays[i] = arrays[i].copy()
+    code, nbytes = native_code(), executable.arena_bytes
+    code.account(queue.address, nbytes)
+    try:
+        given = [x for i, x in enumerate(arrays) if i not in program.tokens]
+        results = executable(*given, consume=bool(program.donated))
+    finally:
+        code.account(queue.address, -nbytes)
+    leaves: Sequence[Array] = results if program.is_tuple else (results,)
+    outputs = read_words(job.outputs, job.result_count)
+    for storage, array in zip(outputs, leaves, strict=True):
+        fill(storage, token_array() if array is None else array)
+
+
+def _is_alone(storage: int) -> bool:
+    """Whether the job has the last reference to the memory of an argument."""
+    block: Any = Storage.from_address(storage)
+    parent: Any = Storage.from_address(block.parent) if block.parent else block
+    return bool(block.refs == parent.refs == 1)
+
+
+run_jobs_with(_run_job)
+
+
+def _run_nested(queue: int, event: int) -> None:
+    """A call from within a call on the worker, by a callback: it cannot wait for its turn."""
+    queue_at(queue).run_until(event)
+
+
+_nested: Final[Any] = immortal(CFUNCTYPE(None, c_void_p, c_void_p)(_run_nested))
+native_code().set_nested(ctypes.cast(_nested, c_void_p))

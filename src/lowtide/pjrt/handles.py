@@ -3,63 +3,67 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any, Final
 
+from lowtide.pjrt.blocks import HELD_LAUNCH, HELD_STORAGE, HandleCell
 from lowtide.pjrt.native_code import immortal, native_code
 
+_held: Final[dict[int, tuple[Any, Any]]] = immortal({})
+"""By address what C++ or a counted block holds, and the block if it is Python's: the only
+references for their sake."""
 
-class HandleCell(ctypes.Structure):
-    """What an address points to: see `native_code`."""
-
-    _fields_ = (
-        ("table", ctypes.c_void_p),
-        ("next", ctypes.c_void_p),
-        ("device", ctypes.c_void_p),
-        ("memory", ctypes.c_void_p),
-        ("dimensions", ctypes.c_void_p),
-        ("rank", ctypes.c_size_t),
-        ("event", ctypes.c_void_p),
-        ("is_deleted", ctypes.c_size_t),
-    )
-
-
-_held: Final[dict[int, tuple[Any, HandleCell]]] = immortal({})
-"""By address what C++ holds, and the cell: the only references for its sake."""
+_unknown: Final[list[Callable[[int], Any]]] = []
 
 
 def handle(value: Any, cell: HandleCell | None = None) -> int:
     """Return a new address that stands for a value until C++ destroys it."""
     sweep()
     cell = cell or HandleCell()
+    cell.held = 1
     address = ctypes.addressof(cell)
     _held[address] = (value, cell)
     return address
 
 
+def hold(address: int, value: Any, block: Any = None) -> None:
+    """Keep a value, and a block of Python's, until the counted block at an address is gone."""
+    _held[address] = (value, block)
+
+
+def stand_in(make: Callable[[int], Any]) -> None:
+    """Have `value_of` make what stands for an address that Python does not hold: a buffer."""
+    _unknown.append(make)
+
+
 def value_of(address: int) -> Any:
     """Return what an address stands for."""
-    return _held[address][0]
+    found = _held.get(address)
+    return _unknown[0](address) if found is None else found[0]
 
 
 def cell_of(address: int) -> HandleCell:
     """Return the cell at an address."""
-    return _held[address][1]
+    return HandleCell.from_address(address)
 
 
 def sweep() -> None:
-    """Let go of what C++ has destroyed since the last time."""
+    """Let go of what has been destroyed since the last time."""
     code = native_code()
     address = code.take()
     while address:
-        value, cell = _held.pop(address)
-        address = cell.next
-        if cell.event:
-            code.release(cell.event)
-        del value
+        held = _held.pop(address)
+        cell = HandleCell.from_address(address)
+        address, kind, here = cell.next, cell.held, address
+        if kind == HELD_STORAGE:
+            code.free_storage(here)
+        elif kind != HELD_LAUNCH:
+            code.let_go(here)
+        del held
 
 
 def held_count() -> int:
-    """Return how many objects C++ holds, after a sweep."""
+    """Return how many objects Python holds for others, after a sweep."""
     sweep()
     return len(_held)
 

@@ -19,6 +19,7 @@ from lowtide.llvm.machine import Library
 from lowtide.llvm.objects import compile_modules
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
+from lowtide.pjrt.blocks import HandleCell, offset
 from lowtide.pjrt.handles import kept_text
 from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.table import address_of, extends, serves
@@ -30,7 +31,7 @@ _TEXT: Final = """
 define ptr @layout_of(ptr %a) {
   %object.at = getelementptr i8, ptr %a, i64 16
   %object = load ptr, ptr %object.at
-  %sizes.at = getelementptr i8, ptr %object, i64 32
+  %sizes.at = getelementptr i8, ptr %object, i64 SIZES
   %sizes = load ptr, ptr %sizes.at
   %layout = getelementptr i8, ptr %sizes, i64 -16
   %to = getelementptr i8, ptr %a, i64 24
@@ -65,13 +66,17 @@ define ptr @layout_destroy(ptr %a) {
 """
 """Layouts stay for good, so those who free them have nothing to do."""
 
+_SIZES: Final = str(offset(HandleCell, "dimensions"))
+
 _NAMES: Final = ("layout_of", "layout_text", "layout_kept", "layout_destroy")
 
 
 @cache
 def _library() -> Library:
     target = host_target()
-    (code,) = compile_modules([_TEXT], target, kept("objects", Options()), 1)
+    (code,) = compile_modules(
+        [_TEXT.replace("SIZES", _SIZES)], target, kept("objects", Options()), 1
+    )
     return immortal(Library([code], list(_NAMES), target))
 
 
@@ -95,7 +100,17 @@ def sizes_at(sizes: tuple[int, ...], order: Order) -> int:
     """Return the address of sizes behind the record of a layout; it stays: a program has few."""
     block = (c_int64 * (2 + len(sizes)))(*kept_text(str(Layout(order))), *sizes)
     _records.append(block)
-    return ctypes.addressof(block) + 16
+    address = ctypes.addressof(block) + 16
+    _orders[address] = order
+    return address
+
+
+_orders: Final[dict[int, Order]] = immortal({})
+
+
+def order_behind(sizes: int) -> Order:
+    """Return the order of the layout whose record sizes follow, by their address."""
+    return _orders[sizes]
 
 
 @cache

@@ -21,6 +21,10 @@ from lowtide.llvm.machine import Library
 from lowtide.llvm.objects import compile_modules
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
+from lowtide.pjrt.blocks import HandleCell, offset
+from lowtide.pjrt.native_queue import queue_functions
+from lowtide.pjrt.native_texts import CALLS, ERRORS, EVENTS, LISTS
+from lowtide.runtime.cpu.system import System, system_of
 
 T = TypeVar("T")
 
@@ -48,319 +52,13 @@ def _function(name: str, *lines: str) -> str:
     return _ARGUMENT.format(name=name, body="\n".join(lines))
 
 
-def _words(name: str, *pairs: tuple[int, int]) -> str:
-    """A function that copies words of the object, by offset, into fields of its arguments."""
+def _words(name: str, *words: str) -> str:
+    """A function that copies fields of a cell, in order, into what it returns."""
     lines = [_field("object", 16)]
-    for word, field in pairs:
-        lines += [_field(f"w{word}", word, "i64", "%object"), _store(f"%w{word}", field, "i64")]
+    for nth, word in enumerate(words):
+        lines.append(_field(word, offset(HandleCell, word), "i64", "%object"))
+        lines.append(_store(f"%{word}", 24 + 8 * nth, "i64"))
     return _function(name, *lines)
-
-
-_LISTS: Final = """
-@destroyed = internal global ptr null
-@table = internal constant { i64, i64, ptr, ptr, ptr, ptr, ptr } {
-  i64 56, i64 8, ptr null, ptr @error_free, ptr @error_text, ptr @error_code, ptr @error_payloads }
-
-declare ptr @malloc(i64)
-declare void @free(ptr)
-declare i32 @usleep(i32)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-
-define ptr @destroy(ptr %a) {
-  %object.at = getelementptr i8, ptr %a, i64 16
-  %object = load ptr, ptr %object.at
-  %nothing = icmp eq ptr %object, null
-  br i1 %nothing, label %end, label %begin
-begin:
-  %next = getelementptr i8, ptr %object, i64 8
-  %first = load atomic ptr, ptr @destroyed monotonic, align 8
-  br label %push
-push:
-  %old = phi ptr [ %first, %begin ], [ %seen, %push ]
-  store ptr %old, ptr %next
-  %tried = cmpxchg ptr @destroyed, ptr %old, ptr %object release monotonic
-  %seen = extractvalue { ptr, i1 } %tried, 0
-  %pushed = extractvalue { ptr, i1 } %tried, 1
-  br i1 %pushed, label %end, label %push
-end:
-  ret ptr null
-}
-
-define ptr @take() {
-  %first = atomicrmw xchg ptr @destroyed, ptr null acquire
-  ret ptr %first
-}
-"""
-"""Destroyed cells: a list that any thread pushes to, and that Python takes whole."""
-
-_ERRORS: Final = """
-define ptr @new_error(i32 %code, ptr %text, i64 %size) {
-  %whole = add i64 %size, 40
-  %error = call ptr @malloc(i64 %whole)
-  store ptr @table, ptr %error
-  %size.at = getelementptr i8, ptr %error, i64 16
-  store i64 %size, ptr %size.at
-  %code.at = getelementptr i8, ptr %error, i64 24
-  store i32 %code, ptr %code.at
-  %text.at = getelementptr i8, ptr %error, i64 32
-  call void @llvm.memcpy.p0.p0.i64(ptr %text.at, ptr %text, i64 %size, i1 false)
-  ret ptr %error
-}
-
-define void @error_free(ptr %error) {
-  call void @free(ptr %error)
-  ret void
-}
-
-define void @error_text(ptr %error, ptr %to, ptr %count) {
-  %text = getelementptr i8, ptr %error, i64 32
-  store ptr %text, ptr %to
-  %size.at = getelementptr i8, ptr %error, i64 16
-  %size = load i64, ptr %size.at
-  store i64 %size, ptr %count
-  ret void
-}
-
-define i32 @error_code(ptr %error) {
-  %code.at = getelementptr i8, ptr %error, i64 24
-  %code = load i32, ptr %code.at
-  ret i32 %code
-}
-
-define void @error_payloads(ptr %error, ptr %visit, ptr %given) {
-  ret void
-}
-
-define ptr @destroy_error(ptr %a) {
-  %error.at = getelementptr i8, ptr %a, i64 16
-  %error = load ptr, ptr %error.at
-  call void @free(ptr %error)
-  ret ptr null
-}
-
-define ptr @message(ptr %a) {
-  %error.at = getelementptr i8, ptr %a, i64 16
-  %error = load ptr, ptr %error.at
-  %to = getelementptr i8, ptr %a, i64 24
-  %count = getelementptr i8, ptr %a, i64 32
-  call void @error_text(ptr %error, ptr %to, ptr %count)
-  ret ptr null
-}
-
-define ptr @code(ptr %a) {
-  %error.at = getelementptr i8, ptr %a, i64 16
-  %error = load ptr, ptr %error.at
-  %code = call i32 @error_code(ptr %error)
-  %to = getelementptr i8, ptr %a, i64 24
-  store i32 %code, ptr %to
-  ret ptr null
-}
-"""
-"""Errors: table, nothing, size, code, text. They die with the one who reads them."""
-
-_EVENTS: Final = """
-define ptr @new_event() {
-  %event = call ptr @malloc(i64 40)
-  store i64 1, ptr %event
-  %waiting = getelementptr i8, ptr %event, i64 8
-  store ptr null, ptr %waiting
-  %error = getelementptr i8, ptr %event, i64 16
-  store ptr null, ptr %error
-  ret ptr %event
-}
-
-define void @retain(ptr %event) {
-  %old = atomicrmw add ptr %event, i64 1 monotonic
-  ret void
-}
-
-define void @release(ptr %event) {
-  %old = atomicrmw sub ptr %event, i64 1 acq_rel
-  %last = icmp eq i64 %old, 1
-  br i1 %last, label %gone, label %end
-gone:
-  %error.at = getelementptr i8, ptr %event, i64 16
-  %error = load ptr, ptr %error.at
-  call void @free(ptr %error)
-  call void @free(ptr %event)
-  ret void
-end:
-  ret void
-}
-
-define internal ptr @failure(ptr %event) {
-  %error.at = getelementptr i8, ptr %event, i64 16
-  %error = load ptr, ptr %error.at
-  %fine = icmp eq ptr %error, null
-  br i1 %fine, label %none, label %some
-none:
-  ret ptr null
-some:
-  %size.at = getelementptr i8, ptr %error, i64 16
-  %size = load i64, ptr %size.at
-  %code = call i32 @error_code(ptr %error)
-  %text = getelementptr i8, ptr %error, i64 32
-  %copy = call ptr @new_error(i32 %code, ptr %text, i64 %size)
-  ret ptr %copy
-}
-
-define void @complete(ptr %event, ptr %error) {
-  %error.at = getelementptr i8, ptr %event, i64 16
-  store ptr %error, ptr %error.at
-  %waiting = getelementptr i8, ptr %event, i64 8
-  %first = atomicrmw xchg ptr %waiting, ptr inttoptr (i64 1 to ptr) acq_rel
-  br label %test
-test:
-  %node = phi ptr [ %first, %0 ], [ %next, %wake ]
-  %end = icmp eq ptr %node, null
-  br i1 %end, label %done, label %wake
-wake:
-  %next = load ptr, ptr %node
-  %callback.at = getelementptr i8, ptr %node, i64 8
-  %callback = load ptr, ptr %callback.at
-  %given.at = getelementptr i8, ptr %node, i64 16
-  %given = load ptr, ptr %given.at
-  call void @free(ptr %node)
-  %own = call ptr @failure(ptr %event)
-  call void %callback(ptr %own, ptr %given)
-  br label %test
-done:
-  ret void
-}
-
-define internal i1 @has_happened(ptr %event) {
-  %waiting = getelementptr i8, ptr %event, i64 8
-  %first = load atomic ptr, ptr %waiting acquire, align 8
-  %done = icmp eq ptr %first, inttoptr (i64 1 to ptr)
-  ret i1 %done
-}
-
-define ptr @is_ready(ptr %a) {
-  %event.at = getelementptr i8, ptr %a, i64 16
-  %event = load ptr, ptr %event.at
-  %done = call i1 @has_happened(ptr %event)
-  %byte = zext i1 %done to i8
-  %to = getelementptr i8, ptr %a, i64 24
-  store i8 %byte, ptr %to
-  ret ptr null
-}
-
-define ptr @event_error(ptr %a) {
-  %event.at = getelementptr i8, ptr %a, i64 16
-  %event = load ptr, ptr %event.at
-  %error = call ptr @failure(ptr %event)
-  ret ptr %error
-}
-
-define ptr @await(ptr %a) {
-  %event.at = getelementptr i8, ptr %a, i64 16
-  %event = load ptr, ptr %event.at
-  br label %look
-look:
-  %done = call i1 @has_happened(ptr %event)
-  br i1 %done, label %end, label %sleep
-sleep:
-  %slept = call i32 @usleep(i32 20)
-  br label %look
-end:
-  %error = call ptr @failure(ptr %event)
-  ret ptr %error
-}
-
-define ptr @on_ready(ptr %a) {
-  %event.at = getelementptr i8, ptr %a, i64 16
-  %event = load ptr, ptr %event.at
-  %callback.at = getelementptr i8, ptr %a, i64 24
-  %callback = load ptr, ptr %callback.at
-  %given.at = getelementptr i8, ptr %a, i64 32
-  %given = load ptr, ptr %given.at
-  %early = call i1 @has_happened(ptr %event)
-  br i1 %early, label %now, label %join
-join:
-  %node = call ptr @malloc(i64 24)
-  %node.callback = getelementptr i8, ptr %node, i64 8
-  store ptr %callback, ptr %node.callback
-  %node.given = getelementptr i8, ptr %node, i64 16
-  store ptr %given, ptr %node.given
-  %waiting = getelementptr i8, ptr %event, i64 8
-  %first = load atomic ptr, ptr %waiting acquire, align 8
-  br label %check
-check:
-  %old = phi ptr [ %first, %join ], [ %seen, %push ]
-  %late = icmp eq ptr %old, inttoptr (i64 1 to ptr)
-  br i1 %late, label %drop, label %push
-push:
-  store ptr %old, ptr %node
-  %tried = cmpxchg ptr %waiting, ptr %old, ptr %node acq_rel acquire
-  %seen = extractvalue { ptr, i1 } %tried, 0
-  %pushed = extractvalue { ptr, i1 } %tried, 1
-  br i1 %pushed, label %end, label %check
-drop:
-  call void @free(ptr %node)
-  br label %now
-now:
-  %error = call ptr @failure(ptr %event)
-  call void %callback(ptr %error, ptr %given)
-  ret ptr null
-end:
-  ret ptr null
-}
-
-define ptr @destroy_event(ptr %a) {
-  %event.at = getelementptr i8, ptr %a, i64 16
-  %event = load ptr, ptr %event.at
-  call void @release(ptr %event)
-  ret ptr null
-}
-
-define ptr @ready_event(ptr %a) {
-  %object.at = getelementptr i8, ptr %a, i64 16
-  %object = load ptr, ptr %object.at
-  %event.at = getelementptr i8, ptr %object, i64 48
-  %event = load ptr, ptr %event.at
-  call void @retain(ptr %event)
-  %to = getelementptr i8, ptr %a, i64 24
-  store ptr %event, ptr %to
-  ret ptr null
-}
-"""
-"""Events: references, those who wait (callback and its argument), the error."""
-
-_CALLS: Final = """
-declare void @PyErr_SetInterrupt()
-
-@interrupted = internal constant [11 x i8] c"interrupted"
-
-define internal ptr @enter(ptr %a, ptr %slot) {
-  %state = alloca i64
-  %function = load ptr, ptr %slot
-  br label %call
-call:
-  %again = phi i1 [ false, %0 ], [ true, %call ]
-  store i64 0, ptr %state
-  %found = call ptr %function(ptr %a, ptr %state)
-  %reached = load i64, ptr %state
-  %refused = icmp eq i64 %reached, 0
-  br i1 %refused, label %call, label %left
-left:
-  br i1 %again, label %tell, label %check
-tell:
-  call void @PyErr_SetInterrupt()
-  br label %check
-check:
-  %whole = icmp eq i64 %reached, 2
-  br i1 %whole, label %end, label %broken
-broken:
-  %error = call ptr @new_error(i32 1, ptr @interrupted, i64 11)
-  ret ptr %error
-end:
-  ret ptr %found
-}
-"""
-"""The way into Python: a signal's exception may come before the first line of a function, or after
-its last one, where nobody catches it. The state says how far it got. 0 is not at all: then it is
-called again, and the signal is raised once more behind it. 1 is in between: an error. 2 is whole.
-"""
 
 
 def _entry(number: int) -> str:
@@ -376,29 +74,44 @@ SLOTS: Final = 160
 """How many functions of Python the table may have."""
 
 _SIMPLE: Final = (
+    _function(
+        "ready_event",
+        _field("object", 16),
+        _field("event", offset(HandleCell, "event"), "ptr", "%object"),
+        "  call void @retain(ptr %event)",
+        _store("%event", 24, "ptr"),
+    ),
     _function("nothing"),
     _function("yes", _store("1", 24, "i8")),
     _function("one", _store("1", 24, "i64")),
     _function("no_list", _store("null", 24, "ptr"), _store("0", 32, "i64")),
-    _words("device", (16, 24)),
-    _words("memory", (24, 24)),
-    _words("dimensions", (32, 24), (40, 32)),
-    _function(
-        "is_deleted",
-        _field("object", 16),
-        _field("word", 56, "i64", "%object"),
-        "  %byte = trunc i64 %word to i8",
-        _store("%byte", 24, "i8"),
-    ),
+    _words("device", "device"),
+    _words("memory", "memory"),
+    _words("dimensions", "dimensions", "rank"),
+    _words("on_device_size", "nbytes"),
 )
 
 NAMES: Final = (
-    *("destroy", "take", "new_error", "destroy_error", "message", "code"),
+    *("destroy", "take", "new_error", "destroy_error", "message", "code", "refuse", "set_nested"),
     *("new_event", "retain", "release", "complete", "is_ready", "event_error", "await"),
     *("on_ready", "destroy_event", "ready_event", "nothing", "yes", "one", "no_list"),
-    *("device", "memory", "dimensions", "is_deleted", "fill"),
+    *("device", "memory", "dimensions", "is_deleted", "fill", "on_device_size", "wait_for"),
+    *("account", "signal", "free_storage", "release_block", "drop", "let_go", "new_storage"),
+    *("finish", "delete", "share", "give_back", "pointer", "element_type", "kind"),
+    *("result_count", "execute", "next_job", "again", "has_happened", "borrow", "new_cell"),
+    "error_free",
     *[f"python{i}" for i in range(SLOTS)],
 )
+
+
+def _constant_error(name: str, code: int, text: str) -> str:
+    """A function without arguments that returns a new error with a text."""
+    return (
+        f'@{name}.text = internal constant [{len(text)} x i8] c"{text}"\n'
+        f"define internal ptr @{name}() {{\n"
+        f"  %error = call ptr @new_error(i32 {code}, ptr @{name}.text, i64 {len(text)})\n"
+        "  ret ptr %error\n}\n"
+    )
 
 
 _FILL: Final = """
@@ -410,12 +123,24 @@ define void @fill(i64 %number, ptr %function) {{
 """
 
 
-def native_text() -> str:
+def native_text(system: System) -> str:
     """Return the module of these functions in LLVM IR."""
     slots = f"@slots = internal global [{SLOTS} x ptr] zeroinitializer\n"
-    fill = _FILL.format(slots=SLOTS)
-    entries = [_entry(i) for i in range(SLOTS)]
-    return "".join([slots, _LISTS, _ERRORS, _EVENTS, _CALLS, fill, *_SIMPLE, *entries])
+    written = [slots, LISTS, ERRORS, EVENTS, CALLS, _FILL.format(slots=SLOTS), *_SIMPLE]
+    written.append(_constant_error("deleted_error", 3, "Array has been deleted or donated."))
+    full = "the system has not the memory for the results of a call"
+    written.append(_constant_error("no_room_error", 8, full))
+    written += [_entry(i) for i in range(SLOTS)]
+    text = "".join(written)
+    functions = queue_functions(system)
+    declared = dict.fromkeys([line for x in functions for line in x.globals])
+    missing = [x for x in declared if f"@{_name_of(x)}(" not in text]
+    return "\n".join([text, *missing, *[x.text() for x in functions]])
+
+
+def _name_of(declaration: str) -> str:
+    """The name that a line declares."""
+    return declaration.partition("@")[2].partition("(")[0]
 
 
 def immortal(thing: T) -> T:
@@ -424,24 +149,67 @@ def immortal(thing: T) -> T:
     return thing
 
 
+_CALLED: Final = {
+    "take": "p",
+    "new_error": "picn",
+    "new_event": "p",
+    "retain": "vp",
+    "release": "vp",
+    "fill": "vnp",
+    "refuse": "v",
+    "set_nested": "vp",
+    "drop": "vp",
+    "let_go": "vp",
+    "account": "vpn",
+    "signal": "vp",
+    "free_storage": "vp",
+    "release_block": "vp",
+    "new_storage": "pppnn",
+    "again": "vpp",
+    "borrow": "pp",
+    "new_cell": "pppnpp",
+    "error_free": "vp",
+    "has_happened": "bp",
+}
+"""Functions that Python calls with its lock: the types of result and arguments, by letters."""
+
+_WITHOUT_LOCK: Final = {
+    "complete": "vpp",
+    "execute": "pp",
+    "finish": "vpp",
+    "next_job": "ppn",
+    "on_ready": "pp",
+    "wait_for": "pp",
+}
+"""Those that may take other locks or time, so that the interpreter is free meanwhile."""
+
+_LETTERS: Final[dict[str, Any]] = {
+    "p": ctypes.c_void_p,
+    "n": ctypes.c_int64,
+    "i": ctypes.c_int,
+    "c": ctypes.c_char_p,
+    "b": ctypes.c_bool,
+    "v": None,
+}
+
+
 class NativeCode:
-    """The functions as they are linked: addresses by name, and those that Python calls."""
+    """The functions as they are linked: `library` has addresses, the attributes are for Python."""
 
     def __init__(self) -> None:
         target = host_target()
-        (code,) = compile_modules([native_text()], target, kept("objects", Options()), 1)
+        text = native_text(system_of(target))
+        (code,) = compile_modules([text], target, kept("objects", Options()), 1)
         self.library = immortal(Library([code], list(NAMES), target))
-        pointer, library = ctypes.c_void_p, self.library
-        self.take: Any = ctypes.PYFUNCTYPE(pointer)(library["take"])
-        error = ctypes.PYFUNCTYPE(pointer, ctypes.c_int, ctypes.c_char_p, ctypes.c_int64)
-        self.new_error: Any = error(library["new_error"])
-        self.new_event: Any = ctypes.PYFUNCTYPE(pointer)(library["new_event"])
-        self.retain: Any = ctypes.PYFUNCTYPE(None, pointer)(library["retain"])
-        self.release: Any = ctypes.PYFUNCTYPE(None, pointer)(library["release"])
-        fill = ctypes.PYFUNCTYPE(None, ctypes.c_int64, pointer)
-        self.fill: Any = fill(library["fill"])
-        # Those who wait may take locks, so the interpreter is free meanwhile.
-        self.complete: Any = ctypes.CFUNCTYPE(None, pointer, pointer)(library["complete"])
+        for make, called in ((ctypes.PYFUNCTYPE, _CALLED), (ctypes.CFUNCTYPE, _WITHOUT_LOCK)):
+            for name, letters in called.items():
+                result, *given = [_LETTERS[x] for x in letters]
+                kind = make(result, *given)
+                setattr(self, name, kind(self.library[name]))
+
+    def __getattr__(self, name: str) -> Any:
+        """Any other attribute is none of the functions."""
+        raise AttributeError(f"no function {name!r} is called from Python")
 
 
 @cache

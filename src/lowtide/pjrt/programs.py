@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ctypes import c_int, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from lowtide.client.executable import Executable, compile_module
@@ -14,13 +15,13 @@ from lowtide.client.jit.lowering import held_functions, refuse_callbacks
 from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_config
 from lowtide.ir import Module, Shape
 from lowtide.ir.partitioning import first_sharded
-from lowtide.options import Options
-from lowtide.pjrt.compile_options import CompileOptions, read_options
-from lowtide.pjrt.devices import PluginDevice, client
-from lowtide.pjrt.element_types import NUMBERS
+from lowtide.pjrt.blocks import HandleCell
+from lowtide.pjrt.compile_options import CompileOptions, lowtide_options, read_options
+from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
+from lowtide.pjrt.element_types import NUMBERS, dtype_of
 from lowtide.pjrt.entry_marks import entry_marks, mark_entry, memories_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, PluginError
-from lowtide.pjrt.handles import HandleCell, KeptLists, handle
+from lowtide.pjrt.handles import KeptLists, handle
 from lowtide.pjrt.layouts import Order, layout_at, row_major
 from lowtide.pjrt.table import serves
 from lowtide.pjrt.tokens import TOKEN_SHAPE
@@ -37,6 +38,11 @@ class ArrayType:
     number: int
     order: Order
     memory: str
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements, each of which has whole ones."""
+        return prod(self.sizes) * dtype_of(self.number).itemsize
 
 
 def _array_types(shapes: Sequence[Shape], memories: Sequence[str]) -> tuple[ArrayType, ...]:
@@ -82,6 +88,12 @@ class PluginProgram:
     def argument_count(self) -> int:
         """How many arrays it takes."""
         return len(self.arguments)
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it runs on one device, and leaves its results in the usual memory there."""
+        kinds = {x.memory for x in self.results}
+        return len(self.devices) == 1 and kinds <= {MEMORY_KIND}
 
     def cell(self) -> HandleCell:
         """Return a cell for a handle: machine code reads the counts of devices in its words."""
@@ -155,7 +167,7 @@ def _compile(arguments: Any) -> None:
     module = module_of(form, code)
     _refuse_sharded(module, options)
     functions = held_functions(module)
-    executable = compile_module(module, Options())
+    executable = compile_module(module, lowtide_options(given))
     del functions  # The executable holds them from now on.
     loaded = PluginProgram(module, executable, options)
     arguments.executable = handle(loaded, loaded.cell())

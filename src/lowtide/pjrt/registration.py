@@ -10,11 +10,12 @@ from lowtide.client.jit.foreign_targets import know_targets_of_jax
 from lowtide.client.jit.host_rules import host_rules
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.dlpack import register_dlpack
+from lowtide.pjrt.lifetime import watch_process
 from lowtide.pjrt.table import api_capsule
 
 _PARTS = (
     *("buffers", "devices", "execution", "host_memory", "kept_programs", "layouts"),
-    *("program_answers", "program_costs", "programs"),
+    *("memory_stats", "program_answers", "program_costs", "programs"),
 )
 """The files with functions of the table."""
 
@@ -32,6 +33,7 @@ def register() -> None:
 
     for part in _PARTS:
         import_module(f"lowtide.pjrt.{part}")
+    watch_process()
     bridge: Any = xla_bridge
     bridge.register_plugin(PLATFORM, c_api=api_capsule(), priority=500)
     rules: Any = mlir

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from lowtide.pjrt.errors import UNIMPLEMENTED, PluginError, new_error
+from lowtide.pjrt.errors import FAILED_PRECONDITION, UNIMPLEMENTED, PluginError, new_error
 from lowtide.pjrt.native_code import immortal, native_code
+from lowtide.pjrt.native_objects import FRONTS
 
 VERSION: Final = (0, 114)
 """The version of the interface, major and minor: what JAX 0.10 knows."""
@@ -96,29 +97,64 @@ def serves(*names: str, **fields: Any) -> Callable[[Serve], Serve]:
         structure = type(
             "Arguments", (ctypes.Structure,), {"_fields_": [*{**header, **fields}.items()]}
         )
-        callback = _Callback(_guarded(function, structure))
+        may_fail = not _MAY_FAIL.isdisjoint(names)
+        callback = _Callback(_guarded(function, structure, may_fail=may_fail))
         _served.update(dict.fromkeys(names, callback))
         return function
 
     return register
 
 
-def _guarded(function: Serve, structure: Any) -> Callable[[int, int], int | None]:
-    """What C++ calls: no exception may leave it, since that would count as success."""
+def _guarded(
+    function: Serve, structure: Any, *, may_fail: bool
+) -> Callable[[int, int], int | None]:
+    """What C++ calls: no exception may leave it, since that would count as success.
+
+    An interrupt is not the function's: it is done again, and then Python is interrupted once more.
+    """
     read, state_at = structure.from_address, ctypes.c_int64.from_address
+    done_again = ctypes.pythonapi.PyErr_SetInterrupt
 
     def call(address: int, state: int) -> int | None:
         found = None
         try:
             reached = state_at(state)
             reached.value = _ENTERED
-            function(read(address))
+            if _refusals and may_fail:
+                raise PluginError(FAILED_PRECONDITION, _refusals[0])
+            try:
+                function(read(address))
+            except KeyboardInterrupt:
+                function(read(address))
+                done_again()
         except BaseException as error:
             found = new_error(error)
         reached.value = _LEFT
         return found
 
     return call
+
+
+_refusals: Final[list[str]] = []
+
+_MAY_FAIL: Final = frozenset(
+    {
+        "Buffer_CopyToDevice",
+        "Buffer_CopyToMemory",
+        "Buffer_ToHostBuffer",
+        "Client_BufferFromHostBuffer",
+        "Client_Compile",
+        "Executable_DeserializeAndLoad",
+        "LoadedExecutable_Execute",
+    }
+)
+"""Functions whose errors are exceptions in Python; those of many others would end the process."""
+
+
+def refuse_calls(reason: str) -> None:
+    """Have all functions that may fail refuse from now on."""
+    _refusals.append(reason)
+    native_code().refuse()
 
 
 NATIVE: Final = {
@@ -139,6 +175,15 @@ NATIVE: Final = {
     "memory": "Buffer_Memory Executable_NumPartitions",
     "is_deleted": "Buffer_IsDeleted",
     "yes": "Buffer_IsOnCpu Device_IsAddressable",
+    "element_type": "Buffer_ElementType",
+    "on_device_size": "Buffer_OnDeviceSizeInBytes",
+    "delete": "Buffer_Delete",
+    "pointer": "Buffer_UnsafePointer Buffer_OpaqueDeviceMemoryDataPointer",
+    "share": "Buffer_IncreaseExternalReferenceCount",
+    "give_back": "Buffer_DecreaseExternalReferenceCount",
+    "kind": "Memory_Kind",
+    "result_count": "Executable_NumOutputs",
+    "execute": "LoadedExecutable_Execute",
 }
 """The functions of the table that are machine code, by the name in `native_code`."""
 
@@ -170,14 +215,14 @@ def address_of(name: str) -> int:
     """Return the address at which C++ calls a function that Python serves."""
     callback = _served[name]
     pointer = ctypes.cast(callback, ctypes.c_void_p).value or 0
-    slot = _slots.setdefault(pointer, len(_slots))
+    slot = _slots.setdefault(pointer, len(FRONTS) + len(_slots))
     native_code().fill(slot, pointer)
     address: int = native_code().library[f"python{slot}"]
     return address
 
 
 _slots: Final[dict[int, int]] = {}
-"""By address of a callback the place in which machine code finds it."""
+"""By address of a callback the place in which machine code finds it, behind those of fronts."""
 
 
 def _extensions_at() -> int | None:
@@ -211,6 +256,9 @@ def api_capsule() -> Any:
     for name in FUNCTIONS:
         if name not in _served and name not in addresses and name not in ABSENT:
             serves(name)(_missing(name))
+    for slot, front in enumerate(FRONTS):
+        callback = _served[NATIVE[front]]
+        native_code().fill(slot, ctypes.cast(callback, ctypes.c_void_p).value)
     for name in FUNCTIONS:
         if name in _served and name not in addresses:
             addresses[name] = address_of(name)

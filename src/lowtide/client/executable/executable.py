@@ -16,6 +16,8 @@ from lowtide.files.signing import signing_key
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError, Module
 from lowtide.options import Options, cache_folder
+from lowtide.runtime.cpu.call import Arenas
+from lowtide.runtime.cpu.launch import LaunchPlan
 from lowtide.runtime.cpu.profile import Span
 from lowtide.runtime.cpu.program import NativeProgram
 
@@ -163,6 +165,14 @@ class Executable:
     def release_memory(self) -> None:
         """Give the memory that is kept for later calls back to the system."""
         self._linked.empty()
+
+    def launch_plan(self) -> LaunchPlan | None:
+        """Return how others than Python run it, None where its calls are checked."""
+        return self._linked.launch_plan() if self._callee is self._linked else None
+
+    def use_arenas(self, arenas: Arenas) -> None:
+        """Take the arenas of later calls from there instead of keeping some."""
+        self._linked.use_arenas(arenas)
 
     def serialize(self) -> bytes:
         """Return the executable as bytes, for `deserialize` on a processor of the same kind.

@@ -61,6 +61,10 @@ def _nothing() -> None:
     """What gives back no memory."""
 
 
+NO_ARENA: Final = Arena(0, huge=False)
+"""The arena of frames that have none at the moment."""
+
+
 def aligned(
     values: np.ndarray[tuple[int], np.dtype[np.uint8]],
 ) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from weakref import finalize
 
 import numpy as np
 
 from lowtide.runtime.cpu import layout
-from lowtide.runtime.cpu.arena import Arena
+from lowtide.runtime.cpu.arena import NO_ARENA, Arena
 from lowtide.runtime.cpu.arguments import is_row_major
 from lowtide.runtime.cpu.binding import Binding
 from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.frame import Frame
 from lowtide.runtime.cpu.general import opened, prepared, run
 from lowtide.runtime.cpu.handover import Recycled, taken_over
+from lowtide.runtime.cpu.launch import LaunchPlan, launch_plan
 from lowtide.runtime.cpu.profile import Span, new_record, spans
 from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
 from lowtide.runtime.cpu.results import Made, reshaped
@@ -39,6 +40,16 @@ class CallOptions:
     idle_bytes: int = 1 << 30
 
 
+class Arenas(Protocol):
+    """Where the arenas of several programs come from, one for each call at a time."""
+
+    def take(self, nbytes: int) -> Arena:
+        """Return an arena of at least that many bytes; raises OutOfMemoryError."""
+
+    def give(self, arena: Arena) -> None:
+        """Take back an arena."""
+
+
 class LinkedExecutable:
     """A program that is linked and can be called, by several threads at once."""
 
@@ -55,6 +66,8 @@ class LinkedExecutable:
         arena = max(binding.arena.nbytes, 1)
         self._most_idle = max(1, min(self._options.idle_arenas, self._options.idle_bytes // arena))
         self._idle: list[Frame] = []
+        self._arenas: Arenas | None = None
+        self._thunks = program.thunks
         self._recycled = Recycled(self._most_idle)
         self._structure = binding.interface.structure
         arguments = binding.interface.arguments
@@ -117,7 +130,18 @@ class LinkedExecutable:
     @property
     def idle_bytes(self) -> int:
         """The bytes that are kept for later calls."""
-        return len(self._idle) * self._binding.arena.nbytes + self._recycled.nbytes
+        return sum([x.arena.nbytes for x in list(self._idle)]) + self._recycled.nbytes
+
+    def launch_plan(self) -> LaunchPlan:
+        """Return how the program is run by others than Python; its threads are started for that."""
+        if self._pool is not None and not self._pool.alive:
+            self._pool.start()
+        return launch_plan(self._binding, self._thunks)
+
+    def use_arenas(self, arenas: Arenas) -> None:
+        """Take the arenas of later calls from there, and keep none."""
+        self.empty()
+        self._arenas = arenas
 
     # -- parts of a call -----------------------------------------------------------------------
 
@@ -135,15 +159,25 @@ class LinkedExecutable:
 
     def _frame(self) -> Frame:
         try:
-            return self._idle.pop()
+            frame = self._idle.pop()
         except IndexError:
             return self._new_frame(0)
+        if self._arenas is not None:
+            frame.rest_on(self._arenas.take(self._binding.arena.nbytes))
+        return frame
 
     def _new_frame(self, workspace: int) -> Frame:
-        arena = Arena(self._binding.arena.nbytes, huge=self._options.huge_pages)
+        nbytes = self._binding.arena.nbytes
+        if self._arenas is None:
+            arena = Arena(nbytes, huge=self._options.huge_pages)
+        else:
+            arena = self._arenas.take(nbytes)
         return Frame(self._binding.frames, arena, workspace)
 
     def _release(self, frame: Frame) -> None:
+        if self._arenas is not None:
+            self._arenas.give(frame.arena)
+            frame.rest_on(NO_ARENA)
         if len(self._idle) < self._most_idle:
             self._idle.append(frame)
 

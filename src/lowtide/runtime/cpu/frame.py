@@ -43,21 +43,20 @@ class Frame:
     `address` and `consuming` are what the native entry is given for the two kinds of calls.
     """
 
-    __slots__ = ("address", "arena", "bases", "consuming", "control", "words")
+    __slots__ = ("address", "arena", "bases", "consuming", "control", "places", "words")
 
     def __init__(self, plan: FramePlan, arena: Arena, workspace_slots: int = 0) -> None:
         control = plan.bases.size
         context = control + CONTROL_WORDS
         consuming = context + CONTEXT_WORDS
         workspace = consuming + CONTEXT_WORDS
-        self.arena = arena
         self.words = np.zeros(workspace + max(plan.workspace, workspace_slots), np.int64)
         start = self.words.ctypes.data
         self.bases = self.words[:control]
         self.control = self.words[control:context]
         self.bases[:] = plan.bases
-        for index, offset in plan.arena.places:
-            self.bases[index] = arena.address + offset
+        self.places = plan.arena.places
+        self.rest_on(arena)
         self.control[:] = plan.control
         self.control[1] = start + 8 * workspace
         for begin, words in ((context, plan.context), (consuming, plan.consuming)):
@@ -65,6 +64,12 @@ class Frame:
             self.words[begin + 1 : begin + 3] = start, start + 8 * control
         self.address = start + 8 * context
         self.consuming = start + 8 * consuming
+
+    def rest_on(self, arena: Arena) -> None:
+        """Have the next runs use an arena, which is at least as large as the plan's."""
+        self.arena = arena
+        for index, offset in self.places:
+            self.bases[index] = arena.address + offset
 
     def run_words(self) -> tuple[int, int, int]:
         """Return what `run` is given: the addresses of table, bases and control."""

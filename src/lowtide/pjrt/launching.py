@@ -1,0 +1,106 @@
+"""Programs as machine code launches them: made at the first call of a program."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import c_int64
+from typing import Any, Final
+
+from lowtide.pjrt.blocks import CONSUME, FRAMES, HELD_LAUNCH, ArgumentRecord, Launch, ResultRecord
+from lowtide.pjrt.handles import hold
+from lowtide.pjrt.layouts import row_major, sizes_at
+from lowtide.pjrt.programs import PluginProgram
+from lowtide.pjrt.queues import DeviceQueue, queue_of
+from lowtide.runtime.cpu.arena import NO_ARENA
+from lowtide.runtime.cpu.entry import Fill
+from lowtide.runtime.cpu.launch import LaunchPlan
+from lowtide.runtime.cpu.results import Made
+
+INLINE_SECONDS: Final = 1e-3
+"""Work below that, as estimated, runs on the thread that calls: to hand it to a worker and to wake
+who waits for it takes some 50 us."""
+
+OWN_ARENA: Final = 1 << 20
+"""Arenas of so many bytes, or less, are the program's own, so that any thread can run it."""
+
+
+class LaunchedProgram:
+    """What Python keeps for a launch: the program, and the blocks that machine code reads."""
+
+    def __init__(self, program: PluginProgram) -> None:
+        self.program = program
+        executable = program.alive()
+        queue = queue_of(program.device)
+        executable.use_arenas(queue)
+        plan = executable.launch_plan()
+        self._blocks: list[Any] = []
+        self._frames: list[Any] = []
+        self.block: Any = Launch(refs=1, held=HELD_LAUNCH, device=program.device.address)
+        self.block.elsewhere = not program.is_usual
+        self.block.argument_count = program.argument_count
+        self.block.result_count = len(program.results)
+        self.block.donated_count = len(program.donated)
+        self.block.donated = self._stored(
+            (c_int64 * max(1, len(program.donated)))(*program.donated)
+        )
+        made = plan.results if plan is not None else ()
+        self.block.results = self._stored(_results(program, made))
+        self.block.nbytes = executable.arena_bytes
+        if plan is not None and plan.is_native and _is_plain(program):
+            self._make_native(plan, queue)
+        self.address = ctypes.addressof(self.block)
+        hold(self.address, self, self.block)
+
+    def _make_native(self, plan: LaunchPlan, queue: DeviceQueue) -> None:
+        self.block.is_native = 1
+        rows = [(x.base, x.nbytes, x.alignment - 1) for x in plan.arguments]
+        self.block.arguments = self._stored(_list_of(ArgumentRecord, rows))
+        places = [word for pair in plan.arena.places for word in pair]
+        self.block.places = self._stored((c_int64 * max(1, len(places)))(*places))
+        self.block.place_count = len(plan.arena.places)
+        self.block.arena_bytes = plan.arena.nbytes
+        self.block.run = plan.run
+        if plan.arena.nbytes > OWN_ARENA:
+            self.block.bare = self._frame(plan.frame(NO_ARENA))
+            return
+        self.block.is_inline = plan.seconds < INLINE_SECONDS
+        for number in range(FRAMES):
+            arena = queue.new_arena(plan.arena.nbytes)
+            setattr(self.block, f"frame{number}", self._frame(plan.frame(arena)))
+
+    def _stored(self, block: Any) -> int:
+        self._blocks.append(block)
+        return ctypes.addressof(block)
+
+    def _frame(self, frame: Any) -> int:
+        self._frames.append(frame)
+        address: int = frame.address
+        return address
+
+
+def _is_plain(program: PluginProgram) -> bool:
+    """Whether all that goes in and out is an array in row-major order."""
+    types = (*program.arguments, *program.results)
+    return not program.tokens and all(x.order == row_major(len(x.sizes)) for x in types)
+
+
+def _list_of(record: Any, rows: Sequence[tuple[int, ...]]) -> Any:
+    return (record * max(1, len(rows)))(*[record(*x) for x in rows])
+
+
+def _results(program: PluginProgram, made: Sequence[Made]) -> Any:
+    """The records of results; where Python makes them, only their types and bytes are read."""
+    count = len(program.results)
+    records = (ResultRecord * max(1, count))()
+    for number, result in enumerate(program.results):
+        row: Any = records[number]
+        row.nbytes = result.nbytes
+        row.dimensions, row.rank = sizes_at(result.sizes, result.order), len(result.sizes)
+        row.number = result.number
+        row.argument = -1
+        if len(made) == count:
+            x = made[number]
+            row.base, row.offset, row.argument = x.allocation, x.offset, x.consumed
+            row.fill = CONSUME if x.fill is Fill.NONE else x.fill.value
+    return records

@@ -1,0 +1,508 @@
+"""Machine code for dispatch: a call runs at once where that is short, else on a worker in order.
+
+Execute makes the buffers of the results and returns. Threads push jobs on a list without a lock;
+the worker of the device takes them all and turns their order round. Those that need no Python it
+runs by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lowtide.llvm.callee import external, parameters
+from lowtide.llvm.function import Function
+from lowtide.pjrt.blocks import HandleCell, Job, Launch, Queue, ResultRecord, Storage, offset
+from lowtide.pjrt.native_jobs import (
+    donate_function,
+    drop_inputs_function,
+    finish_function,
+    fits_function,
+    give_frame_function,
+    item,
+    new_job_function,
+    record,
+    room_function,
+    run_function,
+    set_item,
+    steal_function,
+    take_frame_function,
+)
+from lowtide.pjrt.native_objects import (
+    FREE,
+    RELEASE_EVENT,
+    RETAIN,
+    account_function,
+    add,
+    argument,
+    ask_python,
+    borrow_function,
+    delete_function,
+    destroy_function,
+    drop_function,
+    element_type_function,
+    free_storage_function,
+    get,
+    give_back_function,
+    go_unless,
+    is_deleted_function,
+    is_null,
+    kind_function,
+    let_go_function,
+    lock_function,
+    new_cell_function,
+    new_storage_function,
+    place,
+    put,
+    release_block_function,
+    result_count_function,
+    share_function,
+    signal_function,
+)
+from lowtide.runtime.cpu.system import System
+
+_NEW_EVENT: Final = external("new_event", "ptr")
+_NESTED: Final = external("run_nested", "void", "ptr", "ptr")
+_HAS_HAPPENED: Final = external("has_happened", "i1", "ptr")
+_COPIED_ERROR: Final = external("failure", "ptr", "ptr")
+_NO_ROOM: Final = external("no_room_error", "ptr")
+_THREAD: Final = external("pthread_self", "i64")
+
+MOST_JOBS: Final = 32
+"""How many calls of a device may wait before the next one waits to be accepted."""
+
+FREE_JOBS: Final = 2
+"""How many may wait however many bytes they need: one runs, and the next one is there."""
+
+INTERRUPTED_CALL: Final = 4
+"""What the system says of a wait that a signal ended."""
+
+SWEEP: Final = 1
+"""What `next_job` returns where Python is to let go of things."""
+
+
+# -- waiting -------------------------------------------------------------------------------------
+
+
+def wake_function(system: System) -> Function:
+    """Write `void wake(ptr word, i64 count)`."""
+    f = Function("wake", parameters(word="ptr", count="i64"), linkage="internal")
+    system.wake(f, "%word", "%count")
+    return f
+
+
+def sleep_function(system: System) -> Function:
+    """Write `void sleep_at(ptr word, i64 value)`: until the word has another value, or less."""
+    f = Function("sleep_at", parameters(word="ptr", value="i64"), linkage="internal")
+    system.wait(f, "%word", f.op("and i64 %value, 4294967295"))
+    return f
+
+
+def wake_sleepers_function(wake: Function) -> Function:
+    """Write `void wake_sleepers(ptr event)`, of an event that has happened."""
+    f = Function("wake_sleepers", parameters(event="ptr"), linkage="internal")
+    done, sleepers = f.gep("%event", _DONE), f.gep("%event", _SLEEPERS)
+    f.do(f"store atomic i64 1, ptr {done} seq_cst, align 8")
+    some = f.op(f"load atomic i64, ptr {sleepers} seq_cst, align 8")
+    with f.when(f.compare("ne", some, 0)):
+        f.call(wake, [done, 1 << 30])
+    return f
+
+
+def wait_for_function(sleep: Function) -> Function:
+    """Write `ptr wait_for(ptr event)`: null or a copy of the error, once an event has happened."""
+    f = Function("wait_for", parameters(event="ptr"), "ptr")
+    sleepers = f.gep("%event", _SLEEPERS)
+    f.do("br label %look")
+    f.label("look")
+    go_unless(f, f.op(f"xor i1 {f.call(_HAS_HAPPENED, ['%event'])}, true"), "end")
+    f.op(f"atomicrmw add ptr {sleepers}, i64 1 seq_cst")
+    f.call(sleep, [f.gep("%event", _DONE), 0])
+    f.op(f"atomicrmw add ptr {sleepers}, i64 -1 seq_cst")
+    f.do("br label %look")
+    f.label("end")
+    f.ret("ptr", f.call(_COPIED_ERROR, ["%event"]))
+    return f
+
+
+_DONE: Final = 24
+_SLEEPERS: Final = 32
+"""Where events have whether they happened, for those who sleep, and how many these are."""
+
+
+def pointer_function(borrow: Function, wait_for: Function, release_block: Function) -> Function:
+    """Write Buffer_UnsafePointer, which waits until the array is there.
+
+    C++ may call it with Python's lock, which the worker may need before that.
+    """
+    f = Function("pointer", parameters(a="ptr"), "ptr")
+    cell = argument(f, 16)
+    storage = f.call(borrow, [cell])
+    go_unless(f, f.op(f"icmp ne ptr {storage}, null"), "gone")
+    event = get(f, HandleCell, cell, "event", "ptr")
+    state = f.stack("ptr", 1, 8)
+    f.store("ptr", "null", state, 8)
+    waits = f.op(f"xor i1 {f.call(_HAS_HAPPENED, [event])}, true")
+    with f.when(waits):
+        locked = f.call(external("PyGILState_Check", "i32"), [])
+        with f.when(f.op(f"icmp ne i32 {locked}, 0")):
+            f.store("ptr", f.call(external("PyEval_SaveThread", "ptr"), []), state, 8)
+    error = f.call(wait_for, [event])
+    saved = f.load("ptr", state, 8)
+    with f.when(f.op(f"icmp ne ptr {saved}, null")):
+        f.call(external("PyEval_RestoreThread", "void", "ptr"), [saved])
+    f.store("ptr", get(f, Storage, storage, "data", "ptr"), f.gep("%a", 24), 8)
+    f.call(release_block, [storage])
+    f.do(f"ret ptr {error}")
+    f.label("gone")
+    f.ret("ptr", f.call(external("deleted_error", "ptr"), []))
+    return f
+
+
+# -- the side of those who call ------------------------------------------------------------------
+
+
+def enqueue_function(signal: Function) -> Function:
+    """Write `void enqueue(ptr queue, ptr job)`."""
+    f = Function("enqueue", parameters(queue="ptr", job="ptr"), linkage="internal")
+    put(f, Job, "%job", "is_queued", 1)
+    launch = get(f, Job, "%job", "launch", "ptr")
+    add(f, Queue, "%queue", "bytes", get(f, Launch, launch, "nbytes"))
+    add(f, Queue, "%queue", "jobs", 1)
+    word = place(f, Queue, "%queue", "pushed")
+    f.do("br label %again")
+    f.label("again")
+    first = f.op(f"load atomic ptr, ptr {word} monotonic, align 8")
+    put(f, Job, "%job", "next", first, "ptr")
+    pair = f.op(f"cmpxchg ptr {word}, ptr {first}, ptr %job seq_cst monotonic")
+    f.do(f"br i1 {f.op(f'extractvalue {{ ptr, i1 }} {pair}, 1')}, label %done, label %again")
+    f.label("done")
+    f.call(signal, ["%queue"])
+    return f
+
+
+def back_pressure_function(sleep: Function) -> Function:
+    """Write `void back_pressure(ptr queue)`: a wait while too many calls or bytes are in flight.
+
+    It ends also with a signal to this thread, so that Python can see to it.
+    """
+    f = Function("back_pressure", parameters(queue="ptr"), linkage="internal")
+    waiting = place(f, Queue, "%queue", "waiting")
+    f.do("br label %look")
+    f.label("look")
+    seen = f.op(f"load atomic i64, ptr {place(f, Queue, '%queue', 'finished')} seq_cst, align 8")
+    jobs, nbytes = (
+        f.op(f"load atomic i64, ptr {place(f, Queue, '%queue', x)} seq_cst, align 8")
+        for x in ("jobs", "bytes")
+    )
+    many = f.compare("sgt", jobs, MOST_JOBS)
+    large = f.compare("sgt", nbytes, get(f, Queue, "%queue", "most_bytes"))
+    large = f.op(f"and i1 {large}, {f.compare('sgt', jobs, FREE_JOBS)}")
+    f.do(f"br i1 {f.op(f'or i1 {many}, {large}')}, label %wait, label %end")
+    f.label("wait")
+    errno = f.call(external("__errno_location", "ptr"), [])
+    f.store("i32", "0", errno, 4)
+    f.op(f"atomicrmw add ptr {waiting}, i64 1 seq_cst")
+    f.call(sleep, [place(f, Queue, "%queue", "finished"), seen])
+    f.op(f"atomicrmw add ptr {waiting}, i64 -1 seq_cst")
+    found = f.load("i32", errno, 4)
+    is_signal = f.op(f"icmp eq i32 {found}, {INTERRUPTED_CALL}")
+    f.do(f"br i1 {is_signal}, label %end, label %look")
+    f.label("end")
+    return f
+
+
+def new_results_function(new_storage: Function, new_cell: Function) -> Function:
+    """Write `void new_results(ptr job, ptr to)`: the buffers of results to come."""
+    f = Function("new_results", parameters(job="ptr", to="ptr"), linkage="internal")
+    event = f.call(_NEW_EVENT, [])
+    put(f, Job, "%job", "event", event, "ptr")
+    launch = get(f, Job, "%job", "launch", "ptr")
+    made, outputs = get(f, Launch, launch, "results", "ptr"), get(f, Job, "%job", "outputs", "ptr")
+    queue, device = (get(f, Job, "%job", x, "ptr") for x in ("queue", "device"))
+    with f.loop(0, get(f, Job, "%job", "result_count")) as each:
+        spec = record(f, ResultRecord, made, each.index)
+        nbytes = get(f, ResultRecord, spec, "nbytes")
+        storage = f.call(new_storage, [queue, "null", nbytes, 0])
+        f.call(RETAIN, [storage])
+        f.call(RETAIN, [event])
+        set_item(f, outputs, each.index, storage)
+        kind = place(f, ResultRecord, spec, "dimensions")
+        cell = f.call(new_cell, [device, kind, nbytes, storage, event])
+        set_item(f, "%to", each.index, cell)
+    return f
+
+
+BY_PYTHON: Final = 8
+"""Where the arguments of a call, which have no extensions, say that it is Python that calls."""
+
+
+def execute_function(parts: dict[str, Function]) -> Function:
+    """Write LoadedExecutable_Execute; `parts` are other functions by name.
+
+    Python is asked where the call is wrong in some way, so that it can say how, and where the
+    worker itself calls, which must not wait for itself.
+    """
+    f = Function("execute", parameters(a="ptr"), "ptr")
+    refusing = f.op("load atomic i64, ptr @refusing monotonic, align 8")
+    go_unless(f, f.compare("eq", refusing, 0), "python")
+    launch = get(f, HandleCell, argument(f, 16), "of", "ptr")
+    go_unless(f, f.op(f"icmp ne ptr {launch}, null"), "python")
+    here = f.compare("eq", get(f, Launch, launch, "elsewhere"), 0)
+    by_python = f.op(f"icmp ne ptr {argument(f, BY_PYTHON)}, null")
+    go_unless(f, f.op(f"or i1 {here}, {by_python}"), "python")
+    count = get(f, Launch, launch, "argument_count")
+    go_unless(f, f.compare("eq", count, argument(f, 48, "i64")), "python")
+    asked = argument(f, 72)
+    own = get(f, Launch, launch, "device", "ptr")
+    device = f.select(is_null(f, asked), "ptr", own, asked)
+    queue = get(f, HandleCell, device, "of", "ptr")
+    go_unless(f, f.op(f"icmp ne ptr {queue}, null"), "python")
+    given = _list_at(f, 32, count)
+    to = _list_at(f, 56, get(f, Launch, launch, "result_count"))
+    job = f.call(parts["new_job"], [launch, device, queue, given])
+    go_unless(f, f.op(f"icmp ne ptr {job}, null"), "python")
+    with f.when(f.compare("ne", get(f, Launch, launch, "donated_count"), 0)):
+        taken = f.call(parts["donate"], [job, argument(f, 24), given])
+        go_unless(f, taken, "refused")
+    f.call(parts["new_results"], [job, to])
+    event, completes = get(f, Job, job, "event", "ptr"), argument(f, 64)
+    with f.when(f.op(f"icmp ne ptr {completes}, null")):
+        f.call(RETAIN, [event])
+        f.store("ptr", event, completes, 8)
+    waits = get(f, Job, job, "waits")
+    inline = f.compare("ne", get(f, Launch, launch, "is_inline"), 0)
+    go_unless(f, f.op(f"and i1 {inline}, {f.compare('eq', waits, 0)}"), "later")
+    go_unless(f, f.call(parts["fits"], [job]), "later")
+    frame = f.call(parts["take_frame"], [launch])
+    go_unless(f, f.op(f"icmp ne ptr {frame}, null"), "later")
+    f.call(parts["run_and_finish"], [job, frame])
+    f.do("ret ptr null")
+    f.label("later")
+    thread = f.call(_THREAD, [])
+    nested = f.compare("eq", thread, get(f, Queue, queue, "worker"))
+    with f.when(nested):
+        f.call(RETAIN, [event])
+    f.call(parts["enqueue"], [queue, job])
+    f.do(f"br i1 {nested}, label %nested, label %pressure")
+    f.label("nested")
+    f.call(_NESTED, [queue, event])
+    f.call(RELEASE_EVENT, [event])
+    f.do("ret ptr null")
+    f.label("pressure")
+    f.call(parts["back_pressure"], [queue])
+    f.do("ret ptr null")
+    f.label("refused")
+    f.call(parts["drop_inputs"], [job])
+    f.call(parts["release_block"], [launch])
+    f.call(FREE, [job])
+    f.do("br label %python")
+    f.label("python")
+    f.ret("ptr", ask_python(f, "execute"))
+    return f
+
+
+def _list_at(f: Function, at: int, count: str) -> str:
+    """The list for the one device, or null, as the list of lists may be, where nothing is in it."""
+    some = f.compare("ne", count, 0)
+    given = argument(f, at)
+    return f.choose(some, ["ptr"], lambda: [f.load("ptr", given, 8)], lambda: ["null"])[0]
+
+
+def run_and_finish_function(run: Function, give_frame: Function, finish: Function) -> Function:
+    """Write `void run_and_finish(ptr job, ptr frame)`: a run in a frame with its own arena."""
+    f = Function("run_and_finish", parameters(job="ptr", frame="ptr"), linkage="internal")
+    launch = get(f, Job, "%job", "launch", "ptr")
+    status = f.call(run, ["%job", "%frame"])
+    f.call(give_frame, [launch, "%frame"])
+    f.call(finish, ["%job", _error_of(f, status)])
+    return f
+
+
+def _error_of(f: Function, status: str) -> str:
+    """The error that stands for what a run returned."""
+    good = f.compare("eq", status, 0)
+    return f.choose(good, ["ptr"], lambda: ["null"], lambda: [f.call(_NO_ROOM, [])])[0]
+
+
+# -- the side of the worker ----------------------------------------------------------------------
+
+
+def turned_function() -> Function:
+    """Write `ptr turned(ptr list)`: a list of jobs in the other order."""
+    f = Function("turned", parameters(list="ptr"), "ptr", linkage="internal")
+    f.do("br label %test")
+    f.label("test")
+    left = f.fresh("left")
+    done = f.fresh("done")
+    rest = f.fresh("rest")
+    f.do(f"{left} = phi ptr [ %list, %entry ], [ {rest}, %move ]")
+    f.do(f"{done} = phi ptr [ null, %entry ], [ {left}, %move ]")
+    f.do(f"br i1 {is_null(f, left)}, label %end, label %move")
+    f.label("move")
+    word = f.gep(left, offset(Job, "next"))
+    f.do(f"{rest} = load ptr, ptr {word}, align 8")
+    f.store("ptr", done, word, 8)
+    f.do("br label %test")
+    f.label("end")
+    f.ret("ptr", done)
+    return f
+
+
+def failed_function(wait_for: Function) -> Function:
+    """Write `ptr failed(ptr job)`, which waits for the arguments; null or a copy of an error."""
+    f = Function("failed", parameters(job="ptr"), "ptr", linkage="internal")
+    events = get(f, Job, "%job", "events", "ptr")
+    with f.loop(0, get(f, Job, "%job", "argument_count")) as each:
+        event = item(f, events, each.index)
+        with f.when(f.op(f"icmp ne ptr {event}, null")):
+            error = f.call(wait_for, [event])
+            with f.when(f.op(f"icmp ne ptr {error}, null")):
+                f.do(f"ret ptr {error}")
+                f.label(f.fresh_label("never"))
+    f.ret("ptr", "null")
+    return f
+
+
+def arena_run_function(run: Function) -> Function:
+    """Write `i64 arena_run(ptr job, ptr queue)`: a run in the arena of the queue.
+
+    It returns what `run_job` does, or -1 where the arena is too small or where a run has arena or
+    frame, which this one is nested in.
+    """
+    f = Function("arena_run", parameters(job="ptr", queue="ptr"), "i64", linkage="internal")
+    launch = get(f, Job, "%job", "launch", "ptr")
+    needed = get(f, Launch, launch, "arena_bytes")
+    go_unless(f, f.compare("sge", get(f, Queue, "%queue", "arena_bytes"), needed), "refused")
+    home, slot = place(f, Queue, "%queue", "arena"), place(f, Launch, launch, "bare")
+    arena = f.op(f"atomicrmw xchg ptr {home}, ptr null acquire")
+    go_unless(f, f.op(f"icmp ne ptr {arena}, null"), "refused")
+    frame = f.op(f"atomicrmw xchg ptr {slot}, ptr null acquire")
+    go_unless(f, f.op(f"icmp ne ptr {frame}, null"), "frameless")
+    bases, places = item(f, frame, 1), get(f, Launch, launch, "places", "ptr")
+    with f.loop(0, get(f, Launch, launch, "place_count")) as each:
+        pair = f.gep(places, f.mul(each.index, 2), "i64")
+        begin = f.gep(arena, f.load("i64", f.gep(pair, 8), 8))
+        set_item(f, bases, f.load("i64", pair, 8), begin)
+    status = f.call(run, ["%job", frame])
+    f.do(f"store atomic ptr {frame}, ptr {slot} release, align 8")
+    f.do(f"store atomic ptr {arena}, ptr {home} release, align 8")
+    f.do(f"ret i64 {status}")
+    f.label("frameless")
+    f.do(f"store atomic ptr {arena}, ptr {home} release, align 8")
+    f.do("br label %refused")
+    f.label("refused")
+    f.ret("i64", "-1")
+    return f
+
+
+def next_job_function(parts: dict[str, Function]) -> Function:
+    """Write `ptr next_job(ptr queue, i64 patient)`: the next job that needs Python, or SWEEP.
+
+    What needs no Python is run meanwhile. Where there is nothing to do it sleeps, or returns null
+    where that is not `patient`; so it does at the end.
+    """
+    f = Function("next_job", parameters(queue="ptr", patient="i64"), "ptr")
+    queue = "%queue"
+    first = place(f, Queue, queue, "first")
+    signal = place(f, Queue, queue, "signal")
+    asleep = place(f, Queue, queue, "asleep")
+    f.do("br label %look")
+    f.label("look")
+    seen = f.op(f"load atomic i64, ptr {signal} seq_cst, align 8")
+    swept = f.op(f"atomicrmw xchg ptr {place(f, Queue, queue, 'sweep')}, i64 0 seq_cst")
+    go_unless(f, f.compare("eq", swept, 0), "sweep")
+    with f.when(is_null(f, f.load("ptr", first, 8))):
+        pushed = f.op(f"atomicrmw xchg ptr {place(f, Queue, queue, 'pushed')}, ptr null seq_cst")
+        f.store("ptr", f.call(parts["turned"], [pushed]), first, 8)
+    job = f.load("ptr", first, 8)
+    f.do(f"br i1 {is_null(f, job)}, label %idle, label %some")
+    f.label("idle")
+    go_unless(f, f.compare("eq", get(f, Queue, queue, "ended"), 0), "end")
+    go_unless(f, f.compare("ne", "%patient", 0), "end")
+    f.do(f"store atomic i64 1, ptr {asleep} seq_cst, align 8")
+    f.call(parts["sleep_at"], [signal, seen])
+    f.do(f"store atomic i64 0, ptr {asleep} seq_cst, align 8")
+    f.do("br label %look")
+    f.label("some")
+    f.store("ptr", get(f, Job, job, "next", "ptr"), first, 8)
+    error = f.call(parts["failed"], [job])
+    go_unless(f, is_null(f, error), "fail")
+    launch = get(f, Job, job, "launch", "ptr")
+    native = f.compare("ne", get(f, Launch, launch, "is_native"), 0)
+    go_unless(f, native, "python")
+    go_unless(f, f.call(parts["fits"], [job]), "python")
+    frame = f.call(parts["take_frame"], [launch])
+    f.do(f"br i1 {is_null(f, frame)}, label %arena, label %framed")
+    f.label("framed")
+    f.call(parts["run_and_finish"], [job, frame])
+    f.do("br label %look")
+    f.label("arena")
+    status = f.call(parts["arena_run"], [job, queue])
+    go_unless(f, f.compare("ne", status, -1), "python")
+    f.call(parts["finish"], [job, _error_of(f, status)])
+    f.do("br label %look")
+    f.label("fail")
+    f.call(parts["finish"], [job, error])
+    f.do("br label %look")
+    f.label("python")
+    f.do(f"ret ptr {job}")
+    f.label("sweep")
+    f.do(f"ret ptr inttoptr (i64 {SWEEP} to ptr)")
+    f.label("end")
+    f.ret("ptr", "null")
+    return f
+
+
+def again_function() -> Function:
+    """Write `void again(ptr queue, ptr job)`: the job is the next one, of the worker's."""
+    f = Function("again", parameters(queue="ptr", job="ptr"))
+    first = get(f, Queue, "%queue", "first", "ptr")
+    put(f, Job, "%job", "next", first, "ptr")
+    put(f, Queue, "%queue", "first", "%job", "ptr")
+    return f
+
+
+def queue_functions(system: System) -> list[Function]:
+    """Return all functions of buffers, jobs and queues, in an order in which each is defined."""
+    wake, sleep = wake_function(system), sleep_function(system)
+    lock, account, signal = lock_function(), account_function(), signal_function(wake)
+    free_storage = free_storage_function(account)
+    release_block = release_block_function(free_storage, signal)
+    drop = drop_function(release_block, lock)
+    let_go, new_cell = let_go_function(drop), new_cell_function()
+    new_storage = new_storage_function(account)
+    drop_inputs = drop_inputs_function(release_block)
+    finish = finish_function(drop_inputs, release_block, wake)
+    give_frame, room, steal = give_frame_function(), room_function(account), steal_function()
+    run, borrow = run_function(room, steal, account), borrow_function(lock)
+    wait_for = wait_for_function(sleep)
+    helpers = [
+        *(
+            wake,
+            sleep,
+            wake_sleepers_function(wake),
+            wait_for,
+            lock,
+            account,
+            signal,
+            free_storage,
+            release_block,
+            drop,
+            let_go,
+        ),
+        *(new_cell, new_storage, drop_inputs, finish, give_frame, room, steal, run),
+        *(take_frame_function(), fits_function(), turned_function(), failed_function(wait_for)),
+        *(new_job_function(lock, drop_inputs), donate_function(lock, release_block)),
+        *(new_results_function(new_storage, new_cell), enqueue_function(signal)),
+        *(back_pressure_function(sleep), run_and_finish_function(run, give_frame, finish)),
+        arena_run_function(run),
+    ]
+    parts = {x.name: x for x in helpers}
+    return [
+        *helpers,
+        *(destroy_function(let_go), delete_function(drop), is_deleted_function()),
+        *(borrow, share_function(borrow), give_back_function(release_block)),
+        pointer_function(borrow, wait_for, release_block),
+        *(element_type_function(), kind_function(), result_count_function()),
+        *(execute_function(parts), next_job_function(parts), again_function()),
+    ]

@@ -1,0 +1,149 @@
+"""Queues of calls, one for each device, with the arena that its programs share."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from threading import Lock, Thread, get_ident
+from time import monotonic, sleep
+from typing import Any, Final
+from weakref import WeakSet
+
+from lowtide.pjrt.blocks import Queue
+from lowtide.pjrt.devices import PluginDevice
+from lowtide.pjrt.handles import cell_of, sweep
+from lowtide.pjrt.native_code import immortal, native_code
+from lowtide.pjrt.native_queue import SWEEP
+from lowtide.runtime.cpu.arena import NO_ARENA, Arena
+
+MOST_BYTES: Final = 1 << 30
+"""What calls in flight may need before the next one waits, unless there are few of them."""
+
+
+class DeviceQueue:
+    """The queue of a device, and its arena: as large as the largest program so far needed.
+
+    Calls of a device run one after the other, and so one arena is enough; a call that is made while
+    another one runs, by a callback, gets one for itself. `block` is what machine code sees.
+    """
+
+    def __init__(self) -> None:
+        self.block: Any = Queue(most_bytes=MOST_BYTES)
+        self.address = ctypes.addressof(self.block)
+        self._arena: Arena | None = None
+        self._arenas: WeakSet[Arena] = WeakSet()
+
+    def take(self, nbytes: int) -> Arena:
+        """Return the arena, made larger if need be; raises OutOfMemoryError."""
+        if not nbytes:
+            return NO_ARENA
+        if self._is_taken():
+            return self.new_arena(nbytes)
+        arena, self._arena = self._arena, None
+        self.block.arena = 0
+        if arena is None or arena.nbytes < nbytes:
+            if arena is not None:
+                arena.close()
+                self._arenas.discard(arena)
+            arena = self.new_arena(nbytes)
+        return arena
+
+    def give(self, arena: Arena) -> None:
+        """Have an arena be that of the next calls, unless there is a larger one."""
+        if not arena.nbytes:
+            return
+        unwanted: Arena | None = arena
+        if not self._is_taken() and (self._arena is None or self._arena.nbytes < arena.nbytes):
+            unwanted, self._arena = self._arena, arena
+            self.block.arena_bytes = arena.nbytes
+            self.block.arena = arena.address
+        if unwanted is not None:
+            unwanted.close()
+            self._arenas.discard(unwanted)
+
+    def _is_taken(self) -> bool:
+        """Whether machine code uses the arena, in a call that this one is nested in."""
+        return self._arena is not None and not self.block.arena
+
+    def new_arena(self, nbytes: int) -> Arena:
+        """Return a new arena that counts as one of this device's."""
+        arena = Arena(nbytes, huge=True)
+        self._arenas.add(arena)
+        self.block.peak_pool = max(self.block.peak_pool, self.pool_bytes)
+        return arena
+
+    @property
+    def pool_bytes(self) -> int:
+        """The bytes of all arenas, in use or not."""
+        return sum([x.nbytes for x in list(self._arenas)])
+
+    # -- the worker ----------------------------------------------------------------------------
+
+    def start(self, number: int) -> None:
+        """Start the thread that runs the calls of a device."""
+        name = f"lowtide device {number}"
+        Thread(target=self._work, name=name, daemon=True).start()
+
+    def _work(self) -> None:
+        self.block.worker = get_ident()
+        self._serve(patient=True)
+
+    def run_until(self, event: int) -> None:
+        """Run what waits, from within a call of the worker's, until an event has happened."""
+        code = native_code()
+        while not code.has_happened(event) and not self.block.ended:
+            self._serve(patient=False)
+
+    def _serve(self, *, patient: bool) -> None:
+        """Run calls; return at the end, or where none waits and that is not `patient`."""
+        code = native_code()
+        while True:
+            job = code.next_job(self.address, patient)
+            if not job:
+                return
+            if job == SWEEP:
+                sweep()
+            else:
+                _run[0](self, job)
+
+    def end(self, seconds: float) -> None:
+        """Wait for the calls in flight, at most for so long, and take no other ones."""
+        deadline = monotonic() + seconds
+        while self.block.jobs and monotonic() < deadline:
+            sleep(0.001)
+        self.block.ended = 1
+        native_code().signal(self.address)
+
+
+_run: Final[list[Callable[[DeviceQueue, int], None]]] = []
+_queues: Final[dict[int, DeviceQueue]] = immortal({})
+
+
+def run_jobs_with(run: Callable[[DeviceQueue, int], None]) -> None:
+    """Have a function run the jobs that machine code does not; it finishes them in any case."""
+    _run.append(run)
+
+
+def queue_of(device: PluginDevice) -> DeviceQueue:
+    """Return the queue of a device, which its handle knows from now on."""
+    cell: Any = cell_of(device.address)
+    with _making:
+        if not cell.of:
+            queue: DeviceQueue = immortal(DeviceQueue())
+            _queues[queue.address] = queue
+            queue.start(device.number)
+            cell.memory, cell.of = device.memory.address, queue.address
+    return _queues[cell.of]
+
+
+_making: Final = Lock()
+
+
+def queue_at(address: int) -> DeviceQueue:
+    """Return the queue whose block is at an address."""
+    return _queues[address]
+
+
+def all_queues() -> list[DeviceQueue]:
+    """Return the queues of all devices that were used so far."""
+    return list(_queues.values())
