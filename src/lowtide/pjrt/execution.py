@@ -16,6 +16,7 @@ from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_err
 from lowtide.pjrt.handles import cell_of, sweep, value_of
 from lowtide.pjrt.launching import LaunchedProgram
 from lowtide.pjrt.native_code import immortal, native_code
+from lowtide.pjrt.native_queue import BY_PYTHON
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.queues import DeviceQueue, queue_at, queue_of, run_jobs_with
 from lowtide.pjrt.storage import array_in, fill
@@ -46,7 +47,7 @@ def _execute(arguments: Any) -> None:
     cell: Any = cell_of(arguments.executable)
     device: Any = cell_of(arguments.execute_device or program.device.address)
     is_ready = cell.of and device.of
-    if is_ready and (program.is_usual or arguments.extension_start):
+    if is_ready and (program.is_usual or arguments.struct_size == BY_PYTHON):
         _refuse(program, (c_void_p * count).from_address(_pointer(arguments.argument_lists)))
     queue_of(value_of(ctypes.addressof(device)))
     with _preparing:
@@ -80,7 +81,7 @@ def _execute_elsewhere(program: PluginProgram, arguments: Any) -> None:
         raise PluginError(INVALID_ARGUMENT, found)
     size = ctypes.sizeof(arguments)
     call = type(arguments).from_buffer_copy(ctypes.string_at(ctypes.addressof(arguments), size))
-    call.extension_start, call.num_devices, call.execute_device = _BY_PYTHON, 1, None
+    call.struct_size, call.num_devices, call.execute_device = BY_PYTHON, 1, None
     for number, place in enumerate(places):
         for name in ("argument_lists", "output_lists", "device_complete_events"):
             start = getattr(arguments, name)
@@ -93,10 +94,6 @@ def _execute_elsewhere(program: PluginProgram, arguments: Any) -> None:
             found_cell = cell_of(address)
             found_cell.device = place.address
             found_cell.memory = place.memory_of(result.memory).address
-
-
-_BY_PYTHON: Final = 1
-"""What a call of ours has in the place of an extension, so that machine code does not ask back."""
 
 
 def _refuse(program: PluginProgram, given: Sequence[int]) -> None:

@@ -232,8 +232,8 @@ def new_results_function(new_storage: Function, new_cell: Function) -> Function:
     return f
 
 
-BY_PYTHON: Final = 8
-"""Where the arguments of a call, which have no extensions, say that it is Python that calls."""
+BY_PYTHON: Final = 0
+"""The size that a call of Python's gives its arguments: machine code does not ask back for it."""
 
 
 def execute_function(parts: dict[str, Function]) -> Function:
@@ -248,7 +248,7 @@ def execute_function(parts: dict[str, Function]) -> Function:
     launch = get(f, HandleCell, argument(f, 16), "of", "ptr")
     go_unless(f, f.op(f"icmp ne ptr {launch}, null"), "python")
     here = f.compare("eq", get(f, Launch, launch, "elsewhere"), 0)
-    by_python = f.op(f"icmp ne ptr {argument(f, BY_PYTHON)}, null")
+    by_python = f.compare("eq", argument(f, 0, "i64"), BY_PYTHON)
     go_unless(f, f.op(f"or i1 {here}, {by_python}"), "python")
     count = get(f, Launch, launch, "argument_count")
     go_unless(f, f.compare("eq", count, argument(f, 48, "i64")), "python")
