@@ -22,7 +22,8 @@ from lowtide.checking import ViolationKind, check_plan
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.buffer import AllocationKind, BufferAssignment
 from lowtide.ir.clone import clone_module
-from lowtide.report.memory import Ladder, MemoryReport, donation_savings, peak_of
+from lowtide.report.memory import Ladder, MemoryReport, donation_savings
+from lowtide.report.peak_making import HeldValue, peak_of
 
 
 def explain_plan(
@@ -110,7 +111,7 @@ def plan_memory(
     outputs = sum([shape.nbytes for _, shape in module.entry.root.shape.leaves()])
     arena = assignment.temp_bytes + outputs - profile.alias_bytes
     live = min(profile.live_bytes, arena)
-    held = [(x.value, x.nbytes, x.kind) for x in profile.held]
+    held = [HeldValue(x.value, x.nbytes, x.kind) for x in profile.held]
     pairs = aliases(module)
     return MemoryReport(
         module=module.name,
