@@ -160,7 +160,17 @@ ROOMS: dict[str, list[str]] = {
         "reduce",
         "backends",
     ],
-    "api": ["ir", "options", "verifier", "report", "frontend", "compiler", "autopsy", "client"],
+    "api": [
+        "ir",
+        "options",
+        "verifier",
+        "report",
+        "frontend",
+        "compiler",
+        "autopsy",
+        "budgeting",
+        "client",
+    ],
     "inspection": [
         "files",
         "ir",

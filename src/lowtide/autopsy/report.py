@@ -218,6 +218,15 @@ class PlanReport:
         """Return the report with blame on the innermost calls, also where libraries have them."""
         return replace(self, memory=self.memory.in_all_frames())
 
+    def __repr__(self) -> str:
+        cause = self.autopsy.cause or "no better plan is known"
+        return f"<PlanReport {self.memory!r}; cause: {cause}>"
+
+    def _repr_html_(self) -> str:
+        from lowtide.report.notebook import notebook_html
+
+        return notebook_html(str(self))
+
     def __str__(self) -> str:
         from lowtide.autopsy.screen import autopsy_text
         from lowtide.report.drawing import visible

@@ -89,6 +89,11 @@ class GateResult:
         """Whether no peak is over its limit or above what is locked."""
         return all(x.passes for x in self.checks)
 
+    def _repr_html_(self) -> str:
+        from lowtide.report.notebook import notebook_html
+
+        return notebook_html(str(self))
+
     def __str__(self) -> str:
         from lowtide.comparison.gate_text import gate_text
         from lowtide.report.drawing import visible

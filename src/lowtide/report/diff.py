@@ -98,6 +98,17 @@ class MemoryDiff:
         worst = max(sums, key=lambda x: sums[x])
         return max([x for x in self.parts if _place(x) == worst], key=lambda x: sign * x.nbytes)
 
+    def __repr__(self) -> str:
+        from lowtide.report.diff_text import headline
+        from lowtide.report.drawing import harmless
+
+        return f"<MemoryDiff {harmless(headline(self))}>"
+
+    def _repr_html_(self) -> str:
+        from lowtide.report.notebook import notebook_html
+
+        return notebook_html(str(self))
+
     def __str__(self) -> str:
         from lowtide.report.diff_text import diff_text
         from lowtide.report.drawing import visible

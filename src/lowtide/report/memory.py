@@ -189,6 +189,22 @@ class MemoryReport:
         """Return the report with blame on the innermost calls, also where libraries have them."""
         return replace(self, peak=self.peak.in_all_frames())
 
+    def __repr__(self) -> str:
+        from lowtide.report.drawing import visible
+        from lowtide.report.units import unit_for
+
+        unit = unit_for(self.total_bytes)
+        ladder = self.ladder
+        return visible(
+            f"<MemoryReport {self.module}: {unit.text(ladder.arena_bytes)} beyond its arguments "
+            f"(bound {unit.number(ladder.bound_bytes)}), {unit.text(self.total_bytes)} in all>"
+        )
+
+    def _repr_html_(self) -> str:
+        from lowtide.report.notebook import notebook_html
+
+        return notebook_html(str(self))
+
     def __str__(self) -> str:
         from lowtide.report.drawing import visible
         from lowtide.report.text import explain_text
