@@ -28,6 +28,7 @@ def test_a_peak_that_rises(lowtide_command, gate):
     assert lowtide_command("check", gate) == 0
     assert "not locked" in lowtide_command.out and "--update" in lowtide_command.out
     assert lowtide_command("check", gate, "--update") == 0
+    assert "The peaks are locked in peaks.lock.json." in lowtide_command.out
     assert gate.with_name("peaks.lock.json").is_file()
     assert lowtide_command("check", gate) == 0
     assert "same" in lowtide_command.out

@@ -51,9 +51,10 @@ def check(
         display = display_for(sys.stdout)
         console.write(gate_text(result, width=display.width, color=display.color))
     bad = [x for x in result.checks if not x.passes]
-    if update:
-        bad = [x for x in bad if x.limit_bytes is not None and x.peak_bytes > x.limit_bytes]
-        console.note(f"peaks are locked in {result.lock}" if not bad else "nothing is locked")
+    if result.was_updated:
+        bad = []
+    elif update:
+        console.note("nothing is locked")
     if bad:
         names = ", ".join([f"{x.name} {x.verdict.value}" for x in bad[:3]])
         more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""

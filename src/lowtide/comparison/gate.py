@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
@@ -79,10 +79,14 @@ class PeakCheck:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """The checks of all programs of a gate, in the order of its file; `lock` is its lock file."""
+    """The checks of all programs of a gate, in the order of its file.
+
+    `lock` is its lock file; `was_updated` says that the peaks of this run were written there.
+    """
 
     checks: tuple[PeakCheck, ...]
     lock: Path
+    was_updated: bool = False
 
     @property
     def passes(self) -> bool:
@@ -127,6 +131,7 @@ def check(file: str | os.PathLike[str], update: bool = False) -> GateResult:
         document = {name: {**report, "seconds": {}} for name, report in reports.items()}
         text = json.dumps({"schema": LOCK_SCHEMA, "peaks": document}, indent=1)
         write_text(lock, f"{text}\n")
+        return replace(result, was_updated=True)
     return result
 
 

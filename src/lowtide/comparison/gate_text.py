@@ -32,7 +32,9 @@ def gate_text(result: GateResult, *, width: int = 100, color: bool = False) -> s
             found = diff_text(check.diff, width=width - 2, color=color, limit=_PARTS)
             lines += ["", f"{check.name}:"]
             lines += [f"  {line}".rstrip() for line in found.split("\n")[:_LINES]]
-    if any(x.verdict is GateVerdict.UNLOCKED for x in result.checks):
+    if result.was_updated:
+        lines += ["", f"The peaks are locked in {result.lock.name}."]
+    elif any(x.verdict is GateVerdict.UNLOCKED for x in result.checks):
         lines += ["", f"`lowtide check --update` locks the peaks, in {result.lock.name}."]
     return "\n".join(lines)
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from lowtide.ir.shape import HOST_MEMORY
 from lowtide.report.copies import NeededCopy
-from lowtide.report.donations import DonationVerdict
+from lowtide.report.donations import DonationOutcome, DonationVerdict
 from lowtide.report.drawing import Paint, bar, elide, in_lines, whole_or_short
 from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, SpaceMemory
 from lowtide.report.peak_table import TableForm, peak_table, place_text, step_text
@@ -220,14 +220,20 @@ class Screen:
                 break
         return text
 
-    def _refused_donation(self, most: int) -> list[str]:
-        """Which of the arguments that are donated is not overwritten in place, and why."""
+    def _refused(self) -> list[DonationOutcome]:
+        """The donations that are not in place, the worst first."""
         execution = self.report.execution
         asked = () if execution is None else execution.donations_asked
         refused = [x for x in asked if x.verdict is not DonationVerdict.IN_PLACE]
+        refused.sort(key=lambda x: (x.verdict is DonationVerdict.COPIED, -x.asked.nbytes))
+        return refused
+
+    def _refused_donation(self, most: int) -> list[str]:
+        """Which of the arguments that are donated is not overwritten in place, and why."""
+        refused = self._refused()
         if not refused:
             return []
-        worst = min(refused, key=lambda x: (x.verdict is DonationVerdict.COPIED, -x.asked.nbytes))
+        worst = refused[0]
         others = f" ({len(refused) - 1} more)" if len(refused) > 1 else ""
         name = elide(worst.name, 40)
         outcome = f"donating {name} has no effect{others}"
@@ -324,7 +330,10 @@ class Screen:
         if len(copies) > 1:
             what += f" in {len(copies):,} arrays, the largest"
             what += f" {unit.text(copies[0].nbytes)}"
-        return whole_or_short(what, copies[0].reason.text(), self.width, most)
+        reason = copies[0].reason.text()
+        if any(x.reason == reason for x in self._refused()[:1]):
+            return [f"{what}."] if most else []  # The reason stands above.
+        return whole_or_short(what, reason, self.width, most)
 
     def _loop(self, loop: ComputationMemory, unit: Unit) -> str:
         name = elide(loop.caller.name, 20)
