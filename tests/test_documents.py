@@ -19,7 +19,7 @@ PLACES = (ROOT, ROOT / "src" / "lowtide")
 
 def blocks() -> list[tuple[str, str]]:
     found = []
-    for name in ("README.md", "CONTRIBUTING.md", "docs/planners.md"):
+    for name in ("README.md", "CONTRIBUTING.md", "docs/explain.md", "docs/planners.md"):
         codes = BLOCK.findall((ROOT / name).read_text())
         found += [(f"{name}:{i}", code) for i, code in enumerate(codes, 1)]
     return found

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[1]
 PROMISED = {
     "parse_hlo", "read", "verify", "evaluate", "explain", "Options", "LowtideError",
     "HloTextError", "InvalidModuleError", "UnsupportedOpError", "Module", "__version__",
-    "compile", "Executable", "deserialize", "jit", "ClientLibrary", "OverMemoryError",
+    "check", "compile", "deserialize", "diff", "jit", "ClientLibrary", "Executable",
+    "OverMemoryError",
 }  # fmt: skip
 
 
@@ -117,3 +118,42 @@ def test_explain_takes_a_function_and_specs():
         lowtide.explain(EXAMPLES / "mlp.hlo.xz", spec)
     with pytest.raises(TypeError, match="expected a path, a Module, a function"):
         lowtide.explain(3)
+
+
+def test_explain_keeps_options_from_the_function():
+    jax = pytest.importorskip("jax")
+    spec = jax.ShapeDtypeStruct((64, 64), "float32")
+
+    def product(x):
+        return x @ x @ x
+
+    plain = lowtide.explain(product, spec)
+    limited = lowtide.explain(product, spec, memory="1MB")
+    assert limited.ladder.arena_bytes == plain.ladder.arena_bytes
+    with pytest.raises(lowtide.OverMemoryError):
+        lowtide.explain(product, spec, memory=1)
+    with pytest.raises(lowtide.OverMemoryError):
+        lowtide.jit(product, memory=1).explain(spec)
+    module = lowtide.jit(product).lower(spec).module
+    with pytest.raises(lowtide.OverMemoryError):
+        lowtide.explain(module, memory=1)
+    with pytest.raises(lowtide.OverMemoryError):
+        lowtide.explain(module, lowtide.Options(effort="fast"), memory=1)
+    with pytest.raises(TypeError, match="memory may be an option of lowtide or one of"):
+        lowtide.explain(lambda x, **more: x, spec, memory=1)
+    scaled = lowtide.explain(lambda x, memory: x * memory, spec, memory=spec)
+    assert scaled.argument_bytes == 2 * 64 * 64 * 4
+
+
+def test_functions_and_their_stages_have_names():
+    jax = pytest.importorskip("jax")
+
+    def double(x):
+        return x + x
+
+    fast = lowtide.jit(double)
+    assert repr(fast).endswith("double: 0 programs compiled>")
+    assert "double" in fast._repr_html_() and "<lowtide" not in fast._repr_html_()
+    lowered = fast.lower(jax.ShapeDtypeStruct((4,), "float32"))
+    assert repr(lowered).startswith("<Lowered jit_double: ")
+    assert repr(lowered.compile()).startswith("<Compiled <Executable jit_double: ")

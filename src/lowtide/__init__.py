@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lowtide.client.executable import deserialize_executable as deserialize
     from lowtide.client.jit import jit as jit
     from lowtide.client.library import ClientLibrary as ClientLibrary
+    from lowtide.comparison.gate import check as check
+    from lowtide.comparison.sides import diff as diff
     from lowtide.evaluator.evaluate import evaluate as evaluate
     from lowtide.frontend.files import read as read
     from lowtide.frontend.hlo_text import parse_hlo as parse_hlo
@@ -51,8 +53,10 @@ __all__ = [
     "OverMemoryError",
     "UnsupportedOpError",
     "__version__",
+    "check",
     "compile",
     "deserialize",
+    "diff",
     "evaluate",
     "explain",
     "jit",
@@ -76,8 +80,10 @@ _HOME: Final = {
     "Options": "lowtide.options",
     "OverMemoryError": "lowtide.client.errors",
     "UnsupportedOpError": "lowtide.ir.errors",
+    "check": "lowtide.comparison.gate",
     "compile": "lowtide.api",
     "deserialize": "lowtide.client.executable",
+    "diff": "lowtide.comparison.sides",
     "evaluate": "lowtide.evaluator",
     "explain": "lowtide.api",
     "jit": "lowtide.client.jit",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import fields
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, overload
 
 from lowtide import compiler
 from lowtide.autopsy.report import PlanReport
+from lowtide.budgeting.within import plan_within
 from lowtide.frontend.files import read
 from lowtide.ir import Module
 from lowtide.options import Options, options_with
@@ -22,12 +25,12 @@ def compile(
     source: Module | str | os.PathLike[str],
     memory: int | str | None = None,
     options: Options | None = None,
-    **fields: Any,
+    **given: Any,
 ) -> Executable:
     """Return a module, given itself or as the path of any MODULE file, as native code.
 
     `memory`, in bytes or as text like "512MiB", is the most that one call may need beyond its
-    arguments: parts of the module run again to fit. `fields` are those of `Options`, and take the
+    arguments: parts of the module run again to fit. `given` are fields of `Options`, and take the
     place of what `options` has.
 
     Raises InputError for a file that cannot be read, InvalidModuleError for a module that breaks
@@ -37,7 +40,7 @@ def compile(
     """
     from lowtide.client.executable import compile_module
 
-    chosen = options_with(options, fields if memory is None else {**fields, "memory": memory})
+    chosen = options_with(options, given if memory is None else {**given, "memory": memory})
     if not isinstance(source, Module | str | os.PathLike):
         raise TypeError(
             f"expected a Module or a path, found {type(source).__name__}; functions are compiled "
@@ -50,7 +53,7 @@ def compile(
 
 @overload
 def explain(
-    source: Module | str | os.PathLike[str], options: Options | None = None
+    source: Module | str | os.PathLike[str], options: Options | None = None, **given: Any
 ) -> MemoryReport: ...
 
 
@@ -77,6 +80,10 @@ def explain(
     `jax.ShapeDtypeStruct`s in their place. What `lowtide.jit` or `jax.jit` returned is taken with
     its static and donated arguments.
 
+    A keyword that names an option of `Options` and no parameter of the function is that option:
+    with `memory`, in bytes or as text like "512MiB", the report is on the plan within that budget,
+    as it is of what `jit` or `Options` limit so. `options` has the others.
+
     Of a `jax.stages.Compiled` it is the report on what XLA planned, with causes and remedies. These
     are compiled to see what they do: from `lowered`, the `jax.stages.Lowered` that it was made
     from, or else from a program rebuilt from the optimized module. A `Lowered` is compiled first.
@@ -88,7 +95,10 @@ def explain(
     """
     if isinstance(source, Module | str | os.PathLike):
         module = source if isinstance(source, Module) else read(source)
-        return _explain_module(module, _only_options(specs, options, keywords))
+        own, rest = _split_keywords(None, None, keywords)
+        base = _only_options(specs, options, rest)
+        chosen = base if own is None else _split_keywords(None, base, keywords)[0]
+        return _explain_module(module, chosen)
     from lowtide.autopsy import jax_compiled
 
     if jax_compiled.is_compiled(source):
@@ -98,6 +108,7 @@ def explain(
         _only_options(specs, options, keywords)
         return jax_compiled.explain_lowered(source)
     if callable(source):
+        options, keywords = _split_keywords(source, options, keywords)
         return _explain_function(source, specs, keywords, options)
     raise TypeError(
         "expected a path, a Module, a function, or a compiled or lowered JAX program; found "
@@ -107,7 +118,43 @@ def explain(
 
 def _explain_module(module: Module, options: Options | None) -> MemoryReport:
     verify(module)
-    return compiler.explain(module, compiler.PlanOptions.of(options or Options()))
+    chosen = options or Options()
+    plan_options = compiler.PlanOptions.of(chosen)
+    if chosen.memory is not None:
+        return plan_within(module, chosen.memory, plan_options).report
+    return compiler.explain(module, plan_options)
+
+
+def _split_keywords(
+    function: Any, options: Options | None, keywords: dict[str, Any]
+) -> tuple[Options | None, dict[str, Any]]:
+    """The options with those that keywords name, and the keywords that the function has itself.
+
+    Raises TypeError where only `**` of the function could take a name that is an option too.
+    """
+    known = {x.name for x in fields(Options)}
+    asked = {name for name in keywords if name in known}
+    own: set[str] = set()
+    if asked and function is not None:
+        parameters = _parameters(function)
+        own = {x.name for x in parameters if x.kind is not Parameter.VAR_KEYWORD}
+        if asked - own and any(x.kind is Parameter.VAR_KEYWORD for x in parameters):
+            name = min(asked - own)
+            raise TypeError(
+                f"{name} may be an option of lowtide or one of the function's keywords; give "
+                f"options=lowtide.Options({name}=...), or a function that takes {name} by name"
+            )
+    chosen = {name: value for name, value in keywords.items() if name in asked - own}
+    rest = {name: value for name, value in keywords.items() if name not in chosen}
+    return (options_with(options, chosen) if chosen else options), rest
+
+
+def _parameters(function: Any) -> tuple[Parameter, ...]:
+    """The parameters of a function, none where it does not tell."""
+    try:
+        return tuple(signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return ()
 
 
 def _only_options(

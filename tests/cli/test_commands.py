@@ -27,7 +27,7 @@ from lowtide.xla.dumps.buffer_assignment import buffer_assignment_text
 MEMORY_KEYS = {
     "schema", "module", "instructions", "argument_bytes", "output_bytes", "alias_bytes",
     "constant_bytes", "temp_bytes", "scratch_bytes", "total_bytes", "ladder", "peak",
-    "computations", "seconds", "caveats",
+    "computations", "seconds", "caveats", "causes",
 }  # fmt: skip
 EXECUTION_KEYS = {"copies", "loops", "donations_asked"}
 """What only reports on plans of our own have."""
@@ -37,7 +37,10 @@ OFFSET_KEYS = {
     "name", "instruction", "index", "call_site", "call_path", "allocation", "offset", "bytes",
     "buffer", "live",
 }  # fmt: skip
-BUFFER_KEYS = {"name", "bytes", "instruction", "op_name", "source", "live"}
+BUFFER_KEYS = {
+    "name", "bytes", "instruction", "opcode", "shape", "kind", "op_name", "source", "live", "cause",
+    "reason", "frame",
+}  # fmt: skip
 
 
 def check_memory_document(document: dict) -> None:
@@ -46,7 +49,8 @@ def check_memory_document(document: dict) -> None:
     ladder, peak = document["ladder"], document["peak"]
     assert set(ladder) == LADDER_KEYS
     assert ladder["bound_bytes"] <= ladder["live_bytes"] <= ladder["arena_bytes"]
-    assert set(peak) == {"position", "instruction", "buffers"}
+    assert set(peak) == {"position", "instruction", "source", "buffers", "tree"}
+    assert sum([x["bytes"] for x in document["causes"]]) == document["total_bytes"]
     for buffer in peak["buffers"]:
         assert set(buffer) == BUFFER_KEYS
         assert buffer["source"] is None or set(buffer["source"]) == {"file", "line", "function"}
@@ -76,7 +80,8 @@ def test_explain_limit(lowtide, small):
     assert lowtide("explain", path) == 0
     usual = lowtide.out
     assert lowtide("explain", path, "--limit", 2) == 0
-    assert len(lowtide.out.splitlines()) < len(usual.splitlines()) <= 24
+    assert "smaller" in lowtide.out and len(usual.splitlines()) <= 24
+    assert lowtide.out.count("%  ") < usual.count("%  ")
     assert lowtide("explain", small, "--stage", "fusd") == 1
     assert "no stage 'fusd'; there are: input, simplified, layout, fused" in lowtide.err
     assert lowtide("explain", small, "--stage", "input") == 0

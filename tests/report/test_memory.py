@@ -11,6 +11,7 @@ from lowtide.compiler.stages import STAGES
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError
 from lowtide.report.caveats import time_caveats
+from lowtide.report.grouping import groups_of
 
 STEP = """HloModule step
 ENTRY main {
@@ -68,13 +69,14 @@ def test_a_donor_without_output_takes_one_of_its_size():
 KEYS = {
     "schema", "module", "instructions", "argument_bytes", "output_bytes", "alias_bytes",
     "constant_bytes", "temp_bytes", "scratch_bytes", "total_bytes", "ladder", "peak",
-    "computations", "copies", "loops", "donations_asked", "seconds", "caveats",
+    "computations", "causes", "copies", "loops", "donations_asked", "seconds", "caveats",
 }  # fmt: skip
 
 
 def check(report):
     """What holds for every module."""
     found = json.loads(json.dumps(report.to_json()))
+    assert sum([x.nbytes for x in report.causes]) == report.total_bytes
     assert set(found) == KEYS
     assert found["schema"] == "lowtide.memory/1"
     for ladder in [found["ladder"], *[x["ladder"] for x in found["computations"]]]:
@@ -87,7 +89,7 @@ def check(report):
     for buffer in peak["buffers"]:
         first, last = buffer["live"]
         assert 0 <= first <= peak["position"] <= last < report.steps
-    groups = report.peak.groups()
+    groups = groups_of(report.peak.buffers)
     assert sum([group.nbytes for group in groups]) == total
     assert [group.nbytes for group in groups] == sorted([x.nbytes for x in groups], reverse=True)
 

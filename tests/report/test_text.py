@@ -69,7 +69,7 @@ def check_table_adds_up(report, text: str) -> None:
     start = next(i for i, line in enumerate(lines) if " share " in line)
     unit = lines[start].split()[0]
     scale = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[unit]
-    rows = lines[start + 1 : lines.index("", start)]
+    rows = [row for row in lines[start + 1 : lines.index("", start)] if "%" in row]
     shown = [row.split()[0] for row in rows]
     total = sum([float(x.replace(",", "")) for x in shown if not x.startswith("<")]) * scale
     exact = sum([buffer.nbytes for buffer in report.peak.buffers])

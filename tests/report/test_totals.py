@@ -4,7 +4,7 @@ import pytest
 
 from lowtide.compiler import PlanOptions, explain
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.report.memory import PeakBuffer, PeakGroup
+from lowtide.report.peak import PeakBuffer, PeakGroup
 
 TEXT = """HloModule m@
 ENTRY main {

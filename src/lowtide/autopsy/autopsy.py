@@ -22,7 +22,8 @@ from lowtide.checking import ViolationKind, check_plan
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.buffer import AllocationKind, BufferAssignment
 from lowtide.ir.clone import clone_module
-from lowtide.report.memory import Ladder, MemoryReport, donation_savings, peak_of
+from lowtide.report.memory import Ladder, MemoryReport, donation_savings
+from lowtide.report.peak_making import HeldValue, peak_of
 
 
 def explain_plan(
@@ -40,25 +41,13 @@ def explain_plan(
     `compile_with` compiles the program, by default one rebuilt from the module.
     Raises LowtideError for a module without an order, and where copies are missing.
     """
-    if module.schedule is None:
-        raise LowtideError(
-            f"{module.name} has no schedule, so that a plan of it cannot be followed; give the "
-            "scheduled module, or none where the plan holds it"
-        )
-    _check_places(module, assignment)
-    start = perf_counter()
-    flows, pairs = dataflow(module.entry), aliases(module)
-    sequences = module.schedule.sequences
-    flat = live_ranges(module.entry, sequences, flows, pairs, owns_results=True).flat
-    profile = plan_profile(flat, assignment)
-    same = compiler.plan(module, compiler.PlanOptions("input"))
+    memory, same = _reports(module, assignment)
     unordered = clone_module(module)
     unordered.schedule = None
     bare = compiler.plan(without_copies(unordered), compiler.PlanOptions("input"))
     best = compiler.plan(unordered, compiler.PlanOptions("input"))
     if best.report.ladder.arena_bytes > same.report.ladder.arena_bytes:
         best = same
-    memory = plan_memory(module, assignment, profile, flat, same.report, perf_counter() - start)
     alternatives = _alternatives(memory, same.report, best.report, bare.report)
     if not (made_by_xla_cpu and compile_again and jax_is_installed()):
         compile_with = None
@@ -77,6 +66,34 @@ def explain_plan(
         loop_states(module, bare),
     )
     return PlanReport(memory, autopsy)
+
+
+def report_on_plan(module: Module, assignment: BufferAssignment) -> MemoryReport:
+    """Return the figures of a plan of a scheduled module by themselves; raises as `explain_plan`.
+
+    Nothing is compared with other plans than ours in the same order.
+    """
+    return _reports(module, assignment)[0]
+
+
+def _reports(
+    module: Module, assignment: BufferAssignment
+) -> tuple[MemoryReport, compiler.ModulePlan]:
+    """The figures of a plan, and our own plan in the same order."""
+    if module.schedule is None:
+        raise LowtideError(
+            f"{module.name} has no schedule, so that a plan of it cannot be followed; give the "
+            "scheduled module, or none where the plan holds it"
+        )
+    _check_places(module, assignment)
+    start = perf_counter()
+    flows, pairs = dataflow(module.entry), aliases(module)
+    sequences = module.schedule.sequences
+    flat = live_ranges(module.entry, sequences, flows, pairs, owns_results=True).flat
+    profile = plan_profile(flat, assignment)
+    same = compiler.plan(module, compiler.PlanOptions("input"))
+    seconds = perf_counter() - start
+    return plan_memory(module, assignment, profile, flat, same.report, seconds), same
 
 
 def _check_places(module: Module, assignment: BufferAssignment) -> None:
@@ -110,7 +127,7 @@ def plan_memory(
     outputs = sum([shape.nbytes for _, shape in module.entry.root.shape.leaves()])
     arena = assignment.temp_bytes + outputs - profile.alias_bytes
     live = min(profile.live_bytes, arena)
-    held = [(x.value, x.nbytes, x.kind) for x in profile.held]
+    held = [HeldValue(x.value, x.nbytes, x.kind) for x in profile.held]
     pairs = aliases(module)
     return MemoryReport(
         module=module.name,

@@ -6,7 +6,7 @@ from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ops.table import TABLE
-from lowtide.report.memory import Peak
+from lowtide.report.peak import Peak
 
 _FREE: Final = frozenset(
     {

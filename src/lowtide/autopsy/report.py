@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lowtide.report.memory import MemoryReport
@@ -213,6 +213,19 @@ class PlanReport:
 
     memory: MemoryReport
     autopsy: Autopsy
+
+    def in_all_frames(self) -> PlanReport:
+        """Return the report with blame on the innermost calls, also where libraries have them."""
+        return replace(self, memory=self.memory.in_all_frames())
+
+    def __repr__(self) -> str:
+        cause = self.autopsy.cause or "no better plan is known"
+        return f"<PlanReport {self.memory!r}; cause: {cause}>"
+
+    def _repr_html_(self) -> str:
+        from lowtide.report.notebook import notebook_html
+
+        return notebook_html(str(self))
 
     def __str__(self) -> str:
         from lowtide.autopsy.screen import autopsy_text

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from lowtide.autopsy.report import UNKNOWN, Autopsy, LoopState, PlanReport, Remedy
-from lowtide.report.drawing import ELLIPSIS, Paint, elide, elide_end
+from lowtide.report.drawing import Paint, elide, in_lines, whole_or_short
 from lowtide.report.text import LINES, WIDTH, Screen
 from lowtide.report.units import Unit, percentage, unit_for
 
@@ -19,23 +19,29 @@ _LOOP_LINES: Final = 2
 
 
 def autopsy_text(
-    report: PlanReport, *, width: int = WIDTH, color: bool = False, limit: int | None = None
+    report: PlanReport,
+    *,
+    width: int = WIDTH,
+    color: bool = False,
+    limit: int | None = None,
+    by: str = "line",
 ) -> str:
     """Return the report for people on `width` columns, without a newline at the end.
 
     The screen has at most 24 lines; code to paste is never broken. `limit` asks for that many rows
-    of the table of buffers, however long the screen becomes.
+    of the table of buffers, however long the screen becomes; they are groups as in `explain_text`.
     """
     screen = _AutopsyScreen(report, width, Paint(color=color))
-    peak = Screen(report.memory, width, Paint(color=color))
+    peak = Screen(report.memory, width, Paint(color=color), by)
     for remedies, loop_lines in ((_REMEDIES, _LOOP_LINES), (2, _LOOP_LINES), (2, 0), (1, 0)):
         head = [*screen.title(), "", *peak.split(), "", *screen.ladder(), *screen.why()]
         head += ["", *screen.remedies(remedies), *screen.loops(loop_lines), ""]
         rows = LINES - len(head) - _ROWS_AROUND
         if rows >= _LEAST_ROWS:
             break
-    rows = max(1, rows) if limit is None else limit
-    return "\n".join([*head, *peak.peak(rows)])
+    rows = max(1, rows)
+    table = peak.peak(rows, rows) if limit is None else peak.peak(limit)
+    return "\n".join([*head, *table])
 
 
 class _AutopsyScreen:
@@ -95,11 +101,12 @@ class _AutopsyScreen:
             parts.append(f"{name} {self.unit.text(cause.nbytes)} ({share})")
         if not parts:
             return []
-        line = f"  above the bound: {', '.join(parts)}"
+        lines = in_lines("  above the bound: ", parts, self.width)
         if self.autopsy.cause:
             largest = next(x for x in shown if x.name == self.autopsy.cause)
-            line += f". {largest.name.capitalize()}: {largest.text}."
-        return textwrap.wrap(line, self.width, subsequent_indent="  ")[:2]
+            why = f"  {largest.name.capitalize()}: {largest.text}."
+            lines += textwrap.wrap(why, self.width, subsequent_indent="  ")
+        return lines
 
     # -- remedies ------------------------------------------------------------------------------
 
@@ -115,7 +122,7 @@ class _AutopsyScreen:
             if x.verified_bytes is not None
         ]
         if tried:
-            lines.append(elide_end(f"Tried, of no use: {'; '.join(tried)}.", self.width))
+            lines += in_lines("Tried, of no use: ", [*tried[:-1], f"{tried[-1]}."], self.width)
         elif not lines:
             lines.append("Nothing is known that lowers it.")
         return lines
@@ -145,12 +152,21 @@ class _AutopsyScreen:
         worst = max(loops, key=lambda x: (x.needed_bytes, x.planned_bytes))
         if not worst.planned_bytes and not worst.needed_bytes:
             names = ", ".join([x.loop for x in loops])
-            return [elide_end(f"Loops change their state in place: {names}.", self.width)]
+            whole = f"Loops change their state in place: {names}."
+            short = f"All {len(loops):,} loops change their state in place."
+            return [whole if len(whole) <= self.width else short]
         text = _loop_text(worst)
         others = sum([x is not worst and x.planned_bytes + x.needed_bytes > 0 for x in loops])
         if others:
             text += f" ({others} more in --json)"
-        return textwrap.wrap(text, self.width, max_lines=most, placeholder=ELLIPSIS)
+        lines = textwrap.wrap(text, self.width)
+        return lines if len(lines) <= most else whole_or_short(*_shorter(worst), self.width, most)
+
+
+def _shorter(loop: LoopState) -> tuple[str, str]:
+    """What a loop has to copy, and why."""
+    nbytes = unit_for(loop.needed_bytes).text(loop.needed_bytes)
+    return f"{loop.loop} has to copy {nbytes} each iteration", next(iter(loop.reasons), "")
 
 
 def _loop_text(loop: LoopState) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -18,6 +19,7 @@ from lowtide.cli.arguments import (
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
+    from lowtide.ir import Module
     from lowtide.search.effort import Effort
 
 
@@ -55,29 +57,60 @@ def explain(
             help="With --plan: only predict what would lower it, also where jax is installed.",
         ),
     ] = False,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Rows of the table: `line`, `function`, `scope`, `op`, `cause`, or `stack` for "
+            "the tree of calls.",
+        ),
+    ] = "line",
+    frames: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="`user` blames the innermost call in your own files, `all` also libraries.",
+        ),
+    ] = "user",
 ) -> None:
-    """Show what the memory peak is made of and what bounds it.
+    """Show what the memory peak is made of, why, and what bounds it.
 
     A scheduled module is taken as it is, any other one is optimized and scheduled first; the stage
     `input` only schedules it. With --plan, the report is
     on that plan: how far it is from what other plans of the same program need, why, and what would
-    lower it. All sizes are proved or counted, not measured: nothing is run.
+    lower it. So it is for a dump directory that holds XLA's plan of the module, unless an option
+    asks for a plan of our own. All sizes are proved or counted, not measured: nothing is run.
     """
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.plan_request import effort_named
 
     request = _Request(stage, effort_named(effort), deadline, reoptimize)
+    view = _View(json, limit, _one_of("--by", by, _VIEWS), _one_of("--frames", frames, _FRAMES))
     if plan is not None:
-        if request != _Request(DEFAULT_STAGE, effort_named("default"), None, False):
+        if request.asks_for_a_plan:
             raise UsageError(
                 "--stage, --reoptimize, --effort and --deadline are for a plan that is to be made; "
                 "leave out --plan"
             )
-        _explain_plan(module, plan, json=json, limit=limit, compile_again=not no_compile)
+        _explain_plan(module, plan, view, compile_again=not no_compile)
     elif module is None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
     else:
-        _explain_module(module, request, json=json, limit=limit)
+        _explain_module(module, request, view, compile_again=not no_compile)
+
+
+_VIEWS: Final = ("line", "function", "scope", "op", "cause", "stack")
+_FRAMES: Final = ("user", "all")
+
+
+def _one_of(option: str, name: str, known: Sequence[str]) -> str:
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.ir.suggestions import nearest
+
+    if name not in known:
+        listed = ", ".join(known)
+        raise UsageError(f"{option}: no {name!r}{nearest(name, known)}; there are: {listed}")
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,43 +122,81 @@ class _Request:
     deadline: float | None
     reoptimize: bool
 
+    @property
+    def asks_for_a_plan(self) -> bool:
+        """Whether anything but the usual plan is wanted."""
+        from lowtide.cli.plan_request import effort_named
 
-def _explain_module(path: str, request: _Request, *, json: bool, limit: int | None) -> None:
+        return self != _Request(DEFAULT_STAGE, effort_named("default"), None, False)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What is shown of a report, and in which form."""
+
+    json: bool
+    limit: int | None
+    by: str
+    frames: str
+
+
+def _explain_module(path: str, request: _Request, view: _View, *, compile_again: bool) -> None:
+    import os
+
     from lowtide import compiler
     from lowtide.cli import console
     from lowtide.cli.interrupts import ending_at
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
+    from lowtide.frontend.plan_files import plan_beside
     from lowtide.options import display_for
     from lowtide.report.text import explain_text
     from lowtide.search.effort import SearchOptions
 
     found = load(path, reoptimize=request.reoptimize)
+    is_dump = os.path.isdir(path) and found.module.is_scheduled
+    if is_dump and not request.asks_for_a_plan:
+        if plan := plan_beside(found.file):
+            console.note(f"taking apart XLA's plan, {plan}")
+            _take_apart(plan, found.module, view, compile_again=compile_again)
+            return
+        console.note("XLA's own plan is not in this directory: offsets are lowtide's")
     with progress(f"planning {found.module.name}"), ending_at(request.deadline) as ends:
         search = SearchOptions(request.effort, ends)
         report = compiler.explain(found.module, compiler.PlanOptions(request.stage, search=search))
-    if json:
+    if view.frames == "all":
+        report = report.in_all_frames()
+    if view.json:
         console.write_json(report.to_json())
     else:
         display = display_for(sys.stdout)
-        console.write(explain_text(report, width=display.width, color=display.color, limit=limit))
+        text = explain_text(
+            report, width=display.width, color=display.color, limit=view.limit, by=view.by
+        )
+        console.write(text)
     if ends.was_interrupted:
         raise KeyboardInterrupt
 
 
-def _explain_plan(
-    path: str | None, plan: str, *, json: bool, limit: int | None, compile_again: bool
-) -> None:
+def _explain_plan(path: str | None, plan: str, view: _View, *, compile_again: bool) -> None:
+    from lowtide.cli.modules import load
+
+    given = None if path is None else load(path).module
+    _take_apart(plan, given, view, compile_again=compile_again)
+
+
+def _take_apart(plan: str, given: Module | None, view: _View, *, compile_again: bool) -> None:
+    """Report on a plan in a file, of the module given or of the one that it holds."""
+    from pathlib import PurePath
+
     from lowtide.autopsy.autopsy import explain_plan
     from lowtide.autopsy.screen import autopsy_text
     from lowtide.cli import console
-    from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
     from lowtide.frontend.plan_files import read_plan
     from lowtide.options import display_for
     from lowtide.verifier import verify
 
-    given = None if path is None else load(path).module
     with progress(f"reading {plan}"):
         found = read_plan(plan, given)
         verify(found.module)
@@ -133,11 +204,25 @@ def _explain_plan(
         report = explain_plan(
             found.module,
             found.assignment,
-            made_by_xla_cpu=found.made_by_xla,
+            made_by_xla_cpu=found.made_by_xla and _is_for_cpu(PurePath(plan).name),
             compile_again=compile_again,
         )
-    if json:
+    if view.frames == "all":
+        report = report.in_all_frames()
+    if view.json:
         console.write_json(report.to_json())
         return
     display = display_for(sys.stdout)
-    console.write(autopsy_text(report, width=display.width, color=display.color, limit=limit))
+    text = autopsy_text(
+        report, width=display.width, color=display.color, limit=view.limit, by=view.by
+    )
+    console.write(text)
+
+
+def _is_for_cpu(name: str) -> bool:
+    """Whether the name of a plan's file admits that it is one for CPUs: dumps name other targets.
+
+    XLA's names of stages begin with that of the target, as in `cpu_after_optimizations`.
+    """
+    stage = name.partition("after_optimizations")[0].rpartition(".")[2]
+    return stage in ("", "cpu_") or "after_optimizations" not in name

@@ -14,7 +14,9 @@ import typer
 
 from lowtide import __version__
 from lowtide.cli.bench import bench
+from lowtide.cli.check import check
 from lowtide.cli.compile import compile
+from lowtide.cli.diff import diff
 from lowtide.cli.explain import explain
 from lowtide.cli.interrupted import INTERRUPTED, STAGE, PressedAgainError, interrupted
 from lowtide.cli.ops import ops
@@ -34,7 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 _COMMANDS: Final = (
-    *(explain, plan, verify, compile, run, bench, opt, reduce, passes, planners, ops),
+    *(explain, diff, check, plan, verify, compile, run, bench, opt, reduce, passes, planners, ops),
 )
 for _command in _COMMANDS:
     app.command()(_command)

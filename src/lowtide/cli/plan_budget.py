@@ -155,13 +155,16 @@ def _refusal(solved: SolvedGraph, plan: BudgetPlan) -> str:
 
 def _frontier_lines(pareto: dict[str, Any], solved: SolvedGraph, paint: Paint) -> list[str]:
     """The points of the frontier, least memory last, with the bound at each."""
+    from lowtide.report.units import unit_for
+
     base, most = pareto["base_seconds"] or 1.0, max(1, solved.found.peak_bytes)
-    lines = ["", paint("dim", f"{'bytes':>20} {'of peak':>8} {'more time':>10} {'bound':>10}")]
+    unit = unit_for(most)
+    lines = ["", paint("dim", f"{'needs':>14} {'of peak':>8} {'more time':>10} {'bound':>10}")]
     for point, bound in zip(pareto["points"], pareto["bound"], strict=True):
         lower = bound["extra_seconds"]
         shown = "none fits" if lower is None else f"{100 * lower / base:.3f}%"
         lines.append(
-            f"{point['bytes']:>20,} {100 * point['bytes'] / most:>7.1f}% "
+            f"{unit.text(point['bytes']):>14} {100 * point['bytes'] / most:>7.1f}% "
             f"{100 * point['extra_seconds'] / base:>9.3f}% {shown:>10}"
         )
-    return [*lines, f"No plan is below {pareto['infeasible_below_bytes']:,} bytes."]
+    return [*lines, f"No plan is below {unit.text(pareto['infeasible_below_bytes'])}."]

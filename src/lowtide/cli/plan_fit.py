@@ -130,7 +130,8 @@ def _deliver(
     certificate = None
     if fit is not None and fit.bound is not None and not (fit.point and fit.point.variant):
         certificate = partial(of_fit, planner, fit)
-    deliver_plan(planned, request, fields, lines, certificate)
+    with_table = fit is not None or wanted.packing is not None
+    deliver_plan(planned, request, fields, lines, certificate, with_table=with_table)
 
 
 # -- text ------------------------------------------------------------------------------------------
@@ -157,23 +158,26 @@ def _share(seconds: float, planner: BudgetPlanner) -> str:
 
 def _curve_lines(planner: BudgetPlanner, curve: Pareto, paint: Paint) -> list[str]:
     """The points, least memory last, with the bound at each; then those of each variant."""
+    from lowtide.report.units import unit_for
+
     most = max(1, planner.own.plain.arena_bytes)
-    header = f"{'bytes':>20} {'of plain':>8} {'more time':>10} {'bound':>10}"
-    lines = ["", paint("dim", header)]
+    unit = unit_for(most)
+    header = f"{'needs':>14} {'of plain':>8} {'more time':>10}"
+    lines = ["", paint("dim", f"{header} {'bound':>10}")]
+
+    def row(point: Any) -> str:
+        extra = _share(point.extra_seconds or 0.0, planner)
+        share = f"{100 * point.nbytes / most:.1f}%"
+        return f"{unit.text(point.nbytes):>14} {share:>8} {extra:>10}"
+
     for point, bound in zip(curve.points, curve.bound, strict=True):
         shown = "none fits"
         if bound.extra_seconds is not None:
             shown = _share(bound.extra_seconds, planner)
-        extra = _share(point.extra_seconds or 0.0, planner)
-        share = f"{100 * point.nbytes / most:.1f}%"
-        lines.append(f"{point.nbytes:>20,} {share:>8} {extra:>10} {shown:>10}")
-    lines.append(f"No recomputation is below {curve.infeasible_below_bytes:,} bytes.")
+        lines.append(f"{row(point)} {shown:>10}")
+    lines.append(f"No recomputation is below {unit.text(curve.infeasible_below_bytes)}.")
     for name, points in curve.variants:
-        lines += ["", paint("dim", f"{'bytes':>20} {'of plain':>8} {'more time':>10} as {name}")]
-        for point in points:
-            extra = _share(point.extra_seconds or 0.0, planner)
-            share = f"{100 * point.nbytes / most:.1f}%"
-            lines.append(f"{point.nbytes:>20,} {share:>8} {extra:>10}")
+        lines += ["", paint("dim", f"{header} as {name}"), *map(row, points)]
     return lines
 
 

@@ -65,11 +65,13 @@ def deliver_plan(
     fields: Mapping[str, object] | None = None,
     lines: Sequence[str] = (),
     certificate: Callable[[], bytes] | None = None,
+    *,
+    with_table: bool = True,
 ) -> None:
     """Write a plan to the files that are asked for, and to the screen.
 
-    `fields` are added to the document, `lines` to what people see. `certificate` makes that of the
-    plan where it is not the one of the module alone.
+    `fields` are added to the document, `lines` to what people see, with the table of offsets or
+    without. `certificate` makes that of the plan where it is not the one of the module alone.
     """
     from lowtide.cli import console
     from lowtide.cli.plan_request import write_pictures
@@ -86,7 +88,8 @@ def deliver_plan(
         console.write_json({**_document(planned), **(fields or {})})
         return
     display = display_for(sys.stdout)
-    screen = _screen(planned, request.limit, display.width, color=display.color)
+    limit = request.limit if with_table else None
+    screen = _screen(planned, limit, display.width, color=display.color)
     console.write("\n".join([*screen, *lines]))
 
 
@@ -143,13 +146,16 @@ def _file(
 # -- text --------------------------------------------------------------------------------------
 
 
-def _screen(planned: AssignedPlan, limit: int, width: int, *, color: bool) -> list[str]:
-    """The headline of explain, and the table of the largest values in the arena."""
+def _screen(planned: AssignedPlan, limit: int | None, width: int, *, color: bool) -> list[str]:
+    """The headline of explain, and the table of the largest values in the arena, if limited."""
     from lowtide.report.drawing import Paint
     from lowtide.report.text import headline
 
     paint = Paint(color=color)
-    lines = [*headline(planned.report, width=width, color=color), ""]
+    lines = headline(planned.report, width=width, color=color)
+    if limit is None:
+        return lines
+    lines.append("")
     rows = list(_arena_values(planned.assignment))
     lines += _arena_lines(planned, len(rows))
     rows.sort(key=lambda x: (-x[1].place.nbytes, x[1].place.offset, x[0]))

@@ -45,7 +45,8 @@ def report(placed: PlacedModule) -> MemoryReport:
             ),
         ],
     )
-    return replace(made, spaces=tuple(_spaces(placed)))
+    given = ordered.optimized.was_scheduled
+    return replace(made, spaces=tuple(_spaces(placed)), has_given_order=given)
 
 
 def _spaces(placed: PlacedModule) -> Iterator[SpaceMemory]:

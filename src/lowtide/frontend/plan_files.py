@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from lowtide.frontend.buffer_assignment_text import TITLE, read_buffer_assignment_text
 from lowtide.frontend.compressed import read_bytes
 from lowtide.frontend.files import STDIN
 from lowtide.frontend.hlo_proto import (
+    holds_plan,
     read_buffer_assignment,
     read_hlo_proto,
     read_hlo_proto_plan,
@@ -43,6 +46,27 @@ def read_plan(path: str, module: Module | None = None) -> PlanFile:
     return plan_from(read_plan_bytes(path), path, module)
 
 
+def plan_beside(file: str) -> str | None:
+    """Return the file with XLA's plan of a module in a dump directory, None where there is none.
+
+    It is the text of the buffer assignment that has the name of the module's file, or that file
+    where it is a HloProto with a plan.
+    """
+    path = Path(file)
+    name = _DUMPED_TEXT.sub("", path.name)
+    if name != path.name:
+        for suffix in ("", ".gz", ".xz"):
+            beside = path.with_name(f"{name}-buffer-assignment.txt{suffix}")
+            if beside.is_file():
+                return str(beside)
+        return None
+    data = read_plan_bytes(file)
+    return file if text_in(data) is None and holds_plan(data) else None
+
+
+_DUMPED_TEXT: Final = re.compile(r"\.(txt|hlo)(\.gz|\.xz)?$")
+
+
 def read_plan_bytes(path: str) -> bytes:
     """Return what a file holds, decompressed; raises InputError."""
     if path == STDIN:
@@ -57,7 +81,10 @@ def read_plan_bytes(path: str) -> bytes:
 
 def needs_module(data: bytes) -> bool:
     """Whether a plan names instructions of a module that is not in the same file."""
-    return bool(data) and text_in(data) is None and kind_of(data) != "HloProto"
+    if not data:
+        return False
+    text = text_in(data)
+    return kind_of(data) != "HloProto" if text is None else text.startswith(TITLE)
 
 
 def text_in(data: bytes) -> str | None:
@@ -80,6 +107,15 @@ def plan_from(data: bytes, file: str, module: Module | None = None) -> PlanFile:
     text = text_in(data)
     if text is None:
         return PlanFile(*_from_protobuf(data, file, module), made_by_xla=True)
+    if text.startswith(TITLE):
+        if module is None:
+            raise InputError(
+                "a plan without its module: give the text of the module that lies beside it as "
+                "MODULE",
+                file=file,
+            )
+        assignment = read_buffer_assignment_text(text, module, file)
+        return PlanFile(module, assignment, made_by_xla=True)
     if text.lstrip().startswith("{"):
         return PlanFile(*read_plan_json(text, module, file, _check(file)), made_by_xla=False)
     raise _no_plan(file)
@@ -131,6 +167,7 @@ def _refuse_module(data: bytes, file: str) -> None:
 def _no_plan(file: str) -> InputError:
     return InputError(
         "is no plan; expected what `lowtide plan -o` writes, a BufferAssignmentProto, a HloProto "
-        "with one, or CSV with the columns id,lower,upper,size,offset",
+        "with one, XLA's text of a buffer assignment, or CSV with the columns "
+        "id,lower,upper,size,offset",
         file=file,
     )

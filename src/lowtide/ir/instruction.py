@@ -113,6 +113,14 @@ class Instruction:
         return self.parent.module.stack_frames.location(metadata.stack_frame_id)
 
     @property
+    def stack(self) -> tuple[SourceLocation, ...]:
+        """The calls in the user's program that led here, innermost first; none where unknown."""
+        metadata = self.metadata
+        if metadata.source_file:
+            return (SourceLocation(metadata.source_file, metadata.source_line),)
+        return self.parent.module.stack_frames.calls(metadata.stack_frame_id)
+
+    @property
     def is_root(self) -> bool:
         """Whether the value is the result of the computation."""
         return self.parent.root is self

@@ -135,6 +135,20 @@ class StackFrames:
             self._cache[frame_id] = self._locate(frame_id)
         return self._cache[frame_id]
 
+    def calls(self, frame_id: int) -> tuple[SourceLocation, ...]:
+        """Return the places of a frame and of its callers, innermost first; none for unknown ids.
+
+        Tables in which a frame is its own caller end where a frame would come again.
+        """
+        found: dict[int, SourceLocation] = {}
+        while frame_id not in found:
+            place = self.location(frame_id)
+            if place is None:
+                break
+            found[frame_id] = place
+            frame_id = self.frames[frame_id - 1].parent_frame_id
+        return tuple(found.values())
+
     def _locate(self, frame_id: int) -> SourceLocation | None:
         if not 1 <= frame_id <= len(self.frames):
             return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import textwrap
+from collections.abc import Sequence
 from typing import Final
 
 ELLIPSIS: Final = "…"
@@ -89,6 +91,31 @@ def elide_qualified(name: str, width: int) -> str:
 def elide_end(text: str, width: int) -> str:
     """Return `text` in at most `width` columns: a longer one loses its end."""
     return text if len(text) <= width else text[: max(0, width - 1)] + ELLIPSIS[:width]
+
+
+def in_lines(start: str, parts: Sequence[str], width: int) -> list[str]:
+    """Return parts after one another, with commas, on lines that never break one of them.
+
+    The first line begins with `start`, the others with as many blanks as that one.
+    """
+    indent = " " * (len(start) - len(start.lstrip()))
+    lines, line = [], start
+    for i, part in enumerate(parts):
+        piece = part + ("," if i < len(parts) - 1 else "")
+        if line.strip() and len(line) + len(piece) > width:
+            lines.append(line.rstrip())
+            line = indent
+        line += piece + " "
+    return [*lines, line.rstrip()]
+
+
+def whole_or_short(what: str, reason: str, width: int, most: int) -> list[str]:
+    """Return `what: reason.` on at most so many lines; a longer reason is left out, and said so."""
+    for text in (f"{what}: {reason}.", f"{what}; the reason is in --json."):
+        lines = textwrap.wrap(text, width)
+        if len(lines) <= most:
+            return lines
+    return []
 
 
 def to_ascii(text: str) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from lowtide.ir.shape import HOST_MEMORY
 from lowtide.report.copies import NeededCopy
-from lowtide.report.donations import DonationVerdict
-from lowtide.report.drawing import ELLIPSIS, Paint, bar, elide, elide_end
+from lowtide.report.donations import DonationOutcome, DonationVerdict
+from lowtide.report.drawing import Paint, bar, elide, in_lines, whole_or_short
 from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, SpaceMemory
-from lowtide.report.peak_table import peak_table, place_text, step_text
-from lowtide.report.units import Unit, unit_for
+from lowtide.report.peak_table import TableForm, peak_table, place_text, step_text
+from lowtide.report.tree_text import tree_lines
+from lowtide.report.units import Unit, percentage, unit_for
 
 LINES: Final = 24
 WIDTH: Final = 100
@@ -20,48 +21,79 @@ WIDTH: Final = 100
 _LEAST_ROWS: Final = 4
 _ROWS_AROUND: Final = 3
 """The lines of the table that are no rows of it: two above, and one for what is smaller."""
-_FOOTS: Final = ((3, 2), (2, 2), (1, 2), (0, 2), (0, 1))
-"""How many lines caveats, and each sentence on copies, may have; the first that leaves room."""
 _BAR_WIDTH: Final = 38
 _LEAST_BAR: Final = 8
 _LOOPS: Final = "In loop bodies"
 _NOT_COUNTED: Final = "Not counted: Python, scratch memory of kernels."
 
 
+class _Room(NamedTuple):
+    """How many lines some parts of the screen may have.
+
+    `notes` are those of caveats, `copies` of each sentence on copies, `refused` of what is wrong
+    with a donation, `causes` of the causes.
+    """
+
+    notes: int
+    copies: int
+    refused: int
+    causes: int
+
+
+_ROOMS: Final = (
+    *(_Room(3, 4, 3, 3), _Room(2, 4, 3, 3), _Room(1, 4, 3, 3), _Room(0, 4, 3, 3)),
+    *(_Room(0, 3, 2, 3), _Room(0, 2, 2, 2), _Room(0, 1, 1, 2), _Room(0, 0, 1, 2)),
+    *(_Room(0, 0, 0, 2), _Room(0, 0, 0, 1)),
+)
+"""What is tried in turn until enough rows of the table fit."""
+_TINY_CAUSE: Final = 200
+"""A cause of less than one part in so many is not worth a place on the screen."""
+
+
 def explain_text(
-    report: MemoryReport, *, width: int = WIDTH, color: bool = False, limit: int | None = None
+    report: MemoryReport,
+    *,
+    width: int = WIDTH,
+    color: bool = False,
+    limit: int | None = None,
+    by: str = "line",
 ) -> str:
     """Return the report for people on `width` columns, without a newline at the end.
 
     The screen has at most 24 lines, and as many rows of the table of buffers as fit; `limit` asks
-    for that many rows, however long the screen becomes.
+    for that many rows, however long the screen becomes. The rows are groups `by` "line",
+    "function", "scope", "op" or "cause"; by "stack" they are the tree of calls.
     """
-    screen = Screen(report, width, Paint(color=color))
-    head = [*screen.title(), "", *screen.split(), "", *screen.ladder(), ""]
-    if limit is not None:
-        return "\n".join([*head, *screen.peak(limit), *screen.foot(*_FOOTS[0])])
-    for note_lines, copy_lines in _FOOTS:
-        foot = screen.foot(note_lines, copy_lines)
+    screen = Screen(report, width, Paint(color=color), by)
+    for room in _ROOMS:
+        head, foot = screen.head(room), screen.foot(room)
         rows = max(1, LINES - len(head) - len(foot) - _ROWS_AROUND)
-        if rows >= _LEAST_ROWS:
+        if rows >= _LEAST_ROWS or limit is not None:
             break
-    return "\n".join([*head, *screen.peak(rows), *foot])
+    table = screen.peak(rows, rows) if limit is None else screen.peak(limit)
+    return "\n".join([*head, *table, *foot])
 
 
 def headline(report: MemoryReport, *, width: int = WIDTH, color: bool = False) -> list[str]:
     """Return the first lines of the screen: what the module needs, and how good that is."""
     screen = Screen(report, width, Paint(color=color))
-    return [*screen.title(), "", *screen.ladder()]
+    return [*screen.title(), "", *screen.ladder(_ROOMS[0])]
 
 
 class Screen:
     """The parts of the screen, each as lines."""
 
-    def __init__(self, report: MemoryReport, width: int, paint: Paint) -> None:
+    def __init__(self, report: MemoryReport, width: int, paint: Paint, by: str = "line") -> None:
         self.report = report
         self.width = width
         self.paint = paint
+        self.by = by
         self.unit = unit_for(report.ladder.arena_bytes or report.total_bytes)
+
+    def head(self, room: _Room) -> list[str]:
+        """All above the table."""
+        split = [*self.split(), *self.causes(room.causes)]
+        return [*self.title(), "", *split, "", *self.ladder(room), ""]
 
     # -- title -----------------------------------------------------------------------------------
 
@@ -126,7 +158,7 @@ class Screen:
 
     # -- the ladder ------------------------------------------------------------------------------
 
-    def ladder(self) -> list[str]:
+    def ladder(self, room: _Room = _ROOMS[0]) -> list[str]:
         """The bound, the live bytes and the arena, and what would lower them."""
         ladder = self.report.ladder
         number = self.unit.number
@@ -138,14 +170,34 @@ class Screen:
         )
         judgement = quality(ladder, self.report.least_arena_bytes)
         role = "good" if judgement == "optimal" else "warn"
+        if self.report.has_given_order:
+            judgement = f"order as given, offsets by lowtide: {judgement}"
         lines = [f"{figures}     {self.paint(role, judgement)}"]
         if len(figures) + 5 + len(judgement) > self.width:
             lines = [figures, f"  {self.paint(role, judgement)}"]
-        donation, refused = self._donation(), self._refused_donation()
+        donation, refused = self._donation(), self._refused_donation(room.refused)
         if donation:
             lines.append(f"  {self.paint('good', donation)}")
-        if refused:
-            lines.append(f"  {self.paint('warn', elide_end(refused, self.width - 2))}")
+        lines += [f"  {self.paint('warn', x)}" for x in refused]
+        return lines
+
+    def causes(self, most: int) -> list[str]:
+        """Why the memory of a call is taken, in shares of all of it: as many as go on the lines."""
+        total = self.report.total_bytes
+        shown = [x for x in self.report.causes if x.nbytes * _TINY_CAUSE >= total > 0]
+        lines: list[str] = []
+        for count in range(1, len(shown) + 1):
+            parts = [
+                f"{x.kind.value} {self.unit.text(x.nbytes)} ({percentage(x.nbytes, total)})"
+                for x in shown[:count]
+            ]
+            rest = total - sum([x.nbytes for x in shown[:count]])
+            if rest:
+                parts.append(f"other causes {self.unit.text(rest)}")
+            found = in_lines(f"  in all {self.unit.text(total)}: ", parts, self.width)
+            if len(found) > most:
+                break
+            lines = found
         return lines
 
     def _donation(self) -> str:
@@ -158,34 +210,52 @@ class Screen:
         if total * 100 < self.report.ladder.arena_bytes or not self.unit.is_visible(total):
             return ""
         names = sorted(savings, key=lambda name: -savings[name])
-        listed = [elide(name, 20) for name in names[:3]]
-        if len(names) > 3:
-            listed.append(f"{len(names) - 3} more")
-        return f"donating {_and(listed)} saves up to {self.unit.text(total)}"
+        text = ""
+        for count, longest in ((3, 40), (2, 40), (1, 40), (1, 20)):
+            listed = [elide(name, longest) for name in names[:count]]
+            if len(names) > count:
+                listed.append(f"{len(names) - count} more")
+            text = f"donating {_and(listed)} saves up to {self.unit.text(total)}"
+            if len(text) + 2 <= self.width:
+                break
+        return text
 
-    def _refused_donation(self) -> str:
-        """Which of the arguments that are donated is not overwritten in place, and why."""
+    def _refused(self) -> list[DonationOutcome]:
+        """The donations that are not in place, the worst first."""
         execution = self.report.execution
         asked = () if execution is None else execution.donations_asked
         refused = [x for x in asked if x.verdict is not DonationVerdict.IN_PLACE]
+        refused.sort(key=lambda x: (x.verdict is DonationVerdict.COPIED, -x.asked.nbytes))
+        return refused
+
+    def _refused_donation(self, most: int) -> list[str]:
+        """Which of the arguments that are donated is not overwritten in place, and why."""
+        refused = self._refused()
         if not refused:
-            return ""
-        worst = min(refused, key=lambda x: (x.verdict is DonationVerdict.COPIED, -x.asked.nbytes))
+            return []
+        worst = refused[0]
         others = f" ({len(refused) - 1} more)" if len(refused) > 1 else ""
-        name = elide(worst.name, 20)
+        name = elide(worst.name, 40)
+        outcome = f"donating {name} has no effect{others}"
         if worst.verdict is DonationVerdict.COPIED:
-            return f"{name} is overwritten by a copy{others}: {worst.reason}"
-        return f"donating {name} has no effect{others}: {worst.reason}"
+            outcome = f"{name} is overwritten by a copy{others}"
+        return whole_or_short(outcome, worst.reason, self.width - 2, most)
 
     # -- the peak --------------------------------------------------------------------------------
 
-    def peak(self, rows: int) -> list[str]:
-        """The step at which most is needed, and the table of the buffers taken then."""
+    def peak(self, rows: int, lines: int | None = None) -> list[str]:
+        """The step at which most is needed, and the table of the buffers taken then.
+
+        The table has `rows` rows, and fewer where they would take more than so many lines.
+        """
         peak = self.report.peak
         if not peak.buffers:
             return ["No step takes memory beyond the arguments."]
         heading = self.paint("title", self._peak_line())
-        return [heading, *peak_table(peak, rows, self.width, self.unit, self.paint)]
+        form = TableForm(self.width, self.unit, self.paint, self.by)
+        if self.by == "stack":
+            return [heading, *tree_lines(peak, rows, form)]
+        return [heading, *peak_table(peak, rows, form, lines)]
 
     def _peak_line(self) -> str:
         """The step and its source line, in full where that fits."""
@@ -201,12 +271,13 @@ class Screen:
 
     # -- the foot --------------------------------------------------------------------------------
 
-    def foot(self, note_lines: int, copy_lines: int) -> list[str]:
+    def foot(self, room: _Room) -> list[str]:
         """What loops need, what is copied, what is not counted, and how long it took."""
-        lines = [*self._loops(), *self._loop_copy(copy_lines), *self._other_copies(copy_lines)]
+        lines = self._loops()
+        lines += [*self._loop_copy(room.copies), *self._other_copies(room.copies)]
         times = f"{_NOT_COUNTED} {_times(self.report)}"
         last = [times] if len(times) <= self.width else [_NOT_COUNTED, _times(self.report)]
-        notes = self._notes(note_lines)
+        notes = self._notes(room.notes)
         return ["", *lines, *[self.paint("dim", line) for line in [*notes, *last]]]
 
     def _loops(self) -> list[str]:
@@ -254,14 +325,15 @@ class Screen:
     def _largest(self, when: str, copies: Sequence[NeededCopy], most: int) -> list[str]:
         if not copies:
             return []
-        unit = unit_for(copies[0].nbytes)
+        unit = unit_for(sum([x.nbytes for x in copies]))
         what = f"{when}: {unit.text(sum([x.nbytes for x in copies]))}"
         if len(copies) > 1:
             what += f" in {len(copies):,} arrays, the largest"
             what += f" {unit.text(copies[0].nbytes)}"
-        text = f"{what}: {copies[0].reason.text()}."
-        lines = textwrap.wrap(text, self.width, max_lines=most, placeholder=ELLIPSIS)
-        return [elide_end(line, self.width) for line in lines]
+        reason = copies[0].reason.text()
+        if any(x.reason == reason for x in self._refused()[:1]):
+            return [f"{what}."] if most else []  # The reason stands above.
+        return whole_or_short(what, reason, self.width, most)
 
     def _loop(self, loop: ComputationMemory, unit: Unit) -> str:
         name = elide(loop.caller.name, 20)

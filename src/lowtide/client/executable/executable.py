@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from html import escape
 from time import perf_counter
 from typing import Any, Final, final
 
@@ -118,6 +119,16 @@ class Executable:
         """
         found: dict[str, Any] = json.loads(json.dumps(self._memory))
         return {**found, "seconds": dict(self.making.seconds)}
+
+    def __repr__(self) -> str:
+        total = int(self._memory["total_bytes"])
+        return (
+            f"<Executable {self.name}: {self.arena_bytes:,} bytes beyond its arguments, "
+            f"{total:,} in all>"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>"
 
     @property
     def arena_bytes(self) -> int:

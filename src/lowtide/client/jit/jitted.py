@@ -12,6 +12,7 @@ import functools
 import warnings
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
+from html import escape
 from types import MethodType
 from typing import Any, Final, final
 
@@ -209,6 +210,14 @@ class Jitted:
         name = getattr(self, "__name__", "the function")
         message = f"{name} is run by jax.jit, since lowtide cannot compile it: {error}"
         warnings.warn(message, RuntimeWarning, stacklevel=_FROM_COMPILE)
+
+    def __repr__(self) -> str:
+        name = getattr(self, "__qualname__", "a function")
+        count = len(self._programs)
+        return f"<lowtide.jit of {name}: {count} program{'s' * (count != 1)} compiled>"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>"
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)

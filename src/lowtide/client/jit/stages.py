@@ -37,6 +37,10 @@ class Lowered:
         self._options = options
         self._output = output
 
+    def __repr__(self) -> str:
+        module = self._program.module
+        return f"<Lowered {module.name}: {module.instruction_count:,} instructions>"
+
     @property
     def module(self) -> Module:
         """The module."""
@@ -62,11 +66,15 @@ class Lowered:
         return Compiled(self._program, self._make(self._program.module, chosen), self._output)
 
     def explain(self) -> Any:
-        """Return the memory report."""
+        """Return the memory report, on the plan within the budget of `jit` if there is one."""
         from lowtide import compiler
+        from lowtide.budgeting.within import plan_within
 
         verify(self._program.module)
-        return compiler.explain(self._program.module, compiler.PlanOptions.of(self._options))
+        options = compiler.PlanOptions.of(self._options)
+        if self._options.memory is not None:
+            return plan_within(self._program.module, self._options.memory, options).report
+        return compiler.explain(self._program.module, options)
 
 
 @final
@@ -80,6 +88,9 @@ class Compiled:
         self._program = program
         self._flatten = jax.tree_util.tree_flatten
         self._linked = JitProgram(program, executable, output)
+
+    def __repr__(self) -> str:
+        return f"<Compiled {self.executable!r}>"
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Return the results; raises TypeError for arguments of other types, and names them."""

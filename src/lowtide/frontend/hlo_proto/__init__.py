@@ -7,6 +7,7 @@ from lowtide.frontend.hlo_proto.buffer_assignment_writer import (
     write_memory_usage_report,
 )
 from lowtide.frontend.hlo_proto.hlo_proto_plan import (
+    holds_plan,
     read_hlo_proto_plan,
     read_plan_of_hlo_proto,
 )
@@ -19,6 +20,7 @@ from lowtide.frontend.hlo_proto.writer import (
 )
 
 __all__ = [
+    "holds_plan",
     "read_buffer_assignment",
     "read_hlo_proto",
     "read_hlo_proto_plan",

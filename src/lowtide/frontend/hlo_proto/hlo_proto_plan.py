@@ -14,6 +14,16 @@ from lowtide.ir.errors import HloProtoError
 from lowtide.ir.module import Module
 
 
+def holds_plan(data: bytes) -> bool:
+    """Return whether binary data are a HloProto with a plan beside its module."""
+    if kind_of(data) != "HloProto":
+        return False
+    try:
+        return bool(parse_message("HloProto", data).buffer_assignment)
+    except FieldError:
+        return False
+
+
 def read_hlo_proto_plan(
     data: bytes, file: str = "", check: Callable[[Module], None] | None = None
 ) -> tuple[Module, BufferAssignment]:
