@@ -1,0 +1,63 @@
+"""A value on the devices: the forms in which the program of one device has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lowtide.ir import Instruction, Shape
+from lowtide.ir.tilings.tiling import Tiling
+from lowtide.spmd.emitter import Emitter, array_of
+from lowtide.spmd.resharding import Array, bytes_between, moves_between
+
+
+@dataclass(slots=True)
+class Placed:
+    """One array of the whole program: `shape` is that of the whole, `tiling` the first form.
+
+    `forms` has the tile of the device in each tiling that was asked for so far, so that what is
+    gathered once is not gathered again.
+    """
+
+    emitter: Emitter
+    shape: Shape
+    tiling: Tiling
+    forms: dict[Tiling, Instruction] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, emitter: Emitter, shape: Shape, tiling: Tiling, made: Instruction) -> Placed:
+        """Return the value that an instruction makes."""
+        return cls(emitter, shape, tiling, {tiling: made})
+
+    @property
+    def array(self) -> Array:
+        """What moves when the value does."""
+        return array_of(self.shape)
+
+    @property
+    def is_term(self) -> bool:
+        """Whether only terms of sums are known yet."""
+        return all(tiling.partial for tiling in self.forms)
+
+    def bytes_to(self, tiling: Tiling) -> float:
+        """Return the bytes that one device sends to have the value in a tiling."""
+        if tiling in self.forms:
+            return 0.0
+        grid, array = self.emitter.grid, self.array
+        return min([bytes_between(grid, array, form, tiling) for form in self.forms])
+
+    def to(self, tiling: Tiling) -> Instruction:
+        """Return the tile of the device in a tiling, moved from the nearest form."""
+        found = self.forms.get(tiling)
+        if found is not None:
+            return found
+        grid, array = self.emitter.grid, self.array
+        source = min(self.forms, key=lambda form: bytes_between(grid, array, form, tiling))
+        made = self.forms[source]
+        for move in moves_between(grid, array, source, tiling):
+            if move.result in self.forms:
+                made = self.forms[move.result]
+            else:
+                made = self.emitter.move(made, array, source, move)
+                self.forms[move.result] = made
+            source = move.result
+        return made
