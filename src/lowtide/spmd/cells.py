@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from lowtide.ir import Computation, Instruction, Opcode, Shape
 from lowtide.ir.attributes import GetTupleElement, Parameter
@@ -27,6 +27,11 @@ class Cell:
     tiling: Tiling
     is_open: tuple[bool, ...]
     why: str = "nothing splits it"
+
+    @property
+    def wanted(self) -> Tiling | None:
+        """The tiling to bring the array to; None where nothing is known of it."""
+        return None if self.tiling.is_replicated and all(self.is_open) else self.tiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +176,3 @@ def parameter_number(x: Instruction) -> int:
     """Return the number of a parameter."""
     return x.attributes_as(Parameter).number
 
-
-def without_partial(tiling: Tiling) -> Tiling:
-    """Return a tiling of the same tiles without terms of sums."""
-    return replace(tiling, partial=(), reduction=Opcode.ADD)

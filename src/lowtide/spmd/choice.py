@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,7 @@ from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.spmd.emitter import array_of
 from lowtide.spmd.placed import Placed
-from lowtide.spmd.resharding import bytes_between
+from lowtide.spmd.resharding import Array, bytes_between
 from lowtide.spmd.rules.rule import FactorAxes, OpRule
 
 _BYTES_PER_PRODUCT: Final = 1 / 500
@@ -43,13 +43,16 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is to be split: the instruction, its rule, its operands, where results are wanted."""
+    """What is to be split: the instruction, its rule, its operands, where results are wanted.
+
+    None is wanted of a result that may lie as is best.
+    """
 
     grid: DeviceGrid
     instruction: Instruction
     rule: OpRule
     operands: Sequence[Placed]
-    wanted: Sequence[Tiling]
+    wanted: Sequence[Tiling | None]
 
 
 def choose(question: Question) -> Split:
@@ -76,7 +79,7 @@ def _candidates(q: Question) -> Iterator[FactorAxes]:
         *[(factors, tiling, placed.shape) for factors, placed in zip(
             q.rule.operands, q.operands, strict=True) for tiling in placed.forms],
         *[(factors, tiling, None) for factors, tiling in zip(
-            q.rule.results, q.wanted, strict=True)],
+            q.rule.results, q.wanted, strict=True) if tiling is not None],
     ]  # fmt: skip
     lost: set[int] = set()
     for factors, tiling, shape in arrays:
@@ -172,12 +175,15 @@ def _split(
     for factors, wanted, shape in zip(rule.results, q.wanted, _results(q), strict=True):
         tiling = Tiling(rule.tiling(grid, factors, axes).axes, partial, reduction)
         results.append(tiling)
-        nbytes += bytes_between(grid, shape, tiling, wanted)
+        if wanted is not None:
+            nbytes += bytes_between(grid, shape, tiling, wanted)
+        elif partial:
+            nbytes += bytes_between(grid, shape, tiling, tiling.whole())
     work = _work(q, operands, results) / grid.extent([a for o in axes.values() for a in o])
     return Split(axes, tuple(operands), tuple(results), nbytes, nbytes + work)
 
 
-def _results(q: Question) -> list[object]:
+def _results(q: Question) -> list[Array]:
     return [array_of(leaf) for _, leaf in q.instruction.shape.leaves()]
 
 
@@ -202,7 +208,3 @@ def _products(x: Instruction) -> float:
     features = rhs.dimensions[attributes.dimensions.kernel_output_feature]
     return result * math.prod(rhs.dimensions) / max(features, 1)
 
-
-def summary(axes: Mapping[int, tuple[int, ...]]) -> str:
-    """Return the axes of factors in words, for people."""
-    return ", ".join([f"f{factor}: {list(own)}" for factor, own in sorted(axes.items())])

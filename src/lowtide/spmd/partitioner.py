@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, final
 
+from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import (
     Instruction,
     Module,
     Opcode,
     ProgramShape,
     Shape,
-    array_shape,
     tuple_shape,
 )
 from lowtide.ir.attributes import Constant, CustomCall, GetTupleElement, Parameter
@@ -23,7 +23,7 @@ from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.sharding_forms import sharding_of
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.ir.traversal import post_order
-from lowtide.spmd.annotations import CONSTRAINT_TARGETS, read_annotations
+from lowtide.spmd.annotations import CONSTRAINT_TARGETS, ModuleShardings, read_annotations
 from lowtide.spmd.cells import Cells, cells_of
 from lowtide.spmd.choice import Question, choose
 from lowtide.spmd.cleanup import remove_dead
@@ -33,6 +33,7 @@ from lowtide.spmd.local_ops import LocalOp, write
 from lowtide.spmd.placed import Placed
 from lowtide.spmd.propagation import propagate
 from lowtide.spmd.rules.table import arrays_of, rule_of
+from lowtide.spmd.wire import wire_traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,9 @@ class Partitioned:
 def partition(module: Module) -> Partitioned:
     """Return the program of one device of a module for several partitions.
 
-    Raises InputError for shardings that contradict each other or the devices, and
-    UnsupportedOpError for what cannot be partitioned.
+    Several ways are written out in full, and the one of the least cost is taken. Raises InputError
+    for shardings that contradict each other or the devices, and UnsupportedOpError for what cannot
+    be partitioned.
     """
     source = flattened(module)
     shardings = read_annotations(source)
@@ -71,34 +73,80 @@ def partition(module: Module) -> Partitioned:
         if wish is not None and cell.tiling.is_replicated and all(cell.is_open):
             cells.wish(number, wish, "asked of the result")
     propagate(cells)
+    best: Draft | None = None
+    for gathers in (True, False):
+        asked: dict[int, Tiling] = {}
+        for _ in range(_PASSES):
+            draft = _draft(module, source, shardings, cells, asked, gathers=gathers)
+            if best is None or draft.cost < best.cost:
+                best = draft
+            following = draft.asked
+            if following == asked:
+                break
+            asked = following
+    assert best is not None, "there is a first way"
+    remove_dead(best.module)
+    _finish(module, best.module)
+    grid = shardings.grid
+    parameters = [t for p in source.entry.parameters for t in cells.tilings(p)]
+    return Partitioned(
+        best.module,
+        grid,
+        tuple([sharding_of(t, grid) for t in parameters]),
+        tuple([sharding_of(t, grid) for t in best.results]),
+        best.reasons,
+    )
+
+
+_PASSES: Final = 3
+"""How often a program is written anew with what the last one asked of its values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One way to write the program: what it costs, and the tilings that its values were asked for.
+
+    `cost` is in bytes that a device sends, with the time to compute as bytes sent meanwhile.
+    """
+
+    module: Module
+    results: tuple[Tiling, ...]
+    reasons: tuple[Reason, ...]
+    cost: float
+    asked: dict[int, Tiling]
+
+
+def _draft(
+    module: Module,
+    source: Module,
+    shardings: ModuleShardings,
+    cells: Cells,
+    asked: Mapping[int, Tiling],
+    *,
+    gathers: bool,
+) -> Draft:
     made = Module(module.name)
     made.num_partitions = module.num_partitions
     made.stack_frames = module.stack_frames
     target = Target(made, shardings.grid)
-    walk = Walk(target, cells)
+    walk = Walk(target, cells, asked, gathers=gathers)
     entry = made.add_computation(source.entry.name)
     made.entry = entry
     emitter = Emitter(target, entry)
     given = _parameters(emitter, source.entry, cells)
     leaves = walk.run(emitter, source.entry, given)
-    wanted = [
-        wish.tiling if wish is not None else cell.tiling
-        for wish, cell in zip(shardings.results, cells.of(source.entry.root), strict=True)
-    ]
-    entry.root = _result(emitter, source.entry.root.shape, leaves, wanted)
-    remove_dead(made)
-    _finish(module, made, source)
-    parameters = [t for p in source.entry.parameters for t in cells.tilings(p)]
-    return Partitioned(
-        made,
-        shardings.grid,
-        tuple([sharding_of(t, shardings.grid) for t in parameters]),
-        tuple([sharding_of(t, shardings.grid) for t in wanted]),
-        tuple(walk.reasons),
-    )
+    root = source.entry.root
+    wanted = []
+    for number, leaf, wish in zip(cells.numbers[root], leaves, shardings.results, strict=True):
+        known = cells.cells[number].wanted
+        tiling = leaf.tiling.whole() if known is None else known
+        wanted.append(tiling if wish is None else wish.tiling)
+    entry.root = _result(emitter, root.shape, leaves, wanted)
+    cost = wire_traffic(made).wire_bytes + walk.work
+    return Draft(made, tuple(wanted), tuple(walk.reasons), cost, walk.requests())
 
 
-def _finish(module: Module, made: Module, source: Module) -> None:
+def _finish(module: Module, made: Module) -> None:
     entry = made.entry
     made.computations[entry.name] = made.computations.pop(entry.name)
     made.entry_layout = ProgramShape(tuple([p.shape for p in entry.parameters]), entry.root.shape)
@@ -183,10 +231,34 @@ def tree(emitter: Emitter, shape: Shape, parts: Sequence[Instruction]) -> Instru
 class Walk:
     """Goes through computations in order and writes what one device does."""
 
-    def __init__(self, target: Target, cells: Cells) -> None:
+    def __init__(
+        self, target: Target, cells: Cells, asked: Mapping[int, Tiling], *, gathers: bool
+    ) -> None:
         self.target = target
         self.cells = cells
         self.reasons: list[Reason] = []
+        self.work = 0.0
+        self._asked = asked
+        self._gathers = gathers
+        self._made: dict[int, Placed] = {}
+        self._trips = 1
+
+    def requests(self) -> dict[int, Tiling]:
+        """Return the tiling that the costliest reader asked for, of cells of which none is known."""
+        found = {}
+        for number, placed in self._made.items():
+            asked = [tiling for tiling in placed.requests if not tiling.partial]
+            if asked and self.cells.cells[number].wanted is None:
+                found[number] = asked[0]
+        return found
+
+    def _wanted(self, number: int) -> Tiling | None:
+        known = self.cells.cells[number].wanted
+        if known is None:
+            known = self._asked.get(number)
+        if known is None and self._gathers:
+            known = self.cells.cells[number].tiling
+        return known
 
     def run(
         self, emitter: Emitter, computation: Computation, given: Sequence[Sequence[Placed]]
@@ -245,10 +317,13 @@ class Walk:
         """Return the state after a loop, which has one tiling per leaf all the time."""
         tilings = self.cells.tilings(x)
         start = _result(emitter, x.shape, operands[0], tilings)
+        trips = trip_count(x)
+        self._trips *= trips.count if trips else 1
         condition, body = [
             self._callee(c, x.shape, tilings, kind)
             for c, kind in zip(x.called_computations, (None, tilings), strict=True)
         ]
+        self._trips //= max(trips.count if trips else 1, 1)
         made = emitter.add(Opcode.WHILE, (start,), x.attributes, (condition, body), start.shape)
         return placed_leaves(emitter, made, x.shape, tilings)
 
@@ -301,7 +376,8 @@ class Walk:
         """Return what an operation makes, split as costs the least."""
         leaves = [leaf for own in operands for leaf in own]
         rule = rule_of(x)
-        wanted = self.cells.tilings(x)
+        numbers = self.cells.numbers[x]
+        wanted = [self._wanted(number) for number in numbers]
         question = Question(emitter.grid, x, rule, leaves, wanted)
         split = choose(question)
         tiles = [leaf.to(tiling) for leaf, tiling in zip(leaves, split.operands, strict=True)]
@@ -312,7 +388,10 @@ class Walk:
         shape = local_tree(x.shape, split.results, emitter.grid)
         made = write(emitter, LocalOp(x, rule, split, given, shape))
         self._note(x, split.results, split.nbytes, rule.why)
-        return placed_leaves(emitter, made, x.shape, split.results)
+        self.work += self._trips * (split.cost - split.nbytes)
+        found = placed_leaves(emitter, made, x.shape, split.results)
+        self._made.update(zip(numbers, found, strict=True))
+        return found
 
     def _note(
         self, x: Instruction, tilings: Sequence[Tiling], nbytes: float, why: str
@@ -336,5 +415,3 @@ _STRUCTURE: Final[dict[Opcode, _Handler]] = {
     Opcode.TUPLE: Walk.tuple,
     Opcode.WHILE: Walk.loop,
 }
-
-__all__ = ["Partitioned", "Reason", "array_shape", "field", "partition"]

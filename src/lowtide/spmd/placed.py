@@ -22,6 +22,7 @@ class Placed:
     shape: Shape
     tiling: Tiling
     forms: dict[Tiling, Instruction] = field(default_factory=dict)
+    requests: list[Tiling] = field(default_factory=list)
 
     @classmethod
     def of(cls, emitter: Emitter, shape: Shape, tiling: Tiling, made: Instruction) -> Placed:
@@ -47,6 +48,7 @@ class Placed:
 
     def to(self, tiling: Tiling) -> Instruction:
         """Return the tile of the device in a tiling, moved from the nearest form."""
+        self.requests.append(tiling)
         found = self.forms.get(tiling)
         if found is not None:
             return found
