@@ -14,7 +14,7 @@ from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.spmd.emitter import array_of
 from lowtide.spmd.placed import Placed
-from lowtide.spmd.resharding import Array, bytes_between
+from lowtide.spmd.resharding import Array, bytes_between, local_bytes
 from lowtide.spmd.rules.rule import FactorAxes, OpRule
 
 _BYTES_PER_PRODUCT: Final = 1 / 500
@@ -175,6 +175,8 @@ def _split(
     for factors, wanted, shape in zip(rule.results, q.wanted, _results(q), strict=True):
         tiling = Tiling(rule.tiling(grid, factors, axes).axes, partial, reduction)
         results.append(tiling)
+        gathered = grid.extent(rule.staged_axes(axes))
+        nbytes += local_bytes(grid, shape, tiling) * (gathered - 1)
         if wanted is not None:
             nbytes += bytes_between(grid, shape, tiling, wanted)
         elif partial:

@@ -276,8 +276,12 @@ class Emitter:
 
     def gather_step(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:
         """Return the parts of all devices along the axes."""
-        groups = self._groups(move.axes, move.dimension, by_id=True)
-        shape = _resized(x.shape, move.dimension, self.grid.extent(move.axes), 1)
+        return self.gathered(x, move.axes, move.dimension)
+
+    def gathered(self, x: Instruction, axes: tuple[int, ...], dimension: int) -> Instruction:
+        """Return what all devices along axes have, joined along a dimension."""
+        groups = self._groups(axes, dimension, by_id=True)
+        shape = _resized(x.shape, dimension, self.grid.extent(axes), 1)
         return self.add(Opcode.ALL_GATHER, (x,), groups, (), shape)
 
     def deal_step(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:

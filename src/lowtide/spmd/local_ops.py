@@ -12,6 +12,7 @@ from lowtide.ir.attributes import (
     Dimensions,
     DynamicSlice,
     Gather,
+    GetTupleElement,
     Iota,
     Pad,
     PaddingDimension,
@@ -342,12 +343,31 @@ def _scatter(emitter: Emitter, op: LocalOp) -> Instruction:
     return emitter.like(op.instruction, operands, op.shape)
 
 
+def _reduce(emitter: Emitter, op: LocalOp) -> Instruction:
+    """Return the reduction of the tile, or of what all devices make of their tiles."""
+    made = emitter.like(op.instruction, op.operands, op.shape)
+    axes = op.rule.staged_axes(op.split.axes)
+    if not axes:
+        return made
+    leaves = op.shape.tuple_shapes if op.shape.is_tuple else (op.shape,)
+    gathered = []
+    for number, leaf in enumerate(leaves):
+        part = made
+        if op.shape.is_tuple:
+            part = emitter.add(Opcode.GET_TUPLE_ELEMENT, (made,), GetTupleElement(number))
+        row = emitter.reshape(part, (1, *leaf.dimensions))
+        gathered.append(emitter.gathered(row, axes, 0))
+    operands = (*gathered, *op.operands[len(leaves) :])
+    return emitter.like(op.instruction, operands, op.shape, Dimensions((0,)))
+
+
 _SPECIAL: Final[dict[Opcode, Callable[[Emitter, LocalOp], Instruction]]] = {
     Opcode.CONVOLUTION: _convolution,
     Opcode.DYNAMIC_SLICE: _dynamic_slice,
     Opcode.DYNAMIC_UPDATE_SLICE: _dynamic_update_slice,
     Opcode.GATHER: _gather,
     Opcode.IOTA: _iota,
+    Opcode.REDUCE: _reduce,
     Opcode.SCATTER: _scatter,
     Opcode.SLICE: _slice,
 }

@@ -241,6 +241,7 @@ class Walk:
         self._asked = asked
         self._gathers = gathers
         self._made: dict[int, Placed] = {}
+        self._found: dict[int, Tiling] = {}
         self._trips = 1
 
     def requests(self) -> dict[int, Tiling]:
@@ -250,7 +251,21 @@ class Walk:
             asked = [tiling for tiling in placed.requests if not tiling.partial]
             if asked and self.cells.cells[number].wanted is None:
                 found[number] = asked[0]
-        return found
+        return {**found, **self._found}
+
+    def _carried(self, x: Instruction) -> list[Tiling]:
+        """Return the tilings of what loops and branches pass on: as known, or as made last time."""
+        return [
+            self.cells.cells[number].wanted
+            or self._asked.get(number, self.cells.cells[number].tiling)
+            for number in self.cells.numbers[x]
+        ]
+
+    def _observe(self, x: Instruction, leaves: Sequence[Placed]) -> None:
+        """Keep the tilings in which a body or branch makes what nothing is known of."""
+        for number, leaf in zip(self.cells.numbers[x], leaves, strict=True):
+            if self.cells.cells[number].wanted is None:
+                self._found[number] = leaf.tiling.whole()
 
     def _wanted(self, number: int) -> Tiling | None:
         known = self.cells.cells[number].wanted
@@ -315,12 +330,12 @@ class Walk:
         self, emitter: Emitter, x: Instruction, operands: Sequence[list[Placed]]
     ) -> list[Placed]:
         """Return the state after a loop, which has one tiling per leaf all the time."""
-        tilings = self.cells.tilings(x)
+        tilings = self._carried(x)
         start = _result(emitter, x.shape, operands[0], tilings)
         trips = trip_count(x)
         self._trips *= trips.count if trips else 1
         condition, body = [
-            self._callee(c, x.shape, tilings, kind)
+            self._callee(x, c, x.shape, tilings, kind)
             for c, kind in zip(x.called_computations, (None, tilings), strict=True)
         ]
         self._trips //= max(trips.count if trips else 1, 1)
@@ -329,6 +344,7 @@ class Walk:
 
     def _callee(
         self,
+        site: Instruction,
         computation: Computation,
         shape: Shape,
         tilings: Sequence[Tiling],
@@ -343,6 +359,8 @@ class Walk:
         given = placed_leaves(emitter, parameter, shape, tilings)
         leaves = self.run(emitter, computation, [given])
         wanted = results
+        if results is not None:
+            self._observe(site, leaves)
         if wanted is None:
             wanted = [replicated(s.rank) for s in arrays_of(computation.root.shape)]
         made.root = _result(emitter, computation.root.shape, leaves, wanted)
@@ -353,7 +371,7 @@ class Walk:
     ) -> list[Placed]:
         """Return what the branches agree on; the choice is the same on all devices."""
         chosen = operands[0][0]
-        results = self.cells.tilings(x)
+        results = self._carried(x)
         sources: list[Instruction] = [chosen.to(replicated(0))]
         branches = []
         for branch, leaves, operand in zip(
@@ -361,7 +379,7 @@ class Walk:
         ):
             tilings = [leaf.tiling.whole() for leaf in leaves]
             sources.append(_result(emitter, operand.shape, leaves, tilings))
-            branches.append(self._callee(branch, operand.shape, tilings, results))
+            branches.append(self._callee(x, branch, operand.shape, tilings, results))
         shape = local_tree(x.shape, results, emitter.grid)
         made = emitter.add(
             Opcode.CONDITIONAL, tuple(sources), x.attributes, tuple(branches), shape

@@ -33,6 +33,23 @@ def plain_reduction(computation: Computation) -> Opcode | None:
     return root.opcode
 
 
+_SELECTING: Final = frozenset(
+    {
+        *(Opcode.PARAMETER, Opcode.CONSTANT, Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT),
+        *(Opcode.COMPARE, Opcode.SELECT, Opcode.AND, Opcode.OR, Opcode.NOT),
+        *(Opcode.MINIMUM, Opcode.MAXIMUM),
+    }
+)
+
+
+def selects(computation: Computation) -> bool:
+    """Whether a reducer only chooses among its operands, as argmax does.
+
+    Then its initial value may be taken into account any number of times.
+    """
+    return all(x.opcode in _SELECTING for x in computation.instructions.values())
+
+
 def identity_of(reduction: Opcode, element_type: ElementType) -> Any:
     """Return the number that a reduction leaves out, as a NumPy scalar array."""
     dtype = DTYPES[element_type]

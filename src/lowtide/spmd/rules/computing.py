@@ -15,7 +15,7 @@ from lowtide.ir.attributes import (
     ReduceWindow,
     Sort,
 )
-from lowtide.spmd.reducers import plain_reduction
+from lowtide.spmd.reducers import plain_reduction, selects
 from lowtide.spmd.rules.rule import OpRule, RuleDraft, same_dimensions
 
 _LINEAR: Final[dict[Opcode, tuple[tuple[int, ...], ...]]] = {
@@ -125,6 +125,8 @@ def reduce(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) 
             place += 1
         elif reduction is not None:
             draft.join(size, given, is_reduced=True)
+        elif selects(x.called_computations[0]):
+            draft.join(size, given, is_staged=True)
     # The initial value is added once: a sum of terms may be reduced where it is a term too.
     linear = ((0, 1),) if reduction is Opcode.ADD else ()
     return draft.done(linear, reduction or Opcode.ADD, "a reduced dimension", once=(1,))

@@ -25,7 +25,8 @@ class OpRule:
     their shapes, in order. A factor in `reduced` is in operands only: where it is split, devices
     hold terms, whose `reduction` is the result. `linear` lists sets of operands: where all of one
     set are terms of sums, so is the result. Operands in `once`, such as an initial value, count
-    once however many devices hold terms. `why` says why dimensions without a factor are whole.
+    once however many devices hold terms. Results along a factor in `staged` are gathered and worked
+    on once more. `why` says why dimensions without a factor are whole.
     """
 
     sizes: tuple[int, ...]
@@ -36,6 +37,7 @@ class OpRule:
     linear: tuple[tuple[int, ...], ...] = ()
     why: str = ""
     once: tuple[int, ...] = ()
+    staged: frozenset[int] = frozenset()
 
     def tiling(self, grid: DeviceGrid, factors: DimensionFactors, axes: FactorAxes) -> Tiling:
         """Return the tiling of an array by the axes of its factors."""
@@ -84,6 +86,10 @@ class OpRule:
         """Return the axes along which devices hold terms of the result, in growing order."""
         return tuple(sorted([axis for f in self.reduced for axis in axes.get(f, ())]))
 
+    def staged_axes(self, axes: FactorAxes) -> tuple[int, ...]:
+        """Return the axes along which results are gathered and worked on once more."""
+        return tuple(sorted([axis for f in self.staged for axis in axes.get(f, ())]))
+
 
 @dataclass(slots=True)
 class RuleDraft:
@@ -93,6 +99,7 @@ class RuleDraft:
     results: list[list[list[int]]]
     sizes: list[int] = field(default_factory=list)
     reduced: set[int] = field(default_factory=set)
+    staged: set[int] = field(default_factory=set)
 
     @classmethod
     def of(cls, operands: Sequence[Shape], results: Sequence[Shape]) -> RuleDraft:
@@ -109,6 +116,7 @@ class RuleDraft:
         results: Mapping[int, int] | None = None,
         *,
         is_reduced: bool = False,
+        is_staged: bool = False,
     ) -> None:
         """Add a factor that is the next one of a dimension in each array given: {array: dimension}.
 
@@ -124,6 +132,8 @@ class RuleDraft:
             self.results[array][dimension].append(factor)
         if is_reduced:
             self.reduced.add(factor)
+        if is_staged:
+            self.staged.add(factor)
 
     def done(
         self,
@@ -142,6 +152,7 @@ class RuleDraft:
             linear,
             why,
             once,
+            frozenset(self.staged),
         )
 
 
