@@ -245,6 +245,8 @@ class Emitter:
         sizes = list(x.shape.dimensions)
         k = move.dimension
         sizes[k] //= self.grid.extent(move.axes)
+        if x.opcode is Opcode.BROADCAST and not x.operands[0].shape.rank:
+            return self.broadcast(x.operands[0], sizes)
         zero = self.number(0)
         starts = [zero] * len(sizes)
         starts[k] = self.offset(move.axes, sizes[k])

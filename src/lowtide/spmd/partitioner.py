@@ -227,6 +227,23 @@ def tree(emitter: Emitter, shape: Shape, parts: Sequence[Instruction]) -> Instru
     )
 
 
+def unchanged(loop: Instruction) -> frozenset[int]:
+    """Return the leaves of the state that the body of a loop returns as it got them."""
+    body = loop.called_computations[1]
+    root = body.root
+    if root.opcode is not Opcode.TUPLE or any(s.is_tuple for s in loop.shape.tuple_shapes):
+        return frozenset()
+    return frozenset(
+        [
+            place
+            for place, x in enumerate(root.operands)
+            if x.opcode is Opcode.GET_TUPLE_ELEMENT
+            and x.operands[0] is body.parameters[0]
+            and x.attributes_as(GetTupleElement).index == place
+        ]
+    )
+
+
 @final
 class Walk:
     """Goes through computations in order and writes what one device does."""
@@ -253,13 +270,20 @@ class Walk:
                 found[number] = asked[0]
         return {**found, **self._found}
 
-    def _carried(self, x: Instruction) -> list[Tiling]:
-        """Return the tilings of what loops and branches pass on: as known, or as made last time."""
-        return [
-            self.cells.cells[number].wanted
-            or self._asked.get(number, self.cells.cells[number].tiling)
-            for number in self.cells.numbers[x]
-        ]
+    def _carried(self, x: Instruction, start: Sequence[Placed] = ()) -> list[Tiling]:
+        """Return the tilings of what loops and branches pass on: as known, or as made last time.
+
+        What a loop does not change stays as it is in `start`, unless values are gathered early.
+        """
+        kept = unchanged(x) if start and not self._gathers else frozenset()
+        found = []
+        for place, number in enumerate(self.cells.numbers[x]):
+            cell = self.cells.cells[number]
+            tiling = cell.wanted or self._asked.get(number, cell.tiling)
+            if cell.wanted is None and place in kept:
+                tiling = start[place].tiling.whole()
+            found.append(tiling)
+        return found
 
     def _observe(self, x: Instruction, leaves: Sequence[Placed]) -> None:
         """Keep the tilings in which a body or branch makes what nothing is known of."""
@@ -330,7 +354,7 @@ class Walk:
         self, emitter: Emitter, x: Instruction, operands: Sequence[list[Placed]]
     ) -> list[Placed]:
         """Return the state after a loop, which has one tiling per leaf all the time."""
-        tilings = self._carried(x)
+        tilings = self._carried(x, operands[0])
         start = _result(emitter, x.shape, operands[0], tilings)
         trips = trip_count(x)
         self._trips *= trips.count if trips else 1

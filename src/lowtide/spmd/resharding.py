@@ -111,9 +111,9 @@ def _moves(grid: DeviceGrid, array: Array, now: Tiling, target: Tiling) -> Itera
     for k, (own, wanted) in enumerate(zip(now.axes, target.axes, strict=True)):
         common = _common(own, wanted)
         if common == len(own) < len(wanted):
-            axis = wanted[common]
-            if axis not in used:
-                yield Move(MoveKind.SLICE, (axis,), k, k, _with(now, k, (*own, axis)), 0.0)
+            free = _run(wanted[common:], tuple([a for a in wanted if a not in used]))
+            if free:
+                yield Move(MoveKind.SLICE, free, k, k, _with(now, k, (*own, *free)), 0.0)
             run = _run(wanted[common:], now.partial)
             if run:
                 g = grid.extent(run)
