@@ -162,9 +162,7 @@ def _all_to_all(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:
     if axis is None:
         return [[one[place] for one in brought] for place in range(len(brought))]
     pieces = [np.split(one[0], len(brought), axis) for one in brought]
-    return [
-        [np.concatenate([own[place] for own in pieces], axis)] for place in range(len(brought))
-    ]
+    return [[np.concatenate([own[place] for own in pieces], axis)] for place in range(len(brought))]
 
 
 def _broadcast(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:

@@ -160,7 +160,10 @@ class ShardingReader:
             )
         is_open = [False] * rank
         attributes = x.attributes
-        if isinstance(attributes, CustomCall) and "unspecified_dims" in x.annotations.backend_config:
+        if (
+            isinstance(attributes, CustomCall)
+            and "unspecified_dims" in x.annotations.backend_config
+        ):
             listed = x.annotations.backend_config.split("[", 1)[1].split("]", 1)[0]
             for dimension in listed.split(","):
                 is_open[int(dimension)] = True
@@ -169,7 +172,9 @@ class ShardingReader:
     def shardy(self, sharding: ShardySharding, rank: int, x: Instruction) -> Wish:
         """Return the wish of a sharding in Shardy's notation."""
         where = f"{place_of(x)}: %{x.name}"
-        mesh = sharding.mesh if isinstance(sharding.mesh, Mesh) else self._mesh(sharding.mesh, where)
+        mesh = (
+            sharding.mesh if isinstance(sharding.mesh, Mesh) else self._mesh(sharding.mesh, where)
+        )
         if len(sharding.dimensions) != rank:
             raise InputError(
                 f"{where}: {sharding} splits {len(sharding.dimensions)} dimensions, the array has "

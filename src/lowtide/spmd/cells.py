@@ -20,13 +20,14 @@ from lowtide.spmd.rules.table import arrays_of, rule_of
 class Cell:
     """One array: its shape, its tiling so far, and the dimensions that may be split further.
 
-    `why` says where the tiling comes from.
+    `why` says where the tiling comes from; `is_given` tells that the module asks for it.
     """
 
     shape: Shape
     tiling: Tiling
     is_open: tuple[bool, ...]
     why: str = "nothing splits it"
+    is_given: bool = False
 
     @property
     def wanted(self) -> Tiling | None:
@@ -81,6 +82,7 @@ class Cells:
             cell.tiling = dividing(self.grid, wish.tiling, cell.shape.dimensions)
             cell.is_open = wish.is_open
             cell.why = why
+            cell.is_given = True
 
     def relate(self, sources: Sequence[int], targets: Sequence[int], where: str) -> None:
         """Say that arrays lie alike on both sides, pair by pair."""
@@ -175,4 +177,3 @@ def _conditional(
 def parameter_number(x: Instruction) -> int:
     """Return the number of a parameter."""
     return x.attributes_as(Parameter).number
-

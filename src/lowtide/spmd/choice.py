@@ -135,9 +135,7 @@ def _with_lost(q: Question, axes: FactorAxes, lost: set[int]) -> FactorAxes:
     return found
 
 
-def _term_choices(
-    q: Question, axes: FactorAxes
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _term_choices(q: Question, axes: FactorAxes) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Return (operands that stay terms of sums, the axes of the terms); none at first."""
     choices: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((), ())]
     used = {axis for own in axes.values() for axis in own}
@@ -153,9 +151,7 @@ def _term_choices(
     return choices
 
 
-def _split(
-    q: Question, axes: FactorAxes, terms: tuple[tuple[int, ...], tuple[int, ...]]
-) -> Split:
+def _split(q: Question, axes: FactorAxes, terms: tuple[tuple[int, ...], tuple[int, ...]]) -> Split:
     rule, grid = q.rule, q.grid
     own = rule.partial_axes(axes)
     linear, shared = terms
@@ -209,4 +205,3 @@ def _products(x: Instruction) -> float:
     attributes = x.attributes_as(Convolution)
     features = rhs.dimensions[attributes.dimensions.kernel_output_feature]
     return result * math.prod(rhs.dimensions) / max(features, 1)
-

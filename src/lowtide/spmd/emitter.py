@@ -105,9 +105,7 @@ class Emitter:
             )
         origin = self.origin
         name = None if origin is None or origin.opcode is not opcode else origin.name
-        made = self.computation.add(
-            opcode, shape, tuple(operands), attributes, tuple(called), name
-        )
+        made = self.computation.add(opcode, shape, tuple(operands), attributes, tuple(called), name)
         if origin is not None:
             made.set_metadata(origin.raw_metadata)
         return made
@@ -220,9 +218,7 @@ class Emitter:
     def is_first(self, axes: Sequence[int]) -> Instruction:
         """Return whether the device is the first one along axes."""
         key = ("first", tuple(axes))
-        return self.once(
-            key, lambda: self.compare(self.position(axes), self.number(0), "EQ")
-        )
+        return self.once(key, lambda: self.compare(self.position(axes), self.number(0), "EQ"))
 
     # -- moves ---------------------------------------------------------------------------------
 
@@ -238,9 +234,7 @@ class Emitter:
             use_global_device_ids=by_id,
         )
 
-    def slice_step(
-        self, x: Instruction, array: Array, before: Tiling, move: Move
-    ) -> Instruction:
+    def slice_step(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:
         """Return the own part along a dimension."""
         sizes = list(x.shape.dimensions)
         k = move.dimension
@@ -267,9 +261,7 @@ class Emitter:
         groups = self._groups(move.axes, None, by_id=True)
         return self.add(Opcode.ALL_REDUCE, (x,), groups, (reducer,), x.shape)
 
-    def scatter_step(
-        self, x: Instruction, array: Array, before: Tiling, move: Move
-    ) -> Instruction:
+    def scatter_step(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:
         """Return the own part of the sum of all terms."""
         reducer = self.target.reducer(before.reduction, x.shape.element_type)
         groups = self._groups(move.axes, move.dimension, by_id=True)
@@ -305,9 +297,7 @@ class Emitter:
         joined[source] *= g
         return self.reshape(moved, joined)
 
-    def permute_step(
-        self, x: Instruction, array: Array, before: Tiling, move: Move
-    ) -> Instruction:
+    def permute_step(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:
         """Return the tile of another device."""
         pairs = permutation(self.grid, array.sizes, before, move.result)
         attributes = CollectivePermute(pairs, self.target.channel())
@@ -374,4 +364,3 @@ def local_shape(shape: Shape, tiling: Tiling, grid: DeviceGrid) -> Shape:
 def array_of(shape: Shape) -> Array:
     """Return what moves when an array of this shape does."""
     return Array(shape.dimensions, shape.element_type.bits / 8)
-

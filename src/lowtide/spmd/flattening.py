@@ -18,9 +18,7 @@ def flattened(module: Module) -> Module:
     copy.schedule = None
     for computation in computation_post_order(copy):
         for x in list(computation.instructions.values()):
-            if x.opcode is Opcode.CALL and not is_manual_call(x):
-                _write_out(x)
-            elif x.opcode is Opcode.FUSION:
+            if (x.opcode is Opcode.CALL and not is_manual_call(x)) or x.opcode is Opcode.FUSION:
                 _write_out(x)
     _separate(copy)
     return copy

@@ -267,9 +267,7 @@ def _gather(emitter: Emitter, op: LocalOp) -> Instruction:
     shape = array_shape(ElementType.PRED, op.shape.dimensions)
     wide = emitter.add(Opcode.BROADCAST, (mask,), Dimensions(tuple(batch)), (), shape)
     zero = emitter.constant(identity_of(Opcode.ADD, op.shape.element_type))
-    return emitter.add(
-        Opcode.SELECT, (wide, made, emitter.broadcast(zero, op.shape.dimensions))
-    )
+    return emitter.add(Opcode.SELECT, (wide, made, emitter.broadcast(zero, op.shape.dimensions)))
 
 
 def _moved_indices(

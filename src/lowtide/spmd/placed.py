@@ -46,6 +46,10 @@ class Placed:
         grid, array = self.emitter.grid, self.array
         return min([bytes_between(grid, array, form, tiling) for form in self.forms])
 
+    def bytes_from_first(self, tiling: Tiling) -> float:
+        """Return the bytes that one device sends from the first form to a tiling."""
+        return bytes_between(self.emitter.grid, self.array, self.tiling, tiling)
+
     def to(self, tiling: Tiling) -> Instruction:
         """Return the tile of the device in a tiling, moved from the nearest form."""
         self.requests.append(tiling)

@@ -87,7 +87,7 @@ def _agreed(
     taken: set[int] = set()
     for place in order:
         for factor, axes in found[place].items():
-            if factor in relation.rule.reduced and step < 2:  # noqa: PLR2004
+            if factor in relation.rule.reduced and step < 2:
                 continue
             have = best.get(factor, ())
             if axes[: len(have)] == have and not taken.intersection(axes[len(have) :]):

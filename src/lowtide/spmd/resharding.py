@@ -147,9 +147,7 @@ def _reductions(grid: DeviceGrid, now: Tiling, target: Tiling, size: float) -> I
         yield Move(MoveKind.MASK, missing, 0, 0, result, 0.0)
 
 
-def _leaving(
-    grid: DeviceGrid, now: Tiling, target: Tiling, k: int, size: float
-) -> Iterator[Move]:
+def _leaving(grid: DeviceGrid, now: Tiling, target: Tiling, k: int, size: float) -> Iterator[Move]:
     """Yield the ways in which minor axes leave dimension `k`: gathered, or dealt to another one."""
     own = now.axes[k]
     common = _common(own, target.axes[k])
@@ -184,4 +182,3 @@ def _run(axes: tuple[int, ...], among: tuple[int, ...]) -> tuple[int, ...]:
     while count < len(axes) and axes[count] in among:
         count += 1
     return axes[:count]
-

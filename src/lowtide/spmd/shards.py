@@ -27,9 +27,7 @@ def cut(array: Any, sharding: Sharding, grid: DeviceGrid) -> list[Any]:
     return tiles
 
 
-def joined(
-    tiles: Sequence[Any], sharding: Sharding, grid: DeviceGrid, sizes: Sequence[int]
-) -> Any:
+def joined(tiles: Sequence[Any], sharding: Sharding, grid: DeviceGrid, sizes: Sequence[int]) -> Any:
     """Return the array of which each device has a tile; where several have one, the first's."""
     tiling = _tiling(sharding, grid, sizes)
     found = np.empty(tuple(sizes), np.asarray(tiles[0]).dtype)

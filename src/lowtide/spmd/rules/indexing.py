@@ -42,7 +42,7 @@ def gather(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) 
     """Return the rule of gather.
 
     Split are batch dimensions of the indices, dimensions of the operand that slices take whole,
-    and those of which a slice takes one element: there devices give zeros for rows that others have.
+    and those of which a slice takes one element: devices give zeros for rows that others have.
     """
     draft = RuleDraft.of(operands, results)
     g = x.attributes_as(Gather)

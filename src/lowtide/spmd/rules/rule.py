@@ -161,10 +161,8 @@ def same_dimensions(operands: Sequence[Shape], results: Sequence[Shape]) -> Rule
     draft = RuleDraft.of(operands, results)
     model = results[0].dimensions
     for dimension, size in enumerate(model):
-        matching = {
-            i: dimension for i, shape in enumerate(operands) if shape.dimensions == model
-        }
-        draft.join(size, matching, {i: dimension for i in range(len(results))})
+        matching = {i: dimension for i, shape in enumerate(operands) if shape.dimensions == model}
+        draft.join(size, matching, dict.fromkeys(range(len(results)), dimension))
     return draft
 
 
