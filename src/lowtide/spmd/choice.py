@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lowtide.ir import Instruction, Opcode
@@ -20,8 +20,14 @@ from lowtide.spmd.rules.rule import FactorAxes, OpRule
 _BYTES_PER_PRODUCT: Final = 1 / 500
 """Bytes that a link carries while a device multiplies two numbers."""
 
-_BYTES_PER_BYTE: Final = 1 / 50
-"""Bytes that a link carries while a device reads or writes one byte of memory."""
+_BYTES_PER_BYTE: Final = 1 / 200
+"""Bytes that a link carries while a device works on one byte.
+
+Memory is some sixty times as fast as a link, and most operations are fused with others.
+"""
+
+_SLIGHTLY: Final = 1e-3
+"""How much something counts that only decides between ways of equal bytes."""
 
 _MOST_SEEDS: Final = 4
 
@@ -31,21 +37,25 @@ class Split:
     """How an operation is split: axes of its factors, tilings of its operands and results.
 
     `nbytes` are those that one device sends to bring operands there and results to where they are
-    wanted.
+    wanted, `bytes_in` the former. `work` is what it computes, in bytes that a link carries
+    meanwhile.
     """
 
     axes: FactorAxes
     operands: tuple[Tiling, ...]
     results: tuple[Tiling, ...]
     nbytes: float
-    cost: float
+    bytes_in: float = 0.0
+    work: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is to be split: the instruction, its rule, its operands, where results are wanted.
 
-    None is wanted of a result that may lie as is best.
+    None is wanted of a result that may lie as is best. Without `weighs_memory`, what an operation
+    reads and writes counts nothing: then of equal ways the one that moves operands is taken, which
+    other readers may share.
     """
 
     grid: DeviceGrid
@@ -53,23 +63,31 @@ class Question:
     rule: OpRule
     operands: Sequence[Placed]
     wanted: Sequence[Tiling | None]
+    weighs_memory: bool = True
 
 
 def choose(question: Question) -> Split:
     """Return the cheapest split of those that operands and wanted results suggest."""
-    best: Split | None = None
+    best: tuple[float, Split] | None = None
     seen: set[tuple[tuple[int, tuple[int, ...]], ...]] = set()
+    memory = _memory_work(question)
+    products = _products(question.instruction) * _BYTES_PER_PRODUCT
+    weighed = products + memory * (1.0 if question.weighs_memory else _SLIGHTLY)
     for axes in _candidates(question):
         key = tuple(sorted(axes.items()))
         if key in seen:
             continue
         seen.add(key)
+        devices = question.grid.extent([axis for own in axes.values() for axis in own])
         for terms in _term_choices(question, axes):
             split = _split(question, axes, terms)
-            if best is None or split.cost < best.cost:
-                best = split
+            cost = split.nbytes + weighed / devices
+            if not question.weighs_memory:
+                cost -= split.bytes_in * _SLIGHTLY
+            if best is None or cost < best[0]:
+                best = cost, replace(split, work=(products + memory) / devices)
     assert best is not None, "the split into nothing is always there"
-    return best
+    return best[1]
 
 
 def _candidates(q: Question) -> Iterator[FactorAxes]:
@@ -164,7 +182,8 @@ def _split(q: Question, axes: FactorAxes, terms: tuple[tuple[int, ...], tuple[in
         tiles = rule.tiling(grid, factors, axes)
         tiling = Tiling(tiles.axes, partial, rule.reduction if partial and own else Opcode.ADD)
         operands.append(tiling)
-        nbytes += placed.bytes_to(tiling)
+        nbytes += placed.bytes_to(tiling, q.instruction.name)
+    bytes_in = nbytes
     results = []
     partial = tuple(sorted({*own, *shared}))
     reduction = rule.reduction if own else Opcode.ADD
@@ -177,26 +196,23 @@ def _split(q: Question, axes: FactorAxes, terms: tuple[tuple[int, ...], tuple[in
             nbytes += bytes_between(grid, shape, tiling, wanted)
         elif partial:
             nbytes += bytes_between(grid, shape, tiling, tiling.whole())
-    work = _work(q, operands, results) / grid.extent([a for o in axes.values() for a in o])
-    return Split(axes, tuple(operands), tuple(results), nbytes, nbytes + work)
+    return Split(axes, tuple(operands), tuple(results), nbytes, bytes_in)
 
 
 def _results(q: Question) -> list[Array]:
     return [array_of(leaf) for _, leaf in q.instruction.shape.leaves()]
 
 
-def _work(q: Question, operands: Sequence[Tiling], results: Sequence[Tiling]) -> float:
-    """Return what the whole operation costs to compute, in bytes that a link carries meanwhile."""
-    x = q.instruction
-    moved = sum([placed.shape.nbytes for placed in q.operands]) + x.shape.nbytes
-    work = moved * _BYTES_PER_BYTE
-    if isinstance(x.attributes, Dot | Convolution):
-        work += _products(x) * _BYTES_PER_PRODUCT
-    return work
+def _memory_work(q: Question) -> float:
+    """Return the time to read and write what the whole operation does, in bytes on a link."""
+    moved = sum([placed.shape.nbytes for placed in q.operands]) + q.instruction.shape.nbytes
+    return moved * _BYTES_PER_BYTE
 
 
 def _products(x: Instruction) -> float:
-    """Return how many products a dot or convolution sums."""
+    """Return how many products a dot or convolution sums; none of other operations."""
+    if not isinstance(x.attributes, Dot | Convolution):
+        return 0.0
     result = float(math.prod(x.shape.dimensions))
     lhs, rhs = x.operands[0].shape, x.operands[1].shape
     if isinstance(x.attributes, Dot):

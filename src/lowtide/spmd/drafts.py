@@ -15,13 +15,27 @@ from lowtide.spmd.cells import Cells, cells_of
 from lowtide.spmd.emitter import Emitter, Target
 from lowtide.spmd.placed import Placed
 from lowtide.spmd.propagation import propagate
-from lowtide.spmd.walk import Policy, Reason, Walk, local_tree, placed_leaves, result_of
+from lowtide.spmd.walk import (
+    Findings,
+    Follows,
+    Policy,
+    Reason,
+    Walk,
+    local_tree,
+    placed_leaves,
+    result_of,
+)
 from lowtide.spmd.wire import wire_traffic
 
-_POLICIES: Final = (Policy(gathers=True), Policy(gathers=False), Policy(True, follows=True))
+_POLICIES: Final = (
+    Policy(gathers=True),
+    Policy(gathers=False),
+    Policy(True, Follows.RESULTS),
+    Policy(True, Follows.EVERYWHERE),
+)
 
-_PASSES: Final = 3
-"""How often a program is written anew with what the last one asked of its values."""
+_EFFORT: Final = 60_000
+"""How many instructions all drafts with the same tilings of parameters may have together."""
 
 _MOST_INSTRUCTIONS: Final = 4000
 """Of larger modules parameters are not tried in other tilings than they come in."""
@@ -42,7 +56,7 @@ class Draft:
     results: tuple[Tiling, ...]
     reasons: tuple[Reason, ...]
     cost: float
-    asked: Mapping[int, Tiling]
+    findings: Findings
     moved: Mapping[int, float]
 
 
@@ -70,15 +84,16 @@ def _best_with(task: Task, moved: Mapping[int, Tiling]) -> Draft:
     """Return the cheapest draft where some parameters are used in another tiling than they have."""
     cells = _cells(task, moved)
     best: Draft | None = None
+    allowed = max(1, _EFFORT // task.source.instruction_count // len(_POLICIES))
     for policy in _POLICIES:
-        asked: Mapping[int, Tiling] = {}
-        for _ in range(_PASSES * (1 + policy.follows)):
-            draft = _draft(task, cells, asked, policy)
+        findings = Findings()
+        for _ in range(min(allowed, policy.passes)):
+            draft = _draft(task, cells, findings, policy)
             if best is None or draft.cost < best.cost:
                 best = draft
-            if draft.asked == asked:
+            if draft.findings == findings:
                 break
-            asked = draft.asked
+            findings = draft.findings
     assert best is not None, "there is a first policy"
     return best
 
@@ -119,13 +134,13 @@ def _other_tilings(task: Task, draft: Draft) -> Iterator[tuple[int, Tiling]]:
                     yield number, tiling
 
 
-def _draft(task: Task, cells: Cells, asked: Mapping[int, Tiling], policy: Policy) -> Draft:
+def _draft(task: Task, cells: Cells, findings: Findings, policy: Policy) -> Draft:
     source, shardings = task.source, task.shardings
     made = Module(source.name)
     made.num_partitions = source.num_partitions
     made.stack_frames = source.stack_frames
     target = Target(made, shardings.grid)
-    walk = Walk(target, cells, asked, policy)
+    walk = Walk(target, cells, findings, policy)
     entry = made.add_computation(source.entry.name)
     made.entry = entry
     emitter = Emitter(target, entry)
@@ -149,7 +164,7 @@ def _draft(task: Task, cells: Cells, asked: Mapping[int, Tiling], policy: Policy
         tuple(wanted),
         tuple(walk.reasons),
         wire_traffic(made).wire_bytes + walk.work,
-        walk.requests(),
+        walk.findings(),
         {number: walk.moved_bytes(number) for number in range(len(flat))},
     )
 

@@ -10,19 +10,29 @@ from lowtide.spmd.emitter import Emitter, array_of
 from lowtide.spmd.resharding import Array, bytes_between, moves_between
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A tiling in which a reader, named by its instruction in the whole program, takes a value."""
+
+    reader: str
+    tiling: Tiling
+
+
 @dataclass(slots=True)
 class Placed:
     """One array of the whole program: `shape` is that of the whole, `tiling` the first form.
 
     `forms` has the tile of the device in each tiling that was asked for so far, so that what is
-    gathered once is not gathered again.
+    gathered once is not gathered again. `requests` are those so far, `foreseen` those of the last
+    draft: what another reader asks for anyway costs nothing more.
     """
 
     emitter: Emitter
     shape: Shape
     tiling: Tiling
     forms: dict[Tiling, Instruction] = field(default_factory=dict)
-    requests: list[Tiling] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    foreseen: tuple[Request, ...] = ()
 
     @classmethod
     def of(cls, emitter: Emitter, shape: Shape, tiling: Tiling, made: Instruction) -> Placed:
@@ -39,9 +49,11 @@ class Placed:
         """Whether only terms of sums are known yet."""
         return all(tiling.partial for tiling in self.forms)
 
-    def bytes_to(self, tiling: Tiling) -> float:
-        """Return the bytes that one device sends to have the value in a tiling."""
+    def bytes_to(self, tiling: Tiling, reader: str) -> float:
+        """Return the bytes that one device sends for a reader to have the value in a tiling."""
         if tiling in self.forms:
+            return 0.0
+        if any(r.tiling == tiling and r.reader != reader for r in self.foreseen):
             return 0.0
         grid, array = self.emitter.grid, self.array
         return min([bytes_between(grid, array, form, tiling) for form in self.forms])
@@ -50,9 +62,9 @@ class Placed:
         """Return the bytes that one device sends from the first form to a tiling."""
         return bytes_between(self.emitter.grid, self.array, self.tiling, tiling)
 
-    def to(self, tiling: Tiling) -> Instruction:
+    def to(self, tiling: Tiling, reader: str = "") -> Instruction:
         """Return the tile of the device in a tiling, moved from the nearest form."""
-        self.requests.append(tiling)
+        self.requests.append(Request(reader, tiling))
         found = self.forms.get(tiling)
         if found is not None:
             return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, final
 
 from lowtide.analysis.loop_trip_count import trip_count
@@ -14,12 +15,13 @@ from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.sharding_forms import sharding_of
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.ir.traversal import post_order
+from lowtide.ops.table import TABLE
 from lowtide.spmd.annotations import CONSTRAINT_TARGETS
 from lowtide.spmd.cells import Cells
 from lowtide.spmd.choice import Question, choose
 from lowtide.spmd.emitter import Emitter, Target, local_shape
 from lowtide.spmd.local_ops import LocalOp, write
-from lowtide.spmd.placed import Placed
+from lowtide.spmd.placed import Placed, Request
 from lowtide.spmd.rules.table import arrays_of, rule_of
 
 
@@ -34,16 +36,30 @@ class Reason:
     why: str
 
 
+class Follows(StrEnum):
+    """Which values are wanted as their readers took them in the last draft."""
+
+    NOWHERE = "nowhere"
+    RESULTS = "results"
+    EVERYWHERE = "everywhere"
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How values lie of which little is known.
 
     With `gathers`, one of which nothing is known is wanted whole by those that make it. With
-    `follows`, one that nobody asked a sharding of is wanted as all its readers took it last time.
+    `follows`, one that nobody asked a sharding of is wanted as all its readers took it last time:
+    everywhere, or only what leads to nothing but results.
     """
 
     gathers: bool
-    follows: bool = False
+    follows: Follows = Follows.NOWHERE
+
+    @property
+    def passes(self) -> int:
+        """How often a program is written anew with what the last draft took of its values."""
+        return 3 if self.follows is Follows.NOWHERE else 6
 
 
 def local_tree(shape: Shape, tilings: Sequence[Tiling], grid: DeviceGrid) -> Shape:
@@ -93,6 +109,29 @@ def tree(emitter: Emitter, shape: Shape, parts: Sequence[Instruction]) -> Instru
     return emitter.add(Opcode.TUPLE, tuple(made), shape=tuple_shape([part.shape for part in made]))
 
 
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a draft tells the next one, by cell: the tiling to want, and what readers took."""
+
+    asked: Mapping[int, Tiling] = field(default_factory=dict)
+    requests: Mapping[int, tuple[Request, ...]] = field(default_factory=dict)
+
+
+def leading_to_results(cells: Cells) -> frozenset[int]:
+    """Return the cells of the entry that only single elements of its results are computed from."""
+    entry = next(iter(cells.numbers)).parent.module.entry
+    found: set[Instruction] = set()
+    for x in reversed(post_order(entry)):
+        if all(user in found and _keeps_elements(user) for user in x.users):
+            found.add(x)
+    return frozenset([number for x in found for number in cells.numbers[x]])
+
+
+def _keeps_elements(x: Instruction) -> bool:
+    moves = (Opcode.TUPLE, Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.CUSTOM_CALL)
+    return TABLE[x.opcode].elementwise or x.opcode in moves
+
+
 def unchanged(loop: Instruction) -> frozenset[int]:
     """Return the leaves of the state that the body of a loop returns as it got them."""
     body = loop.called_computations[1]
@@ -114,34 +153,43 @@ def unchanged(loop: Instruction) -> frozenset[int]:
 class Walk:
     """Goes through computations in order and writes what one device does."""
 
-    def __init__(
-        self, target: Target, cells: Cells, asked: Mapping[int, Tiling], policy: Policy
-    ) -> None:
+    def __init__(self, target: Target, cells: Cells, findings: Findings, policy: Policy) -> None:
         self.target = target
         self.cells = cells
         self.reasons: list[Reason] = []
         self.work = 0.0
-        self._asked = asked
+        self._asked = findings.asked
+        self._requests = findings.requests
         self._policy = policy
         self._made: dict[int, Placed] = {}
         self._found: dict[int, Tiling] = {}
         self._trips = 1
+        self._last = leading_to_results(cells) if policy.follows is Follows.RESULTS else frozenset()
 
-    def requests(self) -> dict[int, Tiling]:
+    def findings(self) -> Findings:
         """Return the tilings that readers took values in, where that may be wanted of them.
 
         Of a value of which nothing is known it is the first one; of others, what all agree on.
         """
-        found = {}
+        asked: dict[int, Tiling] = {}
+        requests: dict[int, tuple[Request, ...]] = {}
         for number, placed in self._made.items():
             cell = self.cells.cells[number]
-            asked = [tiling for tiling in placed.requests if not tiling.partial]
-            if not asked or cell.is_given:
+            taken = [r.tiling for r in placed.requests if not r.tiling.partial]
+            if self._follows(number):
+                requests[number] = tuple(placed.requests)
+            if not taken or cell.is_given:
                 continue
-            agree = self._policy.follows and all(tiling == asked[0] for tiling in asked)
+            agree = self._follows(number) and all(tiling == taken[0] for tiling in taken)
             if cell.wanted is None or agree:
-                found[number] = asked[0]
-        return {**found, **self._found}
+                asked[number] = taken[0]
+        return Findings({**asked, **self._found}, requests)
+
+    def _follows(self, number: int) -> bool:
+        follows = self._policy.follows
+        if follows is Follows.RESULTS:
+            return number in self._last
+        return follows is Follows.EVERYWHERE
 
     def moved_bytes(self, number: int) -> float:
         """Return the bytes of the forms in which the value of a cell was taken, without the first.
@@ -154,8 +202,10 @@ class Walk:
         return sum([placed.bytes_from_first(tiling) for tiling in placed.forms])
 
     def keep(self, numbers: Sequence[int], leaves: Sequence[Placed]) -> None:
-        """Remember which value each cell has become."""
-        self._made.update(zip(numbers, leaves, strict=True))
+        """Remember which value each cell has become, and tell it what is foreseen."""
+        for number, leaf in zip(numbers, leaves, strict=True):
+            self._made[number] = leaf
+            leaf.foreseen = self._requests.get(number, ())
 
     def _carried(self, x: Instruction, start: Sequence[Placed] = ()) -> list[Tiling]:
         """Return the tilings of what loops and branches pass on: as known, or as made last time.
@@ -181,7 +231,7 @@ class Walk:
     def _wanted(self, number: int) -> Tiling | None:
         cell = self.cells.cells[number]
         asked = self._asked.get(number)
-        if self._policy.follows and asked is not None and not cell.is_given:
+        if self._follows(number) and asked is not None and not cell.is_given:
             return asked
         known = cell.wanted or asked
         return cell.tiling if known is None and self._policy.gathers else known
@@ -303,9 +353,12 @@ class Walk:
         rule = rule_of(x)
         numbers = self.cells.numbers[x]
         wanted = [self._wanted(number) for number in numbers]
-        question = Question(emitter.grid, x, rule, leaves, wanted)
+        weighs = not all(self._follows(number) for number in numbers)
+        question = Question(emitter.grid, x, rule, leaves, wanted, weighs_memory=weighs)
         split = choose(question)
-        tiles = [leaf.to(tiling) for leaf, tiling in zip(leaves, split.operands, strict=True)]
+        tiles = [
+            leaf.to(tiling, x.name) for leaf, tiling in zip(leaves, split.operands, strict=True)
+        ]
         at, given = 0, []
         for operand, own in zip(x.operands, operands, strict=True):
             given.append(tree(emitter, operand.shape, tiles[at : at + len(own)]))
@@ -313,7 +366,7 @@ class Walk:
         shape = local_tree(x.shape, split.results, emitter.grid)
         made = write(emitter, LocalOp(x, rule, split, given, shape))
         self._note(x, split.results, split.nbytes, rule.why)
-        self.work += self._trips * (split.cost - split.nbytes)
+        self.work += self._trips * split.work
         found = placed_leaves(emitter, made, x.shape, split.results)
         self.keep(numbers, found)
         return found
