@@ -45,6 +45,7 @@ ROOMS: dict[str, list[str]] = {
     "frontend": ["ir", "ops", "analysis", "builder", "evaluator", "verifier", "passes"],
     "fusion": ["ir", "ops", "analysis", "cost", "passes"],
     "runtime": ["ir", "llvm", "cost"],
+    "spmd": ["ir", "ops", "analysis", "passes"],
     "transforms": ["ir", "ops", "analysis", "builder", "evaluator", "passes"],
     "xla": ["ir", "ops", "planning", "analysis", "scheduling"],
     "compiler": [
@@ -196,6 +197,7 @@ ROOMS: dict[str, list[str]] = {
         "scheduling",
         "certificate",
         "frontend",
+        "spmd",
         "xla",
         "compiler",
         "autopsy",
@@ -209,7 +211,10 @@ ROOMS: dict[str, list[str]] = {
 }
 """Each room with those that it may import, the ground floor first: no arrow runs upward."""
 
-STAGES = {"transforms", "fusion", "scheduling", "remat", "buffers", "codegen", "runtime", "report"}
+STAGES = {
+    *("transforms", "fusion", "scheduling", "remat", "buffers", "codegen", "runtime", "report"),
+    "spmd",
+}
 """Functions from modules, schedules and plans to these: only what stands above knows two."""
 
 LONGEST_FILE = 500

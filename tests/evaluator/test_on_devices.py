@@ -93,7 +93,8 @@ def test_uneven_groups_reduce() -> None:
     np.testing.assert_array_equal(found[2], x[1] + x[2] + x[3])
 
 
-LOOP = """HloModule m, num_partitions=2
+LOOP = (
+    """HloModule m, num_partitions=2
 %s
 cond {
   s = (s32[], f32[4]) parameter(0)
@@ -118,7 +119,9 @@ ENTRY e {
   w = (s32[], f32[4]) while(t), condition=cond, body=body
   ROOT y = f32[4] get-tuple-element(w), index=1
 }
-""" % ADD  # noqa: UP031
+"""
+    % ADD
+)
 
 
 def test_a_collective_in_a_loop_meets_each_time() -> None:
@@ -128,7 +131,8 @@ def test_a_collective_in_a_loop_meets_each_time() -> None:
     np.testing.assert_array_equal(np.asarray(found[1]), expected)
 
 
-DIVERGING = """HloModule m, num_partitions=2
+DIVERGING = (
+    """HloModule m, num_partitions=2
 %s
 yes {
   x = f32[4] parameter(0)
@@ -145,7 +149,9 @@ ENTRY e {
   first = pred[] compare(i, zero), direction=EQ
   ROOT y = f32[4] conditional(first, x, x), true_computation=yes, false_computation=no
 }
-""" % ADD  # noqa: UP031
+"""
+    % ADD
+)
 
 
 def test_devices_that_wait_for_ever_are_an_error() -> None:

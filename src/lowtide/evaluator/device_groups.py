@@ -25,7 +25,7 @@ Traded = list[list[Array]]
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class GroupDevice:
     """One of several devices: replica times partitions plus partition, and where all meet."""
 
     number: int
@@ -180,7 +180,7 @@ _TRADES: Final[dict[Opcode, Callable[[Instruction, Sequence[Arrays]], Traded]]] 
 }
 
 
-def device_number_of(device: Device, instruction: Instruction) -> Value:
+def device_number_of(device: GroupDevice, instruction: Instruction) -> Value:
     """Return the partition or the replica that the device runs, as the instruction asks."""
     is_partition = instruction.opcode is Opcode.PARTITION_ID
     number = device.partition if is_partition else device.replica

@@ -13,7 +13,7 @@ from lowtide.ir.computation import Computation
 from lowtide.ir.module import Module
 
 if TYPE_CHECKING:
-    from lowtide.evaluator.device_groups import Device
+    from lowtide.evaluator.device_groups import GroupDevice
 
 
 @final
@@ -27,7 +27,7 @@ class Interpreter:
 
     __slots__ = ("_programs", "device", "module", "random_counter", "vector_programs")
 
-    def __init__(self, module: Module, *, seed: int = 0, device: Device | None = None) -> None:
+    def __init__(self, module: Module, *, seed: int = 0, device: GroupDevice | None = None) -> None:
         self.module = module
         self.device = device
         self.random_counter = seed

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from lowtide.evaluator.device_groups import Device
+from lowtide.evaluator.device_groups import GroupDevice
 from lowtide.evaluator.evaluate import arguments_of
 from lowtide.evaluator.interpreter import Interpreter
 from lowtide.evaluator.rendezvous import Rendezvous
@@ -37,7 +37,7 @@ def evaluate_on_devices(
     def run(number: int) -> None:
         rendezvous.start()
         try:
-            device = Device(number, module.replica_count, module.num_partitions, rendezvous)
+            device = GroupDevice(number, module.replica_count, module.num_partitions, rendezvous)
             interpreter = Interpreter(module, seed=seed, device=device)
             results[number] = interpreter.run(module.entry, values[number])
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""Where the devices of one program meet: one runs at a time, and waits until its group is there."""
+"""The meeting place of devices: one runs at a time, and waits until its group is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module says about shardings: of parameters, results and values in between."""
+"""The shardings that a module asks for: of parameters, results and values in between."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONSTRAINT_TARGETS = frozenset({"Sharding", RESULT_TARGET})
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TilingWish:
     """The tiling asked of one array; dimensions in `is_open` may be split further."""
 
     tiling: Tiling
@@ -45,9 +45,9 @@ class ModuleShardings:
     """
 
     grid: DeviceGrid
-    wishes: dict[Instruction, list[Wish | None]] = field(default_factory=dict)
-    parameters: list[list[Wish | None]] = field(default_factory=list)
-    results: list[Wish | None] = field(default_factory=list)
+    wishes: dict[Instruction, list[TilingWish | None]] = field(default_factory=dict)
+    parameters: list[list[TilingWish | None]] = field(default_factory=list)
+    results: list[TilingWish | None] = field(default_factory=list)
 
 
 def read_annotations(module: Module) -> ModuleShardings:
@@ -85,16 +85,16 @@ def _flag(flags: tuple[bool, ...], number: int) -> bool:
     return number < len(flags) and flags[number]
 
 
-def _whole(rank: int) -> Wish:
-    return Wish(replicated(rank), (False,) * rank)
+def _whole(rank: int) -> TilingWish:
+    return TilingWish(replicated(rank), (False,) * rank)
 
 
-def _results(module: Module, reader: ShardingReader) -> list[Wish | None]:
+def _results(module: Module, reader: AnnotationReader) -> list[TilingWish | None]:
     root = module.entry.root
     flags = module.allow_spmd_sharding_propagation_to_output
     leaves = list(root.shape.leaves())
     given = [] if reader.is_shardy else reader.wishes(root)
-    found: list[Wish | None] = []
+    found: list[TilingWish | None] = []
     for number, (index, leaf) in enumerate(leaves):
         source = root
         for at in index:
@@ -114,14 +114,14 @@ def _results(module: Module, reader: ShardingReader) -> list[Wish | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardingReader:
+class AnnotationReader:
     """Reads the shardings of one module, in Shardy's notation where the module has meshes."""
 
     grid: DeviceGrid
     meshes: Mapping[str, Mesh]
     is_shardy: bool
 
-    def wishes(self, x: Instruction) -> list[Wish | None]:
+    def wishes(self, x: Instruction) -> list[TilingWish | None]:
         """Return what is asked of each leaf of an instruction."""
         leaves = [shape for _, shape in x.shape.leaves()]
         if self.is_shardy:
@@ -148,7 +148,7 @@ class ShardingReader:
         pairs_of = zip(each, leaves, strict=True)
         return [self.tiled(one, shape.rank, x) for one, shape in pairs_of]
 
-    def tiled(self, sharding: Sharding, rank: int, x: Instruction) -> Wish:
+    def tiled(self, sharding: Sharding, rank: int, x: Instruction) -> TilingWish:
         """Return the wish of a sharding in HLO's form."""
         where = f"{place_of(x)}: %{x.name}"
         check_sharding(sharding, rank, self.grid.count, where)
@@ -167,9 +167,9 @@ class ShardingReader:
             listed = x.annotations.backend_config.split("[", 1)[1].split("]", 1)[0]
             for dimension in listed.split(","):
                 is_open[int(dimension)] = True
-        return Wish(tiling, tuple(is_open))
+        return TilingWish(tiling, tuple(is_open))
 
-    def shardy(self, sharding: ShardySharding, rank: int, x: Instruction) -> Wish:
+    def shardy(self, sharding: ShardySharding, rank: int, x: Instruction) -> TilingWish:
         """Return the wish of a sharding in Shardy's notation."""
         where = f"{place_of(x)}: %{x.name}"
         mesh = (
@@ -196,7 +196,7 @@ class ShardingReader:
         if len(set(flat)) != len(flat):
             raise InputError(f"{where}: {sharding} uses an axis twice: split one dimension by it")
         is_open = tuple([dimension.is_open for dimension in sharding.dimensions])
-        return Wish(Tiling(tuple(axes)), is_open)
+        return TilingWish(Tiling(tuple(axes)), is_open)
 
     def _mesh(self, name: str, where: str) -> Mesh:
         if name not in self.meshes:
@@ -222,7 +222,7 @@ def _unescaped(text: str) -> str:
     return text.replace('\\"', '"')
 
 
-def _reader(module: Module) -> ShardingReader:
+def _reader(module: Module) -> AnnotationReader:
     text = dict(module.frontend_attributes).get(MESHES_KEY)
     count = module.num_partitions
     if text is not None:
@@ -237,8 +237,8 @@ def _reader(module: Module) -> ShardingReader:
                     "num_partitions"
                 )
         sizes = max([m.axis_sizes for m in meshes.values()], key=len, default=())
-        return ShardingReader(_grid_of_mesh(count, sizes), meshes, True)
-    return ShardingReader(_grid_of_shardings(module), {}, False)
+        return AnnotationReader(_grid_of_mesh(count, sizes), meshes, True)
+    return AnnotationReader(_grid_of_shardings(module), {}, False)
 
 
 def _grid_of_mesh(count: int, sizes: tuple[int, ...]) -> DeviceGrid:

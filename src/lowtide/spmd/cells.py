@@ -10,14 +10,14 @@ from lowtide.ir.attributes import GetTupleElement, Parameter
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling, dividing, replicated
 from lowtide.ir.traversal import post_order
-from lowtide.spmd.annotations import ModuleShardings, Wish
+from lowtide.spmd.annotations import ModuleShardings, TilingWish
 from lowtide.spmd.flattening import is_manual_call
 from lowtide.spmd.rules.rule import OpRule, same_dimensions
 from lowtide.spmd.rules.table import arrays_of, rule_of
 
 
 @dataclass(slots=True)
-class Cell:
+class ArrayCell:
     """One array: its shape, its tiling so far, and the dimensions that may be split further.
 
     `why` says where the tiling comes from; `is_given` tells that the module asks for it.
@@ -55,11 +55,11 @@ class Cells:
     """The cells of a module by instruction, one number for each leaf of its shape."""
 
     grid: DeviceGrid
-    cells: list[Cell] = field(default_factory=list)
+    cells: list[ArrayCell] = field(default_factory=list)
     relations: list[Relation] = field(default_factory=list)
     numbers: dict[Instruction, tuple[int, ...]] = field(default_factory=dict)
 
-    def of(self, x: Instruction) -> list[Cell]:
+    def of(self, x: Instruction) -> list[ArrayCell]:
         """Return the cells of the leaves of an instruction."""
         return [self.cells[number] for number in self.numbers[x]]
 
@@ -72,10 +72,10 @@ class Cells:
         first = len(self.cells)
         for shape in shapes:
             rank = shape.rank if shape.is_array else 0
-            self.cells.append(Cell(shape, replicated(rank), (True,) * rank))
+            self.cells.append(ArrayCell(shape, replicated(rank), (True,) * rank))
         return tuple(range(first, len(self.cells)))
 
-    def wish(self, number: int, wish: Wish, why: str) -> None:
+    def wish(self, number: int, wish: TilingWish, why: str) -> None:
         """Give a cell the tiling asked for, as far as it divides the array."""
         cell = self.cells[number]
         if cell.shape.is_array:

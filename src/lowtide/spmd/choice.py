@@ -13,8 +13,8 @@ from lowtide.ir.attributes import Convolution, Dot
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.spmd.emitter import array_of
-from lowtide.spmd.placed import Placed
-from lowtide.spmd.resharding import Array, bytes_between, local_bytes
+from lowtide.spmd.placed import PlacedArray
+from lowtide.spmd.resharding import bytes_between, local_bytes
 from lowtide.spmd.rules.rule import FactorAxes, OpRule
 
 _BYTES_PER_PRODUCT: Final = 1 / 500
@@ -33,7 +33,7 @@ _MOST_SEEDS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class OperationSplit:
     """How an operation is split: axes of its factors, tilings of its operands and results.
 
     `nbytes` are those that one device sends to bring operands there and results to where they are
@@ -61,14 +61,14 @@ class Question:
     grid: DeviceGrid
     instruction: Instruction
     rule: OpRule
-    operands: Sequence[Placed]
+    operands: Sequence[PlacedArray]
     wanted: Sequence[Tiling | None]
     weighs_memory: bool = True
 
 
-def choose(question: Question) -> Split:
+def choose(question: Question) -> OperationSplit:
     """Return the cheapest split of those that operands and wanted results suggest."""
-    best: tuple[float, Split] | None = None
+    best: tuple[float, OperationSplit] | None = None
     seen: set[tuple[tuple[int, tuple[int, ...]], ...]] = set()
     memory = _memory_work(question)
     products = _products(question.instruction) * _BYTES_PER_PRODUCT
@@ -169,7 +169,9 @@ def _term_choices(q: Question, axes: FactorAxes) -> list[tuple[tuple[int, ...], 
     return choices
 
 
-def _split(q: Question, axes: FactorAxes, terms: tuple[tuple[int, ...], tuple[int, ...]]) -> Split:
+def _split(
+    q: Question, axes: FactorAxes, terms: tuple[tuple[int, ...], tuple[int, ...]]
+) -> OperationSplit:
     rule, grid = q.rule, q.grid
     own = rule.partial_axes(axes)
     linear, shared = terms
@@ -196,10 +198,10 @@ def _split(q: Question, axes: FactorAxes, terms: tuple[tuple[int, ...], tuple[in
             nbytes += bytes_between(grid, shape, tiling, wanted)
         elif partial:
             nbytes += bytes_between(grid, shape, tiling, tiling.whole())
-    return Split(axes, tuple(operands), tuple(results), nbytes, bytes_in)
+    return OperationSplit(axes, tuple(operands), tuple(results), nbytes, bytes_in)
 
 
-def _results(q: Question) -> list[Array]:
+def _results(q: Question) -> list[WholeArray]:
     return [array_of(leaf) for _, leaf in q.instruction.shape.leaves()]
 
 

@@ -1,4 +1,4 @@
-"""What nothing reads any more is taken out of a partitioned module."""
+"""Removal of instructions and computations that nothing reads or calls any more."""
 
 from __future__ import annotations
 

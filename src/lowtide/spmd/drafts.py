@@ -12,15 +12,15 @@ from lowtide.ir.computation import Computation
 from lowtide.ir.tilings.tiling import Tiling, dividing
 from lowtide.spmd.annotations import ModuleShardings
 from lowtide.spmd.cells import Cells, cells_of
-from lowtide.spmd.emitter import Emitter, Target
-from lowtide.spmd.placed import Placed
+from lowtide.spmd.emitter import DeviceProgram, Emitter
+from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.propagation import propagate
 from lowtide.spmd.walk import (
-    Findings,
+    DraftFindings,
     Follows,
     Policy,
-    Reason,
-    Walk,
+    ProgramWalk,
+    SplitReason,
     local_tree,
     placed_leaves,
     result_of,
@@ -54,9 +54,9 @@ class Draft:
     module: Module
     parameters: tuple[Tiling, ...]
     results: tuple[Tiling, ...]
-    reasons: tuple[Reason, ...]
+    reasons: tuple[SplitReason, ...]
     cost: float
-    findings: Findings
+    findings: DraftFindings
     moved: Mapping[int, float]
 
 
@@ -86,7 +86,7 @@ def _best_with(task: Task, moved: Mapping[int, Tiling]) -> Draft:
     best: Draft | None = None
     allowed = max(1, _EFFORT // task.source.instruction_count // len(_POLICIES))
     for policy in _POLICIES:
-        findings = Findings()
+        findings = DraftFindings()
         for _ in range(min(allowed, policy.passes)):
             draft = _draft(task, cells, findings, policy)
             if best is None or draft.cost < best.cost:
@@ -134,13 +134,13 @@ def _other_tilings(task: Task, draft: Draft) -> Iterator[tuple[int, Tiling]]:
                     yield number, tiling
 
 
-def _draft(task: Task, cells: Cells, findings: Findings, policy: Policy) -> Draft:
+def _draft(task: Task, cells: Cells, findings: DraftFindings, policy: Policy) -> Draft:
     source, shardings = task.source, task.shardings
     made = Module(source.name)
     made.num_partitions = source.num_partitions
     made.stack_frames = source.stack_frames
-    target = Target(made, shardings.grid)
-    walk = Walk(target, cells, findings, policy)
+    target = DeviceProgram(made, shardings.grid)
+    walk = ProgramWalk(target, cells, findings, policy)
     entry = made.add_computation(source.entry.name)
     made.entry = entry
     emitter = Emitter(target, entry)
@@ -187,7 +187,7 @@ def _parameter_tilings(task: Task, cells: Cells) -> list[list[Tiling]]:
 
 def _parameters(
     emitter: Emitter, entry: Computation, given: Sequence[Sequence[Tiling]]
-) -> list[list[Placed]]:
+) -> list[list[PlacedArray]]:
     found = []
     for parameter, tilings in zip(entry.parameters, given, strict=True):
         shape = local_tree(parameter.shape, tilings, emitter.grid)

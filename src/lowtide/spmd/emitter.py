@@ -38,11 +38,11 @@ from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.ops.infer import infer_shape
 from lowtide.spmd.reducers import identity_of
-from lowtide.spmd.resharding import Array, Move, MoveKind
+from lowtide.spmd.resharding import Move, MoveKind
 
 
 @dataclass(slots=True)
-class Target:
+class DeviceProgram:
     """The module that is written: its grid, its channels and the computations made so far."""
 
     module: Module
@@ -77,7 +77,7 @@ class Target:
 class Emitter:
     """Adds operations to one computation of the target; equal small ones are made once."""
 
-    def __init__(self, target: Target, computation: Computation) -> None:
+    def __init__(self, target: DeviceProgram, computation: Computation) -> None:
         self.target = target
         self.grid = target.grid
         self.computation = computation
@@ -222,7 +222,7 @@ class Emitter:
 
     # -- moves ---------------------------------------------------------------------------------
 
-    def move(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:
+    def move(self, x: Instruction, array: WholeArray, before: Tiling, move: Move) -> Instruction:
         """Return an array moved by one step from the tiling `before`."""
         return _MOVES[move.kind](self, x, array, before, move)
 
@@ -234,7 +234,9 @@ class Emitter:
             use_global_device_ids=by_id,
         )
 
-    def slice_step(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:
+    def slice_step(
+        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+    ) -> Instruction:
         """Return the own part along a dimension."""
         sizes = list(x.shape.dimensions)
         k = move.dimension
@@ -246,7 +248,9 @@ class Emitter:
         starts[k] = self.offset(move.axes, sizes[k])
         return self.add(Opcode.DYNAMIC_SLICE, (x, *starts), DynamicSlice(tuple(sizes)))
 
-    def mask_step(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:
+    def mask_step(
+        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+    ) -> Instruction:
         """Return the array on the first device along the axes, the identity on the others."""
         identity = identity_of(move.result.reduction, x.shape.element_type)
         if is_splat(x, identity):
@@ -255,20 +259,26 @@ class Emitter:
         first = self.broadcast(self.is_first(move.axes), x.shape.dimensions)
         return self.add(Opcode.SELECT, (first, x, neutral))
 
-    def reduce_step(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:
+    def reduce_step(
+        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+    ) -> Instruction:
         """Return the sum of the terms of all devices along the axes."""
         reducer = self.target.reducer(before.reduction, x.shape.element_type)
         groups = self._groups(move.axes, None, by_id=True)
         return self.add(Opcode.ALL_REDUCE, (x,), groups, (reducer,), x.shape)
 
-    def scatter_step(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:
+    def scatter_step(
+        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+    ) -> Instruction:
         """Return the own part of the sum of all terms."""
         reducer = self.target.reducer(before.reduction, x.shape.element_type)
         groups = self._groups(move.axes, move.dimension, by_id=True)
         shape = _resized(x.shape, move.dimension, 1, self.grid.extent(move.axes))
         return self.add(Opcode.REDUCE_SCATTER, (x,), groups, (reducer,), shape)
 
-    def gather_step(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:
+    def gather_step(
+        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+    ) -> Instruction:
         """Return the parts of all devices along the axes."""
         return self.gathered(x, move.axes, move.dimension)
 
@@ -278,7 +288,9 @@ class Emitter:
         shape = _resized(x.shape, dimension, self.grid.extent(axes), 1)
         return self.add(Opcode.ALL_GATHER, (x,), groups, (), shape)
 
-    def deal_step(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:
+    def deal_step(
+        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+    ) -> Instruction:
         """Return the array with its axes moved from the source to the dimension."""
         to, source, g = move.dimension, move.source, self.grid.extent(move.axes)
         sizes = x.shape.dimensions
@@ -297,14 +309,16 @@ class Emitter:
         joined[source] *= g
         return self.reshape(moved, joined)
 
-    def permute_step(self, x: Instruction, array: Array, before: Tiling, move: Move) -> Instruction:
+    def permute_step(
+        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+    ) -> Instruction:
         """Return the tile of another device."""
         pairs = permutation(self.grid, array.sizes, before, move.result)
         attributes = CollectivePermute(pairs, self.target.channel())
         return self.add(Opcode.COLLECTIVE_PERMUTE, (x,), attributes, (), x.shape)
 
 
-_Step = Callable[[Emitter, Instruction, Array, Tiling, Move], Instruction]
+_Step = Callable[[Emitter, Instruction, WholeArray, Tiling, Move], Instruction]
 
 _MOVES: Final[dict[MoveKind, _Step]] = {
     MoveKind.SLICE: Emitter.slice_step,
@@ -361,6 +375,6 @@ def local_shape(shape: Shape, tiling: Tiling, grid: DeviceGrid) -> Shape:
     return array_shape(shape.element_type, tiling.local(grid, shape.dimensions))
 
 
-def array_of(shape: Shape) -> Array:
+def array_of(shape: Shape) -> WholeArray:
     """Return what moves when an array of this shape does."""
-    return Array(shape.dimensions, shape.element_type.bits / 8)
+    return WholeArray(shape.dimensions, shape.element_type.bits / 8)

@@ -19,7 +19,7 @@ from lowtide.ir.attributes import (
     Scatter,
     Slice,
 )
-from lowtide.spmd.choice import Split
+from lowtide.spmd.choice import OperationSplit
 from lowtide.spmd.emitter import Emitter
 from lowtide.spmd.reducers import identity_of
 from lowtide.spmd.rules.rule import OpRule
@@ -34,7 +34,7 @@ class LocalOp:
 
     instruction: Instruction
     rule: OpRule
-    split: Split
+    split: OperationSplit
     operands: Sequence[Instruction]
     shape: Shape
 

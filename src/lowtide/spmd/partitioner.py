@@ -13,7 +13,7 @@ from lowtide.spmd.annotations import read_annotations
 from lowtide.spmd.cleanup import remove_dead
 from lowtide.spmd.drafts import Task, cheapest
 from lowtide.spmd.flattening import flattened
-from lowtide.spmd.walk import Reason
+from lowtide.spmd.walk import SplitReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Partitioned:
     grid: DeviceGrid
     parameters: tuple[Sharding, ...]
     results: tuple[Sharding, ...]
-    reasons: tuple[Reason, ...]
+    reasons: tuple[SplitReason, ...]
 
 
 def partition(module: Module) -> Partitioned:

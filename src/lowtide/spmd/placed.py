@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from lowtide.ir import Instruction, Shape
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.spmd.emitter import Emitter, array_of
-from lowtide.spmd.resharding import Array, bytes_between, moves_between
+from lowtide.spmd.resharding import WholeArray, bytes_between, moves_between
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TilingRequest:
     """A tiling in which a reader, named by its instruction in the whole program, takes a value."""
 
     reader: str
@@ -19,7 +19,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class Placed:
+class PlacedArray:
     """One array of the whole program: `shape` is that of the whole, `tiling` the first form.
 
     `forms` has the tile of the device in each tiling that was asked for so far, so that what is
@@ -31,16 +31,16 @@ class Placed:
     shape: Shape
     tiling: Tiling
     forms: dict[Tiling, Instruction] = field(default_factory=dict)
-    requests: list[Request] = field(default_factory=list)
-    foreseen: tuple[Request, ...] = ()
+    requests: list[TilingRequest] = field(default_factory=list)
+    foreseen: tuple[TilingRequest, ...] = ()
 
     @classmethod
-    def of(cls, emitter: Emitter, shape: Shape, tiling: Tiling, made: Instruction) -> Placed:
+    def of(cls, emitter: Emitter, shape: Shape, tiling: Tiling, made: Instruction) -> PlacedArray:
         """Return the value that an instruction makes."""
         return cls(emitter, shape, tiling, {tiling: made})
 
     @property
-    def array(self) -> Array:
+    def array(self) -> WholeArray:
         """What moves when the value does."""
         return array_of(self.shape)
 
@@ -64,7 +64,7 @@ class Placed:
 
     def to(self, tiling: Tiling, reader: str = "") -> Instruction:
         """Return the tile of the device in a tiling, moved from the nearest form."""
-        self.requests.append(Request(reader, tiling))
+        self.requests.append(TilingRequest(reader, tiling))
         found = self.forms.get(tiling)
         if found is not None:
             return found

@@ -14,7 +14,7 @@ from typing import Final
 from lowtide.ir import Opcode
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.ops.table import TABLE
-from lowtide.spmd.cells import Cell, Cells, Relation
+from lowtide.spmd.cells import ArrayCell, Cells, Relation
 
 _MOVING: Final = frozenset({Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.COPY})
 _SPREADING: Final = frozenset({Opcode.BROADCAST})
@@ -96,7 +96,7 @@ def _agreed(
     return best
 
 
-def _extend(cells: Cells, cell: Cell, wanted: Tiling, where: str) -> bool:
+def _extend(cells: Cells, cell: ArrayCell, wanted: Tiling, where: str) -> bool:
     """Split a cell further, where it is open and its axes are free; return whether that was so."""
     grid = cells.grid
     axes = list(cell.tiling.axes)

@@ -44,7 +44,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class WholeArray:
     """What moves: the sizes of the whole array, and the bytes of an element."""
 
     sizes: tuple[int, ...]
@@ -60,7 +60,7 @@ _STEP: Final = 1e-3
 
 @lru_cache(maxsize=65536)
 def moves_between(
-    grid: DeviceGrid, array: Array, source: Tiling, target: Tiling
+    grid: DeviceGrid, array: WholeArray, source: Tiling, target: Tiling
 ) -> tuple[Move, ...]:
     """Return the cheapest steps from one tiling to another; none where they are equal.
 
@@ -92,19 +92,19 @@ def moves_between(
     return tuple(reversed(steps))
 
 
-def bytes_between(grid: DeviceGrid, array: Array, source: Tiling, target: Tiling) -> float:
+def bytes_between(grid: DeviceGrid, array: WholeArray, source: Tiling, target: Tiling) -> float:
     """Return the bytes that one device sends from one tiling to another."""
     if source == target:
         return 0.0
     return sum([move.nbytes for move in moves_between(grid, array, source, target)])
 
 
-def local_bytes(grid: DeviceGrid, array: Array, tiling: Tiling) -> float:
+def local_bytes(grid: DeviceGrid, array: WholeArray, tiling: Tiling) -> float:
     """Return the bytes of one tile."""
     return math.prod(tiling.local(grid, array.sizes)) * array.item
 
 
-def _moves(grid: DeviceGrid, array: Array, now: Tiling, target: Tiling) -> Iterator[Move]:
+def _moves(grid: DeviceGrid, array: WholeArray, now: Tiling, target: Tiling) -> Iterator[Move]:
     size = local_bytes(grid, array, now)
     yield from _reductions(grid, now, target, size)
     used = now.used

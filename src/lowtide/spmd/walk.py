@@ -19,14 +19,14 @@ from lowtide.ops.table import TABLE
 from lowtide.spmd.annotations import CONSTRAINT_TARGETS
 from lowtide.spmd.cells import Cells
 from lowtide.spmd.choice import Question, choose
-from lowtide.spmd.emitter import Emitter, Target, local_shape
+from lowtide.spmd.emitter import DeviceProgram, Emitter, local_shape
 from lowtide.spmd.local_ops import LocalOp, write
-from lowtide.spmd.placed import Placed, Request
+from lowtide.spmd.placed import PlacedArray, TilingRequest
 from lowtide.spmd.rules.table import arrays_of, rule_of
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class SplitReason:
     """What became of one instruction: its sharding, the bytes that it moves, and why."""
 
     instruction: str
@@ -76,11 +76,11 @@ def local_tree(shape: Shape, tilings: Sequence[Tiling], grid: DeviceGrid) -> Sha
 
 def placed_leaves(
     emitter: Emitter, made: Instruction, shape: Shape, tilings: Sequence[Tiling]
-) -> list[Placed]:
+) -> list[PlacedArray]:
     """Return the leaves of an instruction that makes tiles of `shape`."""
     if not shape.is_tuple:
-        return [Placed.of(emitter, shape, tilings[0], made)]
-    found: list[Placed] = []
+        return [PlacedArray.of(emitter, shape, tilings[0], made)]
+    found: list[PlacedArray] = []
     for number, element in enumerate(shape.tuple_shapes):
         count = len(arrays_of(element))
         part = emitter.add(Opcode.GET_TUPLE_ELEMENT, (made,), GetTupleElement(number))
@@ -90,7 +90,7 @@ def placed_leaves(
 
 
 def result_of(
-    emitter: Emitter, shape: Shape, leaves: Sequence[Placed], tilings: Sequence[Tiling]
+    emitter: Emitter, shape: Shape, leaves: Sequence[PlacedArray], tilings: Sequence[Tiling]
 ) -> Instruction:
     """Return the instruction that makes a value of leaves in the given tilings."""
     parts = [leaf.to(tiling) for leaf, tiling in zip(leaves, tilings, strict=True)]
@@ -110,11 +110,11 @@ def tree(emitter: Emitter, shape: Shape, parts: Sequence[Instruction]) -> Instru
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class DraftFindings:
     """What a draft tells the next one, by cell: the tiling to want, and what readers took."""
 
     asked: Mapping[int, Tiling] = field(default_factory=dict)
-    requests: Mapping[int, tuple[Request, ...]] = field(default_factory=dict)
+    requests: Mapping[int, tuple[TilingRequest, ...]] = field(default_factory=dict)
 
 
 def leading_to_results(cells: Cells) -> frozenset[int]:
@@ -150,29 +150,31 @@ def unchanged(loop: Instruction) -> frozenset[int]:
 
 
 @final
-class Walk:
+class ProgramWalk:
     """Goes through computations in order and writes what one device does."""
 
-    def __init__(self, target: Target, cells: Cells, findings: Findings, policy: Policy) -> None:
+    def __init__(
+        self, target: DeviceProgram, cells: Cells, findings: DraftFindings, policy: Policy
+    ) -> None:
         self.target = target
         self.cells = cells
-        self.reasons: list[Reason] = []
+        self.reasons: list[SplitReason] = []
         self.work = 0.0
         self._asked = findings.asked
         self._requests = findings.requests
         self._policy = policy
-        self._made: dict[int, Placed] = {}
+        self._made: dict[int, PlacedArray] = {}
         self._found: dict[int, Tiling] = {}
         self._trips = 1
         self._last = leading_to_results(cells) if policy.follows is Follows.RESULTS else frozenset()
 
-    def findings(self) -> Findings:
+    def findings(self) -> DraftFindings:
         """Return the tilings that readers took values in, where that may be wanted of them.
 
         Of a value of which nothing is known it is the first one; of others, what all agree on.
         """
         asked: dict[int, Tiling] = {}
-        requests: dict[int, tuple[Request, ...]] = {}
+        requests: dict[int, tuple[TilingRequest, ...]] = {}
         for number, placed in self._made.items():
             cell = self.cells.cells[number]
             taken = [r.tiling for r in placed.requests if not r.tiling.partial]
@@ -183,7 +185,7 @@ class Walk:
             agree = self._follows(number) and all(tiling == taken[0] for tiling in taken)
             if cell.wanted is None or agree:
                 asked[number] = taken[0]
-        return Findings({**asked, **self._found}, requests)
+        return DraftFindings({**asked, **self._found}, requests)
 
     def _follows(self, number: int) -> bool:
         follows = self._policy.follows
@@ -201,13 +203,13 @@ class Walk:
             return 0.0
         return sum([placed.bytes_from_first(tiling) for tiling in placed.forms])
 
-    def keep(self, numbers: Sequence[int], leaves: Sequence[Placed]) -> None:
+    def keep(self, numbers: Sequence[int], leaves: Sequence[PlacedArray]) -> None:
         """Remember which value each cell has become, and tell it what is foreseen."""
         for number, leaf in zip(numbers, leaves, strict=True):
             self._made[number] = leaf
             leaf.foreseen = self._requests.get(number, ())
 
-    def _carried(self, x: Instruction, start: Sequence[Placed] = ()) -> list[Tiling]:
+    def _carried(self, x: Instruction, start: Sequence[PlacedArray] = ()) -> list[Tiling]:
         """Return the tilings of what loops and branches pass on: as known, or as made last time.
 
         What a loop does not change stays as it is in `start`, unless values are gathered early.
@@ -222,7 +224,7 @@ class Walk:
             found.append(tiling)
         return found
 
-    def _observe(self, x: Instruction, leaves: Sequence[Placed]) -> None:
+    def _observe(self, x: Instruction, leaves: Sequence[PlacedArray]) -> None:
         """Keep the tilings in which a body or branch makes what nothing is known of."""
         for number, leaf in zip(self.cells.numbers[x], leaves, strict=True):
             if self.cells.cells[number].wanted is None:
@@ -237,17 +239,17 @@ class Walk:
         return cell.tiling if known is None and self._policy.gathers else known
 
     def run(
-        self, emitter: Emitter, computation: Computation, given: Sequence[Sequence[Placed]]
-    ) -> list[Placed]:
+        self, emitter: Emitter, computation: Computation, given: Sequence[Sequence[PlacedArray]]
+    ) -> list[PlacedArray]:
         """Write a computation for the leaves of its parameters; return those of its root."""
-        values: dict[Instruction, list[Placed]] = {}
+        values: dict[Instruction, list[PlacedArray]] = {}
         for parameter, leaves in zip(computation.parameters, given, strict=True):
             values[parameter] = list(leaves)
         for x in post_order(computation):
             if x.opcode is Opcode.PARAMETER:
                 continue
             emitter.origin = x
-            handler = _STRUCTURE.get(x.opcode, Walk.operation)
+            handler = _STRUCTURE.get(x.opcode, ProgramWalk.operation)
             values[x] = handler(self, emitter, x, [values[y] for y in x.operands])
             emitter.origin = None
         return values[computation.root]
@@ -255,14 +257,14 @@ class Walk:
     # -- structure -----------------------------------------------------------------------------
 
     def tuple(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[Placed]]
-    ) -> list[Placed]:
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
         """Return the leaves of all operands."""
         return [leaf for leaves in operands for leaf in leaves]
 
     def element(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[Placed]]
-    ) -> list[Placed]:
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
         """Return the leaves of one element of a tuple."""
         index = x.attributes_as(GetTupleElement).index
         before = x.operands[0].shape.tuple_shapes[:index]
@@ -270,24 +272,24 @@ class Walk:
         return operands[0][first : first + len(arrays_of(x.shape))]
 
     def constant(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[Placed]]
-    ) -> list[Placed]:
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
         """Return a constant, which all devices have."""
         made = emitter.like(x, (), x.shape.with_default_layout())
         tilings = [replicated(shape.rank) for shape in arrays_of(x.shape)]
         return placed_leaves(emitter, made, x.shape, tilings)
 
     def custom_call(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[Placed]]
-    ) -> list[Placed]:
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
         """Return the operand of a constraint, in the tiling asked for where that is inside."""
         if x.attributes_as(CustomCall).target not in CONSTRAINT_TARGETS:
             return self.operation(emitter, x, operands)
         return operands[0]
 
     def loop(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[Placed]]
-    ) -> list[Placed]:
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
         """Return the state after a loop, which has one tiling per leaf all the time."""
         tilings = self._carried(x, operands[0])
         start = result_of(emitter, x.shape, operands[0], tilings)
@@ -326,8 +328,8 @@ class Walk:
         return made
 
     def conditional(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[Placed]]
-    ) -> list[Placed]:
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
         """Return what the branches agree on; the choice is the same on all devices."""
         chosen = operands[0][0]
         results = self._carried(x)
@@ -346,8 +348,8 @@ class Walk:
     # -- operations ----------------------------------------------------------------------------
 
     def operation(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[Placed]]
-    ) -> list[Placed]:
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
         """Return what an operation makes, split as costs the least."""
         leaves = [leaf for own in operands for leaf in own]
         rule = rule_of(x)
@@ -377,17 +379,19 @@ class Walk:
         reason = cells[0].why if cells else ""
         if nbytes and why:
             reason = f"{reason}; {why} is not split"
-        self.reasons.append(Reason(x.name, x.opcode.value, text, nbytes, reason))
+        self.reasons.append(SplitReason(x.name, x.opcode.value, text, nbytes, reason))
 
 
-_Handler = Callable[[Walk, Emitter, Instruction, Sequence[list[Placed]]], list[Placed]]
+_Handler = Callable[
+    [ProgramWalk, Emitter, Instruction, Sequence[list[PlacedArray]]], list[PlacedArray]
+]
 
 _STRUCTURE: Final[dict[Opcode, _Handler]] = {
-    Opcode.CONDITIONAL: Walk.conditional,
-    Opcode.CONSTANT: Walk.constant,
-    Opcode.CUSTOM_CALL: Walk.custom_call,
-    Opcode.GET_TUPLE_ELEMENT: Walk.element,
-    Opcode.OPTIMIZATION_BARRIER: Walk.tuple,
-    Opcode.TUPLE: Walk.tuple,
-    Opcode.WHILE: Walk.loop,
+    Opcode.CONDITIONAL: ProgramWalk.conditional,
+    Opcode.CONSTANT: ProgramWalk.constant,
+    Opcode.CUSTOM_CALL: ProgramWalk.custom_call,
+    Opcode.GET_TUPLE_ELEMENT: ProgramWalk.element,
+    Opcode.OPTIMIZATION_BARRIER: ProgramWalk.tuple,
+    Opcode.TUPLE: ProgramWalk.tuple,
+    Opcode.WHILE: ProgramWalk.loop,
 }

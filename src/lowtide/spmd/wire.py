@@ -1,4 +1,4 @@
-"""What the program of one device sends: collectives by kind, and bytes by the ring model."""
+"""Traffic of the program of one device: collectives by kind, and bytes by the ring model."""
 
 from __future__ import annotations
 
