@@ -95,7 +95,7 @@ def test_uneven_groups_reduce() -> None:
 
 LOOP = (
     """HloModule m, num_partitions=2
-%s
+ADDER
 cond {
   s = (s32[], f32[4]) parameter(0)
   i = s32[] get-tuple-element(s), index=0
@@ -120,8 +120,7 @@ ENTRY e {
   ROOT y = f32[4] get-tuple-element(w), index=1
 }
 """
-    % ADD
-)
+).replace("ADDER", ADD)
 
 
 def test_a_collective_in_a_loop_meets_each_time() -> None:
@@ -133,7 +132,7 @@ def test_a_collective_in_a_loop_meets_each_time() -> None:
 
 DIVERGING = (
     """HloModule m, num_partitions=2
-%s
+ADDER
 yes {
   x = f32[4] parameter(0)
   ROOT y = f32[4] all-reduce(x), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true,
@@ -150,8 +149,7 @@ ENTRY e {
   ROOT y = f32[4] conditional(first, x, x), true_computation=yes, false_computation=no
 }
 """
-    % ADD
-)
+).replace("ADDER", ADD)
 
 
 def test_devices_that_wait_for_ever_are_an_error() -> None:

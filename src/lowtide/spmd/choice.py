@@ -14,7 +14,7 @@ from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.spmd.emitter import array_of
 from lowtide.spmd.placed import PlacedArray
-from lowtide.spmd.resharding import bytes_between, local_bytes
+from lowtide.spmd.resharding import WholeArray, bytes_between, local_bytes
 from lowtide.spmd.rules.rule import FactorAxes, OpRule
 
 _BYTES_PER_PRODUCT: Final = 1 / 500

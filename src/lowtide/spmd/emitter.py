@@ -38,7 +38,7 @@ from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.ops.infer import infer_shape
 from lowtide.spmd.reducers import identity_of
-from lowtide.spmd.resharding import Move, MoveKind
+from lowtide.spmd.resharding import Move, MoveKind, WholeArray
 
 
 @dataclass(slots=True)
