@@ -53,7 +53,8 @@ class OperationSplit:
 class Question:
     """What is to be split: the instruction, its rule, its operands, where results are wanted.
 
-    None is wanted of a result that may lie as is best. Without `weighs_memory`, what an operation
+    None is wanted of a result that may lie as is best. `read_once` tells of each operand whether
+    nothing else reads it. Without `weighs_memory`, what an operation
     reads and writes counts nothing: then of equal ways the one that moves operands is taken, which
     other readers may share.
     """
@@ -63,6 +64,7 @@ class Question:
     rule: OpRule
     operands: Sequence[PlacedArray]
     wanted: Sequence[Tiling | None]
+    read_once: Sequence[bool]
     weighs_memory: bool = True
 
 
@@ -154,7 +156,7 @@ def _with_lost(q: Question, axes: FactorAxes, lost: set[int]) -> FactorAxes:
 
 
 def _term_choices(q: Question, axes: FactorAxes) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Return (operands that stay terms of sums, the axes of the terms); none at first."""
+    """Return (operands that stay terms of sums, the axes of the terms), preferred ones first."""
     choices: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((), ())]
     used = {axis for own in axes.values() for axis in own}
     for operands in q.rule.linear:
@@ -165,7 +167,10 @@ def _term_choices(q: Question, axes: FactorAxes) -> list[tuple[tuple[int, ...], 
                 terms.update(placed.tiling.partial)
         reduces = q.rule.partial_axes(axes)
         if terms and not terms & used and (not reduces or q.rule.reduction is Opcode.ADD):
-            choices.append((operands, tuple(sorted(terms))))
+            choice = operands, tuple(sorted(terms))
+            # Of equal ways, a sum that nothing else reads is left to what comes behind.
+            is_own = all(q.read_once[number] for number in operands)
+            choices.insert(0 if is_own else len(choices), choice)
     return choices
 
 

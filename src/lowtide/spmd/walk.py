@@ -356,7 +356,10 @@ class ProgramWalk:
         numbers = self.cells.numbers[x]
         wanted = [self._wanted(number) for number in numbers]
         weighs = not all(self._follows(number) for number in numbers)
-        question = Question(emitter.grid, x, rule, leaves, wanted, weighs_memory=weighs)
+        alone = [
+            len(y.users) == 1 for y, own in zip(x.operands, operands, strict=True) for _ in own
+        ]
+        question = Question(emitter.grid, x, rule, leaves, wanted, alone, weighs_memory=weighs)
         split = choose(question)
         tiles = [
             leaf.to(tiling, x.name) for leaf, tiling in zip(leaves, split.operands, strict=True)
