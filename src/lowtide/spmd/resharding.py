@@ -133,14 +133,14 @@ def _moves(grid: DeviceGrid, array: WholeArray, now: Tiling, target: Tiling) -> 
 
 
 def _reductions(grid: DeviceGrid, now: Tiling, target: Tiling, size: float) -> Iterator[Move]:
-    extra = tuple([axis for axis in now.partial if axis not in target.partial])
+    agrees = not now.partial or now.reduction is target.reduction
+    kept = tuple([axis for axis in now.partial if agrees and axis in target.partial])
+    extra = tuple([axis for axis in now.partial if axis not in kept])
     if extra:
-        kept = tuple([axis for axis in now.partial if axis in target.partial])
         result = replace(now, partial=kept) if kept else now.whole()
         g = grid.extent(extra)
         yield Move(MoveKind.ALL_REDUCE, extra, 0, 0, result, 2 * size * (g - 1) / g)
     missing = tuple([axis for axis in target.partial if axis not in now.partial])
-    agrees = not now.partial or now.reduction is target.reduction
     if missing and agrees and not now.used.intersection(missing):
         terms = tuple(sorted((*now.partial, *missing)))
         result = Tiling(now.axes, terms, target.reduction)
