@@ -21,11 +21,13 @@ from lowtide.cli.explain import explain
 from lowtide.cli.interrupted import INTERRUPTED, STAGE, PressedAgainError, interrupted
 from lowtide.cli.ops import ops
 from lowtide.cli.opt import opt
+from lowtide.cli.partition import partition
 from lowtide.cli.passes import passes
 from lowtide.cli.plan import plan
 from lowtide.cli.planners import planners
 from lowtide.cli.reduce import reduce
 from lowtide.cli.run import run
+from lowtide.cli.shard import shard
 from lowtide.cli.verify import verify
 
 app = typer.Typer(
@@ -36,7 +38,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 _COMMANDS: Final = (
-    *(explain, diff, check, plan, verify, compile, run, bench, opt, reduce, passes, planners, ops),
+    *(explain, diff, check, plan, verify, compile, run, bench, opt, shard, partition, reduce),
+    *(passes, planners, ops),
 )
 for _command in _COMMANDS:
     app.command()(_command)

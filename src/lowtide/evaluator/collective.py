@@ -1,7 +1,8 @@
-"""Collective operations, seen from one device: replica 0, partition 0.
+"""Collective operations, seen from one device: replica 0, partition 0, or one of several.
 
-A collective whose group holds that device alone passes its operands on. One over several devices
-raises UnsupportedOpError, since the values of the other devices are not known here.
+Of several devices, `device_groups` exchanges their values. Alone, a collective whose group holds
+that device only passes its operands on, and one over several devices raises UnsupportedOpError,
+since the values of the other devices are not known here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from lowtide.evaluator.device_groups import device_number_of
 from lowtide.evaluator.values import Value, as_array, as_tuple, zeros
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.errors import unsupported
@@ -67,8 +69,17 @@ def exchange(
     interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
 ) -> Value:
     """Return the operands: one device's values reduced, gathered, scattered or split."""
+    return _exchanged(interpreter, instruction, instruction.shape, operands)
+
+
+def _exchanged(
+    interpreter: Interpreter, instruction: Instruction, shape: Shape, operands: Sequence[Value]
+) -> Value:
+    if interpreter.device is not None:
+        received = interpreter.device.trade(instruction, operands)
+        return tuple(received) if shape.is_tuple else received[0]
     _require_alone(instruction)
-    return _as_result(instruction, instruction.shape, operands)
+    return _as_result(instruction, shape, operands)
 
 
 def _as_result(instruction: Instruction, shape: Shape, operands: Sequence[Value]) -> Value:
@@ -86,8 +97,7 @@ def all_gather_start(
     interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
 ) -> Value:
     """Return (operands, results), where a single operand and result stand for themselves."""
-    _require_alone(instruction)
-    result = _as_result(instruction, instruction.shape.tuple_shapes[1], operands)
+    result = _exchanged(interpreter, instruction, instruction.shape.tuple_shapes[1], operands)
     sent = tuple(operands) if instruction.shape.tuple_shapes[0].is_tuple else operands[0]
     return (sent, result)
 
@@ -109,7 +119,7 @@ def second_element(
 
 def permute(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
     """Return what device 0 receives: its own operands, or zeros where no pair ends there."""
-    return _received(instruction, instruction.shape, operands)
+    return _received(interpreter, instruction, instruction.shape, operands)
 
 
 def permute_start(
@@ -118,14 +128,19 @@ def permute_start(
     """Return (operands, results, contexts...), where the contexts are zeros."""
     shapes = instruction.shape.tuple_shapes
     sent = tuple(operands) if shapes[0].is_tuple else operands[0]
-    received = _received(instruction, shapes[1], operands)
+    received = _received(interpreter, instruction, shapes[1], operands)
     return (sent, received, *[zeros(shape) for shape in shapes[2:]])
 
 
-def _received(instruction: Instruction, shape: Shape, operands: Sequence[Value]) -> Value:
+def _received(
+    interpreter: Interpreter, instruction: Instruction, shape: Shape, operands: Sequence[Value]
+) -> Value:
     attributes = instruction.attributes_as(CollectivePermute)
     if attributes.slice_sizes:
         raise unsupported(instruction, "the form with slice_sizes is not evaluated; the plain is")
+    if interpreter.device is not None:
+        received = interpreter.device.permute(instruction, operands)
+        return tuple(received) if shape.is_tuple else received[0]
     sources = [source for source, target in attributes.source_target_pairs if target == 0]
     if any(sources):
         _refuse(instruction, f"several devices (0 receives from {sources[0]})")
@@ -159,7 +174,9 @@ def ragged_all_to_all(
 def device_number(
     interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
 ) -> Value:
-    """Return 0, the number of the one replica and of the one partition."""
+    """Return the number of the replica or partition that runs; 0 of the only one."""
+    if interpreter.device is not None:
+        return device_number_of(interpreter.device, instruction)
     return zeros(instruction.shape)
 
 

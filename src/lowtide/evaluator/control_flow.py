@@ -34,7 +34,8 @@ def while_loop(
     while as_array(interpreter.run(condition, [state])):
         drawn = interpreter.random_counter
         before, state = state, interpreter.run(body, [state])
-        if interpreter.random_counter == drawn and _same(before, state):
+        is_alone = interpreter.device is None and interpreter.random_counter == drawn
+        if is_alone and _same(before, state):
             break
     return state
 

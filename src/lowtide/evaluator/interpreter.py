@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -12,19 +12,24 @@ from lowtide.evaluator.values import Value
 from lowtide.ir.computation import Computation
 from lowtide.ir.module import Module
 
+if TYPE_CHECKING:
+    from lowtide.evaluator.device_groups import GroupDevice
+
 
 @final
 class Interpreter:
     """Runs the computations of one module on one device.
 
     `random_counter` is the state of `rng` and `rng-get-and-update-state`; their handlers advance
-    it. It starts from the seed, so equal seeds give equal runs.
+    it. It starts from the seed, so equal seeds give equal runs. `device` is the one of several
+    that runs, None where there is one only.
     """
 
-    __slots__ = ("_programs", "module", "random_counter", "vector_programs")
+    __slots__ = ("_programs", "device", "module", "random_counter", "vector_programs")
 
-    def __init__(self, module: Module, *, seed: int = 0) -> None:
+    def __init__(self, module: Module, *, seed: int = 0, device: GroupDevice | None = None) -> None:
         self.module = module
+        self.device = device
         self.random_counter = seed
         self._programs: dict[Computation, EvaluatorProgram] = {}
         self.vector_programs: dict[Computation, EvaluatorProgram | None] = {}

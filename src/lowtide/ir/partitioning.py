@@ -17,13 +17,7 @@ def check_one_device(module: Module) -> None:
 
     Collectives say so themselves, where others than device 0 take part in them.
     """
-    sharded = first_sharded(module)
-    if sharded is not None:
-        raise UnsupportedOpError(
-            f"{module.name} is for {module.num_partitions} partitions and not partitioned yet: "
-            f"%{sharded.name} has sharding={sharded.annotations.sharding}. lowtide runs one "
-            "device: partition the module, or say num_partitions=1 to run its whole arrays there"
-        )
+    check_partitioned(module)
     counts = {
         Opcode.PARTITION_ID: (module.num_partitions, "partitions"),
         Opcode.REPLICA_ID: (module.replica_count, "replicas"),
@@ -37,6 +31,17 @@ def check_one_device(module: Module) -> None:
                     f"this is the program of each of {count} {what}; lowtide runs one device: run "
                     "the module as it was for one",
                 )
+
+
+def check_partitioned(module: Module) -> None:
+    """Raise UnsupportedOpError for a module for several partitions that has sharded arrays yet."""
+    sharded = first_sharded(module)
+    if sharded is not None:
+        raise UnsupportedOpError(
+            f"{module.name} is for {module.num_partitions} partitions and not partitioned yet: "
+            f"%{sharded.name} has sharding={sharded.annotations.sharding}. lowtide runs one "
+            "device: partition the module, or say num_partitions=1 to run its whole arrays there"
+        )
 
 
 def first_sharded(module: Module) -> Instruction | None:

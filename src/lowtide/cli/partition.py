@@ -1,0 +1,60 @@
+"""`lowtide partition`: the program of one device."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lowtide.cli.arguments import JsonOption, ModuleArgument
+from lowtide.cli.shard import DevicesOption, partitioned
+
+
+def partition(
+    module: ModuleArgument,
+    devices: DevicesOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the HLO text here."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Partition a module with shardings into the program that each of its devices runs.
+
+    Prints HLO text, whose entry has the shapes of one device. With --json: what it sends (bytes of
+    one device on a ring, loop bodies times their trips) and the memory that it needs.
+    """
+    from lowtide import compiler
+    from lowtide.cli import console
+    from lowtide.cli.modules import load
+    from lowtide.cli.progress import progress
+    from lowtide.ir.printer import COMPLETE, to_text
+    from lowtide.spmd.wire import wire_traffic
+
+    found = load(module).module
+    with progress(f"partitioning {found.name}"):
+        parts = partitioned(found, devices)
+    text = to_text(parts.module, COMPLETE)
+    if output is not None:
+        console.write_file(output, text)
+    if json:
+        traffic = wire_traffic(parts.module)
+        with progress(f"planning {found.name}"):
+            memory = compiler.explain(parts.module).to_json()
+        document = {
+            "schema": "lowtide.partition/1",
+            "devices": parts.grid.count,
+            "wire_bytes": traffic.wire_bytes,
+            "unknown_loops": traffic.unknown_loops,
+            "collectives": {
+                kind: asdict(kinds) for kind, kinds in sorted(traffic.collectives.items())
+            },
+            "parameters": [str(x) for x in parts.parameters],
+            "results": [str(x) for x in parts.results],
+            "memory": memory,
+        }
+        console.write_json(document)
+    elif output is None:
+        console.write_exact(text.removesuffix("\n"))

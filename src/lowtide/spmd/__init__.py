@@ -1,0 +1,1 @@
+"""Partitioning: from a module with shardings to the program of one device."""

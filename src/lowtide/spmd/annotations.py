@@ -1,0 +1,269 @@
+"""The shardings that a module asks for: of parameters, results and values in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir.attributes import CustomCall
+from lowtide.ir.errors import InputError, place_of
+from lowtide.ir.mesh import AxisRef, Mesh
+from lowtide.ir.sharding import Sharding, TileSharding, TupleSharding
+from lowtide.ir.suggestions import nearest
+from lowtide.ir.tilings.grid import DeviceGrid, grid_of
+from lowtide.ir.tilings.sharding_forms import (
+    check_sharding,
+    mesh_axes,
+    steps_of,
+    sub_axes,
+    tiling_of,
+)
+from lowtide.ir.tilings.shardy import ShardySharding
+from lowtide.ir.tilings.shardy_reader import read_meshes, read_shardings
+from lowtide.ir.tilings.tiling import Tiling, replicated
+
+SHARDY_KEY = "xla.sdy.sharding"
+MESHES_KEY = "xla.sdy.meshes"
+RESULT_TARGET = "xla.sdy.FuncResultSharding"
+CONSTRAINT_TARGETS = frozenset({"Sharding", RESULT_TARGET})
+
+
+@dataclass(frozen=True, slots=True)
+class TilingWish:
+    """The tiling asked of one array; dimensions in `is_open` may be split further."""
+
+    tiling: Tiling
+    is_open: tuple[bool, ...]
+
+
+@dataclass(slots=True)
+class ModuleShardings:
+    """What a module asks for: wishes by instruction, one per leaf of its shape.
+
+    `parameters` and `results` have None for leaves that may lie as is best.
+    """
+
+    grid: DeviceGrid
+    wishes: dict[Instruction, list[TilingWish | None]] = field(default_factory=dict)
+    parameters: list[list[TilingWish | None]] = field(default_factory=list)
+    results: list[TilingWish | None] = field(default_factory=list)
+
+
+def read_annotations(module: Module) -> ModuleShardings:
+    """Return what the module asks for; raises InputError for what cannot be."""
+    reader = _reader(module)
+    found = ModuleShardings(reader.grid)
+    for computation in module.computations.values():
+        for x in computation.instructions.values():
+            if _is_constraint(x) or x.opcode is Opcode.PARAMETER or not reader.is_shardy:
+                wishes = reader.wishes(x)
+                if any(wish is not None for wish in wishes):
+                    found.wishes[x] = wishes
+    entry = module.entry
+    flags = module.allow_spmd_sharding_propagation_to_parameters
+    for number, parameter in enumerate(entry.parameters):
+        given = reader.wishes(parameter)
+        is_free = _flag(flags, number)
+        found.parameters.append(
+            [
+                wish if wish is not None or is_free else _whole(leaf.rank)
+                for wish, (_, leaf) in zip(given, parameter.shape.leaves(), strict=True)
+            ]
+        )
+    found.results = _results(module, reader)
+    return found
+
+
+def _is_constraint(x: Instruction) -> bool:
+    return isinstance(x.attributes, CustomCall) and x.attributes.target in CONSTRAINT_TARGETS
+
+
+def _flag(flags: tuple[bool, ...], number: int) -> bool:
+    if len(flags) == 1:
+        return flags[0]
+    return number < len(flags) and flags[number]
+
+
+def _whole(rank: int) -> TilingWish:
+    return TilingWish(replicated(rank), (False,) * rank)
+
+
+def _results(module: Module, reader: AnnotationReader) -> list[TilingWish | None]:
+    root = module.entry.root
+    flags = module.allow_spmd_sharding_propagation_to_output
+    leaves = list(root.shape.leaves())
+    given = [] if reader.is_shardy else reader.wishes(root)
+    found: list[TilingWish | None] = []
+    for number, (index, leaf) in enumerate(leaves):
+        source = root
+        for at in index:
+            if source.opcode is Opcode.TUPLE:
+                source = source.operands[at]
+        wish = given[number] if given else None
+        if wish is None and _is_constraint(source):
+            wish = reader.wishes(source)[0]
+        top = index[0] if index else 0
+        if wish is None and not _flag(flags, top):
+            wish = _whole(leaf.rank)
+        found.append(wish)
+    return found
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationReader:
+    """Reads the shardings of one module, in Shardy's notation where the module has meshes."""
+
+    grid: DeviceGrid
+    meshes: Mapping[str, Mesh]
+    is_shardy: bool
+
+    def wishes(self, x: Instruction) -> list[TilingWish | None]:
+        """Return what is asked of each leaf of an instruction."""
+        leaves = [shape for _, shape in x.shape.leaves()]
+        if self.is_shardy:
+            text = dict(x.annotations.frontend_attributes).get(SHARDY_KEY)
+            if text is None:
+                return [None] * len(leaves)
+            given = read_shardings(_unescaped(text))
+            if len(given) != len(leaves):
+                raise InputError(
+                    f"{place_of(x)}: %{x.name} has {len(leaves)} arrays, {SHARDY_KEY} "
+                    f"{len(given)} shardings: give one for each"
+                )
+            pairs = zip(given, leaves, strict=True)
+            return [self.shardy(one, shape.rank, x) for one, shape in pairs]
+        sharding = x.annotations.sharding
+        if sharding is None:
+            return [None] * len(leaves)
+        elements = sharding.elements if isinstance(sharding, TupleSharding) else None
+        each = elements if elements is not None else (sharding,) * len(leaves)
+        if len(each) != len(leaves):
+            raise InputError(
+                f"{place_of(x)}: %{x.name} has {len(leaves)} arrays, its sharding {len(each)}"
+            )
+        pairs_of = zip(each, leaves, strict=True)
+        return [self.tiled(one, shape.rank, x) for one, shape in pairs_of]
+
+    def tiled(self, sharding: Sharding, rank: int, x: Instruction) -> TilingWish:
+        """Return the wish of a sharding in HLO's form."""
+        where = f"{place_of(x)}: %{x.name}"
+        check_sharding(sharding, rank, self.grid.count, where)
+        tiling = tiling_of(sharding, self.grid, rank)
+        if tiling is None:
+            raise InputError(
+                f"{where}: the devices of {sharding} stand in an order that no mesh of the module "
+                f"has, {list(self.grid.sizes)}: use one order of devices for all shardings"
+            )
+        is_open = [False] * rank
+        attributes = x.attributes
+        if (
+            isinstance(attributes, CustomCall)
+            and "unspecified_dims" in x.annotations.backend_config
+        ):
+            listed = x.annotations.backend_config.split("[", 1)[1].split("]", 1)[0]
+            for dimension in listed.split(","):
+                is_open[int(dimension)] = True
+        return TilingWish(tiling, tuple(is_open))
+
+    def shardy(self, sharding: ShardySharding, rank: int, x: Instruction) -> TilingWish:
+        """Return the wish of a sharding in Shardy's notation."""
+        where = f"{place_of(x)}: %{x.name}"
+        mesh = (
+            sharding.mesh if isinstance(sharding.mesh, Mesh) else self._mesh(sharding.mesh, where)
+        )
+        if len(sharding.dimensions) != rank:
+            raise InputError(
+                f"{where}: {sharding} splits {len(sharding.dimensions)} dimensions, the array has "
+                f"{rank}: give one {{}} for each"
+            )
+        if not mesh.axis_names:
+            return _whole(rank)
+        names = mesh_axes(mesh, self.grid)
+        if names is None:
+            raise InputError(
+                f"{where}: the devices of {mesh} do not lie in rows and columns of the others, "
+                f"{list(self.grid.sizes)}: use one order of devices for all meshes"
+            )
+        axes = [
+            tuple([a for ref in dimension.axes for a in self._axes(ref, names, where)])
+            for dimension in sharding.dimensions
+        ]
+        flat = [axis for one in axes for axis in one]
+        if len(set(flat)) != len(flat):
+            raise InputError(f"{where}: {sharding} uses an axis twice: split one dimension by it")
+        is_open = tuple([dimension.is_open for dimension in sharding.dimensions])
+        return TilingWish(Tiling(tuple(axes)), is_open)
+
+    def _mesh(self, name: str, where: str) -> Mesh:
+        if name not in self.meshes:
+            raise InputError(
+                f"{where}: there is no mesh @{name}; the module has "
+                f"{', '.join([f'@{known}' for known in self.meshes]) or 'none'}"
+            )
+        return self.meshes[name]
+
+    def _axes(
+        self, ref: AxisRef, names: Mapping[str, tuple[int, ...]], where: str
+    ) -> tuple[int, ...]:
+        if ref.name not in names:
+            hint = nearest(ref.name, names)
+            raise InputError(f"{where}: the mesh has no axis '{ref.name}'{hint}")
+        found = sub_axes(names[ref.name], self.grid, ref.sub_axis)
+        if found is None:
+            raise InputError(f"{where}: axis {ref} does not divide the axis that it is part of")
+        return found
+
+
+def _unescaped(text: str) -> str:
+    return text.replace('\\"', '"')
+
+
+def _reader(module: Module) -> AnnotationReader:
+    text = dict(module.frontend_attributes).get(MESHES_KEY)
+    count = module.num_partitions
+    if text is not None:
+        meshes = read_meshes(_unescaped(text))
+        for name, mesh in meshes.items():
+            size = 1
+            for extent in mesh.axis_sizes:
+                size *= extent
+            if mesh.axis_names and size != count:
+                raise InputError(
+                    f"mesh @{name} has {size} devices, the module {count}: correct the mesh or "
+                    "num_partitions"
+                )
+        sizes = max([m.axis_sizes for m in meshes.values()], key=len, default=())
+        return AnnotationReader(_grid_of_mesh(count, sizes), meshes, True)
+    return AnnotationReader(_grid_of_shardings(module), {}, False)
+
+
+def _grid_of_mesh(count: int, sizes: tuple[int, ...]) -> DeviceGrid:
+    stride, steps = count, []
+    for size in sizes:
+        stride //= size
+        steps.append((size, stride))
+    return grid_of(count, steps)
+
+
+def _grid_of_shardings(module: Module) -> DeviceGrid:
+    """Return the grid of the first sharding that goes through all devices."""
+    for computation in module.computations.values():
+        for x in computation.instructions.values():
+            for sharding in _tiles(x.annotations.sharding):
+                steps = steps_of(sharding)
+                flat = [step for own in steps or () for step in own]
+                if flat:
+                    return grid_of(module.num_partitions, flat)
+    return grid_of(module.num_partitions)
+
+
+def _tiles(sharding: Sharding | None) -> list[TileSharding]:
+    if isinstance(sharding, TupleSharding):
+        return [one for element in sharding.elements for one in _tiles(element)]
+    if isinstance(sharding, TileSharding) and sharding.tile_dimensions:
+        return [sharding]
+    return []

@@ -1,0 +1,179 @@
+"""Cells: the tilings of all arrays of a module, and the relations between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lowtide.ir import Computation, Instruction, Opcode, Shape
+from lowtide.ir.attributes import GetTupleElement, Parameter
+from lowtide.ir.tilings.grid import DeviceGrid
+from lowtide.ir.tilings.tiling import Tiling, dividing, replicated
+from lowtide.ir.traversal import post_order
+from lowtide.spmd.annotations import ModuleShardings, TilingWish
+from lowtide.spmd.flattening import is_manual_call
+from lowtide.spmd.rules.rule import OpRule, same_dimensions
+from lowtide.spmd.rules.table import arrays_of, rule_of
+
+
+@dataclass(slots=True)
+class ArrayCell:
+    """One array: its shape, its tiling so far, and the dimensions that may be split further.
+
+    `why` says where the tiling comes from; `is_given` tells that the module asks for it.
+    """
+
+    shape: Shape
+    tiling: Tiling
+    is_open: tuple[bool, ...]
+    why: str = "nothing splits it"
+    is_given: bool = False
+
+    @property
+    def wanted(self) -> Tiling | None:
+        """The tiling to bring the array to; None where nothing is known of it."""
+        return None if self.tiling.is_replicated and all(self.is_open) else self.tiling
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A rule over cells: those of the operands, then those of the results.
+
+    `step` is the round of propagation from which the relation works in full; before that it works
+    backward only, or not at all.
+    """
+
+    rule: OpRule
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    opcode: Opcode
+    where: str
+
+
+@dataclass(slots=True)
+class Cells:
+    """The cells of a module by instruction, one number for each leaf of its shape."""
+
+    grid: DeviceGrid
+    cells: list[ArrayCell] = field(default_factory=list)
+    relations: list[Relation] = field(default_factory=list)
+    numbers: dict[Instruction, tuple[int, ...]] = field(default_factory=dict)
+
+    def of(self, x: Instruction) -> list[ArrayCell]:
+        """Return the cells of the leaves of an instruction."""
+        return [self.cells[number] for number in self.numbers[x]]
+
+    def tilings(self, x: Instruction) -> list[Tiling]:
+        """Return the tilings of the leaves of an instruction."""
+        return [cell.tiling for cell in self.of(x)]
+
+    def new(self, shapes: Sequence[Shape]) -> tuple[int, ...]:
+        """Return the numbers of new cells, which nothing splits yet."""
+        first = len(self.cells)
+        for shape in shapes:
+            rank = shape.rank if shape.is_array else 0
+            self.cells.append(ArrayCell(shape, replicated(rank), (True,) * rank))
+        return tuple(range(first, len(self.cells)))
+
+    def wish(self, number: int, wish: TilingWish, why: str) -> None:
+        """Give a cell the tiling asked for, as far as it divides the array."""
+        cell = self.cells[number]
+        if cell.shape.is_array:
+            cell.tiling = dividing(self.grid, wish.tiling, cell.shape.dimensions)
+            cell.is_open = wish.is_open
+            cell.why = why
+            cell.is_given = True
+
+    def relate(self, sources: Sequence[int], targets: Sequence[int], where: str) -> None:
+        """Say that arrays lie alike on both sides, pair by pair."""
+        for a, b in zip(sources, targets, strict=True):
+            shape = self.cells[a].shape
+            if shape.is_array and self.cells[b].shape.is_array:
+                rule = same_dimensions([shape], [shape]).done(linear=((0,),))
+                self.relations.append(Relation(rule, (a,), (b,), Opcode.COPY, where))
+
+
+def cells_of(computation: Computation, shardings: ModuleShardings) -> Cells:
+    """Return the cells of the entry computation and of all loops and branches below it."""
+    cells = Cells(shardings.grid)
+    for parameter in computation.parameters:
+        cells.numbers[parameter] = cells.new(arrays_of(parameter.shape))
+    _fill(cells, computation, shardings)
+    for parameter, wishes in zip(computation.parameters, shardings.parameters, strict=True):
+        for number, wish in zip(cells.numbers[parameter], wishes, strict=True):
+            if wish is not None:
+                cells.wish(number, wish, "asked of the parameter")
+    return cells
+
+
+def _fill(cells: Cells, computation: Computation, shardings: ModuleShardings) -> None:
+    for x in post_order(computation):
+        if x.opcode is not Opcode.PARAMETER:
+            cells.numbers[x] = _numbers(cells, x, shardings)
+        wishes = shardings.wishes.get(x)
+        if wishes is not None and x.opcode not in (Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT):
+            for number, wish in zip(cells.numbers[x], wishes, strict=True):
+                if wish is not None:
+                    cells.wish(number, wish, f"asked of %{x.name}")
+
+
+def _numbers(cells: Cells, x: Instruction, shardings: ModuleShardings) -> tuple[int, ...]:
+    given = [cells.numbers[operand] for operand in x.operands]
+    if x.opcode in (Opcode.TUPLE, Opcode.OPTIMIZATION_BARRIER):
+        return tuple([number for one in given for number in one])
+    if x.opcode is Opcode.GET_TUPLE_ELEMENT:
+        index = x.attributes_as(GetTupleElement).index
+        first = sum([len(arrays_of(s)) for s in x.operands[0].shape.tuple_shapes[:index]])
+        return given[0][first : first + len(arrays_of(x.shape))]
+    if x.opcode is Opcode.WHILE:
+        return _while(cells, x, given[0], shardings)
+    if x.opcode is Opcode.CONDITIONAL:
+        return _conditional(cells, x, given[1:], shardings)
+    results = cells.new(arrays_of(x.shape))
+    operands = tuple([number for one in given for number in one])
+    if x.opcode is Opcode.CALL and is_manual_call(x):
+        return results
+    if x.opcode is Opcode.CUSTOM_CALL and _passes_on(x):
+        cells.relate(operands, results, x.name)
+        return results
+    rule = rule_of(x)
+    if rule.sizes:
+        cells.relations.append(Relation(rule, operands, results, x.opcode, x.name))
+    return results
+
+
+def _passes_on(x: Instruction) -> bool:
+    """Whether a custom call returns its operand."""
+    from lowtide.spmd.annotations import CONSTRAINT_TARGETS
+
+    return getattr(x.attributes, "target", "") in CONSTRAINT_TARGETS and len(x.operands) == 1
+
+
+def _while(
+    cells: Cells, x: Instruction, start: tuple[int, ...], shardings: ModuleShardings
+) -> tuple[int, ...]:
+    """Return the cells of the state, which condition and body share."""
+    state = cells.new(arrays_of(x.shape))
+    cells.relate(start, state, x.name)
+    for computation in x.called_computations:
+        cells.numbers[computation.parameters[0]] = state
+        _fill(cells, computation, shardings)
+    _, body = x.called_computations
+    cells.relate(cells.numbers[body.root], state, x.name)
+    return state
+
+
+def _conditional(
+    cells: Cells, x: Instruction, given: list[tuple[int, ...]], shardings: ModuleShardings
+) -> tuple[int, ...]:
+    results = cells.new(arrays_of(x.shape))
+    for branch, operand in zip(x.called_computations, given, strict=True):
+        cells.numbers[branch.parameters[0]] = operand
+        _fill(cells, branch, shardings)
+        cells.relate(cells.numbers[branch.root], results, x.name)
+    return results
+
+
+def parameter_number(x: Instruction) -> int:
+    """Return the number of a parameter."""
+    return x.attributes_as(Parameter).number

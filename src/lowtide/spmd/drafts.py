@@ -1,0 +1,198 @@
+"""Drafts: ways to write the program of one device, of which the cheapest is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lowtide.ir import Module, Opcode
+from lowtide.ir.attributes import Parameter
+from lowtide.ir.computation import Computation
+from lowtide.ir.tilings.tiling import Tiling, dividing
+from lowtide.spmd.annotations import ModuleShardings
+from lowtide.spmd.cells import Cells, cells_of
+from lowtide.spmd.emitter import DeviceProgram, Emitter
+from lowtide.spmd.placed import PlacedArray
+from lowtide.spmd.propagation import propagate
+from lowtide.spmd.walk import (
+    DraftFindings,
+    Follows,
+    Policy,
+    ProgramWalk,
+    SplitReason,
+    local_tree,
+    placed_leaves,
+    result_of,
+)
+from lowtide.spmd.wire import wire_traffic
+
+_POLICIES: Final = (
+    Policy(gathers=True),
+    Policy(gathers=False),
+    Policy(True, Follows.RESULTS),
+    Policy(True, Follows.EVERYWHERE),
+)
+
+_EFFORT: Final = 60_000
+"""How many instructions all drafts with the same tilings of parameters may have together."""
+
+_MOST_INSTRUCTIONS: Final = 4000
+"""Of larger modules parameters are not tried in other tilings than they come in."""
+
+_MOST_MOVED: Final = 2
+"""How many parameters are tried in other tilings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One way to write the program: how leaves of parameters and result lie, and what it costs.
+
+    `cost` is in bytes that a device sends, with the time to compute as bytes sent meanwhile.
+    """
+
+    module: Module
+    parameters: tuple[Tiling, ...]
+    results: tuple[Tiling, ...]
+    reasons: tuple[SplitReason, ...]
+    cost: float
+    findings: DraftFindings
+    moved: Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be written: the module without calls, and what it asks for."""
+
+    source: Module
+    shardings: ModuleShardings
+
+
+def cheapest(task: Task) -> Draft:
+    """Return the draft of the least cost among those that are tried."""
+    best = _best_with(task, {})
+    if task.source.instruction_count > _MOST_INSTRUCTIONS:
+        return best
+    for number, tiling in _other_tilings(task, best):
+        found = _best_with(task, {number: tiling})
+        if found.cost < best.cost:
+            best = found
+    return best
+
+
+def _best_with(task: Task, moved: Mapping[int, Tiling]) -> Draft:
+    """Return the cheapest draft where some parameters are used in another tiling than they have."""
+    cells = _cells(task, moved)
+    best: Draft | None = None
+    allowed = max(1, _EFFORT // task.source.instruction_count // len(_POLICIES))
+    for policy in _POLICIES:
+        findings = DraftFindings()
+        for _ in range(min(allowed, policy.passes)):
+            draft = _draft(task, cells, findings, policy)
+            if best is None or draft.cost < best.cost:
+                best = draft
+            if draft.findings == findings:
+                break
+            findings = draft.findings
+    assert best is not None, "there is a first policy"
+    return best
+
+
+def _cells(task: Task, moved: Mapping[int, Tiling]) -> Cells:
+    """Return the cells with all tilings that follow; parameters come first, in order of leaves."""
+    shardings = task.shardings
+    root = task.source.entry.root
+    cells = cells_of(task.source.entry, shardings)
+    for number, tiling in moved.items():
+        cells.cells[number].tiling = tiling
+        cells.cells[number].why = "costs less than as the parameter comes"
+    for number, wish in zip(cells.numbers[root], shardings.results, strict=True):
+        cell = cells.cells[number]
+        if wish is not None and cell.tiling.is_replicated and all(cell.is_open):
+            cells.wish(number, wish, "asked of the result")
+    propagate(cells)
+    return cells
+
+
+def _other_tilings(task: Task, draft: Draft) -> Iterator[tuple[int, Tiling]]:
+    """Yield other tilings of the parameters that the draft moves most, one dimension to another."""
+    grid = task.shardings.grid
+    entry = task.source.entry
+    shapes = [leaf for p in entry.parameters for _, leaf in p.shape.leaves()]
+    order = sorted([n for n, size in draft.moved.items() if size], key=lambda n: -draft.moved[n])
+    for number in order[:_MOST_MOVED]:
+        own = draft.parameters[number]
+        for source, axes in enumerate(own.axes):
+            for target in range(len(own.axes)):
+                if source == target or not axes:
+                    continue
+                changed = list(own.axes)
+                changed[source] = ()
+                changed[target] = (*own.axes[target], *axes)
+                tiling = Tiling(tuple(changed))
+                if tiling.divides(grid, shapes[number].dimensions):
+                    yield number, tiling
+
+
+def _draft(task: Task, cells: Cells, findings: DraftFindings, policy: Policy) -> Draft:
+    source, shardings = task.source, task.shardings
+    made = Module(source.name)
+    made.num_partitions = source.num_partitions
+    made.stack_frames = source.stack_frames
+    target = DeviceProgram(made, shardings.grid)
+    walk = ProgramWalk(target, cells, findings, policy)
+    entry = made.add_computation(source.entry.name)
+    made.entry = entry
+    emitter = Emitter(target, entry)
+    tilings = _parameter_tilings(task, cells)
+    given = _parameters(emitter, source.entry, tilings)
+    for parameter, leaves in zip(source.entry.parameters, given, strict=True):
+        walk.keep(cells.numbers[parameter], leaves)
+    found = walk.run(emitter, source.entry, given)
+    root = source.entry.root
+    wanted = []
+    for number, leaf, wish in zip(cells.numbers[root], found, shardings.results, strict=True):
+        tiling = cells.cells[number].wanted or leaf.tiling.whole()
+        if wish is not None and leaf.shape.is_array:
+            tiling = dividing(shardings.grid, wish.tiling, leaf.shape.dimensions)
+        wanted.append(tiling)
+    entry.root = result_of(emitter, root.shape, found, wanted)
+    flat = [tiling for own in tilings for tiling in own]
+    return Draft(
+        made,
+        tuple(flat),
+        tuple(wanted),
+        tuple(walk.reasons),
+        wire_traffic(made).wire_bytes + walk.work,
+        walk.findings(),
+        {number: walk.moved_bytes(number) for number in range(len(flat))},
+    )
+
+
+def _parameter_tilings(task: Task, cells: Cells) -> list[list[Tiling]]:
+    """Return how the leaves of each parameter come: as asked for, else as is best."""
+    grid = task.shardings.grid
+    found = []
+    for parameter, wishes in zip(
+        task.source.entry.parameters, task.shardings.parameters, strict=True
+    ):
+        own = []
+        for cell, wish in zip(cells.of(parameter), wishes, strict=True):
+            asked = cell.tiling if wish is None else wish.tiling
+            sizes = cell.shape.dimensions if cell.shape.is_array else ()
+            own.append(dividing(grid, asked, sizes))
+        found.append(own)
+    return found
+
+
+def _parameters(
+    emitter: Emitter, entry: Computation, given: Sequence[Sequence[Tiling]]
+) -> list[list[PlacedArray]]:
+    found = []
+    for parameter, tilings in zip(entry.parameters, given, strict=True):
+        shape = local_tree(parameter.shape, tilings, emitter.grid)
+        attributes = Parameter(parameter.attributes_as(Parameter).number)
+        made = emitter.computation.add(Opcode.PARAMETER, shape, (), attributes, (), parameter.name)
+        made.set_metadata(parameter.raw_metadata)
+        found.append(placed_leaves(emitter, made, parameter.shape, tilings))
+    return found

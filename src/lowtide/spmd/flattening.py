@@ -1,0 +1,61 @@
+"""A copy of a module without calls, in which each loop and branch has computations of its own."""
+
+from __future__ import annotations
+
+from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir.attributes import CustomCall
+from lowtide.ir.clone import clone_computation, clone_module
+from lowtide.ir.traversal import computation_post_order
+from lowtide.passes.embedding import embed
+
+MANUAL_BORDERS = frozenset({"xla.sdy.GlobalToLocalShape", "SPMDFullToShardShape"})
+"""Custom calls whose result has the shape that one device sees."""
+
+
+def flattened(module: Module) -> Module:
+    """Return a copy of a module with its calls written out, except those of manual computations."""
+    copy = clone_module(module)
+    copy.schedule = None
+    for computation in computation_post_order(copy):
+        for x in list(computation.instructions.values()):
+            if (x.opcode is Opcode.CALL and not is_manual_call(x)) or x.opcode is Opcode.FUSION:
+                _write_out(x)
+    _separate(copy)
+    return copy
+
+
+def is_manual_call(x: Instruction) -> bool:
+    """Whether a call runs a computation on local shapes, with collectives as they are written."""
+    sources = [operand for operand in x.operands if operand.opcode is Opcode.CUSTOM_CALL]
+    return any(
+        isinstance(s.attributes, CustomCall) and s.attributes.target in MANUAL_BORDERS
+        for s in sources
+    )
+
+
+def _write_out(x: Instruction) -> None:
+    """Replace a call by a copy of what it calls."""
+    module = x.parent.module
+    callee = clone_computation(x.called_computations[0], module)
+    result = embed(callee, x, x.operands, once=True)
+    x.replace_all_uses_with(result)
+    x.parent.remove(x)
+    module.remove_computation(callee)
+
+
+def _separate(module: Module) -> None:
+    """Give each loop and conditional computations that nothing else calls."""
+    seen: set[Computation] = set()
+    pending = [module.entry]
+    while pending:
+        computation = pending.pop()
+        for x in list(computation.instructions.values()):
+            if x.opcode not in (Opcode.WHILE, Opcode.CONDITIONAL):
+                continue
+            own = []
+            for callee in x.called_computations:
+                used = callee in seen or callee in own
+                own.append(clone_computation(callee, module) if used else callee)
+                seen.add(own[-1])
+            x.set_called_computations(tuple(own))
+            pending.extend(own)

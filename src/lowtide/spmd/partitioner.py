@@ -1,0 +1,70 @@
+"""The partitioner: from a module with shardings to the program of one device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowtide.ir import Module, ProgramShape
+from lowtide.ir.module import BufferDonor, InputOutputAlias
+from lowtide.ir.sharding import Sharding
+from lowtide.ir.tilings.grid import DeviceGrid
+from lowtide.ir.tilings.sharding_forms import sharding_of
+from lowtide.spmd.annotations import read_annotations
+from lowtide.spmd.cleanup import remove_dead
+from lowtide.spmd.drafts import Task, cheapest
+from lowtide.spmd.flattening import flattened
+from lowtide.spmd.walk import SplitReason
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """The program of one device, and how the leaves of parameters and result lie on all of them.
+
+    `reasons` tell of each operation how it is split, what it sends, and why.
+    """
+
+    module: Module
+    grid: DeviceGrid
+    parameters: tuple[Sharding, ...]
+    results: tuple[Sharding, ...]
+    reasons: tuple[SplitReason, ...]
+
+
+def partition(module: Module) -> Partitioned:
+    """Return the program of one device of a module for several partitions.
+
+    Several ways are written out in full, and the one of the least cost is taken. Raises InputError
+    for shardings that contradict each other or the devices, and UnsupportedOpError for what cannot
+    be partitioned.
+    """
+    source = flattened(module)
+    shardings = read_annotations(source)
+    grid = shardings.grid
+    best = cheapest(Task(source, shardings))
+    remove_dead(best.module)
+    _finish(module, best.module)
+    return Partitioned(
+        best.module,
+        grid,
+        tuple([sharding_of(tiling, grid) for tiling in best.parameters]),
+        tuple([sharding_of(tiling, grid) for tiling in best.results]),
+        best.reasons,
+    )
+
+
+def _finish(module: Module, made: Module) -> None:
+    entry = made.entry
+    made.computations[entry.name] = made.computations.pop(entry.name)
+    made.entry_layout = ProgramShape(tuple([p.shape for p in entry.parameters]), entry.root.shape)
+    shapes = [parameter.shape for parameter in entry.parameters]
+    result = entry.root.shape
+    aliases: list[InputOutputAlias] = []
+    donors: list[BufferDonor] = list(module.buffer_donors)
+    for alias in module.input_output_aliases:
+        given = shapes[alias.parameter].at(alias.parameter_index)
+        if given is result.at(alias.output_index):
+            aliases.append(alias)
+        else:
+            donors.append(BufferDonor(alias.parameter, alias.parameter_index))
+    made.input_output_aliases = tuple(aliases)
+    made.buffer_donors = tuple(donors)

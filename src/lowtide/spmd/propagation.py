@@ -1,0 +1,120 @@
+"""Propagation: from the tilings that a module asks for to one of every array.
+
+Relations work forward and backward, in rounds: first what works element by element, then factors
+that pass through any operation, then reduced ones, and last the new dimensions of broadcasts.
+Nothing that is known is taken back; where arrays disagree about a factor, the largest wins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from lowtide.ir import Opcode
+from lowtide.ir.tilings.tiling import Tiling
+from lowtide.ops.table import TABLE
+from lowtide.spmd.cells import ArrayCell, Cells, Relation
+
+_MOVING: Final = frozenset({Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.COPY})
+_SPREADING: Final = frozenset({Opcode.BROADCAST})
+_ROUNDS: Final = 4
+
+
+def propagate(cells: Cells) -> None:
+    """Give every cell the tiling that follows from those asked for."""
+    readers: dict[int, list[int]] = {}
+    for number, relation in enumerate(cells.relations):
+        for cell in dict.fromkeys((*relation.operands, *relation.results)):
+            readers.setdefault(cell, []).append(number)
+    for step in range(_ROUNDS):
+        dirty = {i for i, r in enumerate(cells.relations) if _starts(r) <= step}
+        active = set(dirty)
+        forward = True
+        while dirty:
+            order = sorted(dirty, reverse=not forward)
+            forward = not forward
+            dirty = set()
+            for number in order:
+                for cell in _relate(cells, cells.relations[number], step):
+                    dirty.update([r for r in readers[cell] if r in active])
+
+
+def _starts(relation: Relation) -> int:
+    """Return the first round in which a relation works."""
+    if TABLE[relation.opcode].elementwise or relation.opcode in _MOVING:
+        return 0
+    return 1
+
+
+def _relate(cells: Cells, relation: Relation, step: int) -> list[int]:
+    """Make the arrays of one relation agree as far as they can; return the cells that change."""
+    rule, grid = relation.rule, cells.grid
+    numbers = (*relation.operands, *relation.results)
+    factors = (*rule.operands, *rule.results)
+    found = [
+        rule.project(grid, one, cells.cells[number].tiling)
+        for number, one in zip(numbers, factors, strict=True)
+    ]
+    best = _agreed(cells, relation, found, step)
+    changed = []
+    is_backward = relation.opcode in _SPREADING and step < _ROUNDS - 1
+    for place, number in enumerate(numbers):
+        if is_backward and place >= len(relation.operands):
+            continue
+        cell = cells.cells[number]
+        own = dict(found[place])
+        for factor, axes in best.items():
+            if own.get(factor, ()) == axes[: len(own.get(factor, ()))]:
+                own[factor] = axes
+        wanted = rule.tiling(grid, factors[place], own)
+        if _extend(cells, cell, wanted, relation.where):
+            changed.append(number)
+    return changed
+
+
+def _agreed(
+    cells: Cells, relation: Relation, found: list[Mapping[int, tuple[int, ...]]], step: int
+) -> dict[int, tuple[int, ...]]:
+    """Return the axes of each factor: of the largest array that has some, as long as others agree.
+
+    An axis that two factors want is left to the one whose array is larger.
+    """
+    numbers = (*relation.operands, *relation.results)
+    sizes = [math.prod(cells.cells[number].shape.dimensions) for number in numbers]
+    order = sorted(range(len(numbers)), key=lambda i: -sizes[i])
+    best: dict[int, tuple[int, ...]] = {}
+    taken: set[int] = set()
+    for place in order:
+        for factor, axes in found[place].items():
+            if factor in relation.rule.reduced and step < 2:
+                continue
+            have = best.get(factor, ())
+            if axes[: len(have)] == have and not taken.intersection(axes[len(have) :]):
+                best[factor] = axes
+                taken.update(axes)
+    return best
+
+
+def _extend(cells: Cells, cell: ArrayCell, wanted: Tiling, where: str) -> bool:
+    """Split a cell further, where it is open and its axes are free; return whether that was so."""
+    grid = cells.grid
+    axes = list(cell.tiling.axes)
+    used = set(cell.tiling.used)
+    changed = False
+    for dimension, more in enumerate(wanted.axes):
+        own = axes[dimension]
+        if not cell.is_open[dimension] or more[: len(own)] != own:
+            continue
+        size = cell.shape.dimensions[dimension]
+        for axis in more[len(own) :]:
+            longer = (*axes[dimension], axis)
+            if axis in used or size % grid.extent(longer):
+                break
+            axes[dimension] = longer
+            used.add(axis)
+            changed = True
+    if changed:
+        cell.tiling = Tiling(tuple(axes))
+        cell.why = f"follows %{where}"
+    return changed

@@ -1,0 +1,68 @@
+"""Reductions that devices can finish together: one plain operation, and its identity."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from lowtide.ir import Computation, ElementType, Opcode
+from lowtide.ir.literal import DTYPES
+
+_PLAIN: Final = frozenset(
+    {Opcode.ADD, Opcode.MULTIPLY, Opcode.MINIMUM, Opcode.MAXIMUM, Opcode.AND, Opcode.OR}
+)
+
+
+def plain_reduction(computation: Computation) -> Opcode | None:
+    """Return the operation that a computation applies to its two parameters, in either order.
+
+    None where it does more, or something that devices cannot finish together.
+    """
+    root = computation.root
+    if len(computation.parameters) != 2 or root.opcode not in _PLAIN:
+        return None
+    first, second = computation.parameters
+    if root.operands not in ((first, second), (second, first)):
+        return None
+    if root.shape.rank or first.shape.element_type is not root.shape.element_type:
+        return None
+    if first.shape.element_type is ElementType.PRED:
+        is_logical = root.opcode in (Opcode.AND, Opcode.OR)
+        return root.opcode if is_logical else None
+    return root.opcode
+
+
+_SELECTING: Final = frozenset(
+    {
+        *(Opcode.PARAMETER, Opcode.CONSTANT, Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT),
+        *(Opcode.COMPARE, Opcode.SELECT, Opcode.AND, Opcode.OR, Opcode.NOT),
+        *(Opcode.MINIMUM, Opcode.MAXIMUM),
+    }
+)
+
+
+def selects(computation: Computation) -> bool:
+    """Whether a reducer only chooses among its operands, as argmax does.
+
+    Then its initial value may be taken into account any number of times.
+    """
+    return all(x.opcode in _SELECTING for x in computation.instructions.values())
+
+
+def identity_of(reduction: Opcode, element_type: ElementType) -> Any:
+    """Return the number that a reduction leaves out, as a NumPy scalar array."""
+    dtype = DTYPES[element_type]
+    if reduction is Opcode.ADD:
+        return np.zeros((), dtype)
+    if reduction is Opcode.MULTIPLY:
+        return np.ones((), dtype)
+    if reduction is Opcode.OR:
+        return np.zeros((), dtype)
+    if reduction is Opcode.AND:
+        return np.array(True) if dtype == np.bool_ else np.bitwise_not(np.zeros((), dtype))
+    is_least = reduction is Opcode.MAXIMUM
+    if np.dtype(dtype).kind in "iu":
+        limits = np.iinfo(dtype)
+        return np.array(limits.min if is_least else limits.max, dtype)
+    return np.array(-np.inf if is_least else np.inf).astype(dtype)

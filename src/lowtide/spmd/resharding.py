@@ -1,0 +1,184 @@
+"""From one tiling of an array to another: the steps that send the fewest bytes."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final
+
+from lowtide.ir.tilings.grid import DeviceGrid
+from lowtide.ir.tilings.tiling import Tiling
+
+
+class MoveKind(StrEnum):
+    """How the devices of a group come from one tiling to the next."""
+
+    SLICE = "dynamic-slice"
+    MASK = "select"
+    ALL_REDUCE = "all-reduce"
+    REDUCE_SCATTER = "reduce-scatter"
+    ALL_GATHER = "all-gather"
+    ALL_TO_ALL = "all-to-all"
+    PERMUTE = "collective-permute"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One step: along `axes`, on a dimension, from another one for all-to-all; what it makes.
+
+    `nbytes` are those that one device sends: on a ring of g devices 2(g-1)/g of what it has for
+    all-reduce, (g-1)/g of the larger side for gathering, scattering and dealing, all of it for a
+    permutation.
+    """
+
+    kind: MoveKind
+    axes: tuple[int, ...]
+    dimension: int
+    source: int
+    result: Tiling
+    nbytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class WholeArray:
+    """What moves: the sizes of the whole array, and the bytes of an element."""
+
+    sizes: tuple[int, ...]
+    item: float
+
+
+_EFFORT: Final = 256
+"""How many tilings are looked at before the array is gathered and cut anew."""
+
+_STEP: Final = 1e-3
+"""Bytes that a step counts for, so that of equal ways the shortest is taken."""
+
+
+@lru_cache(maxsize=65536)
+def moves_between(
+    grid: DeviceGrid, array: WholeArray, source: Tiling, target: Tiling
+) -> tuple[Move, ...]:
+    """Return the cheapest steps from one tiling to another; none where they are equal.
+
+    Both have to divide the array. Axes that are partial in `target` but not in `source` get terms
+    of which the first device of a group holds the value, the others the identity.
+    """
+    best: dict[Tiling, float] = {source: 0.0}
+    came: dict[Tiling, tuple[Tiling, Move]] = {}
+    queue: list[tuple[float, int, Tiling]] = [(0.0, 0, source)]
+    number = 0
+    while queue and number < _EFFORT * 8:
+        cost, _, tiling = heapq.heappop(queue)
+        if tiling == target:
+            break
+        if cost > best[tiling]:
+            continue
+        for move in _moves(grid, array, tiling, target):
+            total = cost + move.nbytes + _STEP
+            if total < best.get(move.result, math.inf):
+                best[move.result] = total
+                came[move.result] = (tiling, move)
+                number += 1
+                heapq.heappush(queue, (total, number, move.result))
+    steps: list[Move] = []
+    at = target
+    while at != source:
+        at, move = came[at]
+        steps.append(move)
+    return tuple(reversed(steps))
+
+
+def bytes_between(grid: DeviceGrid, array: WholeArray, source: Tiling, target: Tiling) -> float:
+    """Return the bytes that one device sends from one tiling to another."""
+    if source == target:
+        return 0.0
+    return sum([move.nbytes for move in moves_between(grid, array, source, target)])
+
+
+def local_bytes(grid: DeviceGrid, array: WholeArray, tiling: Tiling) -> float:
+    """Return the bytes of one tile."""
+    return math.prod(tiling.local(grid, array.sizes)) * array.item
+
+
+def _moves(grid: DeviceGrid, array: WholeArray, now: Tiling, target: Tiling) -> Iterator[Move]:
+    size = local_bytes(grid, array, now)
+    yield from _reductions(grid, now, target, size)
+    used = now.used
+    for k, (own, wanted) in enumerate(zip(now.axes, target.axes, strict=True)):
+        common = _common(own, wanted)
+        if common == len(own) < len(wanted):
+            free = _run(wanted[common:], tuple([a for a in wanted if a not in used]))
+            if free:
+                yield Move(MoveKind.SLICE, free, k, k, _with(now, k, (*own, *free)), 0.0)
+            run = _run(wanted[common:], now.partial)
+            if run:
+                g = grid.extent(run)
+                rest = tuple([axis for axis in now.partial if axis not in run])
+                result = replace(_with(now, k, (*own, *run)), partial=rest)
+                if not rest:
+                    result = result.whole()
+                nbytes = size * (g - 1) / g
+                yield Move(MoveKind.REDUCE_SCATTER, run, k, k, result, nbytes)
+        if common < len(own):
+            yield from _leaving(grid, now, target, k, size)
+    extents = [grid.extent(axes) for axes in now.axes]
+    if now.partial == target.partial and now.reduction is target.reduction:
+        goal = [grid.extent(axes) for axes in target.axes]
+        if extents == goal and now != target:
+            yield Move(MoveKind.PERMUTE, (), 0, 0, target, size)
+
+
+def _reductions(grid: DeviceGrid, now: Tiling, target: Tiling, size: float) -> Iterator[Move]:
+    agrees = not now.partial or now.reduction is target.reduction
+    kept = tuple([axis for axis in now.partial if agrees and axis in target.partial])
+    extra = tuple([axis for axis in now.partial if axis not in kept])
+    if extra:
+        result = replace(now, partial=kept) if kept else now.whole()
+        g = grid.extent(extra)
+        yield Move(MoveKind.ALL_REDUCE, extra, 0, 0, result, 2 * size * (g - 1) / g)
+    missing = tuple([axis for axis in target.partial if axis not in now.partial])
+    if missing and agrees and not now.used.intersection(missing):
+        terms = tuple(sorted((*now.partial, *missing)))
+        result = Tiling(now.axes, terms, target.reduction)
+        yield Move(MoveKind.MASK, missing, 0, 0, result, 0.0)
+
+
+def _leaving(grid: DeviceGrid, now: Tiling, target: Tiling, k: int, size: float) -> Iterator[Move]:
+    """Yield the ways in which minor axes leave dimension `k`: gathered, or dealt to another one."""
+    own = now.axes[k]
+    common = _common(own, target.axes[k])
+    for start in range(common, len(own)):
+        axes = own[start:]
+        g = grid.extent(axes)
+        left = _with(now, k, own[:start])
+        yield Move(MoveKind.ALL_GATHER, axes, k, k, left, size * (g - 1))
+        for j, (theirs, wanted) in enumerate(zip(now.axes, target.axes, strict=True)):
+            at = len(theirs)
+            if j != k and wanted[:at] == theirs and wanted[at : at + len(axes)] == axes:
+                result = _with(left, j, (*theirs, *axes))
+                yield Move(MoveKind.ALL_TO_ALL, axes, j, k, result, size * (g - 1) / g)
+
+
+def _with(tiling: Tiling, dimension: int, axes: tuple[int, ...]) -> Tiling:
+    changed = list(tiling.axes)
+    changed[dimension] = axes
+    return replace(tiling, axes=tuple(changed))
+
+
+def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    count = 0
+    while count < min(len(a), len(b)) and a[count] == b[count]:
+        count += 1
+    return count
+
+
+def _run(axes: tuple[int, ...], among: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the first axes that are all in `among`."""
+    count = 0
+    while count < len(axes) and axes[count] in among:
+        count += 1
+    return axes[:count]

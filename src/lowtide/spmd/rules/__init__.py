@@ -1,0 +1,1 @@
+"""Rules of operations: which dimensions of operands and results are split together."""

@@ -1,0 +1,200 @@
+"""Rules of what computes: elementwise operations, dot, convolution, reductions, windows, sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lowtide.ir import Instruction, Opcode, Shape
+from lowtide.ir.attributes import (
+    BatchNorm,
+    Convolution,
+    Dimensions,
+    Dot,
+    Fft,
+    ReduceWindow,
+    Sort,
+)
+from lowtide.spmd.reducers import plain_reduction, selects
+from lowtide.spmd.rules.rule import OpRule, RuleDraft, same_dimensions
+
+_LINEAR: Final[dict[Opcode, tuple[tuple[int, ...], ...]]] = {
+    Opcode.ADD: ((0, 1),),
+    Opcode.SUBTRACT: ((0, 1),),
+    Opcode.MULTIPLY: ((0,), (1,)),
+    Opcode.DIVIDE: ((0,),),
+    Opcode.NEGATE: ((0,),),
+    Opcode.COPY: ((0,),),
+    Opcode.SELECT: ((1, 2),),
+    Opcode.REAL: ((0,),),
+    Opcode.IMAG: ((0,),),
+}
+
+
+def elementwise(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of operations on single elements."""
+    linear = _LINEAR.get(x.opcode, ())
+    if x.opcode is Opcode.DIVIDE and results[0].element_type.is_integer:
+        linear = ()
+    if x.opcode is Opcode.CONVERT and _widens(operands[0], results[0]):
+        linear = ((0,),)
+    return same_dimensions(operands, results).done(linear)
+
+
+def _widens(source: Shape, result: Shape) -> bool:
+    """Whether a conversion keeps every number, so that a sum may come before or after it."""
+    a, b = source.element_type, result.element_type
+    return a.is_floating and b.is_floating and a.bits < b.bits
+
+
+def dot(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of dot: contracted dimensions are reduced."""
+    draft = RuleDraft.of(operands, results)
+    numbers = x.attributes_as(Dot).dimensions
+    lhs, rhs = operands[0].dimensions, operands[1].dimensions
+    place = 0
+    for a, b in zip(numbers.lhs_batch, numbers.rhs_batch, strict=True):
+        draft.join(lhs[a], {0: a, 1: b}, {0: place})
+        place += 1
+    used = (
+        {*numbers.lhs_batch, *numbers.lhs_contracting},
+        {*numbers.rhs_batch, *numbers.rhs_contracting},
+    )
+    for number, dimensions in enumerate((lhs, rhs)):
+        for dimension, size in enumerate(dimensions):
+            if dimension not in used[number]:
+                draft.join(size, {number: dimension}, {0: place})
+                place += 1
+    for a, b in zip(numbers.lhs_contracting, numbers.rhs_contracting, strict=True):
+        draft.join(lhs[a], {0: a, 1: b}, is_reduced=True)
+    return draft.done(linear=((0,), (1,)))
+
+
+def convolution(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of convolution: batch and features, by groups where there are some.
+
+    Spatial dimensions are whole, except those that the window covers in one step.
+    """
+    draft = RuleDraft.of(operands, results)
+    attributes = x.attributes_as(Convolution)
+    d = attributes.dimensions
+    lhs, rhs, out = operands[0].dimensions, operands[1].dimensions, results[0].dimensions
+    groups, batches = attributes.feature_group_count, attributes.batch_group_count
+    if groups > 1:
+        draft.join(
+            groups,
+            {0: d.input_feature, 1: d.kernel_output_feature},
+            {0: d.output_feature},
+        )
+    elif batches > 1:
+        draft.join(batches, {0: d.input_batch, 1: d.kernel_output_feature}, {0: d.output_feature})
+    else:
+        draft.join(
+            lhs[d.input_feature],
+            {0: d.input_feature, 1: d.kernel_input_feature},
+            is_reduced=True,
+        )
+        draft.join(
+            rhs[d.kernel_output_feature], {1: d.kernel_output_feature}, {0: d.output_feature}
+        )
+    if batches == 1:
+        draft.join(lhs[d.input_batch], {0: d.input_batch}, {0: d.output_batch})
+    spatial = zip(d.input_spatial, d.kernel_spatial, d.output_spatial, strict=True)
+    for (a, b, c), window in zip(spatial, attributes.window.dimensions, strict=True):
+        is_plain = (window.stride, window.window_dilation, window.base_dilation) == (1, 1, 1)
+        if not is_plain or window.padding_low or window.padding_high or window.reversal:
+            continue
+        if rhs[b] == 1:
+            draft.join(lhs[a], {0: a}, {0: c})
+        elif out[c] == 1 and rhs[b] == lhs[a]:
+            draft.join(lhs[a], {0: a, 1: b}, is_reduced=True)
+    return draft.done(linear=((0,), (1,)), why="a spatial dimension")
+
+
+def reduce(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of reduce: reduced dimensions are split where one plain operation does it."""
+    draft = RuleDraft.of(operands, results)
+    reduced = x.attributes_as(Dimensions).dimensions
+    inputs = range(len(results))
+    reduction = plain_reduction(x.called_computations[0]) if len(results) == 1 else None
+    place = 0
+    for dimension, size in enumerate(operands[0].dimensions):
+        given = dict.fromkeys(inputs, dimension)
+        if dimension not in reduced:
+            draft.join(size, given, dict.fromkeys(inputs, place))
+            place += 1
+        elif reduction is not None:
+            draft.join(size, given, is_reduced=True)
+        elif selects(x.called_computations[0]):
+            draft.join(size, given, is_staged=True)
+    # The initial value is added once: a sum of terms may be reduced where it is a term too.
+    linear = ((0, 1),) if reduction is Opcode.ADD else ()
+    return draft.done(linear, reduction or Opcode.ADD, "a reduced dimension", once=(1,))
+
+
+def windows(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of reduce-window: dimensions with a window of one element are split."""
+    draft = RuleDraft.of(operands, results)
+    inputs = range(len(results))
+    for dimension, window in enumerate(x.attributes_as(ReduceWindow).window.dimensions):
+        size = operands[0].dimensions[dimension]
+        if window.size == 1 and results[0].dimensions[dimension] == size and window.stride == 1:
+            given = dict.fromkeys(inputs, dimension)
+            draft.join(size, given, given)
+    return draft.done(why="a dimension along which a window moves")
+
+
+def select_and_scatter(
+    x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]
+) -> OpRule:
+    """Return the rule of select-and-scatter: dimensions with a window of one element are split."""
+    draft = RuleDraft.of(operands, results)
+    for dimension, window in enumerate(x.attributes_as(ReduceWindow).window.dimensions):
+        size = operands[0].dimensions[dimension]
+        if window.size == 1 and operands[1].dimensions[dimension] == size and window.stride == 1:
+            draft.join(size, {0: dimension, 1: dimension}, {0: dimension})
+    return draft.done(why="a dimension along which a window moves")
+
+
+def sort(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of sort: all but the sorted dimension are split."""
+    return _but(x, operands, results, x.attributes_as(Sort).dimension, "the sorted dimension")
+
+
+def top_k(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of topk: all but the last dimension are split."""
+    return _but(x, operands, results, operands[0].rank - 1, "the dimension that topk sorts")
+
+
+def _but(
+    x: Instruction, operands: Sequence[Shape], results: Sequence[Shape], whole: int, why: str
+) -> OpRule:
+    draft = RuleDraft.of(operands, results)
+    for dimension, size in enumerate(operands[0].dimensions):
+        if dimension != whole:
+            given = dict.fromkeys(range(len(operands)), dimension)
+            draft.join(size, given, dict.fromkeys(range(len(results)), dimension))
+    return draft.done(why=why)
+
+
+def batches(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of operations on matrices or signals in the last dimensions."""
+    draft = RuleDraft.of(operands, results)
+    last = len(x.attributes.length) if isinstance(x.attributes, Fft) else 2
+    for dimension in range(results[0].rank - last):
+        given = dict.fromkeys(range(len(operands)), dimension)
+        draft.join(results[0].dimensions[dimension], given, {0: dimension})
+    return draft.done(why="the dimensions of a matrix or signal")
+
+
+def batch_norm(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of batch-norm operations: features are split."""
+    draft = RuleDraft.of(operands, results)
+    feature = x.attributes_as(BatchNorm).feature_index
+    rank = operands[0].rank
+
+    def places(shapes: Sequence[Shape]) -> dict[int, int]:
+        return {i: feature if s.rank == rank else 0 for i, s in enumerate(shapes)}
+
+    draft.join(operands[0].dimensions[feature], places(operands), places(results))
+    return draft.done(why="the dimensions over which a batch-norm averages")

@@ -1,0 +1,113 @@
+"""Rules of what addresses data by numbers: dynamic slices and their updates, gather, scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowtide.ir import ElementType, Instruction, Opcode, Shape
+from lowtide.ir.attributes import Gather, Scatter
+from lowtide.spmd.reducers import plain_reduction
+from lowtide.spmd.rules.rule import OpRule, RuleDraft
+
+
+def dynamic_slice(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of dynamic-slice.
+
+    A cut dimension of the operand is split too: each device gives what it has of the slice, and
+    zeros elsewhere, whose sum is the slice.
+    """
+    draft = RuleDraft.of(operands, results)
+    for dimension, size in enumerate(operands[0].dimensions):
+        if results[0].dimensions[dimension] == size:
+            draft.join(size, {0: dimension}, {0: dimension})
+        else:
+            draft.join(size, {0: dimension}, is_reduced=True)
+    return draft.done(((0,),), _sum_of(results[0]), "a cut dimension")
+
+
+def dynamic_update_slice(
+    x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]
+) -> OpRule:
+    """Return the rule of dynamic-update-slice: each device writes its part of a cut dimension."""
+    draft = RuleDraft.of(operands, results)
+    for dimension, size in enumerate(operands[0].dimensions):
+        given = {0: dimension}
+        if operands[1].dimensions[dimension] == size:
+            given[1] = dimension
+        draft.join(size, given, {0: dimension})
+    return draft.done(linear=((0, 1),), why="an updated dimension")
+
+
+def gather(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of gather.
+
+    Split are batch dimensions of the indices, dimensions of the operand that slices take whole,
+    and those of which a slice takes one element: devices give zeros for rows that others have.
+    """
+    draft = RuleDraft.of(operands, results)
+    g = x.attributes_as(Gather)
+    shape, indices, result = operands[0].dimensions, operands[1].dimensions, results[0].dimensions
+    batch = [d for d in range(len(indices)) if d != g.index_vector_dim]
+    places = [d for d in range(len(result)) if d not in g.offset_dims]
+    batching = dict(zip(g.start_indices_batching_dims, g.operand_batching_dims, strict=True))
+    for dimension, place in zip(batch, places, strict=True):
+        given = {1: dimension}
+        if dimension in batching:
+            given[0] = batching[dimension]
+        draft.join(indices[dimension], given, {0: place})
+    left_out = (*g.collapsed_slice_dims, *g.operand_batching_dims)
+    windows = [d for d in range(len(shape)) if d not in left_out]
+    for dimension, place in zip(windows, g.offset_dims, strict=True):
+        if g.slice_sizes[dimension] == shape[dimension]:
+            draft.join(shape[dimension], {0: dimension}, {0: place})
+    for dimension in g.collapsed_slice_dims:
+        if dimension in g.start_index_map:
+            draft.join(shape[dimension], {0: dimension}, is_reduced=True)
+    why = "dimensions of which slices take a part"
+    return draft.done(((0,),), _sum_of(results[0]), why)
+
+
+def _sum_of(result: Shape) -> Opcode:
+    """Return the reduction that adds zeros to what one device has."""
+    return Opcode.OR if result.element_type is ElementType.PRED else Opcode.ADD
+
+
+def scatter(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of scatter.
+
+    Split are dimensions of the operand that updates cover, those of which an update takes one
+    element (each device writes the rows that it has), and batch dimensions of the updates, which
+    devices apply to terms of the result.
+    """
+    draft = RuleDraft.of(operands, results)
+    s = x.attributes_as(Scatter)
+    count = len(results)
+    reduction = plain_reduction(x.called_computations[0]) if count == 1 else None
+    shape, indices = operands[0].dimensions, operands[count].dimensions
+    updates = operands[count + 1].dimensions
+    batch = [d for d in range(len(indices)) if d != s.index_vector_dim]
+    places = [d for d in range(len(updates)) if d not in s.update_window_dims]
+    batching = dict(zip(s.scatter_indices_batching_dims, s.input_batching_dims, strict=True))
+    all_results = range(count)
+    for dimension, place in zip(batch, places, strict=True):
+        given = {count: dimension, **dict.fromkeys(range(count + 1, 2 * count + 1), place)}
+        if dimension in batching:
+            own = dict.fromkeys(all_results, batching[dimension])
+            draft.join(indices[dimension], {**given, **own}, own)
+        elif reduction is not None:
+            draft.join(indices[dimension], given, is_reduced=True)
+    left_out = (*s.inserted_window_dims, *s.input_batching_dims)
+    windows = [d for d in range(len(shape)) if d not in left_out]
+    for dimension, place in zip(windows, s.update_window_dims, strict=True):
+        if updates[place] == shape[dimension]:
+            own = dict.fromkeys(all_results, dimension)
+            moved = dict.fromkeys(range(count + 1, 2 * count + 1), place)
+            draft.join(shape[dimension], {**own, **moved}, own)
+    for dimension in s.inserted_window_dims:
+        if dimension in s.scatter_dims_to_operand_dims:
+            own = dict.fromkeys(all_results, dimension)
+            draft.join(shape[dimension], own, own)
+    adds = reduction is Opcode.ADD
+    linear = ((0, 2),) if adds else ()
+    why = "dimensions that updates cover in part"
+    return draft.done(linear, reduction or Opcode.ADD, why, once=(0,))

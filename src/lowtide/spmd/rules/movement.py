@@ -1,0 +1,99 @@
+"""Rules of what moves data: reshape, transpose, broadcast, slices, padding, concatenation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from lowtide.ir import Instruction, Shape
+from lowtide.ir.attributes import Dimensions, Iota, Pad, Slice
+from lowtide.spmd.rules.rule import OpRule, RuleDraft
+
+
+def broadcast(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of broadcast: new dimensions are split freely."""
+    draft = RuleDraft.of(operands, results)
+    source = {d: i for i, d in enumerate(x.attributes_as(Dimensions).dimensions)}
+    for dimension, size in enumerate(results[0].dimensions):
+        given = {0: source[dimension]} if dimension in source else {}
+        draft.join(size, given, {0: dimension})
+    return draft.done(linear=((0,),))
+
+
+def transpose(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of transpose."""
+    draft = RuleDraft.of(operands, results)
+    for dimension, source in enumerate(x.attributes_as(Dimensions).dimensions):
+        draft.join(results[0].dimensions[dimension], {0: source}, {0: dimension})
+    return draft.done(linear=((0,),))
+
+
+def reshape(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of reshape: the factors that dimensions of both sides have in common."""
+    draft = RuleDraft.of(operands, results)
+    if 0 in operands[0].dimensions:
+        return draft.done(linear=((0,),))
+    left, right = list(operands[0].dimensions), list(results[0].dimensions)
+    i = j = 0
+    while i < len(left) and j < len(right):
+        common = math.gcd(left[i], right[j])
+        if common == 1 and 1 not in (left[i], right[j]):
+            i, j = _behind(left, i, right, j)
+            continue
+        draft.join(common, {0: i}, {0: j})
+        left[i] //= common
+        right[j] //= common
+        i, j = i + (left[i] == 1), j + (right[j] == 1)
+    return draft.done(linear=((0,),), why="a reshape that mixes dimensions")
+
+
+def _behind(left: list[int], i: int, right: list[int], j: int) -> tuple[int, int]:
+    """Return the places behind the dimensions that only their product has in common."""
+    a, b = left[i], right[j]
+    while a != b:
+        if a < b:
+            i += 1
+            a *= left[i]
+        else:
+            j += 1
+            b *= right[j]
+    return i + 1, j + 1
+
+
+def slices(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of slice: dimensions that it leaves whole are split."""
+    draft = RuleDraft.of(operands, results)
+    attributes = x.attributes_as(Slice)
+    for dimension, size in enumerate(operands[0].dimensions):
+        if results[0].dimensions[dimension] == size and attributes.strides[dimension] == 1:
+            draft.join(size, {0: dimension}, {0: dimension})
+    return draft.done(linear=((0,),), why="a cut dimension")
+
+
+def pad(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of pad: dimensions without padding are split."""
+    draft = RuleDraft.of(operands, results)
+    for dimension, padding in enumerate(x.attributes_as(Pad).dimensions):
+        if (padding.low, padding.high, padding.interior) == (0, 0, 0):
+            draft.join(operands[0].dimensions[dimension], {0: dimension}, {0: dimension})
+    return draft.done(linear=((0, 1),), why="a padded dimension")
+
+
+def listed(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of concatenate and reverse: all but the dimensions listed are split."""
+    draft = RuleDraft.of(operands, results)
+    worked = x.attributes_as(Dimensions).dimensions
+    for dimension, size in enumerate(results[0].dimensions):
+        if dimension not in worked:
+            draft.join(size, dict.fromkeys(range(len(operands)), dimension), {0: dimension})
+    everything = tuple(range(len(operands)))
+    return draft.done(linear=(everything,), why="a joined or reversed dimension")
+
+
+def iota(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of iota: every dimension is split; an offset is added along its own."""
+    draft = RuleDraft.of(operands, results)
+    assert x.attributes_as(Iota).dimension < len(results[0].dimensions)
+    for dimension, size in enumerate(results[0].dimensions):
+        draft.join(size, {}, {0: dimension})
+    return draft.done()

@@ -1,0 +1,46 @@
+"""Arrays cut into the tiles of devices, and put together from them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lowtide.ir.errors import InputError
+from lowtide.ir.sharding import Sharding
+from lowtide.ir.tilings.grid import DeviceGrid
+from lowtide.ir.tilings.sharding_forms import tiling_of
+from lowtide.ir.tilings.tiling import Tiling
+
+
+def cut(array: Any, sharding: Sharding, grid: DeviceGrid) -> list[Any]:
+    """Return the tile of each device; raises InputError where tiles are not of one size."""
+    whole = np.asarray(array)
+    tiling = _tiling(sharding, grid, whole.shape)
+    tiles = []
+    for device in range(grid.count):
+        starts = tiling.start(grid, whole.shape, device)
+        sizes = tiling.local(grid, whole.shape)
+        pairs = zip(starts, sizes, strict=True)
+        tiles.append(whole[tuple([slice(start, start + size) for start, size in pairs])])
+    return tiles
+
+
+def joined(tiles: Sequence[Any], sharding: Sharding, grid: DeviceGrid, sizes: Sequence[int]) -> Any:
+    """Return the array of which each device has a tile; where several have one, the first's."""
+    tiling = _tiling(sharding, grid, sizes)
+    found = np.empty(tuple(sizes), np.asarray(tiles[0]).dtype)
+    for device in reversed(range(grid.count)):
+        starts = tiling.start(grid, sizes, device)
+        local = tiling.local(grid, sizes)
+        pairs = zip(starts, local, strict=True)
+        found[tuple([slice(start, start + size) for start, size in pairs])] = tiles[device]
+    return found
+
+
+def _tiling(sharding: Sharding, grid: DeviceGrid, sizes: Sequence[int]) -> Tiling:
+    tiling = tiling_of(sharding, grid, len(sizes))
+    if tiling is None or not tiling.divides(grid, sizes):
+        raise InputError(f"{sharding} does not cut an array of {list(sizes)} in equal tiles")
+    return tiling

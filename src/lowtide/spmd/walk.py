@@ -1,0 +1,400 @@
+"""The walk through a module that writes what one device does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, final
+
+from lowtide.analysis.loop_trip_count import trip_count
+from lowtide.ir import Instruction, Opcode, Shape, tuple_shape
+from lowtide.ir.attributes import CustomCall, GetTupleElement, Parameter
+from lowtide.ir.computation import Computation
+from lowtide.ir.tilings.grid import DeviceGrid
+from lowtide.ir.tilings.sharding_forms import sharding_of
+from lowtide.ir.tilings.tiling import Tiling, replicated
+from lowtide.ir.traversal import post_order
+from lowtide.ops.table import TABLE
+from lowtide.spmd.annotations import CONSTRAINT_TARGETS
+from lowtide.spmd.cells import Cells
+from lowtide.spmd.choice import Question, choose
+from lowtide.spmd.emitter import DeviceProgram, Emitter, local_shape
+from lowtide.spmd.local_ops import LocalOp, write
+from lowtide.spmd.placed import PlacedArray, TilingRequest
+from lowtide.spmd.rules.table import arrays_of, rule_of
+
+
+@dataclass(frozen=True, slots=True)
+class SplitReason:
+    """What became of one instruction: its sharding, the bytes that it moves, and why."""
+
+    instruction: str
+    opcode: str
+    sharding: str
+    nbytes: float
+    why: str
+
+
+class Follows(StrEnum):
+    """Which values are wanted as their readers took them in the last draft."""
+
+    NOWHERE = "nowhere"
+    RESULTS = "results"
+    EVERYWHERE = "everywhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How values lie of which little is known.
+
+    With `gathers`, one of which nothing is known is wanted whole by those that make it. With
+    `follows`, one that nobody asked a sharding of is wanted as all its readers took it last time:
+    everywhere, or only what leads to nothing but results.
+    """
+
+    gathers: bool
+    follows: Follows = Follows.NOWHERE
+
+    @property
+    def passes(self) -> int:
+        """How often a program is written anew with what the last draft took of its values."""
+        return 3 if self.follows is Follows.NOWHERE else 6
+
+
+def local_tree(shape: Shape, tilings: Sequence[Tiling], grid: DeviceGrid) -> Shape:
+    """Return the shape of the tiles of a value, which may be a tuple of several."""
+    if not shape.is_tuple:
+        return local_shape(shape, tilings[0], grid) if shape.is_array else shape
+    parts, at = [], 0
+    for element in shape.tuple_shapes:
+        count = len(arrays_of(element))
+        parts.append(local_tree(element, tilings[at : at + count], grid))
+        at += count
+    return tuple_shape(parts)
+
+
+def placed_leaves(
+    emitter: Emitter, made: Instruction, shape: Shape, tilings: Sequence[Tiling]
+) -> list[PlacedArray]:
+    """Return the leaves of an instruction that makes tiles of `shape`."""
+    if not shape.is_tuple:
+        return [PlacedArray.of(emitter, shape, tilings[0], made)]
+    found: list[PlacedArray] = []
+    for number, element in enumerate(shape.tuple_shapes):
+        count = len(arrays_of(element))
+        part = emitter.add(Opcode.GET_TUPLE_ELEMENT, (made,), GetTupleElement(number))
+        own = tilings[len(found) : len(found) + count]
+        found += placed_leaves(emitter, part, element, own)
+    return found
+
+
+def result_of(
+    emitter: Emitter, shape: Shape, leaves: Sequence[PlacedArray], tilings: Sequence[Tiling]
+) -> Instruction:
+    """Return the instruction that makes a value of leaves in the given tilings."""
+    parts = [leaf.to(tiling) for leaf, tiling in zip(leaves, tilings, strict=True)]
+    return tree(emitter, shape, parts)
+
+
+def tree(emitter: Emitter, shape: Shape, parts: Sequence[Instruction]) -> Instruction:
+    """Return the value of a shape whose leaves are `parts`."""
+    if not shape.is_tuple:
+        return parts[0]
+    made, at = [], 0
+    for element in shape.tuple_shapes:
+        count = len(arrays_of(element))
+        made.append(tree(emitter, element, parts[at : at + count]))
+        at += count
+    return emitter.add(Opcode.TUPLE, tuple(made), shape=tuple_shape([part.shape for part in made]))
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFindings:
+    """What a draft tells the next one, by cell: the tiling to want, and what readers took."""
+
+    asked: Mapping[int, Tiling] = field(default_factory=dict)
+    requests: Mapping[int, tuple[TilingRequest, ...]] = field(default_factory=dict)
+
+
+def leading_to_results(cells: Cells) -> frozenset[int]:
+    """Return the cells of the entry that only single elements of its results are computed from."""
+    entry = next(iter(cells.numbers)).parent.module.entry
+    found: set[Instruction] = set()
+    for x in reversed(post_order(entry)):
+        if all(user in found and _keeps_elements(user) for user in x.users):
+            found.add(x)
+    return frozenset([number for x in found for number in cells.numbers[x]])
+
+
+def _keeps_elements(x: Instruction) -> bool:
+    moves = (Opcode.TUPLE, Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.CUSTOM_CALL)
+    return TABLE[x.opcode].elementwise or x.opcode in moves
+
+
+def unchanged(loop: Instruction) -> frozenset[int]:
+    """Return the leaves of the state that the body of a loop returns as it got them."""
+    body = loop.called_computations[1]
+    root = body.root
+    if root.opcode is not Opcode.TUPLE or any(s.is_tuple for s in loop.shape.tuple_shapes):
+        return frozenset()
+    return frozenset(
+        [
+            place
+            for place, x in enumerate(root.operands)
+            if x.opcode is Opcode.GET_TUPLE_ELEMENT
+            and x.operands[0] is body.parameters[0]
+            and x.attributes_as(GetTupleElement).index == place
+        ]
+    )
+
+
+@final
+class ProgramWalk:
+    """Goes through computations in order and writes what one device does."""
+
+    def __init__(
+        self, target: DeviceProgram, cells: Cells, findings: DraftFindings, policy: Policy
+    ) -> None:
+        self.target = target
+        self.cells = cells
+        self.reasons: list[SplitReason] = []
+        self.work = 0.0
+        self._asked = findings.asked
+        self._requests = findings.requests
+        self._policy = policy
+        self._made: dict[int, PlacedArray] = {}
+        self._found: dict[int, Tiling] = {}
+        self._trips = 1
+        self._last = leading_to_results(cells) if policy.follows is Follows.RESULTS else frozenset()
+
+    def findings(self) -> DraftFindings:
+        """Return the tilings that readers took values in, where that may be wanted of them.
+
+        Of a value of which nothing is known it is the first one; of others, what all agree on.
+        """
+        asked: dict[int, Tiling] = {}
+        requests: dict[int, tuple[TilingRequest, ...]] = {}
+        for number, placed in self._made.items():
+            cell = self.cells.cells[number]
+            taken = [r.tiling for r in placed.requests if not r.tiling.partial]
+            if self._follows(number):
+                requests[number] = tuple(placed.requests)
+            if not taken or cell.is_given:
+                continue
+            agree = self._follows(number) and all(tiling == taken[0] for tiling in taken)
+            if cell.wanted is None or agree:
+                asked[number] = taken[0]
+        return DraftFindings({**asked, **self._found}, requests)
+
+    def _follows(self, number: int) -> bool:
+        follows = self._policy.follows
+        if follows is Follows.RESULTS:
+            return number in self._last
+        return follows is Follows.EVERYWHERE
+
+    def moved_bytes(self, number: int) -> float:
+        """Return the bytes of the forms in which the value of a cell was taken, without the first.
+
+        It has to be a parameter's or an operation's.
+        """
+        placed = self._made.get(number)
+        if placed is None:
+            return 0.0
+        return sum([placed.bytes_from_first(tiling) for tiling in placed.forms])
+
+    def keep(self, numbers: Sequence[int], leaves: Sequence[PlacedArray]) -> None:
+        """Remember which value each cell has become, and tell it what is foreseen."""
+        for number, leaf in zip(numbers, leaves, strict=True):
+            self._made[number] = leaf
+            leaf.foreseen = self._requests.get(number, ())
+
+    def _carried(self, x: Instruction, start: Sequence[PlacedArray] = ()) -> list[Tiling]:
+        """Return the tilings of what loops and branches pass on: as known, or as made last time.
+
+        What a loop does not change stays as it is in `start`, unless values are gathered early.
+        """
+        kept = unchanged(x) if start and not self._policy.gathers else frozenset()
+        found = []
+        for place, number in enumerate(self.cells.numbers[x]):
+            cell = self.cells.cells[number]
+            tiling = cell.wanted or self._asked.get(number, cell.tiling)
+            if cell.wanted is None and place in kept:
+                tiling = start[place].tiling.whole()
+            found.append(tiling)
+        return found
+
+    def _observe(self, x: Instruction, leaves: Sequence[PlacedArray]) -> None:
+        """Keep the tilings in which a body or branch makes what nothing is known of."""
+        for number, leaf in zip(self.cells.numbers[x], leaves, strict=True):
+            if self.cells.cells[number].wanted is None:
+                self._found[number] = leaf.tiling.whole()
+
+    def _wanted(self, number: int) -> Tiling | None:
+        cell = self.cells.cells[number]
+        asked = self._asked.get(number)
+        if self._follows(number) and asked is not None and not cell.is_given:
+            return asked
+        known = cell.wanted or asked
+        return cell.tiling if known is None and self._policy.gathers else known
+
+    def run(
+        self, emitter: Emitter, computation: Computation, given: Sequence[Sequence[PlacedArray]]
+    ) -> list[PlacedArray]:
+        """Write a computation for the leaves of its parameters; return those of its root."""
+        values: dict[Instruction, list[PlacedArray]] = {}
+        for parameter, leaves in zip(computation.parameters, given, strict=True):
+            values[parameter] = list(leaves)
+        for x in post_order(computation):
+            if x.opcode is Opcode.PARAMETER:
+                continue
+            emitter.origin = x
+            handler = _STRUCTURE.get(x.opcode, ProgramWalk.operation)
+            values[x] = handler(self, emitter, x, [values[y] for y in x.operands])
+            emitter.origin = None
+        return values[computation.root]
+
+    # -- structure -----------------------------------------------------------------------------
+
+    def tuple(
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
+        """Return the leaves of all operands."""
+        return [leaf for leaves in operands for leaf in leaves]
+
+    def element(
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
+        """Return the leaves of one element of a tuple."""
+        index = x.attributes_as(GetTupleElement).index
+        before = x.operands[0].shape.tuple_shapes[:index]
+        first = sum([len(arrays_of(shape)) for shape in before])
+        return operands[0][first : first + len(arrays_of(x.shape))]
+
+    def constant(
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
+        """Return a constant, which all devices have."""
+        made = emitter.like(x, (), x.shape.with_default_layout())
+        tilings = [replicated(shape.rank) for shape in arrays_of(x.shape)]
+        return placed_leaves(emitter, made, x.shape, tilings)
+
+    def custom_call(
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
+        """Return the operand of a constraint, in the tiling asked for where that is inside."""
+        if x.attributes_as(CustomCall).target not in CONSTRAINT_TARGETS:
+            return self.operation(emitter, x, operands)
+        return operands[0]
+
+    def loop(
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
+        """Return the state after a loop, which has one tiling per leaf all the time."""
+        tilings = self._carried(x, operands[0])
+        start = result_of(emitter, x.shape, operands[0], tilings)
+        trips = trip_count(x)
+        self._trips *= trips.count if trips else 1
+        condition, body = [
+            self._callee(x, c, x.shape, tilings, kind)
+            for c, kind in zip(x.called_computations, (None, tilings), strict=True)
+        ]
+        self._trips //= max(trips.count if trips else 1, 1)
+        made = emitter.add(Opcode.WHILE, (start,), x.attributes, (condition, body), start.shape)
+        return placed_leaves(emitter, made, x.shape, tilings)
+
+    def _callee(
+        self,
+        site: Instruction,
+        computation: Computation,
+        shape: Shape,
+        tilings: Sequence[Tiling],
+        results: Sequence[Tiling] | None,
+    ) -> Computation:
+        """Write a computation of one parameter; results None: replicated."""
+        made = self.target.module.add_computation(computation.name)
+        emitter = Emitter(self.target, made)
+        local = local_tree(shape, tilings, emitter.grid)
+        source = computation.parameters[0]
+        parameter = made.add(Opcode.PARAMETER, local, (), Parameter(0), (), source.name)
+        given = placed_leaves(emitter, parameter, shape, tilings)
+        leaves = self.run(emitter, computation, [given])
+        wanted = results
+        if results is not None:
+            self._observe(site, leaves)
+        if wanted is None:
+            wanted = [replicated(s.rank) for s in arrays_of(computation.root.shape)]
+        made.root = result_of(emitter, computation.root.shape, leaves, wanted)
+        return made
+
+    def conditional(
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
+        """Return what the branches agree on; the choice is the same on all devices."""
+        chosen = operands[0][0]
+        results = self._carried(x)
+        sources: list[Instruction] = [chosen.to(replicated(0))]
+        branches = []
+        for branch, leaves, operand in zip(
+            x.called_computations, operands[1:], x.operands[1:], strict=True
+        ):
+            tilings = [leaf.tiling.whole() for leaf in leaves]
+            sources.append(result_of(emitter, operand.shape, leaves, tilings))
+            branches.append(self._callee(x, branch, operand.shape, tilings, results))
+        shape = local_tree(x.shape, results, emitter.grid)
+        made = emitter.add(Opcode.CONDITIONAL, tuple(sources), x.attributes, tuple(branches), shape)
+        return placed_leaves(emitter, made, x.shape, results)
+
+    # -- operations ----------------------------------------------------------------------------
+
+    def operation(
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
+        """Return what an operation makes, split as costs the least."""
+        leaves = [leaf for own in operands for leaf in own]
+        rule = rule_of(x)
+        numbers = self.cells.numbers[x]
+        wanted = [self._wanted(number) for number in numbers]
+        weighs = not all(self._follows(number) for number in numbers)
+        alone = [
+            len(y.users) == 1 for y, own in zip(x.operands, operands, strict=True) for _ in own
+        ]
+        question = Question(emitter.grid, x, rule, leaves, wanted, alone, weighs_memory=weighs)
+        split = choose(question)
+        tiles = [
+            leaf.to(tiling, x.name) for leaf, tiling in zip(leaves, split.operands, strict=True)
+        ]
+        at, given = 0, []
+        for operand, own in zip(x.operands, operands, strict=True):
+            given.append(tree(emitter, operand.shape, tiles[at : at + len(own)]))
+            at += len(own)
+        shape = local_tree(x.shape, split.results, emitter.grid)
+        made = write(emitter, LocalOp(x, rule, split, given, shape))
+        self._note(x, split.results, split.nbytes, rule.why)
+        self.work += self._trips * split.work
+        found = placed_leaves(emitter, made, x.shape, split.results)
+        self.keep(numbers, found)
+        return found
+
+    def _note(self, x: Instruction, tilings: Sequence[Tiling], nbytes: float, why: str) -> None:
+        cells = self.cells.of(x)
+        text = ", ".join([str(sharding_of(t.whole(), self.target.grid)) for t in tilings])
+        reason = cells[0].why if cells else ""
+        if nbytes and why:
+            reason = f"{reason}; {why} is not split"
+        self.reasons.append(SplitReason(x.name, x.opcode.value, text, nbytes, reason))
+
+
+_Handler = Callable[
+    [ProgramWalk, Emitter, Instruction, Sequence[list[PlacedArray]]], list[PlacedArray]
+]
+
+_STRUCTURE: Final[dict[Opcode, _Handler]] = {
+    Opcode.CONDITIONAL: ProgramWalk.conditional,
+    Opcode.CONSTANT: ProgramWalk.constant,
+    Opcode.CUSTOM_CALL: ProgramWalk.custom_call,
+    Opcode.GET_TUPLE_ELEMENT: ProgramWalk.element,
+    Opcode.OPTIMIZATION_BARRIER: ProgramWalk.tuple,
+    Opcode.TUPLE: ProgramWalk.tuple,
+    Opcode.WHILE: ProgramWalk.loop,
+}

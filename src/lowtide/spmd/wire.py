@@ -1,0 +1,112 @@
+"""Traffic of the program of one device: collectives by kind, and bytes by the ring model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from lowtide.analysis.loop_trip_count import trip_count
+from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
+from lowtide.ir.attributes import Collective, CollectivePermute
+from lowtide.ir.replica_groups import device_count
+
+_KINDS: Final = {
+    Opcode.ALL_GATHER: "all-gather",
+    Opcode.ALL_GATHER_START: "all-gather",
+    Opcode.ALL_REDUCE: "all-reduce",
+    Opcode.ALL_REDUCE_START: "all-reduce",
+    Opcode.ALL_TO_ALL: "all-to-all",
+    Opcode.COLLECTIVE_BROADCAST: "collective-broadcast",
+    Opcode.COLLECTIVE_PERMUTE: "collective-permute",
+    Opcode.COLLECTIVE_PERMUTE_START: "collective-permute",
+    Opcode.REDUCE_SCATTER: "reduce-scatter",
+}
+
+
+@dataclass(slots=True)
+class KindTraffic:
+    """One kind of collective: how many there are, how often they run, bytes of all runs."""
+
+    count: int = 0
+    runs: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
+@dataclass(slots=True)
+class WireTraffic:
+    """The collectives of a program: bytes that one device sends on rings of its groups.
+
+    Loop bodies count as often as they run; where that is not known, once, and `unknown_loops`
+    counts such loops. All branches of a conditional count.
+    """
+
+    wire_bytes: int = 0
+    unknown_loops: int = 0
+    collectives: dict[str, KindTraffic] = field(default_factory=dict)
+
+
+def wire_traffic(module: Module) -> WireTraffic:
+    """Return what the program of one device sends in one run."""
+    found = WireTraffic()
+    for computation, times, is_known in _runs(module.entry):
+        crosses = False
+        for x in computation.instructions.values():
+            if x.opcode in _KINDS:
+                _count(found, x, times, module.num_partitions)
+                crosses = True
+        found.unknown_loops += crosses and not is_known
+    return found
+
+
+def _runs(entry: Computation) -> Iterator[tuple[Computation, int, bool]]:
+    """Yield (computation, how often it runs, whether that is known) for all that are called."""
+    pending = [(entry, 1, True)]
+    while pending:
+        computation, times, is_known = pending.pop()
+        yield computation, times, is_known
+        for x in computation.instructions.values():
+            if x.opcode is Opcode.WHILE:
+                trips = trip_count(x)
+                count = times * (trips.count if trips else 1)
+                pending += [(c, count, trips is not None) for c in x.called_computations]
+            elif x.opcode in (Opcode.CALL, Opcode.CONDITIONAL, Opcode.ASYNC_START):
+                pending += [(c, times, is_known) for c in x.called_computations]
+
+
+def _count(found: WireTraffic, x: Instruction, times: int, partitions: int) -> None:
+    sent = sum([operand.shape.nbytes for operand in x.operands])
+    received = _result(x).nbytes
+    size = group_size(x, partitions)
+    kind = _KINDS[x.opcode]
+    traffic = found.collectives.setdefault(kind, KindTraffic())
+    traffic.count += 1
+    traffic.runs += times
+    traffic.bytes_in += times * sent
+    traffic.bytes_out += times * received
+    share = (size - 1) / size
+    wire = {
+        "all-reduce": 2 * share * sent,
+        "all-gather": share * received,
+        "reduce-scatter": share * sent,
+        "all-to-all": share * sent,
+    }.get(kind, float(sent))
+    found.wire_bytes += round(times * wire)
+
+
+def _result(x: Instruction) -> Shape:
+    """Return the shape of what a collective receives; of an asynchronous one, the second half."""
+    if x.opcode in (Opcode.ALL_GATHER_START, Opcode.COLLECTIVE_PERMUTE_START):
+        return x.shape.tuple_shapes[1]
+    return x.shape
+
+
+def group_size(x: Instruction, partitions: int) -> int:
+    """Return how many devices a group of a collective has."""
+    if isinstance(x.attributes, CollectivePermute):
+        return partitions
+    groups = x.attributes_as(Collective).replica_groups
+    if not device_count(groups):
+        return partitions
+    return len(groups.as_lists()[0])
