@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
 from lowtide.backends.interface import Progress
+from lowtide.codegen.bundles.bundles import bundled
 from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
 from lowtide.compiler import ModulePlan
@@ -24,6 +25,9 @@ from lowtide.options import Options, cache_folder
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 from lowtide.runtime.cpu.program import Bytes, NativeProgram, interface_of
 from lowtide.tuning.tuner import Tuner
+
+_SMALL_BYTES: Final = 64
+"""Constants of so many bytes are written into the code of bundles."""
 
 _CONTROL = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYNC_START})
 
@@ -121,16 +125,20 @@ class CpuKernels:
         kernels = self.kernels
         thunks = thunks_of(plan.assignment, plan.module.schedule.sequences, kernels.number)
         written = kernels.write()
+        constants = _constants(plan)
+        small = {i: x.tobytes() for i, x in constants if x.size <= _SMALL_BYTES}
+        found = bundled(thunks, written, small, plan.assignment.outputs)
         objects = compile_modules(written.texts, kernels.target, self._cached, 0, progress)
+        objects += compile_modules(found.texts, kernels.target, self._cached, whole=True)
         return NativeProgram(
             plan.module.name,
             kernels.target,
             kernels.threads,
-            thunks,
+            found.thunks,
             written.entries,
             tuple(dict.fromkeys(objects)),
             interface_of(plan.module, plan.assignment),
-            _constants(plan),
+            constants,
         )
 
 

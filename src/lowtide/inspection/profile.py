@@ -10,7 +10,14 @@ from lowtide.client.executable import Executable
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Fusion
 from lowtide.ir.metadata import SourceLocation
-from lowtide.ir.thunk import ConditionalThunk, CopyThunk, Thunk, WhileThunk
+from lowtide.ir.thunk import (
+    BundleThunk,
+    ConditionalThunk,
+    CopyThunk,
+    Thunk,
+    WhileThunk,
+    all_thunks,
+)
 from lowtide.ops.cost import Memo, cost
 from lowtide.runtime.cpu.profile import Span
 
@@ -76,15 +83,11 @@ def profile(executable: Executable, arguments: Sequence[Any], runs: int = 1) -> 
 
 
 def numbered(thunks: Sequence[Thunk]) -> Iterator[Thunk]:
-    """Yield thunks in the order of the numbers that spans have: each before those within it."""
-    stack = list(reversed(thunks))
-    while stack:
-        thunk = stack.pop()
-        yield thunk
-        if isinstance(thunk, WhileThunk):
-            stack += reversed((*thunk.condition, *thunk.body))
-        elif isinstance(thunk, ConditionalThunk):
-            stack += reversed([x for branch in thunk.branches for x in branch])
+    """Yield thunks in the order of the numbers that spans have: each before those within it.
+
+    A bundle has none: its parts run by themselves then.
+    """
+    return (x for x in all_thunks(thunks) if not isinstance(x, BundleThunk))
 
 
 def _own_times(spans: Sequence[Span]) -> Iterator[tuple[Span, float]]:

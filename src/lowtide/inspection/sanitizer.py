@@ -37,6 +37,7 @@ from lowtide.ir.thunk import (
     Phase,
     Thunk,
     WhileThunk,
+    unbundled,
 )
 from lowtide.options import Options
 from lowtide.runtime.cpu.arguments import as_array
@@ -142,12 +143,12 @@ class _Run:
 
     def sequence(self, thunks: Sequence[Thunk]) -> None:
         """Run thunks one after the other; nests as deeply as loops and branches do."""
-        for thunk in thunks:
+        for thunk in unbundled(thunks):
             if isinstance(thunk, WhileThunk):
                 self.loop(thunk)
             elif isinstance(thunk, ConditionalThunk):
                 self.branch(thunk)
-            else:
+            elif isinstance(thunk, KernelThunk | CopyThunk):
                 self.work(thunk)
 
     def loop(self, thunk: WhileThunk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -83,4 +84,49 @@ class ConditionalThunk:
     branches: tuple[tuple[Thunk, ...], ...]
 
 
-Thunk: TypeAlias = KernelThunk | CopyThunk | WhileThunk | ConditionalThunk
+@dataclass(frozen=True, slots=True)
+class BundleThunk:
+    """Small thunks that one function runs on the caller's thread.
+
+    `function` is the symbol of `i64 (ptr bases, ptr state)`, which gets the addresses of the
+    allocations and the state of the walker, and returns other than 0 where the run is to end.
+    Running `parts` one after the other does the same. One trip of each loop takes about `seconds`.
+    """
+
+    name: str
+    function: str
+    seconds: float
+    parts: tuple[Thunk, ...]
+
+
+Thunk: TypeAlias = KernelThunk | CopyThunk | WhileThunk | ConditionalThunk | BundleThunk
+
+
+def sequences_within(thunk: Thunk) -> tuple[tuple[Thunk, ...], ...]:
+    """Return the sequences of thunks that a thunk runs, in order; none for kernels and copies."""
+    match thunk:
+        case WhileThunk():
+            return thunk.condition, thunk.body
+        case ConditionalThunk():
+            return thunk.branches
+        case BundleThunk():
+            return (thunk.parts,)
+    return ()
+
+
+def all_thunks(thunks: Sequence[Thunk]) -> Iterator[Thunk]:
+    """Yield thunks and those within them, each before those that it runs."""
+    stack = list(reversed(thunks))
+    while stack:
+        thunk = stack.pop()
+        yield thunk
+        stack += reversed([x for inner in sequences_within(thunk) for x in inner])
+
+
+def unbundled(thunks: Sequence[Thunk]) -> Iterator[Thunk]:
+    """Yield thunks in order, the parts of a bundle in its place."""
+    for thunk in thunks:
+        if isinstance(thunk, BundleThunk):
+            yield from thunk.parts
+        else:
+            yield thunk

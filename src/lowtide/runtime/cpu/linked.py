@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.thunk import BundleThunk, all_thunks
 from lowtide.llvm.lapack import MissingRoutineError
 from lowtide.llvm.machine import Library
 from lowtide.runtime.cpu.native import Native
@@ -21,6 +22,8 @@ class Linked:
         self._thunks, self._kernels = program.thunks, program.kernels
         self._allocations = len(program.interface.memories)
         names = dict.fromkeys([p.function for kernel in program.kernels for p in kernel.phases])
+        bundles = (x for x in all_thunks(program.thunks) if isinstance(x, BundleThunk))
+        names |= dict.fromkeys([x.function for x in bundles])
         self._library: Library | None = None
         if names:
             try:

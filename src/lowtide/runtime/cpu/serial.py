@@ -17,6 +17,7 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.shape import Layout, Shape, array_shape
 from lowtide.ir.thunk import (
+    BundleThunk,
     ConditionalThunk,
     CopyThunk,
     KernelEntry,
@@ -37,7 +38,7 @@ from lowtide.runtime.cpu.program import (
 )
 
 MARK: Final = b"lowtide program\n"
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised with each change of what is written here, of thunks, or of what kernels are given."""
 
 ALIGNMENT: Final = 64
@@ -157,6 +158,8 @@ def _thunk(thunk: Thunk) -> list[Any]:
         case ConditionalThunk(name, selector, is_predicate, branches):
             parts = [[_thunk(x) for x in branch] for branch in branches]
             return ["conditional", name, _slice(selector), is_predicate, parts]
+        case BundleThunk(name, function, seconds, within):
+            return ["bundle", name, function, seconds, [_thunk(x) for x in within]]
 
 
 def _thunks_of(rows: Sequence[Any]) -> tuple[Thunk, ...]:
@@ -173,6 +176,9 @@ def _thunk_of(kind: str, name: str, *rest: Any) -> Thunk:
     if kind == "while":
         condition, predicate, body = rest
         return WhileThunk(name, _thunks_of(condition), BufferSlice(*predicate), _thunks_of(body))
+    if kind == "bundle":
+        function, seconds, within = rest
+        return BundleThunk(name, _text(function), float(seconds), _thunks_of(within))
     selector, is_predicate, branches = rest
     parts = tuple([_thunks_of(branch) for branch in branches])
     return ConditionalThunk(name, BufferSlice(*selector), is_predicate, parts)

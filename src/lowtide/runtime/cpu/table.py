@@ -14,12 +14,15 @@ import numpy.typing as npt
 from lowtide.cost.machine import X86_SERVER
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import (
+    BundleThunk,
     ConditionalThunk,
     CopyThunk,
     KernelEntry,
     KernelThunk,
     Thunk,
     WhileThunk,
+    all_thunks,
+    unbundled,
 )
 from lowtide.runtime.cpu.grouping import Stage, ThunkWork, groups
 from lowtide.runtime.cpu.team import MOST_PIECES
@@ -52,8 +55,8 @@ LOCKED_SECONDS: Final = 10e-6
 """A program below that runs with Python's lock held: releasing and taking it costs as much where
 other threads want it."""
 
-COPY_SECONDS: Final = COPY_BYTES / X86_SERVER.copy_bytes_per_second
-"""The time of one unit of a copy, from memory to memory."""
+COPY_BYTES_PER_SECOND: Final = X86_SERVER.copy_bytes_per_second
+"""The rate of a copy from memory to memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ def build_table(
 
     `address` gives the addresses of functions, `copy` is that of the function of copies. There are
     `allocations` bases; the run gets two more, for slices without bytes and, of value 0, for
-    numbers. With `stamped` each thunk runs by itself and its begin and end are noted.
+    numbers. With `stamped` each thunk runs by itself, those in bundles too, and its begin and end
+    are noted.
     """
     builder = _Builder(kernels, address, copy, threads, allocations, stamped)
     builder.sequence(thunks)
@@ -113,6 +117,7 @@ class _Builder:
             tuple([Stage(address(x.function), x.units, x.unit_seconds) for x in kernel.phases])
             for kernel in kernels
         ]
+        self.address = address
         self.copy = copy
         self.threads = threads
         self.nothing, self.zero = allocations, allocations + 1
@@ -133,7 +138,10 @@ class _Builder:
         controls: dict[type, Callable[[Any], None]] = {
             WhileThunk: self.loop,
             ConditionalThunk: self.conditional,
+            BundleThunk: self.bundle,
         }
+        if self.stamped:
+            thunks = list(unbundled(thunks))
         for write, run in groupby(thunks, lambda x: controls.get(type(x))):
             if write is None:
                 self.works([self.work(x) for x in run])
@@ -193,11 +201,19 @@ class _Builder:
         for hole in holes:
             self.words[hole] = len(self.words)
 
+    def bundle(self, thunk: BundleThunk) -> None:
+        has_loops = any(isinstance(x, WhileThunk) for x in all_thunks(thunk.parts))
+        self.seconds += inf if has_loops else thunk.seconds
+        self.unseen += thunk.seconds
+        self.words += [Step.BUNDLE.value, self.address(thunk.function), 0]
+        self.ends.append(len(self.words) - 1)
+
     def work(self, thunk: Any) -> ThunkWork:
         number = self.named(thunk.name)
         if isinstance(thunk, CopyThunk):
             size = thunk.source.nbytes
-            stage = Stage(self.copy, -(-size // COPY_BYTES), COPY_SECONDS)
+            units = -(-size // COPY_BYTES)
+            stage = Stage(self.copy, units, size / max(units, 1) / COPY_BYTES_PER_SECOND)
             ends = (thunk.source, thunk.target)
             return ThunkWork(number, (stage,), ends, ends[:1], ends[1:], literal=size)
         assert isinstance(thunk, KernelThunk)
