@@ -93,7 +93,7 @@ def check_program(program: NativeProgram, module: Module, arguments: Sequence[An
     arrays = [as_array(x, given) for x, given in zip(wanted, arguments, strict=True)]
     start = perf_counter()
     run = _Run(program, module, arrays)
-    run.sequence(program.thunks)
+    run.sequence(unbundled(program.thunks))
     results = run.results()
     run.expected.check_whole(module, arrays, results)
     return Sanitized(
@@ -143,7 +143,7 @@ class _Run:
 
     def sequence(self, thunks: Sequence[Thunk]) -> None:
         """Run thunks one after the other; nests as deeply as loops and branches do."""
-        for thunk in unbundled(thunks):
+        for thunk in thunks:
             if isinstance(thunk, WhileThunk):
                 self.loop(thunk)
             elif isinstance(thunk, ConditionalThunk):

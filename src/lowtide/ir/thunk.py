@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lowtide.ir.buffer import BufferSlice
@@ -123,10 +123,19 @@ def all_thunks(thunks: Sequence[Thunk]) -> Iterator[Thunk]:
         stack += reversed([x for inner in sequences_within(thunk) for x in inner])
 
 
-def unbundled(thunks: Sequence[Thunk]) -> Iterator[Thunk]:
-    """Yield thunks in order, the parts of a bundle in its place."""
+def unbundled(thunks: Sequence[Thunk]) -> tuple[Thunk, ...]:
+    """Return thunks with the parts of each bundle in its place; nests as loops and branches do."""
+    found: list[Thunk] = []
     for thunk in thunks:
-        if isinstance(thunk, BundleThunk):
-            yield from thunk.parts
-        else:
-            yield thunk
+        match thunk:
+            case BundleThunk():
+                found += unbundled(thunk.parts)
+            case WhileThunk():
+                condition, body = unbundled(thunk.condition), unbundled(thunk.body)
+                found.append(replace(thunk, condition=condition, body=body))
+            case ConditionalThunk():
+                branches = tuple([unbundled(x) for x in thunk.branches])
+                found.append(replace(thunk, branches=branches))
+            case _:
+                found.append(thunk)
+    return tuple(found)

@@ -58,4 +58,4 @@ def bundled(
 
 def _kernel_texts(bundle: BundleThunk, kernels: WrittenKernels) -> list[str]:
     used = (x.kernel for x in all_thunks(bundle.parts) if isinstance(x, KernelThunk))
-    return [kernels.texts[x] for x in dict.fromkeys(used)]
+    return list(dict.fromkeys([kernels.texts[x] for x in used]))

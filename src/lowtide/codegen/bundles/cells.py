@@ -56,7 +56,7 @@ def slices_touched(thunks: Sequence[Thunk]) -> list[BufferSlice]:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class CellFlow:
     """What a sequence of thunks does with cells.
 
     It may read `inputs` before it writes them; it writes `written` whatever branches it takes.
@@ -101,33 +101,33 @@ class Cells:
             found |= self.mask(x)
         return found
 
-    def flow(self, thunks: Sequence[Thunk], written: int = 0) -> Flow:
+    def flow(self, thunks: Sequence[Thunk], written: int = 0) -> CellFlow:
         """Return what thunks do after cells were written; nests as loops and branches do."""
         inputs = 0
         for thunk in thunks:
             found = self._flow_of(thunk, written)
             inputs |= found.inputs
             written |= found.written
-        return Flow(inputs, written)
+        return CellFlow(inputs, written)
 
-    def _flow_of(self, thunk: Thunk, written: int) -> Flow:
+    def _flow_of(self, thunk: Thunk, written: int) -> CellFlow:
         match thunk:
             case WhileThunk():
                 test = self.flow(thunk.condition, written)
                 read = self.mask(thunk.predicate) & ~test.written
                 inputs = test.inputs | read | self.flow(thunk.body, test.written).inputs
-                return Flow(inputs, test.written)
+                return CellFlow(inputs, test.written)
             case ConditionalThunk():
                 inputs, common = self.mask(thunk.selector) & ~written, -1
                 for branch in thunk.branches:
                     found = self.flow(branch, written)
                     inputs |= found.inputs
                     common &= found.written
-                return Flow(inputs, common)
+                return CellFlow(inputs, common)
             case BundleThunk():
                 return self.flow(thunk.parts, written)
         inputs = self.mask_of(slices_read(thunk)) & ~written
-        return Flow(inputs, written | self.mask_of(slices_written(thunk)))
+        return CellFlow(inputs, written | self.mask_of(slices_written(thunk)))
 
 
 class OutsideReads:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -149,7 +149,5 @@ class _Choice:
                 thunk, condition=condition, body=self.sequence(thunk.body, runs * _TRIPS)
             )
         if isinstance(thunk, ConditionalThunk):
-            return replace(
-                thunk, branches=tuple([self.sequence(x, runs) for x in thunk.branches])
-            )
+            return replace(thunk, branches=tuple([self.sequence(x, runs) for x in thunk.branches]))
         return thunk

@@ -8,7 +8,7 @@ from typing import Final
 
 from lowtide.codegen.bundles.cells import Cells, OutsideReads, slices_touched, slices_written
 from lowtide.ir.buffer import BufferSlice
-from lowtide.ir.thunk import BundleThunk, KernelThunk, all_thunks
+from lowtide.ir.thunk import BundleThunk, KernelThunk, Thunk, all_thunks
 
 _COPIED_BYTES: Final = 256
 _LOCAL_BYTES: Final = 2048
@@ -54,7 +54,7 @@ def locals_of(bundle: BundleThunk, outside: OutsideReads, *, in_loop: bool) -> l
     return found
 
 
-def _overwritten(thunk: object) -> Iterator[BufferSlice]:
+def _overwritten(thunk: Thunk) -> Iterator[BufferSlice]:
     """What a thunk writes, scratch included."""
     if isinstance(thunk, KernelThunk) and thunk.scratch is not None and thunk.scratch.nbytes:
         yield thunk.scratch

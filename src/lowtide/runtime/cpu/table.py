@@ -92,7 +92,7 @@ def build_table(
     are noted.
     """
     builder = _Builder(kernels, address, copy, threads, allocations, stamped)
-    builder.sequence(thunks)
+    builder.sequence(unbundled(thunks) if stamped else thunks)
     builder.end()
     return Table(
         np.array(builder.words, np.int64),
@@ -140,8 +140,6 @@ class _Builder:
             ConditionalThunk: self.conditional,
             BundleThunk: self.bundle,
         }
-        if self.stamped:
-            thunks = list(unbundled(thunks))
         for write, run in groupby(thunks, lambda x: controls.get(type(x))):
             if write is None:
                 self.works([self.work(x) for x in run])
