@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from lowtide.llvm.short_vectors import with_short_vectors
+
 _DEFINITION: Final = re.compile(r"^define (?:internal)? (.*) nounwind \{$", re.MULTILINE)
 
 
@@ -18,7 +20,9 @@ def merged(text: str, others: Sequence[str], inlined_lines: int) -> str:
     heads: dict[str, None] = {}
     functions: list[str] = []
     for other in others:
-        inlined = "alwaysinline " if other.count("\n") <= inlined_lines else ""
+        inlined = ""
+        if other.count("\n") <= inlined_lines:
+            other, inlined = with_short_vectors(other), "alwaysinline "
         _take(_DEFINITION.sub(rf"define internal \1 nounwind {inlined}{{", other), heads, functions)
     _take(text, heads, functions)
     return "\n".join([*heads, *functions, ""])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
-from lowtide.codegen.bundles.cells import Cells, OutsideReads, slices_touched
+from lowtide.codegen.bundles.cells import OutsideReads, slices_touched
 from lowtide.codegen.bundles.locals import locals_of
+from lowtide.codegen.bundles.webs import Web, webs_of
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import (
     BundleThunk,
@@ -29,42 +30,62 @@ A, B, C, D = (at(4 * x) for x in range(4))
 FLAG = at(32, 1)
 
 
+def webs(*thunks: Thunk, extra: tuple[BufferSlice, ...] = ()) -> dict[BufferSlice, Web]:
+    """The web of each slice that thunks touch."""
+    slices = [*dict.fromkeys([*slices_touched(thunks), *extra])]
+    return {y: x for x in webs_of(thunks, slices)[0] for y in x.slices}
+
+
 def inputs(*thunks: Thunk) -> list[BufferSlice]:
-    cells = Cells([*slices_touched(thunks), A, B, C, D])
-    found = cells.flow(thunks).inputs
-    return [x for x in (A, B, C, D) if cells.mask(x) & found]
+    found = webs(*thunks)
+    return [x for x in (A, B, C, D) if x in found and found[x].is_input]
 
 
-def written(*thunks: Thunk) -> list[BufferSlice]:
-    cells = Cells([*slices_touched(thunks), A, B, C, D])
-    found = cells.flow(thunks).written
-    return [x for x in (A, B, C, D) if not cells.mask(x) & ~found]
+def whole(*thunks: Thunk) -> list[BufferSlice]:
+    found = webs(*thunks)
+    return [x for x in (A, B, C, D) if x in found and found[x].is_whole]
 
 
 def test_what_is_written_before_is_no_input() -> None:
     thunks = [kernel([A], B), kernel([B], C), CopyThunk("c", C, D)]
     assert inputs(*thunks) == [A]
-    assert written(*thunks) == [B, C, D]
+    assert whole(*thunks) == [B, C, D]
 
 
 def test_a_loop_may_not_run_its_body() -> None:
     loop = WhileThunk("w", (kernel([A], FLAG, B),), FLAG, (kernel([B, C], A), kernel([A], C)))
     assert inputs(loop) == [A, C]
-    assert written(loop) == [B]
+    assert whole(loop) == [B]
 
 
-def test_only_what_all_branches_write_is_written() -> None:
+def test_only_what_all_branches_write_is_whole() -> None:
     branches = ((kernel([A], B), kernel([B], C)), (kernel([], B), kernel([D], D)))
     conditional = ConditionalThunk("i", FLAG, True, branches)
     assert inputs(conditional) == [A, D]
-    assert written(conditional) == [B]
+    assert whole(conditional) == [B]
 
 
-def test_a_slice_written_in_parts_is_written() -> None:
-    whole = at(0, 16)
-    thunks = [kernel([], A, B), kernel([], at(8, 8)), kernel([whole], whole)]
-    assert inputs(*thunks) == []
-    assert inputs(kernel([], A), kernel([whole], D)) == [B, C, D]
+def test_slices_are_one_web_where_values_go_between_them() -> None:
+    both = at(0, 8)
+    found = webs(kernel([], A), kernel([], B), kernel([both], C), kernel([C], both))
+    assert found[A] is found[B] is found[both]
+    assert found[C] is not found[A]
+
+
+def test_slices_in_the_same_bytes_are_apart_where_no_value_goes_between_them() -> None:
+    big = at(0, 8)
+    found = webs(kernel([], big), kernel([big], C), kernel([C], A), kernel([A], D))
+    assert found[A] is not found[big]
+    assert found[big].is_mixed
+    assert not found[A].is_mixed
+
+
+def test_a_value_of_the_trip_before_is_of_the_same_web() -> None:
+    big = at(0, 8)
+    body = (kernel([A], C), kernel([C], big))
+    found = webs(WhileThunk("w", (kernel([D], FLAG),), FLAG, body))
+    assert found[A] is found[big]
+    assert found[A].is_input
 
 
 def test_readers_of_bytes_against_a_plain_count() -> None:
@@ -81,7 +102,7 @@ def test_readers_of_bytes_against_a_plain_count() -> None:
             others = [x for i, x in enumerate(slices) if i not in (number, number + 4)]
             begin, end = sorted(rng.sample(range(50), 2))
             expected = any(x.offset < end and begin < x.offset + x.nbytes for x in others)
-            assert reads.has(0, begin, end, f"f{number}") == expected
+            assert reads.has(at(begin, end - begin), f"f{number}") == expected
 
 
 def local_of(place: BufferSlice, thunks: list[Thunk], others: list[Thunk], *, in_loop: bool):
@@ -110,9 +131,16 @@ def test_what_may_stay_unwritten_is_copied_in_before_it_is_copied_out() -> None:
     assert local_of(B, [maybe], [kernel([B], D)], in_loop=False) == [(True, True)]
 
 
-def test_slices_that_meet_are_one_local() -> None:
-    thunks: list[Thunk] = [kernel([A], at(8, 8)), kernel([at(8, 8)], at(12, 8))]
-    assert local_of(at(8, 12), thunks, [], in_loop=False) == [(False, False)]
+def test_what_another_web_overwrites_is_not_copied_out() -> None:
+    big = at(4, 1 << 16)
+    thunks: list[Thunk] = [kernel([A], B), kernel([B], A), kernel([A], big)]
+    assert local_of(B, thunks, [kernel([B], D)], in_loop=False) == []
+    assert local_of(B, thunks, [], in_loop=False) == [(False, False)]
+
+
+def test_scratch_is_not_copied() -> None:
+    thunk = KernelThunk("k", 0, (A, C), 1, B)
+    assert local_of(B, [thunk], [kernel([B], D)], in_loop=False) == [(False, False)]
 
 
 def test_large_values_stay_where_they_are() -> None:

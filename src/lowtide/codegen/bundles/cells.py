@@ -1,13 +1,9 @@
-"""Bytes that thunks read and write, as cells: stretches of bytes that no slice divides.
-
-A set of cells is an integer with a bit for each.
-"""
+"""Bytes that thunks read and write, as cells: bytes that no slice divides."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import (
@@ -55,24 +51,12 @@ def slices_touched(thunks: Sequence[Thunk]) -> list[BufferSlice]:
     return [x for x in found if x.allocation >= 0 and x.nbytes]
 
 
-@dataclass(frozen=True, slots=True)
-class CellFlow:
-    """What a sequence of thunks does with cells.
-
-    It may read `inputs` before it writes them; it writes `written` whatever branches it takes.
-    """
-
-    inputs: int
-    written: int
-
-
 class Cells:
     """The cells of some slices, numbered by allocation and offset."""
 
     def __init__(self, slices: Iterable[BufferSlice]) -> None:
         self._starts: dict[int, list[int]] = {}
         self._first: dict[int, int] = {}
-        self._masks: dict[BufferSlice, int] = {}
         edges: dict[int, set[int]] = {}
         for x in slices:
             edges.setdefault(x.allocation, set()).update((x.offset, x.offset + x.nbytes))
@@ -81,53 +65,21 @@ class Cells:
             self._starts[allocation] = sorted(edges[allocation])
             self._first[allocation] = count
             count += len(edges[allocation])
+        self._count = count
 
-    def mask(self, place: BufferSlice) -> int:
+    def of(self, place: BufferSlice) -> range:
         """Return the cells of a slice that begins and ends where cells do."""
         if place.allocation < 0 or not place.nbytes:
-            return 0
-        found = self._masks.get(place)
-        if found is None:
-            starts, first = self._starts[place.allocation], self._first[place.allocation]
-            begin = bisect_left(starts, place.offset)
-            end = bisect_left(starts, place.offset + place.nbytes)
-            found = self._masks[place] = ((1 << (end - begin)) - 1) << (first + begin)
-        return found
+            return range(0)
+        starts, first = self._starts[place.allocation], self._first[place.allocation]
+        begin = bisect_left(starts, place.offset)
+        end = bisect_left(starts, place.offset + place.nbytes)
+        return range(first + begin, first + end)
 
-    def mask_of(self, slices: Iterable[BufferSlice]) -> int:
-        """Return the cells of some slices."""
-        found = 0
-        for x in slices:
-            found |= self.mask(x)
-        return found
-
-    def flow(self, thunks: Sequence[Thunk], written: int = 0) -> CellFlow:
-        """Return what thunks do after cells were written; nests as loops and branches do."""
-        inputs = 0
-        for thunk in thunks:
-            found = self._flow_of(thunk, written)
-            inputs |= found.inputs
-            written |= found.written
-        return CellFlow(inputs, written)
-
-    def _flow_of(self, thunk: Thunk, written: int) -> CellFlow:
-        match thunk:
-            case WhileThunk():
-                test = self.flow(thunk.condition, written)
-                read = self.mask(thunk.predicate) & ~test.written
-                inputs = test.inputs | read | self.flow(thunk.body, test.written).inputs
-                return CellFlow(inputs, test.written)
-            case ConditionalThunk():
-                inputs, common = self.mask(thunk.selector) & ~written, -1
-                for branch in thunk.branches:
-                    found = self.flow(branch, written)
-                    inputs |= found.inputs
-                    common &= found.written
-                return CellFlow(inputs, common)
-            case BundleThunk():
-                return self.flow(thunk.parts, written)
-        inputs = self.mask_of(slices_read(thunk)) & ~written
-        return CellFlow(inputs, written | self.mask_of(slices_written(thunk)))
+    @property
+    def count(self) -> int:
+        """How many there are, with those of the bytes between slices."""
+        return self._count
 
 
 class OutsideReads:
@@ -151,11 +103,11 @@ class OutsideReads:
             allocation: _owners(sorted(found)) for allocation, found in events.items()
         }
 
-    def has(self, allocation: int, begin: int, end: int, function: str) -> bool:
-        """Return whether a byte from begin to end, excluded, is read by others than a bundle."""
-        starts, owners = self._cells.get(allocation, ([], []))
-        place = bisect_left(starts, begin + 1) - 1
-        for number in range(max(place, 0), bisect_left(starts, end)):
+    def has(self, place: BufferSlice, function: str) -> bool:
+        """Return whether a byte of a slice is read by others than the bundle of a function."""
+        starts, owners = self._cells.get(place.allocation, ([], []))
+        first = bisect_left(starts, place.offset + 1) - 1
+        for number in range(max(first, 0), bisect_left(starts, place.offset + place.nbytes)):
             owner = owners[number]
             if owner is not None and owner != function:
                 return True

@@ -87,35 +87,24 @@ class _Writer:
         self.worked = f.stack("i64", 1, 8)
         f.store("i64", 0, self.status, 8)
         f.store("i64", 0, self.worked, 8)
-        stacked: dict[int, list[tuple[BufferSlice, str]]] = {}
         for local in memory.locals:
             place = local.place
             shift = place.offset % _LINE
             address = f.gep(f.stack("i8", place.nbytes + shift, _LINE), shift)
-            stacked.setdefault(place.allocation, []).append((place, address))
             there = f.gep(f"%base{place.allocation}", place.offset)
             if local.copied_in:
                 f.call(COPY, [address, there, place.nbytes, "false"])
             if local.copied_out:
                 self.kept.append((there, address, place.nbytes))
+            for x in local.slices:
+                self.addresses[x] = f.gep(address, x.offset - place.offset)
         for allocation, found in memory.constants.items():
             if any(x.allocation == allocation for x in slices):
                 f.define(_constant(allocation, found))
         for x in slices:
-            self.addresses[x] = self._address(x, stacked, memory.constants)
-
-    def _address(
-        self,
-        place: BufferSlice,
-        stacked: Mapping[int, Sequence[tuple[BufferSlice, str]]],
-        constants: Mapping[int, bytes],
-    ) -> str:
-        if place.allocation in constants:
-            return self.f.gep(f"@constant{place.allocation}", place.offset)
-        for local, address in stacked.get(place.allocation, ()):
-            if local.offset <= place.offset < local.offset + local.nbytes:
-                return self.f.gep(address, place.offset - local.offset)
-        return self.f.gep(f"%base{place.allocation}", place.offset)
+            base = "@constant" if x.allocation in memory.constants else "%base"
+            if x not in self.addresses:
+                self.addresses[x] = f.gep(f"{base}{x.allocation}", x.offset)
 
     def end(self, bundle: BundleThunk) -> None:
         """Put back what others read."""

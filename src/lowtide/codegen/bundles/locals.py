@@ -2,76 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.bundles.cells import Cells, OutsideReads, slices_touched, slices_written
+from lowtide.codegen.bundles.webs import Web, webs_of
 from lowtide.ir.buffer import BufferSlice
-from lowtide.ir.thunk import BundleThunk, KernelThunk, Thunk, all_thunks
+from lowtide.ir.thunk import BundleThunk, KernelThunk, all_thunks
 
 _COPIED_BYTES: Final = 256
 _LOCAL_BYTES: Final = 2048
 """The most bytes of a local, where it is copied in or out, and where it is not."""
 
+_MOST_CELLS: Final = 2048
+"""The most slices of a bundle that are looked at; beyond, all stay where they are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Bytes of an allocation that a bundle has on its stack instead.
+    """Bytes of an allocation that a bundle has on its stack instead, for some of its slices.
 
     With `copied_in` they are copied there before, with `copied_out` back afterwards.
     """
 
     place: BufferSlice
+    slices: tuple[BufferSlice, ...]
     copied_in: bool
     copied_out: bool
 
 
 def locals_of(bundle: BundleThunk, outside: OutsideReads, *, in_loop: bool) -> list[Local]:
-    """Return the locals of a bundle, which runs many times where it is `in_loop`.
-
-    No slice that the bundle touches lies partly in one.
-    """
-    slices = slices_touched(bundle.parts)
+    """Return the locals of a bundle, which runs many times where it is `in_loop`."""
+    changed = {x.allocation for y in all_thunks(bundle.parts) for x in slices_written(y)}
+    scratch = (x.scratch for x in all_thunks(bundle.parts) if isinstance(x, KernelThunk))
+    changed |= {x.allocation for x in scratch if x is not None}
+    slices = [x for x in slices_touched(bundle.parts) if x.allocation in changed]
+    if len(slices) > _MOST_CELLS:
+        return []
+    webs, first_read = webs_of(bundle.parts, slices)
     cells = Cells(slices)
-    flow = cells.flow(bundle.parts)
-    written = {x for y in all_thunks(bundle.parts) for x in _overwritten(y)}
-    changed = {x.allocation for x in written}
-    may_write = cells.mask_of(written)
     found = []
-    for place, inner in _joined([x for x in slices if x.allocation in changed]):
-        mask = cells.mask_of(inner)
-        end = place.offset + place.nbytes
-        is_input = bool(flow.inputs & mask)
-        is_kept = outside.has(place.allocation, place.offset, end, bundle.function) or (
-            in_loop and is_input
+    for web in webs:
+        place = _hull(web.slices)
+        is_kept = outside.has(place, bundle.function) or (
+            in_loop and any(x in first_read for y in web.slices for x in cells.of(y))
         )
-        copied_out = is_kept and bool(may_write & mask)
-        copied_in = is_input or (copied_out and bool(mask & ~flow.written))
-        most = _COPIED_BYTES if copied_in or copied_out else _LOCAL_BYTES
-        if place.nbytes <= most:
-            found.append(Local(place, copied_in, copied_out))
+        local = _local(web, place, is_kept=is_kept)
+        if local is not None:
+            found.append(local)
     return found
 
 
-def _overwritten(thunk: Thunk) -> Iterator[BufferSlice]:
-    """What a thunk writes, scratch included."""
-    if isinstance(thunk, KernelThunk) and thunk.scratch is not None and thunk.scratch.nbytes:
-        yield thunk.scratch
-    yield from (x for x in slices_written(thunk) if x.nbytes)
+def _local(web: Web, place: BufferSlice, *, is_kept: bool) -> Local | None:
+    """The local of a web, whose bytes others read where `is_kept`; None where it is not to be."""
+    copied_out = is_kept and web.is_written
+    copied_in = web.is_input or (copied_out and not web.is_whole)
+    if copied_out and web.is_mixed:
+        return None
+    if place.nbytes > (_COPIED_BYTES if copied_in or copied_out else _LOCAL_BYTES):
+        return None
+    return Local(place, web.slices, copied_in, copied_out)
 
 
-def _joined(slices: Iterable[BufferSlice]) -> Iterator[tuple[BufferSlice, Sequence[BufferSlice]]]:
-    """Yield the least slices of which none meets another one, each with those that lie in it."""
-    inner: list[BufferSlice] = []
-    allocation, begin, end = -1, 0, 0
-    for x in sorted(slices, key=lambda x: (x.allocation, x.offset, x.nbytes)):
-        if inner and (x.allocation != allocation or x.offset >= end):
-            yield BufferSlice(allocation, begin, end - begin), inner
-            inner = []
-        if not inner:
-            allocation, begin, end = x.allocation, x.offset, x.offset
-        inner.append(x)
-        end = max(end, x.offset + x.nbytes)
-    if inner:
-        yield BufferSlice(allocation, begin, end - begin), inner
+def _hull(slices: Sequence[BufferSlice]) -> BufferSlice:
+    """The bytes from the first to the last of slices of an allocation."""
+    begin = min([x.offset for x in slices])
+    end = max([x.offset + x.nbytes for x in slices])
+    return BufferSlice(slices[0].allocation, begin, end - begin)
