@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
@@ -24,7 +24,9 @@ from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.options import Options, cache_folder
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 from lowtide.runtime.cpu.program import Bytes, NativeProgram, interface_of
-from lowtide.tuning.tuner import Tuner
+
+if TYPE_CHECKING:
+    from lowtide.tuning.tuner import Tuner
 
 _SMALL_BYTES: Final = 64
 """Constants of so many bytes are written into the code of bundles."""
@@ -77,7 +79,11 @@ def cpu_backend(options: Options) -> CpuBackend:
     """Return the processor that options ask for, with what is kept for it."""
     target, threads = restricted(host_target(), options.target), options.thread_count
     objects = kept("objects", options)
-    tuner = Tuner(target, threads, objects, kept("times", options)) if options.autotune else None
+    if not options.autotune:
+        return CpuBackend(threads, target, objects)
+    from lowtide.tuning.tuner import Tuner  # Programs that are not tuned load nothing.
+
+    tuner = Tuner(target, threads, objects, kept("times", options))
     return CpuBackend(threads, target, objects, tuner)
 
 
@@ -127,7 +133,7 @@ class CpuKernels:
         written = kernels.write()
         constants = _constants(plan)
         small = {i: x.tobytes() for i, x in constants if x.size <= _SMALL_BYTES}
-        found = bundled(thunks, written, small, plan.assignment.outputs)
+        found = bundled(thunks, written.entries, written.texts, small, plan.assignment.outputs)
         objects = compile_modules(written.texts, kernels.target, self._cached, 0, progress)
         objects += compile_modules(found.texts, kernels.target, self._cached, whole=True)
         return NativeProgram(

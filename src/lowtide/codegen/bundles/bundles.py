@@ -10,9 +10,8 @@ from lowtide.codegen.bundles.cells import OutsideReads
 from lowtide.codegen.bundles.choice import costs_of, with_bundles
 from lowtide.codegen.bundles.function import BundleMemory, bundle_text
 from lowtide.codegen.bundles.locals import locals_of
-from lowtide.codegen.cpu.kernels import WrittenKernels
 from lowtide.ir.buffer import BufferSlice
-from lowtide.ir.thunk import BundleThunk, KernelThunk, Thunk, WhileThunk, all_thunks
+from lowtide.ir.thunk import BundleThunk, KernelEntry, KernelThunk, Thunk, WhileThunk, all_thunks
 from lowtide.llvm.merging import merged
 
 _INLINED_LINES: Final = 250
@@ -32,15 +31,17 @@ class Bundled:
 
 def bundled(
     thunks: Sequence[Thunk],
-    kernels: WrittenKernels,
+    kernels: Sequence[KernelEntry],
+    kernel_texts: Sequence[str],
     constants: Mapping[int, bytes],
     outputs: Sequence[BufferSlice],
 ) -> Bundled:
     """Return a program's thunks with bundles where these save time.
 
-    `constants` are the bytes of small constants by allocation, `outputs` the slices of the results.
+    `kernel_texts` are the modules of kernels by number, `constants` the bytes of small constants by
+    allocation, `outputs` the slices of the results.
     """
-    costs = costs_of(kernels.entries, kernels.texts)
+    costs = costs_of(kernels, kernel_texts)
     found, bundles = with_bundles(thunks, costs, _MOST_LINES)
     if not bundles:
         return Bundled(found, ())
@@ -51,11 +52,12 @@ def bundled(
     for bundle in bundles:
         local = locals_of(bundle, outside, in_loop=bundle in repeated)
         memory = BundleMemory(local, constants)
-        text = bundle_text(bundle, kernels.entries, memory, costs.of)
-        texts.append(merged(text, _kernel_texts(bundle, kernels), _INLINED_LINES))
+        text = bundle_text(bundle, kernels, memory, costs.of)
+        texts.append(merged(text, _texts_of(bundle, kernel_texts), _INLINED_LINES))
     return Bundled(found, tuple(texts))
 
 
-def _kernel_texts(bundle: BundleThunk, kernels: WrittenKernels) -> list[str]:
+def _texts_of(bundle: BundleThunk, kernel_texts: Sequence[str]) -> list[str]:
+    """The distinct modules of the kernels of a bundle."""
     used = (x.kernel for x in all_thunks(bundle.parts) if isinstance(x, KernelThunk))
-    return list(dict.fromkeys([kernels.texts[x] for x in used]))
+    return list(dict.fromkeys([kernel_texts[x] for x in used]))
