@@ -240,7 +240,11 @@ def adaptive_filter() -> Program:
         return (taps + 0.01 * error * past, past), error
 
     start = (np.zeros(16, np.float32), np.zeros(16, np.float32))
-    return lambda s, x, y: lax.scan(step, s, (x, y)), (start, _numbers(1000), _numbers(1000, seed=1))
+    return lambda s, x, y: lax.scan(step, s, (x, y)), (
+        start,
+        _numbers(1000),
+        _numbers(1000, seed=1),
+    )
 
 
 def roots() -> Program:
@@ -251,8 +255,9 @@ def roots() -> Program:
             x, n = s
             return x - (x**3 - 2 * x - 5) / (3 * x**2 - 2), n + 1
 
-        return lax.while_loop(lambda s: (jnp.abs(s[0] ** 3 - 2 * s[0] - 5) > 1e-4) & (s[1] < 50),
-                              step, (x, 0))[0]
+        return lax.while_loop(
+            lambda s: (jnp.abs(s[0] ** 3 - 2 * s[0] - 5) > 1e-4) & (s[1] < 50), step, (x, 0)
+        )[0]
 
     return lambda x: lax.map(one, x), (np.linspace(1, 10, 200, dtype=np.float32),)
 

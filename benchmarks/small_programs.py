@@ -44,10 +44,10 @@ def measure(name: str, threads: int, seconds: float) -> Row:
     """Compile a program on both sides, compare the results, and time it."""
     import jax
     import numpy as np
-    from small_jax_programs import PROGRAMS
 
     import lowtide
     from lowtide.options import Options
+    from small_jax_programs import PROGRAMS
 
     function, arguments = PROGRAMS[name]()
     leaves = [np.asarray(x) for x in jax.tree.leaves(arguments)]
@@ -125,9 +125,8 @@ def main() -> None:
     if threads == 1:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.environ["JAX_PLATFORMS"] = "cpu"
-    from small_jax_programs import PROGRAMS
-
     import lowtide
+    from small_jax_programs import PROGRAMS
 
     lowtide.compile(lowtide.parse_hlo(TINY), cache=False)
     rows = []
