@@ -119,6 +119,20 @@ def test_what_the_evaluator_cannot_do_either_is_not_sent_there(lowtide, tmp_path
     assert lowtide("run", path, "--reference") == 3
 
 
+def test_a_profile_says_which_thunks_are_bundled(lowtide, tmp_path):
+    path = tmp_path / "small.hlo"
+    path.write_text(
+        "HloModule s\nless { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] "
+        "compare(a, b), direction=LT }\nENTRY e { p = f32[8] parameter(0) s = f32[8] sort(p), "
+        "dimensions={0}, to_apply=less ROOT r = f32[8] exponential(s) }"
+    )
+    assert lowtide("run", path, "--profile", "--json") == 0
+    found = json.loads(lowtide.out)["profile"]
+    assert found["bundled_thunks"] == len(found["thunks"]) == 2
+    assert lowtide("run", path, "--profile") == 0
+    assert "2 of the thunks run in bundles" in lowtide.out
+
+
 def test_a_profile_has_a_row_for_each_thunk(lowtide, loop, tmp_path):
     trace = tmp_path / "trace.json"
     assert lowtide("run", loop, "--profile", "--trace", trace, "--json", "--repeat", 2) == 0

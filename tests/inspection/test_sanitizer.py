@@ -12,7 +12,7 @@ from lowtide.client.executable import compile_anew
 from lowtide.evaluator import evaluate
 from lowtide.inspection.reproducer import is_faulty, reproducer, single
 from lowtide.inspection.sanitizer import check_program, sanitize
-from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase
+from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase, unbundled
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import KernelCompiler
@@ -104,7 +104,8 @@ def with_kernel(made, name, write, scratch=False):
     write(f)
     code = KernelCompiler(host_target()).object_code(module_text([f]))
     program = made.program
-    (thunk,) = [x for x in program.thunks if x.name == name]
+    thunks = unbundled(program.thunks)
+    (thunk,) = [x for x in thunks if x.name == name]
     place = len(program.kernels)
     own = program.interface.memories
     changed = replace(thunk, kernel=place)
@@ -117,7 +118,7 @@ def with_kernel(made, name, write, scratch=False):
         )
     return replace(
         program,
-        thunks=tuple([changed if x is thunk else x for x in program.thunks]),
+        thunks=tuple([changed if x is thunk else x for x in thunks]),
         kernels=(*program.kernels, KernelEntry((Phase("planted", COUNT, 1e-9),))),
         objects=(*program.objects, code),
         interface=replace(program.interface, memories=own),
@@ -181,7 +182,7 @@ def test_the_first_thunk_at_fault_is_named_with_its_line():
 
 def test_thunks_that_are_right_on_wrong_slices():
     made = compiled()
-    first, second, third = made.program.thunks
+    first, second, third = unbundled(made.program.thunks)
     assert isinstance(third, KernelThunk)
     swapped = replace(third, buffers=(third.buffers[1], third.buffers[1], third.buffers[2]))
     program = replace(made.program, thunks=(first, second, swapped))

@@ -143,3 +143,66 @@ ENTRY main {{
     check_pass(merge_common_subexpressions, text, changed=False)
     both = text.replace("sine(x)\n", f"sine(x), {annotation}\n")
     check_pass(merge_common_subexpressions, both, changed=True)
+
+
+LOOPS = """HloModule m
+
+less.1 { s = (s32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(9)
+  ROOT c = pred[] compare(i, n), direction=LT }
+
+less.2 { t = (s32[], f32[]) parameter(0)
+  j = s32[] get-tuple-element(t), index=0
+  m = s32[] constant(9)
+  ROOT d = pred[] compare(j, m), direction=LT }
+
+body.1 { s = (s32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = f32[] sine(x)
+  ROOT t = (s32[], f32[]) tuple(j, y) }
+
+body.2 { s = (s32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(one, i)
+  y = f32[] OPCODE
+  ROOT t = (s32[], f32[]) tuple(j, y) }
+
+ENTRY main {
+  x = f32[] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[]) tuple(zero, x)
+  a = (s32[], f32[]) while(start), condition=less.1, body=body.1
+  b = (s32[], f32[]) while(start), condition=less.2, body=body.2
+  ROOT t = ((s32[], f32[]), (s32[], f32[])) tuple(a, b) }
+"""
+
+
+@pytest.mark.parametrize(("opcode", "whiles"), [("sine(x)", 1), ("cosine(x)", 2)])
+def test_loops_that_compute_the_same_are_one(opcode: str, whiles: int) -> None:
+    module = lowtide.parse_hlo(LOOPS.replace("OPCODE", opcode))
+    merge_common_subexpressions(module)
+    opcodes = [x.opcode for x in module.entry.instructions.values()]
+    assert opcodes.count(Opcode.WHILE) == whiles
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f32[] rng(x, x), distribution=rng_uniform",
+        "f32[] opt-barrier(x)",
+        'f32[] custom-call(x), custom_call_target="f", custom_call_has_side_effect=true',
+    ],
+)
+def test_loops_that_draw_have_effects_or_barriers_stay(line: str) -> None:
+    kind = line.removeprefix("f32[] ")
+    text = LOOPS.replace("f32[] OPCODE", line).replace("f32[] sine(x)", f"f32[] {kind}")
+    module = lowtide.parse_hlo(text)
+    merge_common_subexpressions(module)
+    opcodes = [x.opcode for x in module.entry.instructions.values()]
+    assert opcodes.count(Opcode.WHILE) == 2

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from lowtide.backends.interface import Backend, KernelSet, ProgramT, Progress
 from lowtide.budgeting.errors import OverMemoryError, refusal
-from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions, plan
 from lowtide.fusion.conflicts import (
     overwrites_what_it_reads,
@@ -19,8 +18,12 @@ from lowtide.fusion.conflicts import (
 from lowtide.ir import Instruction, Module
 from lowtide.ir.clone import clone_module
 from lowtide.ir.partitioning import check_one_device
+from lowtide.transforms.elided_constants import make_elided_alike
 from lowtide.transforms.layout.handed_on import obey_layouts
 from lowtide.transforms.layout.plain_memory import to_plain_memory
+
+if TYPE_CHECKING:
+    from lowtide.budgeting.planner import BudgetPlanner
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ def build(
     kernels, made = _planned(module, options, kernels, backend, memory)
     if memory is None:
         return Build(kernels.program(made, progress), made)
+    from lowtide.budgeting.planner import BudgetPlanner  # Programs without a budget load nothing.
+
     start = perf_counter()
     with_scratch = replace(options, scratch_bytes=kernels.scratch_bytes)
     made, budget, base = _within(BudgetPlanner(module, made, with_scratch), memory)
@@ -73,6 +78,8 @@ def budget_planner(
 
     The kernels make a program of any of the plans.
     """
+    from lowtide.budgeting.planner import BudgetPlanner
+
     kernels = backend.kernels()
     module = _prepared(module, kernels)
     options = replace(options.begun(), scratch_bytes=kernels.scratch_bytes, target=backend.record)
@@ -115,6 +122,7 @@ def _prepared(module: Module, kernels: KernelSet[ProgramT]) -> Module:
     check_one_device(module)
     module = clone_module(module)
     to_plain_memory(module)
+    make_elided_alike(module)
     obey_layouts(module)
     write_out_nested_fusions(module)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
 from lowtide.backends.interface import Progress
+from lowtide.codegen.bundles.bundles import bundled
 from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
 from lowtide.compiler import ModulePlan
@@ -23,7 +24,12 @@ from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.options import Options, cache_folder
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 from lowtide.runtime.cpu.program import Bytes, NativeProgram, interface_of
-from lowtide.tuning.tuner import Tuner
+
+if TYPE_CHECKING:
+    from lowtide.tuning.tuner import Tuner
+
+_SMALL_BYTES: Final = 64
+"""Constants of so many bytes are written into the code of bundles."""
 
 _CONTROL = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYNC_START})
 
@@ -73,7 +79,11 @@ def cpu_backend(options: Options) -> CpuBackend:
     """Return the processor that options ask for, with what is kept for it."""
     target, threads = restricted(host_target(), options.target), options.thread_count
     objects = kept("objects", options)
-    tuner = Tuner(target, threads, objects, kept("times", options)) if options.autotune else None
+    if not options.autotune:
+        return CpuBackend(threads, target, objects)
+    from lowtide.tuning.tuner import Tuner  # Programs that are not tuned load nothing.
+
+    tuner = Tuner(target, threads, objects, kept("times", options))
     return CpuBackend(threads, target, objects, tuner)
 
 
@@ -122,16 +132,20 @@ class CpuKernels:
         sequences = plan.module.schedule.sequences
         thunks = thunks_of(plan.assignment, sequences, kernels.number, kernels.host_call)
         written = kernels.write()
+        constants = _constants(plan)
+        small = {i: x.tobytes() for i, x in constants if x.size <= _SMALL_BYTES}
+        found = bundled(thunks, written.entries, written.texts, small, plan.assignment.outputs)
         objects = compile_modules(written.texts, kernels.target, self._cached, 0, progress)
+        objects += compile_modules(found.texts, kernels.target, self._cached, whole=True)
         return NativeProgram(
             plan.module.name,
             kernels.target,
             kernels.threads,
-            thunks,
+            found.thunks,
             written.entries,
             tuple(dict.fromkeys(objects)),
             interface_of(plan.module, plan.assignment),
-            _constants(plan),
+            constants,
         )
 
 

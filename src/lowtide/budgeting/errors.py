@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from lowtide.budgeting.planner import Fit
+from typing import TYPE_CHECKING
+
 from lowtide.ir.errors import LowtideError
-from lowtide.report.memory import MemoryReport
+
+if TYPE_CHECKING:
+    from lowtide.budgeting.planner import Fit
+    from lowtide.report.memory import MemoryReport
 
 
 class OverMemoryError(LowtideError):

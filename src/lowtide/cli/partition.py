@@ -38,7 +38,7 @@ def partition(
         parts = partitioned(found, devices)
     text = to_text(parts.module, COMPLETE)
     if output is not None:
-        console.write_file(output, text)
+        console.write_text(output, text)
     if json:
         traffic = wire_traffic(parts.module)
         with progress(f"planning {found.name}"):

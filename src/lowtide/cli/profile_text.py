@@ -26,6 +26,11 @@ def profile_table(found: Profile, measured: Peaks) -> list[str]:
         f"{measured.threads} threads: {measured.flops / 1e9:,.0f} GFLOP/s (f32 multiply-add), "
         f"{measured.copied_bytes / 1e9:,.1f} GB/s (copy)"
     ]
+    if found.bundled:
+        lines.append(
+            f"{found.bundled:,} of the thunks run in bundles in an ordinary call, and take less "
+            "time there than here, where each is timed by itself"
+        )
     for row in rows:
         left = [f"{cell:<{width}}" for cell, width in zip(row[:2], widths[:2], strict=True)]
         right = [f"{cell:>{width}}" for cell, width in zip(row[2:], widths[2:], strict=True)]
@@ -70,6 +75,7 @@ def profile_json(found: Profile, measured: Peaks) -> dict[str, object]:
     return {
         "runs": found.runs,
         "seconds": found.seconds,
+        "bundled_thunks": found.bundled,
         "peaks": {
             "threads": measured.threads,
             "flops_per_second": measured.flops,

@@ -25,7 +25,7 @@ class Machine:
 
     `clock_hertz` is the clock where little but loads and stores runs, `vector_clock_hertz` that of
     a core busy with multiplications of vectors, which is lower. `launch_seconds` start a kernel and
-    wait for its threads.
+    wait for its threads; `step_seconds` go by from one kernel to the next on one thread.
 
     Moving data: `cached_byte_seconds` for a byte from or to the second-level cache, of which an
     array of `cache_bytes` fits beside the other operands, `memory_byte_seconds` for one from or to
@@ -43,6 +43,7 @@ class Machine:
     clock_hertz: float
     vector_clock_hertz: float
     launch_seconds: float
+    step_seconds: float
     cache_bytes: int
     cached_byte_seconds: float
     memory_byte_seconds: float
@@ -62,6 +63,7 @@ X86_SERVER: Final = Machine(
     clock_hertz=3e9,
     vector_clock_hertz=2.5e9,
     launch_seconds=1e-6,
+    step_seconds=4e-8,
     cache_bytes=1 << 19,
     cached_byte_seconds=2e-11,
     memory_byte_seconds=1e-10,

@@ -38,6 +38,7 @@ from lowtide.ir.thunk import (
     Phase,
     Thunk,
     WhileThunk,
+    unbundled,
 )
 from lowtide.options import Options
 from lowtide.runtime.cpu.arguments import as_array
@@ -93,7 +94,7 @@ def check_program(program: NativeProgram, module: Module, arguments: Sequence[An
     arrays = [as_array(x, given) for x, given in zip(wanted, arguments, strict=True)]
     start = perf_counter()
     run = _Run(program, module, arrays)
-    run.sequence(program.thunks)
+    run.sequence(unbundled(program.thunks))
     results = run.results()
     run.expected.check_whole(module, arrays, results)
     return Sanitized(
@@ -150,7 +151,7 @@ class _Run:
                 self.branch(thunk)
             elif isinstance(thunk, HostCallThunk):
                 self.host_call(thunk)
-            else:
+            elif isinstance(thunk, KernelThunk | CopyThunk):
                 self.work(thunk)
 
     def loop(self, thunk: WhileThunk) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lowtide.ir.buffer import BufferSlice
@@ -118,19 +118,65 @@ class HostCallThunk:
     buffers: tuple[BufferSlice, ...]
 
 
-Thunk: TypeAlias = KernelThunk | CopyThunk | WhileThunk | ConditionalThunk | HostCallThunk
+@dataclass(frozen=True, slots=True)
+class BundleThunk:
+    """Small thunks that one function runs on the caller's thread.
+
+    `function` is the symbol of `i64 (ptr bases, ptr state)`, which gets the addresses of the
+    allocations and the state of the walker, and returns other than 0 where the run is to end.
+    Running `parts` one after the other does the same. One trip of each loop takes about `seconds`.
+    """
+
+    name: str
+    function: str
+    seconds: float
+    parts: tuple[Thunk, ...]
+
+
+Thunk: TypeAlias = (
+    KernelThunk | CopyThunk | WhileThunk | ConditionalThunk | HostCallThunk | BundleThunk
+)
+
+
+def sequences_within(thunk: Thunk) -> tuple[tuple[Thunk, ...], ...]:
+    """Return the sequences of thunks that a thunk runs, in order; none for kernels and copies."""
+    match thunk:
+        case WhileThunk():
+            return thunk.condition, thunk.body
+        case ConditionalThunk():
+            return thunk.branches
+        case BundleThunk():
+            return (thunk.parts,)
+    return ()
+
+
+def all_thunks(thunks: Sequence[Thunk]) -> Iterator[Thunk]:
+    """Yield thunks and those within them, each before those that it runs."""
+    stack = list(reversed(thunks))
+    while stack:
+        thunk = stack.pop()
+        yield thunk
+        stack += reversed([x for inner in sequences_within(thunk) for x in inner])
 
 
 def host_calls(thunks: Sequence[Thunk]) -> tuple[HostCallThunk, ...]:
     """Return the calls of functions outside of a program, those of loops and branches too."""
-    found = []
-    stack = list(reversed(thunks))
-    while stack:
-        thunk = stack.pop()
-        if isinstance(thunk, HostCallThunk):
-            found.append(thunk)
-        elif isinstance(thunk, WhileThunk):
-            stack += [*reversed(thunk.body), *reversed(thunk.condition)]
-        elif isinstance(thunk, ConditionalThunk):
-            stack += [x for branch in reversed(thunk.branches) for x in reversed(branch)]
+    return tuple([x for x in all_thunks(thunks) if isinstance(x, HostCallThunk)])
+
+
+def unbundled(thunks: Sequence[Thunk]) -> tuple[Thunk, ...]:
+    """Return thunks with the parts of each bundle in its place; nests as loops and branches do."""
+    found: list[Thunk] = []
+    for thunk in thunks:
+        match thunk:
+            case BundleThunk():
+                found += unbundled(thunk.parts)
+            case WhileThunk():
+                condition, body = unbundled(thunk.condition), unbundled(thunk.body)
+                found.append(replace(thunk, condition=condition, body=body))
+            case ConditionalThunk():
+                branches = tuple([unbundled(x) for x in thunk.branches])
+                found.append(replace(thunk, branches=branches))
+            case _:
+                found.append(thunk)
     return tuple(found)

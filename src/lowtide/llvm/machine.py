@@ -18,6 +18,9 @@ PASSES: Final = ("simplify_cfg", "instruction_combine", "dead_store_elimination"
 """LLVM's passes that run on kernels. Loops and vectors are written as they are to be. Not NewGVN:
 that of LLVM 22 makes wrong code of some loops."""
 
+PIPELINE_LEVEL: Final = 1
+"""How hard LLVM's own pipeline tries on modules whose functions call one another, 0 to 3."""
+
 CODE_LEVEL: Final = 1
 """How hard LLVM's code generator tries, 0 to 3. Beyond 1 code was not faster."""
 
@@ -46,15 +49,18 @@ class KernelCompiler:
         for name in PASSES:
             getattr(self._passes, f"add_{name}_pass")()
 
-    def object_code(self, text: str) -> bytes:
-        """Return the object file of a module; raises CodeError where LLVM refuses it."""
-        return self._compiled(text, is_object=1)
+    def object_code(self, text: str, *, whole: bool = False) -> bytes:
+        """Return the object file of a module; raises CodeError where LLVM refuses it.
+
+        With `whole` it is optimized as a whole, by LLVM's own pipeline.
+        """
+        return self._compiled(text, is_object=1, whole=whole)
 
     def assembly(self, text: str) -> str:
         """Return the assembly text of a module; raises CodeError where LLVM refuses it."""
-        return self._compiled(text, is_object=0).decode()
+        return self._compiled(text, is_object=0, whole=False).decode()
 
-    def _compiled(self, text: str, is_object: int) -> bytes:
+    def _compiled(self, text: str, is_object: int, *, whole: bool) -> bytes:
         raw = self._raw
         context = raw.LLVMPY_ContextCreate()
         error = ctypes.c_char_p()
@@ -63,16 +69,29 @@ class KernelCompiler:
             if not module:
                 raise CodeError((error.value or b"no message").decode())
             try:
+                if whole:
+                    self._optimize(module)
+                else:
+                    raw.LLVMPY_RunNewModulePassManager(
+                        self._passes._ptr, module, self._builder._ptr
+                    )
                 return self._emitted(module, is_object)
             finally:
                 raw.LLVMPY_DisposeModule(module)
         finally:
             raw.LLVMPY_ContextDispose(context)
 
+    def _optimize(self, module: Any) -> None:
+        """Run LLVM's own pipeline, of which each run needs another one."""
+        llvm = _llvm()
+        options = llvm.create_pipeline_tuning_options(speed_level=PIPELINE_LEVEL)
+        builder = llvm.create_pass_builder(self._machine, options)
+        passes = builder.getModulePassManager()
+        self._raw.LLVMPY_RunNewModulePassManager(passes._ptr, module, builder._ptr)
+
     def _emitted(self, module: Any, is_object: int) -> bytes:
         raw = self._raw
         error = ctypes.c_char_p()
-        raw.LLVMPY_RunNewModulePassManager(self._passes._ptr, module, self._builder._ptr)
         buffer = raw.LLVMPY_TargetMachineEmitToMemory(
             self._machine._ptr, module, is_object, ctypes.byref(error)
         )

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 from lowtide.files.object_cache import ObjectCache
-from lowtide.llvm.machine import CODE_LEVEL, PASSES, KernelCompiler
+from lowtide.llvm.machine import CODE_LEVEL, PASSES, PIPELINE_LEVEL, KernelCompiler
 from lowtide.llvm.target import Target
 
 _DEFINITION: Final = re.compile(r"\n(?:define [^@]*)?@([\w.]+)(?:\(| = )")
@@ -41,12 +41,15 @@ def compile_modules(
     cached: ObjectCache,
     threads: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    *,
+    whole: bool = False,
 ) -> list[bytes]:
     """Return the object of each module; `threads` is how many compile at once, 0 for all cores.
 
-    `progress` is told how many of the modules that had to be compiled are done. Raises CodeError.
+    `progress` is told how many of the modules that had to be compiled are done. With `whole` each
+    is optimized as a whole, as `KernelCompiler.object_code` does. Raises CodeError.
     """
-    keys = [fingerprint(text, target) for text in texts]
+    keys = [fingerprint(f"; whole\n{text}" if whole else text, target) for text in texts]
     found: dict[str, bytes] = {}
     missing: dict[str, str] = {}
     for key, text in zip(keys, texts, strict=True):
@@ -58,7 +61,7 @@ def compile_modules(
         else:
             found[key] = known
     if missing:
-        _compile(missing, target, cached, threads, found, progress)
+        _compile(missing, target, cached, threads, found, progress, whole)
     return [found[key] for key in keys]
 
 
@@ -69,6 +72,7 @@ def _compile(
     threads: int,
     found: dict[str, bytes],
     progress: Callable[[int, int], None] | None,
+    whole: bool,
 ) -> None:
     queue = sorted(missing.items(), key=lambda item: (len(item[1]), item[0]))
 
@@ -78,7 +82,7 @@ def _compile(
                 key, text = queue.pop()
             except IndexError:
                 return
-            code = machine.object_code(text)
+            code = machine.object_code(text, whole=whole)
             cached.put(key, code)
             found[key] = code
             if progress is not None:
@@ -124,4 +128,4 @@ def environment(target: Target) -> str:
 
     versions = f"{llvmlite.__version__} {llvm.llvm_version_info}"
     machine = f"{target.triple} {target.cpu} {target.feature_string}"
-    return f"{versions} {machine} {PASSES} {CODE_LEVEL}"
+    return f"{versions} {machine} {PASSES} {PIPELINE_LEVEL} {CODE_LEVEL}"

@@ -8,7 +8,8 @@ from typing import Final
 from lowtide.analysis.value_numbers import ValueNumbers, plain_form
 from lowtide.ir import Computation, Instruction, Module
 from lowtide.ir.annotations import NO_ANNOTATIONS
-from lowtide.ir.traversal import applied_computations, computation_post_order, post_order
+from lowtide.ir.traversal import computation_post_order, post_order
+from lowtide.ops.effects import has_side_effect
 from lowtide.passes.interface import Pass
 
 
@@ -17,17 +18,16 @@ def merge_common_subexpressions(module: Module) -> int:
 
     Instructions are equal that have the same opcode, attributes, shape with layout, annotations and
     operands, these in any order where the operation commutes. What they call is the same too, or
-    bodies of fusions, reducers and the like that compute the same. What draws
-    random numbers, has side effects or control edges is not merged, nor are constants whose value
-    is not in the text, nor optimization barriers: they stand for a wish to compute twice.
+    computes the same. What draws random numbers, has side effects or control edges is not merged,
+    nor are constants whose value is not in the text, nor optimization barriers: they stand for a
+    wish to compute twice. A call of what has such instructions is not merged either.
     """
     numbers = ValueNumbers(form=_form, inside=False)
-    applied = applied_computations(module)
     merged = 0
     for computation in computation_post_order(module):
         found: dict[Instruction, int] = {}
         merged += _merge_in(computation, numbers, found)
-        if computation in applied:
+        if not any(x.has_control_edges or has_side_effect(x) for x in found):
             numbers.set_computation(computation, found)
     return merged
 

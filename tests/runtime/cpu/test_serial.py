@@ -15,7 +15,7 @@ from lowtide.ir.thunk import ConditionalThunk, CopyThunk, WhileThunk
 from lowtide.llvm.target import AARCH64, Target
 from lowtide.runtime.cpu.call import load
 from lowtide.runtime.cpu.program import NativeProgram, interface_of
-from lowtide.runtime.cpu.serial import MARK, deserialize, serialize
+from lowtide.runtime.cpu.serial import MARK, VERSION, deserialize, serialize
 
 
 def everything() -> NativeProgram:
@@ -78,7 +78,7 @@ def test_what_is_no_program_is_refused() -> None:
         with pytest.raises(InputError, match="no program of lowtide"):
             deserialize(bad)
     other = MARK + (999).to_bytes(4, "little") + data[len(MARK) + 4 :]
-    with pytest.raises(InputError, match=r"version 999.*reads version 1"):
+    with pytest.raises(InputError, match=rf"version 999.*reads version {VERSION}"):
         deserialize(other)
 
 

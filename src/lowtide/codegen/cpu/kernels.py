@@ -17,7 +17,7 @@ from lowtide.llvm.target import Target
 
 @dataclass(frozen=True, slots=True)
 class WrittenKernels:
-    """The kernels of a program by number, and the modules that define their functions."""
+    """The kernels of a program, and the modules that define their functions, both by number."""
 
     entries: tuple[KernelEntry, ...]
     texts: tuple[str, ...]
@@ -81,7 +81,7 @@ class Kernels:
             entry, text = written(plan)
             texts.append(text)
             entries.append(entry)
-        return WrittenKernels(tuple(entries), tuple(dict.fromkeys(texts)))
+        return WrittenKernels(tuple(entries), tuple(texts))
 
 
 def scratch_of(plan: KernelPlan, threads: int) -> int:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Final
 
-from lowtide.codegen.cpu import library
-from lowtide.codegen.cpu.attention.kernel import plan_attention
-from lowtide.codegen.cpu.contraction.dot import plan_dot, plan_fused_dot
-from lowtide.codegen.cpu.convolution.convolution import plan_convolution, plan_fused_convolution
-from lowtide.codegen.cpu.convolution.reduce_window import plan_reduce_window
-from lowtide.codegen.cpu.convolution.select_and_scatter import plan_select_and_scatter
+from lowtide.codegen.cpu.library.passing import PASSING, plan_passing
 from lowtide.codegen.cpu.loop import plan_loop
-from lowtide.codegen.cpu.reduction.scan import plan_scan
-from lowtide.codegen.cpu.reduction.template import plan_reduction
 from lowtide.codegen.elements.operands import members
 from lowtide.codegen.elements.parts import no_rule
 from lowtide.codegen.elements.table import has_rule
@@ -24,6 +19,26 @@ from lowtide.llvm.target import Target
 
 Template = Callable[[Instruction, Target], "KernelPlan | None"]
 """Returns how an instruction will run, None where the template is not for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LateTemplate:
+    """A template whose file is loaded when an instruction comes that it may be for.
+
+    Most programs need few of them. It is the function `name` of a file in this folder, and for
+    kernels only in which an instruction has one of the opcodes `heroes`, if there are any.
+    """
+
+    file: str
+    name: str
+    heroes: tuple[Opcode, ...] = ()
+
+    def __call__(self, instruction: Instruction, target: Target) -> KernelPlan | None:
+        """Return how an instruction will run, None where the template is not for it."""
+        if self.heroes and all(x.opcode not in self.heroes for x in members(instruction)):
+            return None
+        template: Template = getattr(import_module(f"lowtide.codegen.cpu.{self.file}"), self.name)
+        return template(instruction, target)
 
 
 def kernel_plan(instruction: Instruction, target: Target) -> KernelPlan:
@@ -47,19 +62,37 @@ def _general(instruction: Instruction, target: Target) -> KernelPlan | None:
 
 
 TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
-    **library.TEMPLATES,
-    Opcode.CONVOLUTION: (plan_convolution,),
-    Opcode.DOT: (plan_dot,),
-    Opcode.FUSION: (
-        plan_attention,
-        plan_fused_dot,
-        plan_fused_convolution,
-        plan_reduction,
-        *library.TEMPLATES[Opcode.FUSION],
+    **dict.fromkeys(PASSING, (plan_passing,)),
+    Opcode.CHOLESKY: (LateTemplate("library.cholesky", "plan_cholesky"),),
+    Opcode.CONVOLUTION: (LateTemplate("convolution.convolution", "plan_convolution"),),
+    Opcode.CUSTOM_CALL: (
+        LateTemplate("library.lapack", "plan_lapack"),
+        LateTemplate("library.host_call", "plan_host_call"),
+        plan_passing,
     ),
-    Opcode.REDUCE: (plan_reduction,),
-    Opcode.REDUCE_WINDOW: (plan_reduce_window,),
-    Opcode.SCAN: (plan_scan,),
-    Opcode.SELECT_AND_SCATTER: (plan_select_and_scatter,),
+    Opcode.DOT: (LateTemplate("contraction.dot", "plan_dot"),),
+    Opcode.FFT: (LateTemplate("library.fft", "plan_fft"),),
+    Opcode.FUSION: (
+        LateTemplate("attention.kernel", "plan_attention", (Opcode.DOT,)),
+        LateTemplate("contraction.dot", "plan_fused_dot", (Opcode.DOT,)),
+        LateTemplate("convolution.convolution", "plan_fused_convolution", (Opcode.CONVOLUTION,)),
+        LateTemplate("reduction.template", "plan_reduction", (Opcode.REDUCE,)),
+        LateTemplate("library.updates", "plan_update", (Opcode.SCATTER,)),
+    ),
+    Opcode.RAGGED_ALL_TO_ALL: (LateTemplate("library.ragged_exchange", "plan_ragged_exchange"),),
+    Opcode.REDUCE: (LateTemplate("reduction.template", "plan_reduction"),),
+    Opcode.REDUCE_WINDOW: (LateTemplate("convolution.reduce_window", "plan_reduce_window"),),
+    Opcode.RNG_BIT_GENERATOR: (LateTemplate("library.random_bits", "plan_random_bits"),),
+    Opcode.SCAN: (LateTemplate("reduction.scan", "plan_scan"),),
+    Opcode.SCATTER: (
+        LateTemplate("library.updates", "plan_moving_scatter"),
+        LateTemplate("library.scatter", "plan_scatter"),
+    ),
+    Opcode.SELECT_AND_SCATTER: (
+        LateTemplate("convolution.select_and_scatter", "plan_select_and_scatter"),
+    ),
+    Opcode.SORT: (LateTemplate("library.sort", "plan_sort"),),
+    Opcode.TOPK: (LateTemplate("library.topk", "plan_topk"),),
+    Opcode.TRIANGULAR_SOLVE: (LateTemplate("library.triangular_solve", "plan_triangular_solve"),),
 }
 """By opcode the templates that are tried before the general one, in turn."""

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from lowtide.llvm.callee import COPY, parameters, pointed
 from lowtide.llvm.function import Function, Integer
-from lowtide.runtime.cpu.walker import RELEASE, STATE, TAKE
+from lowtide.runtime.cpu.looking import RELEASE, TAKE, THREAD_STATE
 
 CONTEXT_WORDS: Final = 6
 """The block of a call: table, bases, control, arguments, results, and the type of arrays."""
@@ -95,7 +95,7 @@ def _without_lock(f: Function, control: str) -> Iterator[None]:
     """Write what runs without Python's lock, where the control block says how to release it."""
     release, take = (f.load("ptr", f.gep(control, 8 * i), 8) for i in (RELEASE, TAKE))
     frees = f.op(f"icmp ne ptr {release}, null")
-    state = f.gep(control, 8 * STATE)
+    state = f.gep(control, 8 * THREAD_STATE)
     with f.when(frees):
         f.store("ptr", f.call(pointed(release, "ptr"), []), state, 8)
     yield

@@ -1,4 +1,4 @@
-"""How a program is run by others than Python: what goes where, and frames for it."""
+"""Runs of a program by others than Python: what goes where, and frames for it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir.literal import DTYPES
-from lowtide.ir.thunk import ConditionalThunk, CopyThunk, KernelThunk, Thunk, WhileThunk
+from lowtide.ir.thunk import (
+    BundleThunk,
+    ConditionalThunk,
+    CopyThunk,
+    KernelThunk,
+    Thunk,
+    WhileThunk,
+    all_thunks,
+)
 from lowtide.runtime.cpu.arena import Arena, ArenaPlan
 from lowtide.runtime.cpu.arguments import alignment, is_row_major
 from lowtide.runtime.cpu.binding import Binding
 from lowtide.runtime.cpu.frame import UNREAD, Frame, FramePlan
+from lowtide.runtime.cpu.looking import RELEASE, THREAD_STATE
 from lowtide.runtime.cpu.results import Made
-from lowtide.runtime.cpu.walker import RELEASE, STATE
 
-_NATIVE: Final = (KernelThunk, CopyThunk, WhileThunk, ConditionalThunk)
+_NATIVE: Final = (KernelThunk, CopyThunk, WhileThunk, ConditionalThunk, BundleThunk)
 """The steps that run without Python."""
 
 
@@ -48,7 +56,7 @@ class LaunchPlan:
     def frame(self, arena: Arena) -> Frame:
         """Return a new frame for runs that neither hold nor take Python's lock."""
         frame = Frame(self.frames, arena)
-        frame.control[RELEASE : STATE + 1] = 0
+        frame.control[RELEASE : THREAD_STATE + 1] = 0
         return frame
 
 
@@ -81,13 +89,4 @@ def launch_plan(binding: Binding, thunks: Sequence[Thunk]) -> LaunchPlan:
 
 
 def _need_no_python(thunks: Sequence[Thunk]) -> bool:
-    stack = list(thunks)
-    while stack:
-        thunk = stack.pop()
-        if not isinstance(thunk, _NATIVE):
-            return False
-        if isinstance(thunk, WhileThunk):
-            stack += [*thunk.condition, *thunk.body]
-        elif isinstance(thunk, ConditionalThunk):
-            stack += [x for branch in thunk.branches for x in branch]
-    return True
+    return all(isinstance(x, _NATIVE) for x in all_thunks(thunks))

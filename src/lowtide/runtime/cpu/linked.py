@@ -6,7 +6,7 @@ from functools import cached_property
 
 from lowtide.host_calls.calls import Runner, runner
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.thunk import HostCall, host_calls
+from lowtide.ir.thunk import BundleThunk, HostCall, all_thunks, host_calls
 from lowtide.llvm.lapack import MissingRoutineError
 from lowtide.llvm.machine import Library
 from lowtide.runtime.cpu.native import Native
@@ -26,6 +26,8 @@ class Linked:
         }
         self._allocations = len(program.interface.memories)
         names = dict.fromkeys([p.function for kernel in program.kernels for p in kernel.phases])
+        bundles = (x for x in all_thunks(program.thunks) if isinstance(x, BundleThunk))
+        names |= dict.fromkeys([x.function for x in bundles])
         self._library: Library | None = None
         if names:
             try:

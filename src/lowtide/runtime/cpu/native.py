@@ -12,6 +12,7 @@ from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.llvm.target import Target, host_target
 from lowtide.runtime.cpu.entry import entry_function, unlocked_function
+from lowtide.runtime.cpu.looking import look_function
 from lowtide.runtime.cpu.system import system_of
 from lowtide.runtime.cpu.team import (
     dismiss_function,
@@ -30,11 +31,13 @@ def runtime_text(target: Target) -> str:
     system = system_of(target)
     piece = piece_function()
     work = work_function(piece)
-    run = run_function(system, work)
+    look = look_function()
+    run = run_function(system, work, look)
     functions: list[Function] = [
         worker_function(system, work),
         work,
         piece,
+        look,
         run,
         entry_function(run),
         unlocked_function(run),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lowtide.ir.buffer import NO_BYTES, BufferSlice
 from lowtide.ir.thunk import (
@@ -10,8 +10,8 @@ from lowtide.ir.thunk import (
     CopyThunk,
     HostCallThunk,
     KernelThunk,
-    Thunk,
     WhileThunk,
+    all_thunks,
 )
 from lowtide.runtime.cpu.program import NativeProgram
 
@@ -35,7 +35,7 @@ def check_places(program: NativeProgram) -> None:
     for index, values in program.constants:
         if not 0 <= index < len(sizes) or values.size > sizes[index]:
             raise ValueError("a constant is no allocation")
-    for thunk in _all_thunks(program.thunks):
+    for thunk in all_thunks(program.thunks):
         if isinstance(thunk, KernelThunk) and not (
             0 <= thunk.kernel < len(program.kernels) and 0 <= thunk.results <= len(thunk.buffers)
         ):
@@ -51,21 +51,10 @@ def _check_numbers(program: NativeProgram) -> None:
         raise ValueError("a count is none")
 
 
-def _all_thunks(thunks: Sequence[Thunk]) -> Iterator[Thunk]:
-    stack = list(thunks)
-    while stack:
-        thunk = stack.pop()
-        yield thunk
-        if isinstance(thunk, WhileThunk):
-            stack += [*thunk.condition, *thunk.body]
-        elif isinstance(thunk, ConditionalThunk):
-            stack += [x for branch in thunk.branches for x in branch]
-
-
 def _slices(program: NativeProgram) -> Iterator[BufferSlice]:
     for result in program.interface.results:
         yield result.place
-    for thunk in _all_thunks(program.thunks):
+    for thunk in all_thunks(program.thunks):
         match thunk:
             case KernelThunk():
                 yield from thunk.buffers

@@ -17,6 +17,7 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError, LowtideError
 from lowtide.ir.shape import TOKEN, Layout, Shape, array_shape
 from lowtide.ir.thunk import (
+    BundleThunk,
     ConditionalThunk,
     CopyThunk,
     HostCall,
@@ -39,7 +40,7 @@ from lowtide.runtime.cpu.program import (
 )
 
 MARK: Final = b"lowtide program\n"
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised with each change of what is written here, of thunks, or of what kernels are given."""
 
 ALIGNMENT: Final = 64
@@ -169,6 +170,8 @@ def _thunk(thunk: Thunk) -> list[Any]:
             return ["conditional", name, _slice(selector), is_predicate, parts]
         case HostCallThunk(name, call, buffers):
             return ["host", name, _call(call), [_slice(x) for x in buffers]]
+        case BundleThunk(name, function, seconds, within):
+            return ["bundle", name, function, seconds, [_thunk(x) for x in within]]
 
 
 def _call(call: HostCall) -> list[Any]:
@@ -213,6 +216,9 @@ def _thunk_of(kind: str, name: str, *rest: Any) -> Thunk:
         return WhileThunk(name, _thunks_of(condition), BufferSlice(*predicate), _thunks_of(body))
     if kind == "host":
         return HostCallThunk(name, _call_of(rest[0]), tuple([BufferSlice(*x) for x in rest[1]]))
+    if kind == "bundle":
+        function, seconds, within = rest
+        return BundleThunk(name, _text(function), float(seconds), _thunks_of(within))
     selector, is_predicate, branches = rest
     parts = tuple([_thunks_of(branch) for branch in branches])
     return ConditionalThunk(name, BufferSlice(*selector), is_predicate, parts)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from lowtide.cost.machine import X86_SERVER
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import (
+    BundleThunk,
     ConditionalThunk,
     CopyThunk,
     HostCall,
@@ -22,6 +23,8 @@ from lowtide.ir.thunk import (
     KernelThunk,
     Thunk,
     WhileThunk,
+    all_thunks,
+    unbundled,
 )
 from lowtide.runtime.cpu.grouping import Stage, ThunkWork, groups
 from lowtide.runtime.cpu.team import MOST_PIECES
@@ -57,8 +60,8 @@ other threads want it."""
 HOST_SECONDS: Final = 100e-6
 """What a call of a function outside is taken to last: others may run Python meanwhile."""
 
-COPY_SECONDS: Final = COPY_BYTES / X86_SERVER.copy_bytes_per_second
-"""The time of one unit of a copy, from memory to memory."""
+COPY_BYTES_PER_SECOND: Final = X86_SERVER.copy_bytes_per_second
+"""The rate of a copy from memory to memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +95,11 @@ def build_table(
     `address` gives the addresses of functions, `copy` is that of the function of copies, `host`
     gives those of the Python objects that make calls of functions outside. There are
     `allocations` bases; the run gets two more, for slices without bytes and, of value 0, for
-    numbers. With `stamped` each thunk runs by itself and its begin and end are noted.
+    numbers. With `stamped` each thunk runs by itself, those in bundles too, and its begin and end
+    are noted.
     """
     builder = _Builder(kernels, address, copy, host, threads, allocations, stamped)
-    builder.sequence(thunks)
+    builder.sequence(unbundled(thunks) if stamped else thunks)
     builder.end()
     return Table(
         np.array(builder.words, np.int64),
@@ -121,6 +125,7 @@ class _Builder:
             tuple([Stage(address(x.function), x.units, x.unit_seconds) for x in kernel.phases])
             for kernel in kernels
         ]
+        self.address = address
         self.copy = copy
         self.host = host
         self.threads = threads
@@ -143,6 +148,7 @@ class _Builder:
             WhileThunk: self.loop,
             ConditionalThunk: self.conditional,
             HostCallThunk: self.host_call,
+            BundleThunk: self.bundle,
         }
         for write, run in groupby(thunks, lambda x: controls.get(type(x))):
             if write is None:
@@ -212,11 +218,19 @@ class _Builder:
         self.seconds += HOST_SECONDS
         self.unseen += HOST_SECONDS
 
+    def bundle(self, thunk: BundleThunk) -> None:
+        has_loops = any(isinstance(x, WhileThunk) for x in all_thunks(thunk.parts))
+        self.seconds += inf if has_loops else thunk.seconds
+        self.unseen += thunk.seconds
+        self.words += [Step.BUNDLE.value, self.address(thunk.function), 0]
+        self.ends.append(len(self.words) - 1)
+
     def work(self, thunk: Any) -> ThunkWork:
         number = self.named(thunk.name)
         if isinstance(thunk, CopyThunk):
             size = thunk.source.nbytes
-            stage = Stage(self.copy, -(-size // COPY_BYTES), COPY_SECONDS)
+            units = -(-size // COPY_BYTES)
+            stage = Stage(self.copy, units, size / max(units, 1) / COPY_BYTES_PER_SECOND)
             ends = (thunk.source, thunk.target)
             return ThunkWork(number, (stage,), ends, ends[:1], ends[1:], literal=size)
         assert isinstance(thunk, KernelThunk)

@@ -10,8 +10,19 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
-from lowtide.llvm.callee import COPY, external, parameters, pointed
+from lowtide.llvm.callee import COPY, parameters, pointed
 from lowtide.llvm.function import Function, Integer
+from lowtide.runtime.cpu.looking import (
+    CLOCK_MONOTONIC,
+    INTERRUPTED,
+    RELEASE,
+    STATE_WORDS,
+    STATUS,
+    TAKE,
+    THREAD_STATE,
+    begin_state,
+    clock,
+)
 from lowtide.runtime.cpu.system import System
 from lowtide.runtime.cpu.team import (
     JOB,
@@ -55,6 +66,9 @@ class Step(IntEnum):
     HOST = 9
     """A Python object and the end of the table: it is called with the address of the workspace, and
     ends the run if it raises."""
+    BUNDLE = 10
+    """The address of the function of a bundle, and the end of the table, where the run goes on if
+    the function returns other than 0."""
 
 
 CONTROL_WORDS: Final = 12
@@ -65,33 +79,20 @@ lock is released, else null; how to make a Python number of an address, to call 
 argument and to let go of one (null where nothing is called). The record has its capacity in pairs
 of words, the count, the pairs."""
 
-RELEASE, TAKE, SIGNALS, MAIN_THREAD, STATE = range(4, 9)
-"""The words of the block about Python's lock."""
-
 NUMBER, CALL, LET_GO = range(9, 12)
 """The words of the block about calls of Python objects."""
 
 LOOK_WORDS: Final = 4
 """The words of a look."""
 
-LOOK_WORK: Final = 500_000
-"""Nanoseconds of estimated work after which the clock is read."""
-
-LOOK_PERIOD: Final = 100_000_000
-"""Nanoseconds on the clock after which signals are seen to. Python's lock may take 5 ms to get."""
-
-INTERRUPTED: Final = 1
-"""What a run returns that the handler of a signal or a called object ended by an exception, which
-is Python's present error."""
-
 COPY_BYTES: Final = 1 << 16
 """The bytes of one unit of a copy."""
 
 
-def run_function(system: System, work: Function) -> Function:
+def run_function(system: System, work: Function, look: Function) -> Function:
     """Write `i64 run(ptr table, ptr bases, ptr control)`, which returns 0 or INTERRUPTED."""
     f = Function("run", parameters(table="ptr", bases="ptr", control="ptr"), "i64")
-    walk = _Walk(f, system, work)
+    walk = _Walk(f, system, work, look)
     walk.begin()
     walk.follow()
     walk.end()
@@ -99,14 +100,13 @@ def run_function(system: System, work: Function) -> Function:
 
 
 class _Walk:
-    def __init__(self, f: Function, system: System, work: Function) -> None:
+    def __init__(self, f: Function, system: System, work: Function, look: Function) -> None:
         self.f = f
         self.work = work
+        self.looking = look
         self.system = system
         self.position = f.stack("i64", 1, 8)
-        self.worked = f.stack("i64", 1, 8)
-        self.looked = f.stack("i64", 1, 8)
-        self.status = f.stack("i64", 1, 8)
+        self.state = f.stack("i64", STATE_WORDS, 8)
         self.here = ""
         self.team = f.load("ptr", "%control", 8)
         self.workspace = f.load("ptr", f.gep("%control", 8), 8)
@@ -118,8 +118,8 @@ class _Walk:
         f = self.f
         held = f.stack("i32", 1, 4)
         f.store("i32", "1", held, 4)
-        for word in (self.position, self.worked, self.looked, self.status):
-            f.store("i64", 0, word, 8)
+        f.store("i64", 0, self.position, 8)
+        begin_state(f, self.state, "%control", self.looking)
         with f.when(f.op(f"icmp ne ptr {self.team}, null")):
             f.store("i32", exchange(f, self.team, LOCK, "i32", "1"), held, 4)
         self.shared = f.op(f"icmp eq i32 {f.load('i32', held, 4)}, 0")
@@ -146,6 +146,7 @@ class _Walk:
             Step.STAMP: self.stamp,
             Step.LOOK: self.look,
             Step.HOST: self.host,
+            Step.BUNDLE: self.bundle,
         }
         f.do("br label %next")
         f.label("next")
@@ -166,7 +167,7 @@ class _Walk:
             lock = f.gep(self.team, LOCK)
             f.do(f"store atomic i32 0, ptr {lock} release, align 4")
         self.system.round_as_before(f, self.before)
-        f.ret("i64", f.load("i64", self.status, 8))
+        f.ret("i64", f.load("i64", f.gep(self.state, STATUS), 8))
 
     # -- steps: each returns the position of the next one -------------------------------------
 
@@ -268,7 +269,7 @@ class _Walk:
     def stamp(self) -> Integer:
         f = self.f
         record = f.load("ptr", f.gep("%control", 16), 8)
-        now = self.now(CLOCK_MONOTONIC)
+        now = clock(f, CLOCK_MONOTONIC)
         count = f.load("i64", f.gep(record, 8), 8)
         slot = f.op(f"urem i64 {count}, {f.load('i64', record, 8)}")
         pair = f.gep(record, f.add(f.mul(slot, 2), 2), "i64")
@@ -277,53 +278,23 @@ class _Walk:
         f.store("i64", f.add(count, 1), f.gep(record, 8), 8)
         return self.following(2)
 
-    def now(self, clock: int) -> Integer:
-        """Return the time of a clock in nanoseconds."""
-        f = self.f
-        time = f.stack("i64", 2, 8)
-        f.call(external("clock_gettime", "i32", "i32", "ptr"), [clock, time])
-        seconds, rest = f.load("i64", time, 8), f.load("i64", f.gep(time, 8), 8)
-        return f.add(f.mul(seconds, 1_000_000_000), rest)
-
     def look(self) -> Integer:
         f = self.f
-        worked = f.add(f.load("i64", self.worked, 8), self.word(1))
-        f.store("i64", worked, self.worked, 8)
-        with f.when(f.compare("sgt", worked, LOOK_WORK)):
-            f.store("i64", 0, self.worked, 8)
-            with f.when(f.op(f"icmp ne ptr {self.control(STATE)}, null")):
-                self.look_at_clock()
-        going_on = f.compare("eq", f.load("i64", self.status, 8), 0)
-        return f.select(going_on, "i64", self.word(2), self.word(3))
+        ended = f.call(self.looking, [self.state, self.word(1)])
+        return f.select(f.compare("eq", ended, 0), "i64", self.word(2), self.word(3))
 
-    def look_at_clock(self) -> None:
-        """See to signals where it is time for that, and this is the thread that does."""
+    def bundle(self) -> Integer:
         f = self.f
-        now, last = self.now(CLOCK_MONOTONIC_COARSE), f.load("i64", self.looked, 8)
-        with f.when(f.compare("sgt", f.sub(now, last), LOOK_PERIOD)):
-            f.store("i64", now, self.looked, 8)
-            main = f.load("i64", self.control(MAIN_THREAD), 8)
-            here = f.call(external("pthread_self", "i64"), [])
-            with f.when(f.op(f"and i1 {f.compare('ne', last, 0)}, {f.compare('eq', here, main)}")):
-                self.see_to_signals()
-
-    def see_to_signals(self) -> None:
-        """Have Python call the handlers of signals that came; end the run where one raises."""
-        f = self.f
-        f.call(pointed(self.control(TAKE), "void", "ptr"), [self.control(STATE)])
-        found = f.call(pointed(self.control(SIGNALS), "i32"), [])
-        raised = f.op(f"icmp ne i32 {found}, 0")
-        state = f.call(pointed(self.control(RELEASE), "ptr"), [])
-        f.store("ptr", state, f.gep("%control", 8 * STATE), 8)
-        with f.when(raised):
-            f.store("i64", INTERRUPTED, self.status, 8)
+        function = pointed(f.load("ptr", f.gep(self.here, 8), 8), "i64", "ptr", "ptr")
+        ended = f.call(function, ["%bases", self.state])
+        return f.select(f.compare("eq", ended, 0), "i64", self.following(3), self.word(2))
 
     def host(self) -> Integer:
         """Call a Python object, with Python's lock, and end the run where it raises."""
         f = self.f
-        released = f.op(f"icmp ne ptr {self.control(STATE)}, null")
+        released = f.op(f"icmp ne ptr {self.control(THREAD_STATE)}, null")
         with f.when(released):
-            f.call(pointed(self.control(TAKE), "void", "ptr"), [self.control(STATE)])
+            f.call(pointed(self.control(TAKE), "void", "ptr"), [self.control(THREAD_STATE)])
         number = f.call(pointed(self.control(NUMBER), "ptr", "ptr"), [self.workspace])
         called = f.op(f"inttoptr i64 {self.word(1)} to ptr")
         result = f.call(pointed(self.control(CALL), "ptr", "ptr", "ptr"), [called, number])
@@ -333,18 +304,14 @@ class _Walk:
         f.call(let_go, [result])
         with f.when(released):
             state = f.call(pointed(self.control(RELEASE), "ptr"), [])
-            f.store("ptr", state, f.gep("%control", 8 * STATE), 8)
+            f.store("ptr", state, f.gep("%control", 8 * THREAD_STATE), 8)
         with f.when(raised):
-            f.store("i64", INTERRUPTED, self.status, 8)
+            f.store("i64", INTERRUPTED, f.gep(self.state, STATUS), 8)
         return f.select(raised, "i64", self.word(2), self.following(3))
 
     def control(self, number: int) -> str:
         """Load a pointer of the control block."""
         return self.f.load("ptr", self.f.gep("%control", 8 * number), 8)
-
-
-CLOCK_MONOTONIC: Final = 1
-CLOCK_MONOTONIC_COARSE: Final = 6
 
 
 def copy_function() -> Function:

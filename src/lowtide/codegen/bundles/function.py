@@ -1,0 +1,210 @@
+"""The function of a bundle: loops and branches of LLVM's own, kernels called at fixed places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lowtide.codegen.bundles.cells import slices_touched
+from lowtide.codegen.bundles.locals import Local
+from lowtide.ir.buffer import BufferSlice
+from lowtide.ir.thunk import (
+    BundleThunk,
+    ConditionalThunk,
+    CopyThunk,
+    KernelEntry,
+    KernelThunk,
+    Thunk,
+    WhileThunk,
+    all_thunks,
+)
+from lowtide.llvm.callee import COPY, Callee, FunctionParameter, parameters, pointed
+from lowtide.llvm.function import Function, module_text
+
+_LINE: Final = 64
+"""Kernels may count on offsets to be what they are from multiples of so many bytes."""
+
+_LOOK_WORK: Final = 200_000
+"""Nanoseconds of estimated work in loops after which the walker is asked whether to go on."""
+
+_LEAST_TRIP: Final = 20
+"""The least nanoseconds that a trip of a loop is taken to last."""
+
+
+@dataclass(frozen=True, slots=True)
+class BundleMemory:
+    """What a bundle finds in memory: its locals, and the bytes of small constants."""
+
+    locals: Sequence[Local]
+    constants: Mapping[int, bytes]
+
+
+def bundle_text(
+    bundle: BundleThunk,
+    kernels: Sequence[KernelEntry],
+    memory: BundleMemory,
+    seconds: Callable[[Thunk], float],
+) -> str:
+    """Return a module with the function of a bundle, which calls those of kernels.
+
+    These are not in the module yet. `seconds` says how long a thunk takes.
+    """
+    slices = slices_touched(bundle.parts)
+    used = dict.fromkeys([x.allocation for x in slices])
+    bases = [x for x in used if x not in memory.constants]
+    names = [FunctionParameter("ptr", f"base{x}", "noalias") for x in bases]
+    given = (*names, *parameters(bases="ptr", state="ptr"))
+    body = Function(f"body.{bundle.function}", given, "i64", linkage="internal")
+    writer = _Writer(body, kernels, seconds)
+    writer.begin(slices, memory)
+    writer.sequence(bundle.parts)
+    writer.end(bundle)
+    entry = Function(bundle.function, parameters(bases="ptr", state="ptr"), "i64")
+    found = [entry.load("ptr", entry.gep("%bases", x, "ptr"), 8) for x in bases]
+    entry.ret("i64", entry.call(body, [*found, "%bases", "%state"]))
+    return module_text([body, entry])
+
+
+class _Writer:
+    def __init__(
+        self, f: Function, kernels: Sequence[KernelEntry], seconds: Callable[[Thunk], float]
+    ) -> None:
+        self.f = f
+        self.kernels = kernels
+        self.seconds = seconds
+        self.addresses: dict[BufferSlice, str] = {}
+        self.kept: list[tuple[str, str, int]] = []
+        self.worked = ""
+        self.status = ""
+
+    # -- begin and end -------------------------------------------------------------------------
+
+    def begin(self, slices: Sequence[BufferSlice], memory: BundleMemory) -> None:
+        """Bring locals to the stack, and find the address of each slice."""
+        f = self.f
+        self.status = f.stack("i64", 1, 8)
+        self.worked = f.stack("i64", 1, 8)
+        f.store("i64", 0, self.status, 8)
+        f.store("i64", 0, self.worked, 8)
+        for local in memory.locals:
+            place = local.place
+            shift = place.offset % _LINE
+            address = f.gep(f.stack("i8", place.nbytes + shift, _LINE), shift)
+            there = f.gep(f"%base{place.allocation}", place.offset)
+            if local.copied_in:
+                f.call(COPY, [address, there, place.nbytes, "false"])
+            if local.copied_out:
+                self.kept.append((there, address, place.nbytes))
+            for x in local.slices:
+                self.addresses[x] = f.gep(address, x.offset - place.offset)
+        for allocation, found in memory.constants.items():
+            if any(x.allocation == allocation for x in slices):
+                f.define(_constant(allocation, found))
+        for x in slices:
+            base = "@constant" if x.allocation in memory.constants else "%base"
+            if x not in self.addresses:
+                self.addresses[x] = f.gep(f"{base}{x.allocation}", x.offset)
+
+    def end(self, bundle: BundleThunk) -> None:
+        """Put back what others read."""
+        f = self.f
+        for there, address, nbytes in self.kept:
+            f.call(COPY, [there, address, nbytes, "false"])
+        if any(isinstance(x, WhileThunk) for x in all_thunks(bundle.parts)):
+            self.look(f.load("i64", self.worked, 8))
+        f.do("br label %out")
+        f.label("out")
+        f.ret("i64", f.load("i64", self.status, 8))
+
+    def address(self, place: BufferSlice) -> str:
+        """The address of a slice; one without bytes has any."""
+        return self.addresses.get(place, "%bases")
+
+    # -- thunks --------------------------------------------------------------------------------
+
+    def sequence(self, thunks: Sequence[Thunk]) -> None:
+        """Write thunks in order; nests as loops and branches do."""
+        for thunk in thunks:
+            _WRITERS[type(thunk)](self, thunk)
+
+    def kernel(self, thunk: KernelThunk) -> None:
+        """Call the phases of a kernel, each with all of its units."""
+        f = self.f
+        buffers = f.stack("ptr", max(len(thunk.buffers), 1), 8)
+        for number, place in enumerate(thunk.buffers):
+            f.store("ptr", self.address(place), f.gep(buffers, number, "ptr"), 8)
+        scratch = "%bases" if thunk.scratch is None else self.address(thunk.scratch)
+        for phase in self.kernels[thunk.kernel].phases:
+            if phase.units:
+                callee = Callee(f"@{phase.function}", "void", ("ptr", "ptr", "i64", "i64", "i64"))
+                f.call(callee, [buffers, scratch, 0, phase.units, 0])
+
+    def copy(self, thunk: CopyThunk) -> None:
+        """Copy bytes."""
+        source, target = self.address(thunk.source), self.address(thunk.target)
+        self.f.call(COPY, [target, source, thunk.source.nbytes, "false"])
+
+    def loop(self, thunk: WhileThunk) -> None:
+        """A loop, which asks now and then whether to go on."""
+        f = self.f
+        head, body, done = (f.fresh_label(x) for x in ("while", "do", "done"))
+        f.do(f"br label %{head}")
+        f.label(head)
+        self.sequence(thunk.condition)
+        predicate = f.load("i8", self.address(thunk.predicate), 1)
+        f.do(f"br i1 {f.op(f'icmp ne i8 {predicate}, 0')}, label %{body}, label %{done}")
+        f.label(body)
+        self.sequence(thunk.body)
+        trip = sum([self.seconds(x) for x in (*thunk.condition, *thunk.body)])
+        work = f.add(f.load("i64", self.worked, 8), max(int(1e9 * trip), _LEAST_TRIP))
+        f.store("i64", work, self.worked, 8)
+        with f.when(f.compare("sgt", work, _LOOK_WORK)):
+            f.store("i64", 0, self.worked, 8)
+            self.look(work)
+        f.do(f"br label %{head}")
+        f.label(done)
+
+    def look(self, work: Any) -> None:
+        """Ask the walker whether to go on after some nanoseconds of work."""
+        f = self.f
+        ask = pointed(f.load("ptr", "%state", 8), "i64", "ptr", "i64")
+        status = f.call(ask, ["%state", work])
+        f.store("i64", status, self.status, 8)
+        on = f.fresh_label("on")
+        f.do(f"br i1 {f.compare('eq', status, 0)}, label %{on}, label %out")
+        f.label(on)
+
+    def conditional(self, thunk: ConditionalThunk) -> None:
+        """A branch for each of the branches."""
+        f = self.f
+        labels = [f.fresh_label("branch") for _ in thunk.branches]
+        after = f.fresh_label("after")
+        selector = self.address(thunk.selector)
+        if thunk.is_predicate:
+            holds = f.op(f"icmp ne i8 {f.load('i8', selector, 1)}, 0")
+            f.do(f"br i1 {holds}, label %{labels[0]}, label %{labels[-1]}")
+        else:
+            cases = " ".join([f"i32 {i}, label %{x}" for i, x in enumerate(labels[:-1])])
+            number = f.load("i32", selector, 4)
+            f.do(f"switch i32 {number}, label %{labels[-1]} [ {cases} ]")
+        for label, branch in zip(labels, thunk.branches, strict=True):
+            f.label(label)
+            self.sequence(branch)
+            f.do(f"br label %{after}")
+        f.label(after)
+
+
+_WRITERS: Final[Mapping[type, Callable[[_Writer, Any], None]]] = {
+    KernelThunk: _Writer.kernel,
+    CopyThunk: _Writer.copy,
+    WhileThunk: _Writer.loop,
+    ConditionalThunk: _Writer.conditional,
+}
+
+
+def _constant(allocation: int, values: bytes) -> str:
+    """The definition of a constant by its bytes."""
+    text = "".join([f"\\{x:02X}" for x in values])
+    kind = f"private unnamed_addr constant [{len(values)} x i8]"
+    return f'@constant{allocation} = {kind} c"{text}", align {_LINE}'

@@ -1,0 +1,88 @@
+"""Modules put together, and accesses under masks made short."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from lowtide.llvm.callee import Callee, external, parameters
+from lowtide.llvm.function import Function, module_text
+from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.merging import merged
+from lowtide.llvm.short_vectors import with_short_vectors
+from lowtide.llvm.target import host_target
+
+LANES = 8
+MASK = f"<{LANES} x i1>"
+WHOLE = f"<{LANES} x float>"
+LOAD = external("llvm.masked.load.v8f32.p0", WHOLE, "ptr", "i32 immarg", MASK, WHOLE)
+STORE = external("llvm.masked.store.v8f32.p0", "void", WHOLE, "ptr", "i32 immarg", MASK)
+GATHER = external(
+    "llvm.masked.gather.v8f32.v8p0", WHOLE, f"<{LANES} x ptr>", "i32 immarg", MASK, WHOLE
+)
+
+
+def mask(bits: str) -> str:
+    return f"<{', '.join([f'i1 {x}' for x in bits.split()])}>"
+
+
+def doubling(bits: str) -> Function:
+    """to[i] = 2 * from[i] for the lanes that the mask leaves; the load is a gather for even i."""
+    f = Function("doubling", parameters(buffers="ptr"))
+    source, target = f.load("ptr", "%buffers", 8), f.load("ptr", f.gep("%buffers", 8), 8)
+    value = f.call(LOAD, [source, 4, mask(bits), "zeroinitializer"])
+    lanes = ", ".join([f"i64 {x}" for x in range(LANES)])
+    places = f.op(f"getelementptr float, ptr {source}, <{LANES} x i64> <{lanes}>")
+    again = f.call(GATHER, [places, 4, mask(bits), "zeroinitializer"])
+    total = f.op(f"fadd {WHOLE} {value}, {again}")
+    f.call(STORE, [total, target, 4, mask(bits)])
+    return f
+
+
+def run(text: str, name: str, *arrays: np.ndarray) -> None:
+    library = Library([KernelCompiler(host_target()).object_code(text)], [name], host_target())
+    addresses = np.array([x.ctypes.data for x in arrays], np.uint64)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library[name])(addresses.ctypes.data)
+
+
+@pytest.mark.parametrize("count", range(1, LANES + 1))
+@pytest.mark.parametrize("spelling", [("true", "false"), ("1", "0")])
+def test_first_lanes_become_a_shorter_vector(count: int, spelling: tuple[str, str]) -> None:
+    yes, no = spelling
+    bits = " ".join([yes] * count + [no] * (LANES - count))
+    text = module_text([doubling(bits)])
+    short = with_short_vectors(text)
+    assert "call" in text
+    assert "call" not in short
+    for code in (text, short):
+        x, y = np.arange(LANES, dtype=np.float32), np.full(LANES, -1, np.float32)
+        run(code, "doubling", x, y)
+        np.testing.assert_array_equal(y, np.where(np.arange(LANES) < count, 2 * x, -1))
+
+
+def test_other_masks_stay() -> None:
+    text = module_text([doubling("true false true true true true true true")])
+    assert with_short_vectors(text) == text
+
+
+def test_functions_of_other_modules_are_internal_and_lines_outside_stand_once() -> None:
+    others = []
+    for name in ("first", "second"):
+        f = Function(name, parameters(buffers="ptr"))
+        place = f.load("ptr", "%buffers", 8)
+        value = f.intrinsic("fabs", "float", f.load("float", place, 4))
+        f.store("float", f.op(f"fadd float {value}, 1.0"), place, 4)
+        others.append(module_text([f]))
+    g = Function("both", parameters(buffers="ptr"))
+    for name in ("first", "second"):
+        g.call(Callee(f"@{name}", "void", ("ptr",)), ["%buffers"])
+    text = merged(module_text([g]), others, 100)
+    assert text.count("declare float @llvm.fabs.f32") == 1
+    assert text.count("define internal") == 2
+    assert text.count("alwaysinline") == 2
+    assert "alwaysinline" not in merged(module_text([g]), others, 1)
+    x = np.array([-3], np.float32)
+    run(text, "both", x)
+    assert x[0] == 5
