@@ -30,6 +30,7 @@ def partition(
     from lowtide.cli import console
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
+    from lowtide.files.writing import write_text
     from lowtide.ir.printer import COMPLETE, to_text
     from lowtide.spmd.wire import wire_traffic
 
@@ -38,7 +39,7 @@ def partition(
         parts = partitioned(found, devices)
     text = to_text(parts.module, COMPLETE)
     if output is not None:
-        console.write_text(output, text)
+        write_text(output, text)
     if json:
         traffic = wire_traffic(parts.module)
         with progress(f"planning {found.name}"):
