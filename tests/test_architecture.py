@@ -82,6 +82,7 @@ ROOMS: dict[str, list[str]] = {
     ],
     "budgeting": [
         "ir",
+        "host_calls",
         "search",
         "ops",
         "analysis",
