@@ -37,9 +37,10 @@ def runs_once(instruction: Instruction, memo: Memo) -> bool:
     """Whether an instruction, or anything that it calls, must not run a second time.
 
     Another run would have another effect (outfeed, send, custom calls that say so), another result
-    (rng), call a function of the user once more, or needs partners that do not run again (collectives). Tokens order such things, so what
-    makes one runs once, too. Calls and conditionals do, since graphs have them in two nodes; what
-    they run may run parts of itself again, and loops may run again as a whole.
+    (rng), call a function of the user once more, or need partners that do not run again
+    (collectives). Tokens order such things, so what makes one runs once, too. Calls and
+    conditionals do, since graphs have them in two nodes; what they run may run parts of itself
+    again, and loops may run again as a whole.
     """
     if instruction.opcode in _GIVEN or instruction.opcode in _INSIDE or _is_single(instruction):
         return True
