@@ -165,33 +165,6 @@ def test_effects_stay_where_nothing_reads_them_and_under_a_budget():
     assert log == expected
 
 
-def test_a_budget_has_no_pure_function_run_again():
-    log = []
-
-    def function(x):
-        def counted(x):
-            log.append(1)
-            return np.sin(x)
-
-        y = jax.pure_callback(counted, x, x)  # It is read first and last, or made twice.
-        wide = jnp.tanh(jnp.concatenate([x * y.sum()] * 8) @ x)
-        return y * (wide @ x).sum()
-
-    x = np.eye(64, dtype=np.float32)
-    need = jit(function).lower(x).compile().memory["ladder"]["arena_bytes"]
-    tried = 0
-    for memory in (need, need - x.nbytes, need - 2 * x.nbytes):
-        try:
-            run = jit(function, memory=memory).lower(x).compile()
-        except lowtide.LowtideError:
-            break
-        log.clear()
-        run(x)
-        assert log == [1]
-        tried += 1
-    assert tried
-
-
 def test_effects_in_loops_run_once_a_trip_in_order():
     log = []
 

@@ -138,7 +138,6 @@ def test_the_table_of_a_large_program_takes_linear_time(threads: int) -> None:
         thunks = [kernel(ADD, places[n], places[n % 7], places[n + 2]) for n in range(count)]
         kernels = (KernelEntry((Phase("f", 10, 1e-6),)),)
         least = 1.0
-        given = thunks, kernels, lambda _: 7, 8, lambda _: 0
         for _ in range(3):
             start = time.process_time()
             build_table(
