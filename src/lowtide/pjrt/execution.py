@@ -15,7 +15,7 @@ from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.handles import value_of
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.table import serves
-from lowtide.pjrt.tokens import token_array
+from lowtide.pjrt.tokens import with_tokens, without_tokens
 
 
 class _ExecuteOptions(ctypes.Structure):
@@ -55,13 +55,12 @@ def _execute(arguments: Any) -> None:
     given = list((c_void_p * count).from_address(_pointer(arguments.argument_lists)))
     donated = _donated(program, given, arguments.options)
     arrays = _taken(program, given, donated)
-    given_arrays = [x for i, x in enumerate(arrays) if i not in program.tokens]
-    results = executable(*given_arrays, consume=bool(program.donated))
-    leaves: Sequence[Array] = results if program.is_tuple else (results,)
+    plain = without_tokens(arrays, program.tokens)
+    results = executable(*plain, consume=bool(program.donated))
+    leaves = with_tokens(results if program.is_tuple else (results,))
     device = value_of(arguments.execute_device) if arguments.execute_device else program.device
     to: Any = (c_void_p * len(leaves)).from_address(_pointer(arguments.output_lists))
     for i, (result, array) in enumerate(zip(program.results, leaves, strict=True)):
-        array = token_array() if array is None else array
         to[i] = new_buffer(array, result.number, device, happened())
     if arguments.device_complete_events:
         done = c_void_p.from_address(arguments.device_complete_events)

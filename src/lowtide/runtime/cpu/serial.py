@@ -39,7 +39,7 @@ from lowtide.runtime.cpu.program import (
 )
 
 MARK: Final = b"lowtide program\n"
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised with each change of what is written here, of thunks, or of what kernels are given."""
 
 ALIGNMENT: Final = 64
