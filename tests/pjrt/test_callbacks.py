@@ -83,6 +83,18 @@ def test_what_a_callback_raises_is_shown_with_its_traceback(tmp_path: Path) -> N
     assert lines == ["True True True", "True True True", "[] 2"]
 
 
+@pytest.mark.parametrize("platforms", ["lowtide", "lowtide,cpu"])
+def test_prints_outside_of_compiled_functions(tmp_path: Path, platforms: str) -> None:
+    script = """
+    x = jnp.arange(3)
+    jax.debug.print("x = {} {name}", x, name=x.sum(), ordered=True)
+    jax.debug.callback(lambda x: print(isinstance(x, jax.Array), x), x)
+    jax.vmap(lambda x: jax.debug.print("{}", x))(x)
+    """
+    wanted = ["x = [0 1 2] 3", "True [0 1 2]", "0", "1", "2"]
+    assert run(HEAD + dedent(script), tmp_path, platforms).splitlines() == wanted
+
+
 def test_threads_call_back_at_once(tmp_path: Path) -> None:
     script = """
     from concurrent.futures import ThreadPoolExecutor

@@ -9,6 +9,7 @@ from typing import Any, Final
 from lowtide.client.jit.foreign_targets import know_targets_of_jax
 from lowtide.client.jit.host_rules import host_rules
 from lowtide.pjrt import PLATFORM
+from lowtide.pjrt.eager_effects import call_at_once
 from lowtide.pjrt.table import api_capsule
 
 _PARTS = ("buffers", "devices", "execution", "programs")
@@ -22,6 +23,7 @@ _RESTRICTED: Final = frozenset({"dot_general"})
 @cache
 def register() -> None:
     """Register the platform; once is enough."""
+    import jax
     from jax._src import xla_bridge
     from jax._src.interpreters import mlir
 
@@ -31,6 +33,9 @@ def register() -> None:
     bridge.register_plugin(PLATFORM, c_api=api_capsule(), priority=500)
     rules: Any = mlir
     rules._platforms_with_donation.append(PLATFORM)
+    config: Any = jax.config
+    if "cpu" not in (config.jax_platforms or "").split(","):
+        call_at_once()
     own = rules._platform_specific_lowerings[PLATFORM]
     know_targets_of_jax()
     for primitive, own_rule in host_rules():
