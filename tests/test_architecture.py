@@ -83,6 +83,7 @@ ROOMS: dict[str, list[str]] = {
     ],
     "budgeting": [
         "ir",
+        "host_calls",
         "search",
         "ops",
         "analysis",

@@ -134,3 +134,20 @@ def test_keys_of_text_leave_nothing_out() -> None:
     assert keys["held"] == keys["held.2"]
     assert keys["hidden"] is known["hidden"]
     assert keys["late"] is known["late"]
+
+
+def test_custom_calls_are_told_apart_by_what_they_are_asked_to_do() -> None:
+    call = 'custom-call(x), custom_call_target="some", backend_config='
+    module = parse_hlo(f"""
+HloModule m
+ENTRY main {{
+  x = f32[3,3] parameter(0)
+  a = f32[3,3] {call}"lower"
+  b = f32[3,3] {call}"upper"
+  c = f32[3,3] {call}"lower"
+  ROOT r = (f32[3,3], f32[3,3], f32[3,3]) tuple(a, b, c)
+}}
+""")
+    found = ValueNumbers().of_instructions(module.entry, {})
+    a, b, c = [found[module.entry.instructions[name]] for name in "abc"]
+    assert a == c != b

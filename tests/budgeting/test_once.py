@@ -15,6 +15,11 @@ sends {
   c = f32[4] custom-call(p), custom_call_target="t", custom_call_has_side_effect=true
   ROOT r = f32[4] negate(c)
 }
+python {
+  p = f32[4] parameter(0)
+  c = f32[4] custom-call(p), custom_call_target="lowtide_python_function"
+  ROOT r = f32[4] negate(c)
+}
 calls {
   p = f32[4] parameter(0)
   ROOT r = f32[4] call(p), to_apply=sends
@@ -49,6 +54,12 @@ CASES = {
         "plain",
         True,
     ),
+    "a Python function": (
+        'f32[4] custom-call(p), custom_call_target="lowtide_python_function"',
+        "plain",
+        True,
+    ),
+    "a loop around a Python function": (LOOP, "python", True),
     "what makes a token": ("token[] after-all(k)", "plain", True),
     "what makes a token beside a value": (
         '(f32[4], token[]) custom-call(p, k), custom_call_target="t"',

@@ -18,6 +18,9 @@ from lowtide.options import Options
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
+mlir = pytest.importorskip("jax.interpreters.mlir")
+emit_python_callback = pytest.importorskip("jax._src.callback").emit_python_callback
+primitive = pytest.importorskip("jax.extend.core").Primitive
 X, Y = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3), np.float32)
 KEY = jax.random.key(5)
 
@@ -380,11 +383,33 @@ def test_errors_of_tracing_are_those_of_jax():
         jit(lambda n: n)(2**40)
 
 
+other = primitive("other")
+"""An operation that calls Python by a rule of its own, which is for XLA's CPU."""
+
+other.def_abstract_eval(lambda x: x)
+
+
+def lower_other(context, x):
+    return emit_python_callback(
+        context,
+        lambda x: (np.sin(x),),
+        None,
+        [x],
+        context.avals_in,
+        context.avals_out,
+        has_side_effect=False,
+        returns_token=False,
+    )[0]
+
+
+mlir.register_lowering(other, lower_other, platform="cpu")
+
+
 def calls_python(x):
-    return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
+    return other.bind(x) + 1
 
 
-def test_calls_back_into_python_are_refused_with_their_line():
+def test_calls_by_rules_of_others_are_refused_with_their_line():
     line = calls_python.__code__.co_firstlineno + 1
     for run in (jit(calls_python), jit(calls_python).lower):
         with pytest.raises(UnsupportedOpError, match=rf"test_jit\.py:{line}: .*call back into"):

@@ -13,7 +13,8 @@ from lowtide.testing.check_pass import check_pass
 
 @pytest.mark.parametrize("step", passes().values(), ids=lambda step: step.name)
 def test_each_pass_does_what_its_example_shows(step: Pass) -> None:
-    result = check_pass(lambda module: bool(step.run(module)), step.before, evaluate=True)
+    runs = "lowtide_python_function" not in step.before  # No process has the function of a text.
+    result = check_pass(lambda module: bool(step.run(module)), step.before, evaluate=runs)
     assert fingerprint(result) == fingerprint(lowtide.parse_hlo(step.after))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lowtide.host_calls.calls import is_foreign_call, is_python_call
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ops.effects import has_side_effect
@@ -36,9 +37,10 @@ def runs_once(instruction: Instruction, memo: Memo) -> bool:
     """Whether an instruction, or anything that it calls, must not run a second time.
 
     Another run would have another effect (outfeed, send, custom calls that say so), another result
-    (rng), or needs partners that do not run again (collectives). Tokens order such things, so what
-    makes one runs once, too. Calls and conditionals do, since graphs have them in two nodes; what
-    they run may run parts of itself again, and loops may run again as a whole.
+    (rng), call a function of the user once more, or need partners that do not run again
+    (collectives). Tokens order such things, so what makes one runs once, too. Calls and
+    conditionals do, since graphs have them in two nodes; what they run may run parts of itself
+    again, and loops may run again as a whole.
     """
     if instruction.opcode in _GIVEN or instruction.opcode in _INSIDE or _is_single(instruction):
         return True
@@ -51,6 +53,8 @@ def _is_single(instruction: Instruction) -> bool:
     if isinstance(instruction.attributes, Collective | CollectivePermute):
         return True
     if any(shape.is_token for _, shape in instruction.shape.leaves()):
+        return True
+    if is_python_call(instruction) or is_foreign_call(instruction):
         return True
     is_alone = instruction.opcode is Opcode.CUSTOM_CALL or not instruction.called_computations
     return is_alone and has_side_effect(instruction)

@@ -9,7 +9,6 @@ from ctypes import CFUNCTYPE, c_size_t, c_void_p
 from threading import Lock
 from typing import Any, Final
 
-from lowtide.ir.literal import Array
 from lowtide.pjrt.blocks import WORD, Job, Storage, read_words
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
@@ -21,7 +20,7 @@ from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.queues import DeviceQueue, queue_at, queue_of, run_jobs_with
 from lowtide.pjrt.storage import array_in, fill
 from lowtide.pjrt.table import serves
-from lowtide.pjrt.tokens import token_array
+from lowtide.pjrt.tokens import with_tokens, without_tokens
 
 
 @serves(
@@ -148,14 +147,14 @@ def _run_in_python(queue: DeviceQueue, job: Any, program: PluginProgram) -> None
     code, nbytes = native_code(), executable.arena_bytes
     code.account(queue.address, nbytes)
     try:
-        given = [x for i, x in enumerate(arrays) if i not in program.tokens]
-        results = executable(*given, consume=bool(program.donated))
+        plain = without_tokens(arrays, program.tokens)
+        results = executable(*plain, consume=bool(program.donated))
     finally:
         code.account(queue.address, -nbytes)
-    leaves: Sequence[Array] = results if program.is_tuple else (results,)
+    leaves = with_tokens(results if program.is_tuple else (results,))
     outputs = read_words(job.outputs, job.result_count)
     for storage, array in zip(outputs, leaves, strict=True):
-        fill(storage, token_array() if array is None else array)
+        fill(storage, array)
 
 
 def _is_alone(storage: int) -> bool:

@@ -10,6 +10,7 @@ from lowtide.client.jit.foreign_targets import know_targets_of_jax
 from lowtide.client.jit.host_rules import host_rules
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.dlpack import register_dlpack
+from lowtide.pjrt.eager_effects import call_at_once
 from lowtide.pjrt.lifetime import watch_process
 from lowtide.pjrt.table import api_capsule
 
@@ -39,8 +40,11 @@ def register() -> None:
     rules: Any = mlir
     rules._platforms_with_donation.append(PLATFORM)
     config: Any = jax.config
-    register_dlpack(is_default=(config.jax_platforms or "").split(",")[0] == PLATFORM)
+    platforms = (config.jax_platforms or "").split(",")
+    register_dlpack(is_default=platforms[0] == PLATFORM)
     _register_cache()
+    if "cpu" not in platforms:
+        call_at_once()
     own = rules._platform_specific_lowerings[PLATFORM]
     know_targets_of_jax()
     for primitive, own_rule in host_rules():

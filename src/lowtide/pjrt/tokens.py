@@ -6,6 +6,7 @@ made it has ended, and the next call waits for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,11 @@ from lowtide.ir.shape import array_shape
 TOKEN_SHAPE: Final = array_shape(ElementType.PRED, (0,))
 
 
-def token_array() -> Array:
-    """Return a new array that stands for a token."""
-    return np.zeros(TOKEN_SHAPE.dimensions, np.bool_)
+def without_tokens(arrays: Sequence[Array], tokens: Sequence[int]) -> list[Array]:
+    """Return the arguments of a program but for those that are tokens, by their numbers."""
+    return [x for i, x in enumerate(arrays) if i not in tokens]
+
+
+def with_tokens(results: Sequence[Array | None]) -> list[Array]:
+    """Return the results of a program with an array for each token, which is None there."""
+    return [np.zeros(TOKEN_SHAPE.dimensions, np.bool_) if x is None else x for x in results]

@@ -39,7 +39,7 @@ def _order(computation: Computation) -> int:
     effects = _in_order(computation)
     added = 0
     for before, after in pairwise(effects):
-        if before not in after.control_predecessors and before not in after.operands:
+        if before not in after.control_predecessors:
             after.add_control_predecessor(before)
             added += 1
     return added

@@ -115,7 +115,9 @@ def steps(words: list[int]) -> list[tuple[Step, list[int]]]:
 def test_work_is_shared_out_by_its_cost(units: int, seconds: float, threads: int) -> None:
     kernels = (KernelEntry((Phase("f", units, seconds),)),)
     thunk = KernelThunk("k", 0, (BufferSlice(0, 0, 4), BufferSlice(0, 64, 4)), 1)
-    table = build_table([thunk], kernels, lambda _: 7, 8, threads=threads, allocations=1)
+    table = build_table(
+        [thunk], kernels, lambda _: 7, 8, lambda _: 0, threads=threads, allocations=1
+    )
     _, (step, words), _ = steps(table.words.tolist())
     if threads == 1 or units == 1 or units * seconds < 1e-6:
         assert step is Step.ALONE and words[1:3] == [7, units]
@@ -138,7 +140,9 @@ def test_the_table_of_a_large_program_takes_linear_time(threads: int) -> None:
         least = 1.0
         for _ in range(3):
             start = time.process_time()
-            build_table(thunks, kernels, lambda _: 7, 8, threads=threads, allocations=1)
+            build_table(
+                thunks, kernels, lambda _: 7, 8, lambda _: 0, threads=threads, allocations=1
+            )
             least = min(least, time.process_time() - start)
         return least
 

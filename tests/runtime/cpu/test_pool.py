@@ -95,7 +95,7 @@ def test_each_unit_is_done_once_and_by_workers_too(members: int) -> None:
     found = np.zeros((members, 128), np.int64)
     from lowtide.runtime.cpu.table import _Builder  # the words of one stage
 
-    builder = _Builder((), lambda _: 0, 0, 3, 0, False)
+    builder = _Builder((), lambda _: 0, 0, lambda _: 0, 3, 0, False)
     stage = Stage(library["counts"], 50, LONG)
     slots = [int(row.ctypes.data) for row in found]
     builder.stage([(stage, x, members) for x in range(members)])

@@ -7,11 +7,24 @@ import pytest
 from tests.runtime.cpu.handmade import ADD, LESS, MULTIPLY, SUM, SUM_UNITS, Draft, kernel
 
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir.buffer import Allocation, AllocationKind, BufferAssignment, BufferSlice
+from lowtide.ir.buffer import (
+    NO_BYTES,
+    Allocation,
+    AllocationKind,
+    BufferAssignment,
+    BufferSlice,
+)
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
-from lowtide.ir.shape import Layout, array_shape
-from lowtide.ir.thunk import ConditionalThunk, CopyThunk, WhileThunk
+from lowtide.ir.shape import TOKEN, Layout, array_shape
+from lowtide.ir.thunk import (
+    ConditionalThunk,
+    CopyThunk,
+    HostCall,
+    HostCallThunk,
+    KernelThunk,
+    WhileThunk,
+)
 from lowtide.llvm.target import AARCH64, Target
 from lowtide.runtime.cpu.call import load
 from lowtide.runtime.cpu.program import NativeProgram, interface_of
@@ -103,6 +116,21 @@ def test_programs_for_other_processors_are_refused() -> None:
     more = Target(target.triple, target.cpu, (*target.features, "sse99"), 64)
     with pytest.raises(InputError, match="processor with sse99"):
         load(replace(program, target=more))
+
+
+def test_a_call_of_a_function_has_a_buffer_for_each_array() -> None:
+    program = everything()
+    sum_ = next(x for x in program.thunks if isinstance(x, KernelThunk))
+    scalar = array_shape(ElementType.F32)
+    for result, fits in ((scalar, True), (array_shape(ElementType.F32, (99,)), False)):
+        call = HostCall("t", "API_VERSION_TYPED_FFI", "", (TOKEN,), (result,), False, False)
+        thunk = HostCallThunk("call", call, (NO_BYTES, sum_.buffers[1]))
+        data = serialize(replace(program, thunks=(*program.thunks, thunk)))
+        if fits:
+            assert deserialize(data).thunks[-1] == thunk
+            continue
+        with pytest.raises(InputError, match="other buffers than arrays"):
+            deserialize(data)
 
 
 HLO = """HloModule m, input_output_alias={ {0}: (1, {1}, may-alias) }

@@ -6,7 +6,7 @@ processor, as JAX promises: on JAX's own CPU platform if that is there, else on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
@@ -58,20 +58,25 @@ def _debugging(ctx: Any, *operands: Any, callback: Any, effect: Any, **parameter
 
 
 def _printing(ctx: Any, *operands: Any, ordered: bool, **parameters: Any) -> Any:
-    """Print as JAX's rule for its CPU platform says, whose last step is `_debugging`."""
     from jax._src import debugging
 
     shown: Any = debugging
-    printing = partial(
-        shown._format_print_callback,
-        parameters["fmt"],
-        dict(parameters["np_printoptions"]),
-        parameters["has_placeholders"],
-        parameters["logging_record"],
-    )
-    callback = shown._make_flat_callback(parameters["in_tree"], printing, parameters["static_args"])
     effect = shown.ordered_debug_effect if ordered else shown.debug_effect
-    return _debugging(ctx, *operands, callback=callback, effect=effect)
+    return _debugging(ctx, *operands, callback=printer(parameters), effect=effect)
+
+
+def printer(parameters: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return the function that prints arrays as the parameters of JAX's operation say."""
+    from jax._src import debugging
+
+    shown: Any = debugging
+    options = dict(parameters["np_printoptions"])
+    rest = parameters["has_placeholders"], parameters["logging_record"]
+    printing = partial(shown._format_print_callback, parameters["fmt"], options, *rest)
+    made: Callable[..., Any] = shown._make_flat_callback(
+        parameters["in_tree"], printing, parameters["static_args"]
+    )
+    return made
 
 
 # -- the custom call -----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lowtide.ir.buffer import NO_BYTES, BufferSlice
+from lowtide.ir.literal import DTYPES
 from lowtide.ir.thunk import (
     ConditionalThunk,
     CopyThunk,
@@ -40,7 +41,16 @@ def check_places(program: NativeProgram) -> None:
             0 <= thunk.kernel < len(program.kernels) and 0 <= thunk.results <= len(thunk.buffers)
         ):
             raise ValueError("a step is of no kernel")
+        if isinstance(thunk, HostCallThunk) and not _fits(thunk):
+            raise ValueError("a call has other buffers than arrays")
     _check_numbers(program)
+
+
+def _fits(thunk: HostCallThunk) -> bool:
+    """Whether each array of a call has a buffer of its size, and a token one of no bytes."""
+    shapes = [*thunk.call.operands, *thunk.call.results]
+    sizes = [x.element_count * DTYPES[x.element_type].itemsize if x.is_array else 0 for x in shapes]
+    return [x.nbytes for x in thunk.buffers] == sizes
 
 
 def _check_numbers(program: NativeProgram) -> None:

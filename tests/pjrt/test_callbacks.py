@@ -1,0 +1,155 @@
+"""Calls back into Python and into foreign functions on the platform "lowtide"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from tests.pjrt.test_plugin import run
+
+pytest.importorskip("jax")
+
+HEAD = "from jax.experimental import io_callback\nfrom functools import partial\nlax = jax.lax\n"
+
+
+@pytest.mark.parametrize("platforms", ["lowtide", "lowtide,cpu"])
+def test_callbacks_return_values_and_effects_keep_their_order(
+    tmp_path: Path, platforms: str
+) -> None:
+    script = """
+    log = []
+    @jax.jit
+    def step(x):
+        jax.debug.print("start {}", x[0])
+        y = jax.pure_callback(np.sin, x, x)
+        io_callback(lambda x: log.append(float(x[0])), None, y, ordered=True)
+        jax.debug.print("ordered {}", y[0], ordered=True)
+        jax.debug.callback(lambda x: log.append("seen"), y)
+        return y + io_callback(lambda x: x * 2, x, x)
+    x = jnp.zeros(4)
+    for _ in range(2):
+        x = step(x) + 1
+    jax.effects_barrier()
+    wanted = np.sin(1) + 3
+    np.testing.assert_allclose(x, np.full(4, wanted), rtol=1e-6)
+    print(log[0] == 0, abs(log[2] - np.sin(1)) < 1e-6, log[1::2])
+    """
+    found = run(HEAD + dedent(script), tmp_path, platforms).splitlines()
+    first, *rest = [x.split()[0] for x in found]
+    assert [first, *rest] == ["start", "ordered", "start", "ordered", "True"]
+    assert found[-1] == "True True ['seen', 'seen']"
+
+
+def test_loops_branches_vmap_and_jitted_functions_inside(tmp_path: Path) -> None:
+    script = """
+    sine = lambda x: jax.pure_callback(np.sin, x, x, vmap_method="sequential")
+    x = jnp.arange(4.0)
+    close = partial(np.testing.assert_allclose, rtol=1e-5)
+    close(jax.jit(jax.vmap(sine))(x), np.sin(np.arange(4)))
+    close(jax.jit(lambda x: lax.scan(lambda c, y: (sine(c) + y, c), x[0], x))(x)[0], 3.907)
+    fail = lambda x: 1 / 0
+    f = jax.jit(lambda x: lax.cond(x > 3, lambda x: jax.pure_callback(fail, x, x), sine, x))
+    close(f(1.0), np.sin(1.0))
+    inner = jax.jit(lambda x: jnp.cumsum(x) * 2)
+    close(jax.jit(lambda x: jax.pure_callback(inner, x, x) + 1)(x), np.cumsum(np.arange(4)) * 2 + 1)
+    """.replace("3.907", "float(np.sin(np.sin(np.sin(0.0)+1.0)+2.0)+3.0)")
+    for platforms in ("lowtide", "lowtide,cpu"):
+        run(HEAD + dedent(script), tmp_path, platforms)
+
+
+def test_what_a_callback_raises_is_shown_with_its_traceback(tmp_path: Path) -> None:
+    script = """
+    import logging
+    logging.disable()
+    after = []
+    def on_purpose(x):
+        raise KeyError("mine")
+    @jax.jit
+    def f(x):
+        io_callback(on_purpose, None, x, ordered=True)
+        io_callback(after.append, None, x, ordered=True)
+        return x
+    for _ in range(2):
+        try:
+            jax.block_until_ready(f(jnp.ones(3)))
+            jax.effects_barrier()
+        except jax.errors.JaxRuntimeError as error:
+            text = str(error)
+            print("jax.io_callback failed" in text, "in on_purpose" in text, "'mine'" in text)
+    print(after, jax.jit(lambda x: x + 1)(1))
+    """
+    lines = run(HEAD + dedent(script), tmp_path).splitlines()
+    assert lines == ["True True True", "True True True", "[] 2"]
+
+
+@pytest.mark.parametrize("platforms", ["lowtide", "lowtide,cpu"])
+def test_prints_outside_of_compiled_functions(tmp_path: Path, platforms: str) -> None:
+    script = """
+    x = jnp.arange(3)
+    jax.debug.print("x = {} {name}", x, name=x.sum(), ordered=True)
+    jax.debug.callback(lambda x: print(isinstance(x, jax.Array), x), x)
+    jax.vmap(lambda x: jax.debug.print("{}", x))(x)
+    """
+    wanted = ["x = [0 1 2] 3", "True [0 1 2]", "0", "1", "2"]
+    assert run(HEAD + dedent(script), tmp_path, platforms).splitlines() == wanted
+
+
+def test_threads_call_back_at_once(tmp_path: Path) -> None:
+    script = """
+    from concurrent.futures import ThreadPoolExecutor
+    f = jax.jit(lambda x: jax.pure_callback(lambda x: np.cumsum(x) + 1, x, x) * 2)
+    f(jnp.ones(8))
+    def work(seed):
+        x = jnp.full(8, float(seed))
+        for _ in range(50):
+            assert float(f(x)[-1]) == (8 * seed + 1) * 2
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    """
+    run(HEAD + dedent(script), tmp_path)
+
+
+def test_foreign_functions_are_found_on_both_platforms(tmp_path: Path) -> None:
+    script = """
+    import ctypes
+    pointers = ctypes.POINTER(ctypes.c_void_p)
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, pointers)
+    def double(result, operands):
+        given = (ctypes.c_float * 3).from_address(operands[0])
+        (ctypes.c_float * 3).from_address(result)[:] = [2 * x for x in given]
+    capsule = jax.ffi.pycapsule(ctypes.cast(double, ctypes.c_void_p).value)
+    for name, platform in (("mine", "lowtide"), ("theirs", "cpu")):
+        jax.ffi.register_ffi_target(name, capsule, platform=platform, api_version=0)
+        spec = jax.ShapeDtypeStruct((3,), np.float32)
+        call = jax.ffi.ffi_call(name, spec, custom_call_api_version=1)
+        print(jax.jit(lambda x: call(x) + 1)(jnp.arange(3.0)).tolist())
+    lower, middle = jnp.array([0.0, 1, 2]), jnp.full(3, 5.0)
+    found = lax.linalg.tridiagonal_solve(lower, middle, lower, jnp.ones((3, 1)))
+    print(found.shape)
+    """
+    expected = ["[1.0, 3.0, 5.0]", "[1.0, 3.0, 5.0]", "(3, 1)"]
+    assert run(HEAD + dedent(script), tmp_path, "lowtide,cpu").splitlines() == expected
+
+
+def test_error_checks_of_equinox_and_a_solve_of_diffrax(tmp_path: Path) -> None:
+    pytest.importorskip("diffrax")
+    script = """
+    import equinox, diffrax, logging
+    logging.disable()
+    f = equinox.filter_jit(lambda x: equinox.error_if(x, x < 0, "must be positive") + 1)
+    print(float(f(jnp.float32(3))))
+    try:
+        f(jnp.float32(-3))
+    except Exception as error:
+        print("must be positive" in str(error))
+    def solve(start, rate):
+        term = diffrax.ODETerm(lambda t, y, rate: -rate * y)
+        steps = diffrax.PIDController(rtol=1e-5, atol=1e-6)
+        arguments = term, diffrax.Tsit5(), 0.0, 1.0, 0.1, start, rate
+        return diffrax.diffeqsolve(*arguments, stepsize_controller=steps).ys.sum()
+    value, slope = jax.jit(jax.value_and_grad(solve))(jnp.array([1.0, 2.0]), 0.5)
+    np.testing.assert_allclose(value, 3 * np.exp(-0.5), rtol=1e-4)
+    np.testing.assert_allclose(slope, np.exp(-0.5), rtol=1e-4)
+    """
+    assert run(HEAD + dedent(script), tmp_path).splitlines() == ["4.0", "True"]
