@@ -99,7 +99,7 @@ NAMES: Final = (
     *("account", "signal", "free_storage", "release_block", "drop", "let_go", "new_storage"),
     *("finish", "delete", "share", "give_back", "pointer", "element_type", "kind"),
     *("result_count", "execute", "next_job", "again", "has_happened", "borrow", "new_cell"),
-    "error_free",
+    *("error_free", "take_arena"),
     *[f"python{i}" for i in range(SLOTS)],
 )
 
@@ -166,6 +166,7 @@ _CALLED: Final = {
     "release_block": "vp",
     "new_storage": "pppnn",
     "again": "vpp",
+    "take_arena": "pp",
     "borrow": "pp",
     "new_cell": "pppnpp",
     "error_free": "vp",

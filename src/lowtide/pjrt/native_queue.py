@@ -12,6 +12,13 @@ from typing import Final
 from lowtide.llvm.callee import external, parameters
 from lowtide.llvm.function import Function
 from lowtide.pjrt.blocks import HandleCell, Job, Launch, Queue, ResultRecord, Storage, offset
+from lowtide.pjrt.native_homes import (
+    give_home_function,
+    pop_home_function,
+    push_home_function,
+    reserve_function,
+    take_over_function,
+)
 from lowtide.pjrt.native_jobs import (
     donate_function,
     drop_inputs_function,
@@ -267,8 +274,14 @@ def execute_function(parts: dict[str, Function]) -> Function:
     go_unless(f, f.op(f"and i1 {inline}, {f.compare('eq', waits, 0)}"), "later")
     go_unless(f, f.call(parts["fits"], [job]), "later")
     frame = f.call(parts["take_frame"], [launch])
-    go_unless(f, f.op(f"icmp ne ptr {frame}, null"), "later")
+    f.do(f"br i1 {is_null(f, frame)}, label %arena, label %framed")
+    f.label("framed")
     f.call(parts["run_and_finish"], [job, frame])
+    f.do("ret ptr null")
+    f.label("arena")
+    status = f.call(parts["arena_run"], [job, queue])
+    go_unless(f, f.compare("ne", status, -1), "later")
+    f.call(parts["finish"], [job, _error_of(f, status)])
     f.do("ret ptr null")
     f.label("later")
     thread = f.call(_THREAD, [])
@@ -446,6 +459,14 @@ def next_job_function(parts: dict[str, Function]) -> Function:
     return f
 
 
+def take_arena_function() -> Function:
+    """Write `ptr take_arena(ptr queue)`: the arena, or null where a run has it."""
+    f = Function("take_arena", parameters(queue="ptr"), "ptr")
+    home = place(f, Queue, "%queue", "arena")
+    f.ret("ptr", f.op(f"atomicrmw xchg ptr {home}, ptr null acquire"))
+    return f
+
+
 def again_function() -> Function:
     """Write `void again(ptr queue, ptr job)`: the job is the next one, of the worker's."""
     f = Function("again", parameters(queue="ptr", job="ptr"))
@@ -459,7 +480,9 @@ def queue_functions(system: System) -> list[Function]:
     """Return all functions of buffers, jobs and queues, in an order in which each is defined."""
     wake, sleep = wake_function(system), sleep_function(system)
     lock, account, signal = lock_function(), account_function(), signal_function(wake)
-    free_storage = free_storage_function(account)
+    push_home, pop_home = push_home_function(), pop_home_function()
+    give_home, reserve = give_home_function(push_home), reserve_function()
+    free_storage = free_storage_function(account, give_home)
     release_block = release_block_function(free_storage, signal)
     drop = drop_function(release_block, lock)
     let_go, new_cell = let_go_function(drop), new_cell_function()
@@ -467,7 +490,8 @@ def queue_functions(system: System) -> list[Function]:
     drop_inputs = drop_inputs_function(release_block)
     finish = finish_function(drop_inputs, release_block, wake)
     give_frame, room, steal = give_frame_function(), room_function(account), steal_function()
-    run, borrow = run_function(room, steal, account), borrow_function(lock)
+    take_over = take_over_function(pop_home, push_home, reserve, account)
+    run, borrow = run_function(room, steal, account, take_over), borrow_function(lock)
     wait_for = wait_for_function(sleep)
     helpers = [
         *(
@@ -483,7 +507,21 @@ def queue_functions(system: System) -> list[Function]:
             drop,
             let_go,
         ),
-        *(new_cell, new_storage, drop_inputs, finish, give_frame, room, steal, run),
+        *(
+            push_home,
+            pop_home,
+            give_home,
+            reserve,
+            take_over,
+            new_cell,
+            new_storage,
+            drop_inputs,
+            finish,
+            give_frame,
+            room,
+            steal,
+            run,
+        ),
         *(take_frame_function(), fits_function(), turned_function(), failed_function(wait_for)),
         *(new_job_function(lock, drop_inputs), donate_function(lock, release_block)),
         *(new_results_function(new_storage, new_cell), enqueue_function(signal)),
@@ -498,4 +536,5 @@ def queue_functions(system: System) -> list[Function]:
         pointer_function(borrow, wait_for, release_block),
         *(element_type_function(), kind_function(), result_count_function()),
         *(execute_function(parts), next_job_function(parts), again_function()),
+        take_arena_function(),
     ]
