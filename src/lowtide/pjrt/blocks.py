@@ -103,11 +103,11 @@ class Job(ctypes.Structure):
 
     They have the storages of the arguments, the events to wait for or 0, whether an argument was
     donated, and the storages of the results. `waits` is how many events there are, `is_queued` says
-    whether the call counts as in flight.
+    whether the call counts as in flight, `is_full` whether there was no memory for its results.
     """
 
     _fields_ = _words(
-        "next launch device event queue argument_count result_count waits is_queued "
+        "next launch device event queue argument_count result_count waits is_queued is_full "
         "inputs events taken outputs"
     )
 

@@ -27,9 +27,9 @@ from lowtide.runtime.cpu.launch import LaunchPlan
 from lowtide.runtime.cpu.pages import give
 from lowtide.runtime.cpu.results import Made
 
-INLINE_SECONDS: Final = 3e-3
+INLINE_SECONDS: Final = 5e-3
 """Work below that, as estimated for one thread, runs on the thread that calls: to hand it to a
-worker and to wake who waits for it takes 50 to 100 us, which is more than 3% of it."""
+worker and to wake who waits for it takes 50 to 100 us, which may be more than 3% of it."""
 
 OWN_ARENA: Final = 1 << 20
 """Arenas of so many bytes, or less, are the program's own, so that any thread can run it."""

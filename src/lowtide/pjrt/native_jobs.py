@@ -100,6 +100,7 @@ def new_job_function(lock: Function, drop_inputs: Function) -> Function:
         put(f, Job, job, name, pointer, "ptr")
     put(f, Job, job, "result_count", results)
     put(f, Job, job, "is_queued", 0)
+    put(f, Job, job, "is_full", 0)
     waits = f.stack("i64", 1, 8)
     f.store("i64", 0, waits, 8)
     with f.loop(0, count) as each:
