@@ -87,6 +87,8 @@ def explain(
     Of a `jax.stages.Compiled` it is the report on what XLA planned, with causes and remedies. These
     are compiled to see what they do: from `lowered`, the `jax.stages.Lowered` that it was made
     from, or else from a program rebuilt from the optimized module. A `Lowered` is compiled first.
+    Where it is a program of lowtide's, compiled for the platform of that name, the report is that
+    of the plan which it runs in.
 
     `str` of the report is the screen of `lowtide explain`, `.to_json()` the schema
     "lowtide.memory/1". Raises InputError for a file that cannot be read, InvalidModuleError for a
@@ -101,6 +103,11 @@ def explain(
         return _explain_module(module, chosen)
     from lowtide.autopsy import jax_compiled
 
+    if jax_compiled.is_compiled(source) and jax_compiled.platform_of(source) == "lowtide":
+        _only_options(specs, options, keywords)
+        from lowtide.client.executable import compile_anew
+
+        return compile_anew(jax_compiled.module_of(source)).plan.report
     if jax_compiled.is_compiled(source):
         _only_options(specs, options, keywords)
         return jax_compiled.explain_compiled(source, lowered)

@@ -8,7 +8,7 @@ from lowtide.autopsy.autopsy import explain_plan
 from lowtide.autopsy.compilers import LoweredCompiler
 from lowtide.autopsy.report import PlanReport
 from lowtide.frontend.hlo_proto import read_buffer_assignment, read_hlo_proto
-from lowtide.ir import LowtideError
+from lowtide.ir import LowtideError, Module
 
 _COMPILED: Final = ("runtime_executable", "memory_analysis")
 _LOWERED: Final = ("compile", "compiler_ir")
@@ -32,11 +32,7 @@ def explain_compiled(compiled: Any, lowered: Any = None) -> PlanReport:
     platforms than the CPU nothing is compiled. Raises LowtideError where the program does not say
     what was planned.
     """
-    executable = compiled.runtime_executable()
-    modules = executable.hlo_modules()
-    if len(modules) != 1:
-        raise LowtideError(f"expected one module in the program, found {len(modules)}")
-    module = read_hlo_proto(modules[0].as_serialized_hlo_module_proto())
+    executable, module = compiled.runtime_executable(), module_of(compiled)
     analysis = compiled.memory_analysis()
     blob = getattr(analysis, "serialized_buffer_assignment_proto", b"")
     if not blob:
@@ -47,6 +43,19 @@ def explain_compiled(compiled: Any, lowered: Any = None) -> PlanReport:
     compiler = None if lowered is None else LoweredCompiler(lowered)
     on_cpu = _platform(executable) == "cpu"
     return explain_plan(module, assignment, made_by_xla_cpu=on_cpu, compile_with=compiler)
+
+
+def module_of(compiled: Any) -> Module:
+    """Return the module of a compiled program, as it runs; raises LowtideError for several."""
+    modules = compiled.runtime_executable().hlo_modules()
+    if len(modules) != 1:
+        raise LowtideError(f"expected one module in the program, found {len(modules)}")
+    return read_hlo_proto(modules[0].as_serialized_hlo_module_proto())
+
+
+def platform_of(compiled: Any) -> str:
+    """Return the platform that a program was compiled for, "unknown" where it does not say."""
+    return _platform(compiled.runtime_executable())
 
 
 def explain_lowered(lowered: Any) -> PlanReport:

@@ -36,9 +36,11 @@ class Storage(ctypes.Structure):
 
     `block` is to be freed with it, `parent` is a storage that has the memory, `queue` is the one of
     the device where its bytes count. `is_odd` says that its elements are not in row-major order.
+    Pages that were moved out of an arena begin at `home`, and go back to the `record` of their
+    result, which belongs to a `launch`.
     """
 
-    _fields_ = _words("refs next held data nbytes parent block queue is_odd")
+    _fields_ = _words("refs next held data nbytes parent block queue is_odd home record launch")
 
 
 HELD_STORAGE: Final = 3
@@ -74,16 +76,27 @@ class ArgumentRecord(ctypes.Structure):
 
 
 class ResultRecord(ctypes.Structure):
-    """A result: how it is made (a `Fill` or CONSUME), its base, its offset there, and its type.
+    """A result: how it is made (a `Fill` or one of those below), its base and offset, its type.
 
-    `argument` is the one that it takes the place of, or -1.
+    `argument` is the one that it takes the place of, or -1. The rest is for pages that move: bytes
+    ahead of the result in them, the first whole page and the bytes of whole pages, all bytes, where
+    these begin modulo a huge page; and stretches of memory that wait, with pages and without.
     """
 
-    _fields_ = _words("fill base offset nbytes dimensions rank number argument")
+    _fields_ = _words(
+        "fill base offset nbytes dimensions rank number argument "
+        "data inner inner_bytes pages remainder full0 full1 hollow0 hollow1"
+    )
 
+
+HOMES: Final = 2
+"""How many stretches of memory of either kind wait for the next result."""
 
 CONSUME: Final = 4
 """The result is the argument, where that was donated and nobody else has it; else a copy of it."""
+
+MOVE: Final = 5
+"""The result is the pages of the arena, which move, and others come in their place."""
 
 
 class Job(ctypes.Structure):
@@ -91,11 +104,11 @@ class Job(ctypes.Structure):
 
     They have the storages of the arguments, the events to wait for or 0, whether an argument was
     donated, and the storages of the results. `waits` is how many events there are, `is_queued` says
-    whether the call counts as in flight.
+    whether the call counts as in flight, `is_full` whether there was no memory for its results.
     """
 
     _fields_ = _words(
-        "next launch device event queue argument_count result_count waits is_queued "
+        "next launch device event queue argument_count result_count waits is_queued is_full "
         "inputs events taken outputs"
     )
 

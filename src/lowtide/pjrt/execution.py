@@ -12,6 +12,7 @@ from typing import Any, Final
 from lowtide.pjrt.blocks import WORD, Job, Storage, read_words
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
+from lowtide.pjrt.exhaustion import exhausted
 from lowtide.pjrt.handles import cell_of, sweep, value_of
 from lowtide.pjrt.launching import LaunchedProgram
 from lowtide.pjrt.native_code import immortal, native_code
@@ -21,6 +22,7 @@ from lowtide.pjrt.queues import DeviceQueue, queue_at, queue_of, run_jobs_with
 from lowtide.pjrt.storage import array_in, fill
 from lowtide.pjrt.table import serves
 from lowtide.pjrt.tokens import with_tokens, without_tokens
+from lowtide.runtime.cpu.pages import OutOfMemoryError
 
 
 @serves(
@@ -120,16 +122,20 @@ def _pointer(address: int) -> int:
 def _run_job(queue: DeviceQueue, address: int) -> None:
     """Run a job that needs Python, or give the queue the arena that it lacked for one."""
     code, error = native_code(), None
-    sweep()
+    job: Any = Job.from_address(address)
+    launched: LaunchedProgram = value_of(job.launch)
     try:
-        job: Any = Job.from_address(address)
-        launched: LaunchedProgram = value_of(job.launch)
+        sweep()
         needed = launched.block.arena_bytes
+        if job.is_full:
+            raise OutOfMemoryError("the results of the call do not fit into memory")
         if launched.block.bare and queue.block.arena and queue.block.arena_bytes < needed:
             queue.give(queue.take(needed))
             code.again(queue.address, address)
             return
         _run_in_python(queue, job, launched.program)
+    except MemoryError as found:
+        error = new_error(exhausted(launched.program.alive(), found))
     except BaseException as found:
         error = new_error(found)
     code.finish(address, error)

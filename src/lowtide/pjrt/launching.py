@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import c_int64
 from typing import Any, Final
+from weakref import finalize
 
-from lowtide.pjrt.blocks import CONSUME, FRAMES, HELD_LAUNCH, ArgumentRecord, Launch, ResultRecord
+from lowtide.pjrt.blocks import (
+    CONSUME,
+    FRAMES,
+    HELD_LAUNCH,
+    MOVE,
+    ArgumentRecord,
+    Launch,
+    ResultRecord,
+)
 from lowtide.pjrt.handles import hold
 from lowtide.pjrt.layouts import row_major, sizes_at
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.queues import DeviceQueue, queue_of
 from lowtide.runtime.cpu.arena import NO_ARENA
-from lowtide.runtime.cpu.entry import Fill
+from lowtide.runtime.cpu.handover import form_at
 from lowtide.runtime.cpu.launch import LaunchPlan
+from lowtide.runtime.cpu.pages import give
 from lowtide.runtime.cpu.results import Made
 
-INLINE_SECONDS: Final = 1e-3
-"""Work below that, as estimated, runs on the thread that calls: to hand it to a worker and to wake
-who waits for it takes some 50 us."""
+INLINE_SECONDS: Final = 5e-3
+"""Work below that, as estimated for one thread, runs on the thread that calls: to hand it to a
+worker and to wake who waits for it takes 50 to 100 us, which may be more than 3% of it."""
 
 OWN_ARENA: Final = 1 << 20
 """Arenas of so many bytes, or less, are the program's own, so that any thread can run it."""
@@ -45,7 +55,10 @@ class LaunchedProgram:
             (c_int64 * max(1, len(program.donated)))(*program.donated)
         )
         made = plan.results if plan is not None else ()
-        self.block.results = self._stored(_results(program, made))
+        places = dict(plan.arena.places) if plan is not None else {}
+        records = _results(program, made, places)
+        self.block.results = self._stored(records)
+        finalize(self, _unmap_homes, records).atexit = False
         self.block.nbytes = executable.arena_bytes
         if plan is not None and plan.is_native and _is_plain(program):
             self._make_native(plan, queue)
@@ -61,10 +74,10 @@ class LaunchedProgram:
         self.block.place_count = len(plan.arena.places)
         self.block.arena_bytes = plan.arena.nbytes
         self.block.run = plan.run
+        self.block.is_inline = plan.seconds < INLINE_SECONDS
         if plan.arena.nbytes > OWN_ARENA:
             self.block.bare = self._frame(plan.frame(NO_ARENA))
             return
-        self.block.is_inline = plan.seconds < INLINE_SECONDS
         for number in range(FRAMES):
             arena = queue.new_arena(plan.arena.nbytes)
             setattr(self.block, f"frame{number}", self._frame(plan.frame(arena)))
@@ -89,7 +102,7 @@ def _list_of(record: Any, rows: Sequence[tuple[int, ...]]) -> Any:
     return (record * max(1, len(rows)))(*[record(*x) for x in rows])
 
 
-def _results(program: PluginProgram, made: Sequence[Made]) -> Any:
+def _results(program: PluginProgram, made: Sequence[Made], places: Mapping[int, int]) -> Any:
     """The records of results; where Python makes them, only their types and bytes are read."""
     count = len(program.results)
     records = (ResultRecord * max(1, count))()
@@ -102,5 +115,26 @@ def _results(program: PluginProgram, made: Sequence[Made]) -> Any:
         if len(made) == count:
             x = made[number]
             row.base, row.offset, row.argument = x.allocation, x.offset, x.consumed
-            row.fill = CONSUME if x.fill is Fill.NONE else x.fill.value
+            row.fill = x.fill.value
+            if x.consumed >= 0:
+                row.fill = CONSUME
+            elif x.moved:
+                row.fill = MOVE
+                _set_form(row, places[x.allocation] + x.offset)
     return records
+
+
+def _set_form(row: Any, begin: int) -> None:
+    """Note how a result that begins there in an arena lies in pages."""
+    form = form_at(begin, row.nbytes)
+    row.data, row.inner, row.inner_bytes = form.data, form.inner, form.inner_bytes
+    row.pages, row.remainder = form.pages, form.remainder
+
+
+def _unmap_homes(records: Any) -> None:
+    """Give back the memory that waits for results of a program that is gone."""
+    for row in records:
+        for slot in ("full0", "full1", "hollow0", "hollow1"):
+            home = getattr(row, slot)
+            if home:
+                give(home, row.pages)

@@ -22,7 +22,7 @@ from lowtide.llvm.objects import compile_modules
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
 from lowtide.pjrt.blocks import HandleCell, offset
-from lowtide.pjrt.native_queue import queue_functions
+from lowtide.pjrt.native_parts import queue_functions
 from lowtide.pjrt.native_texts import CALLS, ERRORS, EVENTS, LISTS
 from lowtide.runtime.cpu.system import System, system_of
 
@@ -99,7 +99,7 @@ NAMES: Final = (
     *("account", "signal", "free_storage", "release_block", "drop", "let_go", "new_storage"),
     *("finish", "delete", "share", "give_back", "pointer", "element_type", "kind"),
     *("result_count", "execute", "next_job", "again", "has_happened", "borrow", "new_cell"),
-    "error_free",
+    *("error_free", "take_arena"),
     *[f"python{i}" for i in range(SLOTS)],
 )
 
@@ -128,8 +128,6 @@ def native_text(system: System) -> str:
     slots = f"@slots = internal global [{SLOTS} x ptr] zeroinitializer\n"
     written = [slots, LISTS, ERRORS, EVENTS, CALLS, _FILL.format(slots=SLOTS), *_SIMPLE]
     written.append(_constant_error("deleted_error", 3, "Array has been deleted or donated."))
-    full = "the system has not the memory for the results of a call"
-    written.append(_constant_error("no_room_error", 8, full))
     written += [_entry(i) for i in range(SLOTS)]
     text = "".join(written)
     functions = queue_functions(system)
@@ -166,6 +164,7 @@ _CALLED: Final = {
     "release_block": "vp",
     "new_storage": "pppnn",
     "again": "vpp",
+    "take_arena": "pp",
     "borrow": "pp",
     "new_cell": "pppnpp",
     "error_free": "vp",

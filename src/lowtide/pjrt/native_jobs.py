@@ -15,6 +15,7 @@ from lowtide.llvm.function import Function, Integer
 from lowtide.pjrt.blocks import (
     CONSUME,
     FRAMES,
+    MOVE,
     WORD,
     ArgumentRecord,
     HandleCell,
@@ -99,6 +100,7 @@ def new_job_function(lock: Function, drop_inputs: Function) -> Function:
         put(f, Job, job, name, pointer, "ptr")
     put(f, Job, job, "result_count", results)
     put(f, Job, job, "is_queued", 0)
+    put(f, Job, job, "is_full", 0)
     waits = f.stack("i64", 1, 8)
     f.store("i64", 0, waits, 8)
     with f.loop(0, count) as each:
@@ -304,7 +306,9 @@ def _refuse_unless(f: Function, condition: str) -> None:
     f.label(good)
 
 
-def run_function(room: Function, steal: Function, account: Function) -> Function:
+def run_function(
+    room: Function, steal: Function, account: Function, take_over: Function
+) -> Function:
     """Write `i64 run_job(ptr job, ptr frame)`: 0, or 1 where there is no memory for the results.
 
     The lock of Python is not held, and is not taken.
@@ -329,11 +333,18 @@ def run_function(room: Function, steal: Function, account: Function) -> Function
     f.call(account, [queue, f.sub(0, arena)])
     with f.loop(0, count) as each:
         spec = record(f, ResultRecord, made, each.index)
-        with f.when(f.compare("eq", get(f, ResultRecord, spec, "fill"), Fill.COPY.value)):
-            base = item(f, bases, get(f, ResultRecord, spec, "base"))
-            source = f.gep(base, get(f, ResultRecord, spec, "offset"))
-            target = get(f, Storage, item(f, outputs, each.index), "data", "ptr")
+        fill = get(f, ResultRecord, spec, "fill")
+        base = item(f, bases, get(f, ResultRecord, spec, "base"))
+        source = f.gep(base, get(f, ResultRecord, spec, "offset"))
+        storage = item(f, outputs, each.index)
+        with f.when(f.compare("eq", fill, Fill.COPY.value)):
+            target = get(f, Storage, storage, "data", "ptr")
             _copy(f, target, source, get(f, ResultRecord, spec, "nbytes"))
+        with f.when(f.compare("eq", fill, MOVE)):
+            moved = f.call(take_over, [spec, storage, source, launch])
+            good = f.fresh_label("good")
+            f.do(f"br i1 {moved}, label %{good}, label %full")
+            f.label(good)
     f.do("ret i64 0")
     f.label("full")
     f.ret("i64", "1")
@@ -351,7 +362,8 @@ def _begin_result(
     (stolen,) = f.choose(
         consumes, ["ptr"], lambda: [f.call(steal, ["%job", source, storage])], lambda: ["null"]
     )
-    with f.when(f.op(f"icmp eq ptr {stolen}, null")):
+    missing = f.op(f"icmp eq ptr {stolen}, null")
+    with f.when(f.op(f"and i1 {missing}, {f.compare('ne', fill, MOVE)}")):
         data = f.call(room, [storage])
         good = f.fresh_label("good")
         f.do(f"br i1 {f.op(f'icmp ne ptr {data}, null')}, label %{good}, label %full")

@@ -132,7 +132,7 @@ def signal_function(wake: Function) -> Function:
     return f
 
 
-def free_storage_function(account: Function) -> Function:
+def free_storage_function(account: Function, give_home: Function) -> Function:
     """Write `void free_storage(ptr storage)`, for one without references."""
     f = Function("free_storage", parameters(storage="ptr"))
     parent = get(f, Storage, "%storage", "parent", "ptr")
@@ -142,6 +142,10 @@ def free_storage_function(account: Function) -> Function:
         less = f.sub(0, get(f, Storage, "%storage", "nbytes"))
         f.call(account, [get(f, Storage, "%storage", "queue", "ptr"), less])
     f.call(FREE, [get(f, Storage, "%storage", "block", "ptr")])
+    home = get(f, Storage, "%storage", "home", "ptr")
+    with f.when(f.op(f"icmp ne ptr {home}, null")):
+        f.call(give_home, [get(f, Storage, "%storage", "record", "ptr"), home])
+        f.do(f"call void @release_block(ptr {get(f, Storage, '%storage', 'launch', 'ptr')})")
     f.call(FREE, ["%storage"])
     with f.when(f.op(f"icmp ne ptr {parent}, null")):
         f.do(f"call void @release_block(ptr {parent})")
@@ -188,7 +192,7 @@ def new_storage_function(account: Function) -> Function:
     put(f, Storage, found, "nbytes", "%nbytes")
     for name, value in (("data", "%data"), ("queue", "%queue")):
         put(f, Storage, found, name, value, "ptr")
-    for name in ("next", "parent", "block"):
+    for name in ("next", "parent", "block", "home", "record", "launch"):
         put(f, Storage, found, name, "null", "ptr")
     with f.when(f.op("icmp ne ptr %data, null")):
         f.call(account, ["%queue", "%nbytes"])

@@ -13,50 +13,22 @@ from lowtide.llvm.callee import external, parameters
 from lowtide.llvm.function import Function
 from lowtide.pjrt.blocks import HandleCell, Job, Launch, Queue, ResultRecord, Storage, offset
 from lowtide.pjrt.native_jobs import (
-    donate_function,
-    drop_inputs_function,
-    finish_function,
-    fits_function,
-    give_frame_function,
     item,
-    new_job_function,
     record,
-    room_function,
-    run_function,
     set_item,
-    steal_function,
-    take_frame_function,
 )
 from lowtide.pjrt.native_objects import (
     FREE,
     RELEASE_EVENT,
     RETAIN,
-    account_function,
     add,
     argument,
     ask_python,
-    borrow_function,
-    delete_function,
-    destroy_function,
-    drop_function,
-    element_type_function,
-    free_storage_function,
     get,
-    give_back_function,
     go_unless,
-    is_deleted_function,
     is_null,
-    kind_function,
-    let_go_function,
-    lock_function,
-    new_cell_function,
-    new_storage_function,
     place,
     put,
-    release_block_function,
-    result_count_function,
-    share_function,
-    signal_function,
 )
 from lowtide.runtime.cpu.system import System
 
@@ -64,7 +36,6 @@ _NEW_EVENT: Final = external("new_event", "ptr")
 _NESTED: Final = external("run_nested", "void", "ptr", "ptr")
 _HAS_HAPPENED: Final = external("has_happened", "i1", "ptr")
 _COPIED_ERROR: Final = external("failure", "ptr", "ptr")
-_NO_ROOM: Final = external("no_room_error", "ptr")
 _THREAD: Final = external("pthread_self", "i64")
 
 MOST_JOBS: Final = 32
@@ -274,8 +245,14 @@ def execute_function(parts: dict[str, Function]) -> Function:
     go_unless(f, f.op(f"and i1 {inline}, {f.compare('eq', waits, 0)}"), "later")
     go_unless(f, f.call(parts["fits"], [job]), "later")
     frame = f.call(parts["take_frame"], [launch])
-    go_unless(f, f.op(f"icmp ne ptr {frame}, null"), "later")
+    f.do(f"br i1 {is_null(f, frame)}, label %arena, label %framed")
+    f.label("framed")
     f.call(parts["run_and_finish"], [job, frame])
+    f.do("ret ptr null")
+    f.label("arena")
+    status = f.call(parts["arena_run"], [job, queue])
+    go_unless(f, f.compare("ne", status, -1), "later")
+    f.call(parts["close"], [job, status])
     f.do("ret ptr null")
     f.label("later")
     thread = f.call(_THREAD, [])
@@ -308,20 +285,39 @@ def _list_at(f: Function, at: int, count: str) -> str:
     return f.choose(some, ["ptr"], lambda: [f.load("ptr", given, 8)], lambda: ["null"])[0]
 
 
-def run_and_finish_function(run: Function, give_frame: Function, finish: Function) -> Function:
+def run_and_finish_function(run: Function, give_frame: Function, close: Function) -> Function:
     """Write `void run_and_finish(ptr job, ptr frame)`: a run in a frame with its own arena."""
     f = Function("run_and_finish", parameters(job="ptr", frame="ptr"), linkage="internal")
     launch = get(f, Job, "%job", "launch", "ptr")
     status = f.call(run, ["%job", "%frame"])
     f.call(give_frame, [launch, "%frame"])
-    f.call(finish, ["%job", _error_of(f, status)])
+    f.call(close, ["%job", status])
     return f
 
 
-def _error_of(f: Function, status: str) -> str:
-    """The error that stands for what a run returned."""
-    good = f.compare("eq", status, 0)
-    return f.choose(good, ["ptr"], lambda: ["null"], lambda: [f.call(_NO_ROOM, [])])[0]
+def close_function(finish: Function, again: Function, enqueue: Function) -> Function:
+    """Write `void close(ptr job, i64 status)`: the end of a run.
+
+    Where there was no memory for the results Python is to say so, on the worker.
+    """
+    f = Function("close", parameters(job="ptr", status="i64"), linkage="internal")
+    queue = get(f, Job, "%job", "queue", "ptr")
+    is_queued = f.compare("ne", get(f, Job, "%job", "is_queued"), 0)
+    f.do(f"br i1 {f.compare('eq', '%status', 0)}, label %well, label %full")
+    f.label("full")
+    put(f, Job, "%job", "is_full", 1)
+    f.do(f"br i1 {is_queued}, label %first, label %later")
+    f.label("first")
+    f.call(again, [queue, "%job"])
+    f.do("br label %end")
+    f.label("later")
+    f.call(enqueue, [queue, "%job"])
+    f.do("br label %end")
+    f.label("well")
+    f.call(finish, ["%job", "null"])
+    f.do("br label %end")
+    f.label("end")
+    return f
 
 
 # -- the side of the worker ----------------------------------------------------------------------
@@ -428,6 +424,7 @@ def next_job_function(parts: dict[str, Function]) -> Function:
     error = f.call(parts["failed"], [job])
     go_unless(f, is_null(f, error), "fail")
     launch = get(f, Job, job, "launch", "ptr")
+    go_unless(f, f.compare("eq", get(f, Job, job, "is_full"), 0), "python")
     native = f.compare("ne", get(f, Launch, launch, "is_native"), 0)
     go_unless(f, native, "python")
     go_unless(f, f.call(parts["fits"], [job]), "python")
@@ -439,7 +436,7 @@ def next_job_function(parts: dict[str, Function]) -> Function:
     f.label("arena")
     status = f.call(parts["arena_run"], [job, queue])
     go_unless(f, f.compare("ne", status, -1), "python")
-    f.call(parts["finish"], [job, _error_of(f, status)])
+    f.call(parts["close"], [job, status])
     f.do("br label %look")
     f.label("fail")
     f.call(parts["finish"], [job, error])
@@ -453,6 +450,14 @@ def next_job_function(parts: dict[str, Function]) -> Function:
     return f
 
 
+def take_arena_function() -> Function:
+    """Write `ptr take_arena(ptr queue)`: the arena, or null where a run has it."""
+    f = Function("take_arena", parameters(queue="ptr"), "ptr")
+    home = place(f, Queue, "%queue", "arena")
+    f.ret("ptr", f.op(f"atomicrmw xchg ptr {home}, ptr null acquire"))
+    return f
+
+
 def again_function() -> Function:
     """Write `void again(ptr queue, ptr job)`: the job is the next one, of the worker's."""
     f = Function("again", parameters(queue="ptr", job="ptr"))
@@ -460,49 +465,3 @@ def again_function() -> Function:
     put(f, Job, "%job", "next", first, "ptr")
     put(f, Queue, "%queue", "first", "%job", "ptr")
     return f
-
-
-def queue_functions(system: System) -> list[Function]:
-    """Return all functions of buffers, jobs and queues, in an order in which each is defined."""
-    wake, sleep = wake_function(system), sleep_function(system)
-    lock, account, signal = lock_function(), account_function(), signal_function(wake)
-    free_storage = free_storage_function(account)
-    release_block = release_block_function(free_storage, signal)
-    drop = drop_function(release_block, lock)
-    let_go, new_cell = let_go_function(drop), new_cell_function()
-    new_storage = new_storage_function(account)
-    drop_inputs = drop_inputs_function(release_block)
-    finish = finish_function(drop_inputs, release_block, wake)
-    give_frame, room, steal = give_frame_function(), room_function(account), steal_function()
-    run, borrow = run_function(room, steal, account), borrow_function(lock)
-    wait_for = wait_for_function(sleep)
-    helpers = [
-        *(
-            wake,
-            sleep,
-            wake_sleepers_function(wake),
-            wait_for,
-            lock,
-            account,
-            signal,
-            free_storage,
-            release_block,
-            drop,
-            let_go,
-        ),
-        *(new_cell, new_storage, drop_inputs, finish, give_frame, room, steal, run),
-        *(take_frame_function(), fits_function(), turned_function(), failed_function(wait_for)),
-        *(new_job_function(lock, drop_inputs), donate_function(lock, release_block)),
-        *(new_results_function(new_storage, new_cell), enqueue_function(signal)),
-        *(back_pressure_function(sleep), run_and_finish_function(run, give_frame, finish)),
-        arena_run_function(run),
-    ]
-    parts = {x.name: x for x in helpers}
-    return [
-        *helpers,
-        *(destroy_function(let_go), delete_function(drop), is_deleted_function()),
-        *(borrow, share_function(borrow), give_back_function(release_block)),
-        pointer_function(borrow, wait_for, release_block),
-        *(element_type_function(), kind_function(), result_count_function()),
-        *(execute_function(parts), next_job_function(parts), again_function()),
-    ]

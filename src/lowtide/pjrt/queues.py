@@ -37,10 +37,9 @@ class DeviceQueue:
         """Return the arena, made larger if need be; raises OutOfMemoryError."""
         if not nbytes:
             return NO_ARENA
-        if self._is_taken():
+        if self._arena is not None and not native_code().take_arena(self.address):
             return self.new_arena(nbytes)
         arena, self._arena = self._arena, None
-        self.block.arena = 0
         if arena is None or arena.nbytes < nbytes:
             if arena is not None:
                 arena.close()

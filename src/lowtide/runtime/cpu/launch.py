@@ -16,6 +16,7 @@ from lowtide.ir.thunk import (
     WhileThunk,
     all_thunks,
 )
+from lowtide.runtime.cpu import pages
 from lowtide.runtime.cpu.arena import Arena, ArenaPlan
 from lowtide.runtime.cpu.arguments import alignment, is_row_major
 from lowtide.runtime.cpu.binding import Binding
@@ -76,7 +77,7 @@ def launch_plan(binding: Binding, thunks: Sequence[Thunk]) -> LaunchPlan:
     )
     shapes = [*[x.shape for x in interface.arguments], *[x.shape for x in interface.results]]
     plain = all(is_row_major(x) for x in shapes)
-    here = not any(x.moved for x in binding.consuming)
+    here = pages.can_move() or not any(x.moved for x in binding.consuming)
     return LaunchPlan(
         arguments,
         binding.consuming,

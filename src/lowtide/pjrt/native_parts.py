@@ -1,0 +1,65 @@
+"""All functions of buffers, jobs and queues, put together."""
+
+from __future__ import annotations
+
+from lowtide.llvm.function import Function
+from lowtide.pjrt import native_homes as homes
+from lowtide.pjrt import native_jobs as jobs
+from lowtide.pjrt import native_objects as objects
+from lowtide.pjrt import native_queue as queue
+from lowtide.runtime.cpu.system import System
+
+
+def queue_functions(system: System) -> list[Function]:
+    """Return the functions; each calls only those that are made before it."""
+    wake, sleep = queue.wake_function(system), queue.sleep_function(system)
+    wait_for = queue.wait_for_function(sleep)
+    lock, account = objects.lock_function(), objects.account_function()
+    signal = objects.signal_function(wake)
+    push_home, pop_home = homes.push_home_function(), homes.pop_home_function()
+    give_home, reserve = homes.give_home_function(push_home), homes.reserve_function()
+    take_over = homes.take_over_function(pop_home, push_home, reserve, account)
+    free_storage = objects.free_storage_function(account, give_home)
+    release_block = objects.release_block_function(free_storage, signal)
+    drop = objects.drop_function(release_block, lock)
+    let_go, new_cell = objects.let_go_function(drop), objects.new_cell_function()
+    new_storage, borrow = objects.new_storage_function(account), objects.borrow_function(lock)
+    drop_inputs = jobs.drop_inputs_function(release_block)
+    finish = jobs.finish_function(drop_inputs, release_block, wake)
+    give_frame, room = jobs.give_frame_function(), jobs.room_function(account)
+    steal = jobs.steal_function()
+    run = jobs.run_function(room, steal, account, take_over)
+    again, enqueue = queue.again_function(), queue.enqueue_function(signal)
+    close = queue.close_function(finish, again, enqueue)
+    helpers = [
+        *(wake, sleep, wait_for, lock, account, signal, push_home, pop_home, give_home, reserve),
+        *(take_over, free_storage, release_block, drop, let_go, new_cell, new_storage, borrow),
+        *(drop_inputs, finish, give_frame, room, steal, run, again, enqueue, close),
+        queue.wake_sleepers_function(wake),
+        jobs.take_frame_function(),
+        jobs.fits_function(),
+        jobs.new_job_function(lock, drop_inputs),
+        jobs.donate_function(lock, release_block),
+        queue.turned_function(),
+        queue.failed_function(wait_for),
+        queue.new_results_function(new_storage, new_cell),
+        queue.back_pressure_function(sleep),
+        queue.run_and_finish_function(run, give_frame, close),
+        queue.arena_run_function(run),
+    ]
+    parts = {x.name: x for x in helpers}
+    return [
+        *helpers,
+        objects.destroy_function(let_go),
+        objects.delete_function(drop),
+        objects.is_deleted_function(),
+        objects.share_function(borrow),
+        objects.give_back_function(release_block),
+        objects.element_type_function(),
+        objects.kind_function(),
+        objects.result_count_function(),
+        queue.pointer_function(borrow, wait_for, release_block),
+        queue.execute_function(parts),
+        queue.next_job_function(parts),
+        queue.take_arena_function(),
+    ]

@@ -1,0 +1,233 @@
+"""Calls on the platform "lowtide" that are not done when they return, each in its own process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.pjrt.test_plugin import run
+
+SLOW = """
+import time
+def slow(x, trips=200):
+    return jax.lax.fori_loop(0, trips, lambda _, y: jnp.tanh(y @ y) * 0.1, x)
+step = jax.jit(slow)
+x = jnp.ones((400, 400))
+step(x).block_until_ready()
+"""
+
+
+def test_a_call_returns_before_its_results_are_there(tmp_path: Path) -> None:
+    script = (
+        SLOW
+        + """
+y = step(x)
+assert y.shape == (400, 400) and not y.is_ready()
+z = jax.jit(lambda y: y[0, 0] + 1)(step(y))
+assert not z.is_ready()
+expected = slow(slow(x))[0, 0] + 1
+np.testing.assert_allclose(float(z), float(expected), rtol=1e-6)
+assert y.is_ready() and z.is_ready()
+"""
+    )
+    run(script, tmp_path)
+
+
+def test_host_views_of_pending_arrays_have_their_values(tmp_path: Path) -> None:
+    script = (
+        SLOW
+        + """
+for get in (np.asarray, jax.device_get, np.array, lambda y: np.asarray(jax.device_put(y)),
+            lambda y: np.asarray(jnp.copy(y))):
+    y = step(x)
+    y.copy_to_host_async()
+    np.testing.assert_array_equal(get(y), np.asarray(step(x)))
+large = jax.jit(lambda x: jnp.sin(x) + 1)
+zeros = jnp.zeros(400_000)
+for _ in range(5):
+    view = np.asarray(large(zeros))
+    assert (view == 1).all()
+"""
+    )
+    run(script, tmp_path)
+
+
+def test_pending_arrays_may_be_dropped_deleted_and_donated(tmp_path: Path) -> None:
+    script = (
+        SLOW
+        + """
+double = jax.jit(lambda y: y * 2, donate_argnums=0)
+expected = np.asarray(step(x)) * 2
+for size in range(3):
+    y = step(x)
+    z = double(y)
+    assert y.is_deleted()
+    np.testing.assert_array_equal(z, expected)
+y = step(x)
+z = step(y)
+y.delete()
+del y
+np.testing.assert_array_equal(z, step(step(x)))
+for _ in range(10):
+    step(x)
+kept = step(x)
+reader = jax.jit(lambda y: slow(y).sum())
+found = reader(kept)
+other = double(kept)
+np.testing.assert_allclose(float(found), float(reader(step(x))))
+"""
+    )
+    run(script, tmp_path)
+
+
+def test_a_failed_call_fails_its_results_and_who_takes_them(tmp_path: Path) -> None:
+    script = """
+    import resource
+    make = jax.jit(lambda x: jnp.sin(x)[None] * jnp.arange(4000.0)[:, None, None])
+    x = jnp.ones((512, 512))
+    pages = int(open("/proc/self/statm").read().split()[0])
+    limit = pages * resource.getpagesize() + 1_000_000_000
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    y = make(x)
+    later = y[0, 0, 0] + 1
+    for wait in (y.block_until_ready, later.block_until_ready, lambda: np.asarray(y)):
+        try:
+            wait()
+        except jax.errors.JaxRuntimeError as error:
+            text = str(error)
+            assert text.startswith("RESOURCE_EXHAUSTED"), text
+            assert "arguments" in text and "At the peak" in text and "bytes" in text, text
+        else:
+            raise AssertionError("no error")
+    assert float((x + 1)[0, 0]) == 2
+    """
+    run(script, tmp_path)
+
+
+def test_an_interrupt_of_a_wait_is_a_keyboard_interrupt(tmp_path: Path) -> None:
+    script = (
+        SLOW
+        + """
+import os, signal, threading
+def steps():
+    y = x
+    while True:
+        y = step(y)
+def waits():
+    y = x
+    for _ in range(20):
+        y = step(y)
+    y.block_until_ready()
+    time.sleep(10)
+for work in (steps, waits):
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        work()
+    except KeyboardInterrupt:
+        print("interrupted")
+assert np.isfinite(np.asarray(step(x))).all()
+"""
+    )
+    assert run(script, tmp_path) == "interrupted\ninterrupted\n"
+
+
+def test_the_process_ends_with_calls_in_flight(tmp_path: Path) -> None:
+    script = (
+        SLOW
+        + """
+import threading
+def forever():
+    while True:
+        step(x)
+for _ in range(8):
+    threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.3)
+print("end")
+"""
+    )
+    assert run(script, tmp_path) == "end\n"
+
+
+def test_a_forked_process_is_told_so_and_a_spawned_one_works(tmp_path: Path) -> None:
+    script = """
+    import multiprocessing, warnings
+    warnings.simplefilter("ignore")
+    def work(queue):
+        found = []
+        for call in (lambda: add(np.ones(3)), lambda: jax.jit(jnp.sin)(x), lambda: jnp.arange(7)):
+            try:
+                found.append(len(np.asarray(call())))
+            except Exception as error:
+                found.append("forked" in str(error))
+        queue.put(found)
+    add = jax.jit(lambda x: x + 1)
+    if __name__ == "__main__":
+        x = add(np.ones(3))
+        for kind in ("fork", "spawn"):
+            context = multiprocessing.get_context(kind)
+            queue = context.Queue()
+            process = context.Process(target=work, args=(queue,))
+            process.start()
+            print(queue.get(timeout=100))
+            process.join(20)
+            assert process.exitcode == 0
+    else:
+        x = np.ones(3)
+    """
+    lines = run(script, tmp_path).splitlines()
+    assert lines == ["[True, True, True]", "[3, 3, 7]"]
+
+
+def test_first_calls_of_many_threads_share_one_queue_and_one_launch(tmp_path: Path) -> None:
+    script = """
+    from concurrent.futures import ThreadPoolExecutor
+    from threading import Barrier
+    from lowtide.pjrt.queues import all_queues
+    add = jax.jit(lambda x: x + 1).lower(np.ones(4, np.float32)).compile()
+    together = Barrier(8)
+    def first(number):
+        together.wait()
+        return float(add(np.full(4, number, np.float32))[0])
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(first, range(8))) == [x + 1 for x in range(8)]
+    assert len(all_queues()) == 1
+    """
+    run(script, tmp_path)
+
+
+def test_memory_stats_count_arrays_and_the_pool(tmp_path: Path) -> None:
+    script = """
+    device = jax.devices()[0]
+    start = device.memory_stats()["bytes_in_use"]
+    x = jnp.zeros(1 << 20)
+    x.block_until_ready()
+    stats = device.memory_stats()
+    assert stats["bytes_in_use"] - start == 4 << 20 and stats["bytes_limit"] > 4 << 20
+    program = jax.jit(lambda x: jax.lax.fori_loop(0, 9, lambda i, y: jnp.roll(y, i) + x, x).sum())
+    for _ in range(5):
+        float(program(x))
+    stats = device.memory_stats()
+    assert stats["bytes_in_use"] - start < (4 << 20) + 100
+    assert stats["peak_bytes_in_use"] > 8 << 20
+    assert 4 << 20 <= stats["pool_bytes"] <= stats["peak_pool_bytes"] < 40 << 20
+    assert stats["largest_alloc_size"] >= 4 << 20 and stats["num_allocs"] > 5
+    x.delete()
+    jnp.zeros(1).block_until_ready()
+    assert device.memory_stats()["bytes_in_use"] - start < 1000
+    """
+    run(script, tmp_path)
+
+
+def test_a_loop_of_steps_has_one_arena_and_bounded_arrays(tmp_path: Path) -> None:
+    script = """
+    step = jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda i, y: jnp.roll(y, i) + x, x))
+    x = jnp.ones(1 << 20)
+    step(x).block_until_ready()
+    before = jax.devices()[0].memory_stats()
+    for _ in range(200):
+        y = step(x)
+    y.block_until_ready()
+    after = jax.devices()[0].memory_stats()
+    assert after["peak_pool_bytes"] == before["peak_pool_bytes"], (before, after)
+    assert after["bytes_in_use"] <= 12 << 20, after
+    """
+    run(script, tmp_path)
