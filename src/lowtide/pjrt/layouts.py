@@ -19,26 +19,26 @@ from lowtide.llvm.machine import Library
 from lowtide.llvm.objects import compile_modules
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
-from lowtide.pjrt.handles import kept_text
+from lowtide.pjrt.handles import HandleCell, kept_text
 from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.table import address_of, extends, serves
 
 Order = tuple[int, ...]
 """The dimensions of an array from the one that varies fastest in memory to the slowest."""
 
-_TEXT: Final = """
-define ptr @layout_of(ptr %a) {
+_TEXT: Final = f"""
+define ptr @layout_of(ptr %a) {{
   %object.at = getelementptr i8, ptr %a, i64 16
   %object = load ptr, ptr %object.at
-  %sizes.at = getelementptr i8, ptr %object, i64 32
+  %sizes.at = getelementptr i8, ptr %object, i64 {HandleCell.dimensions.offset}
   %sizes = load ptr, ptr %sizes.at
   %layout = getelementptr i8, ptr %sizes, i64 -16
   %to = getelementptr i8, ptr %a, i64 24
   store ptr %layout, ptr %to
   ret ptr null
-}
+}}
 
-define ptr @layout_text(ptr %a) {
+define ptr @layout_text(ptr %a) {{
   %layout.at = getelementptr i8, ptr %a, i64 16
   %layout = load ptr, ptr %layout.at
   %text = load ptr, ptr %layout
@@ -53,15 +53,15 @@ define ptr @layout_text(ptr %a) {
   %free.to = getelementptr i8, ptr %a, i64 48
   store ptr @layout_kept, ptr %free.to
   ret ptr null
-}
+}}
 
-define void @layout_kept(ptr %layout) {
+define void @layout_kept(ptr %layout) {{
   ret void
-}
+}}
 
-define ptr @layout_destroy(ptr %a) {
+define ptr @layout_destroy(ptr %a) {{
   ret ptr null
-}
+}}
 """
 """Layouts stay for good, so those who free them have nothing to do."""
 

@@ -15,13 +15,13 @@ from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_con
 from lowtide.ir import Module, Shape
 from lowtide.ir.partitioning import first_sharded
 from lowtide.options import Options
-from lowtide.pjrt.compile_options import CompileOptions, read_options
 from lowtide.pjrt.devices import PluginDevice, client
 from lowtide.pjrt.element_types import NUMBERS
 from lowtide.pjrt.entry_marks import entry_marks, mark_entry, memories_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, PluginError
 from lowtide.pjrt.handles import HandleCell, KeptLists, handle
 from lowtide.pjrt.layouts import Order, layout_at, row_major
+from lowtide.pjrt.program_options import CompileOptions, read_options
 from lowtide.pjrt.table import serves
 
 

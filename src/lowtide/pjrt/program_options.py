@@ -1,4 +1,4 @@
-"""Options of compilations as JAX hands them over, and the devices that they name."""
+"""Devices of programs, as JAX names them in the options of a compilation."""
 
 from __future__ import annotations
 
