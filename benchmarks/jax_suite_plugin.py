@@ -102,7 +102,7 @@ def reason_of(outcome: Outcome) -> str:
     """Return the last line of what a test said that names an error, in one short line."""
     lines = [x.strip() for x in outcome.what.strip().splitlines() if x.strip(" -^~")]
     errors = [x for x in lines if re.match(r"[\w.]*(Error|Exception|Failure|Interrupt)\b", x)]
-    text = (errors or lines or [""])[-1]
+    text = re.sub(r"/\S*/", "", (errors or lines or [""])[-1])
     return f"{outcome.verdict}: {text}"[:240]
 
 

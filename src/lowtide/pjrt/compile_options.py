@@ -1,9 +1,8 @@
-"""Options of compilations as JAX hands them over, and the devices that they name."""
+"""Options of one compilation: those of the call, else those of the environment."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -15,98 +14,6 @@ from lowtide.options import (
 )
 
 _XLA = "xla_"
-
-
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
-    """What a compilation is for: the numbers of its devices, replica by replica.
-
-    `serialized` is what JAX handed over, `assignment` says the same of devices as protobuf.
-    """
-
-    serialized: bytes
-    devices: tuple[int, ...]
-    replicas: int = 1
-    partitions: int = 1
-
-    @property
-    def assignment(self) -> bytes:
-        """The devices as a DeviceAssignmentProto, which has a list of replicas a partition."""
-        parts = [self.devices[i :: self.partitions] for i in range(self.partitions)]
-        lists = [b"".join([_number(x) for x in part]) for part in parts]
-        messages = [b"\x0a" + _number(len(x)) + x for x in lists]
-        whole = b"".join([b"\x1a" + _number(len(x)) + x for x in messages])
-        return b"\x08" + _number(self.replicas) + b"\x10" + _number(self.partitions) + whole
-
-
-def read_options(serialized: bytes) -> CompileOptions:
-    """Return options of a serialized CompileOptionsProto; without devices they are the first."""
-    from jaxlib import _jax
-
-    library: Any = _jax
-    options = library.CompileOptions.ParseFromString(serialized)
-    replicas, partitions = options.num_replicas, options.num_partitions
-    assignment = options.device_assignment
-    devices = tuple(range(replicas * partitions))
-    if assignment is not None:
-        devices = _devices(assignment.serialize(), replicas, partitions)
-    return CompileOptions(serialized, devices, replicas, partitions)
-
-
-def _devices(proto: bytes, replicas: int, partitions: int) -> tuple[int, ...]:
-    """The numbers of a DeviceAssignmentProto, replica by replica."""
-    parts = []
-    for tag, part in _fields(proto):
-        if tag == _PARTITION:
-            parts.append([x for _, found in _fields(part) for x in _numbers(found)])
-    return tuple([parts[i][j] for j in range(replicas) for i in range(partitions)])
-
-
-_PARTITION = 3
-"""The number of the field with the devices of a partition."""
-
-
-def _fields(proto: bytes) -> list[tuple[int, bytes]]:
-    """The fields of a message: their numbers, and bytes; of a single number these spell it."""
-    found, at = [], 0
-    while at < len(proto):
-        key, at = _read(proto, at)
-        value, end = _read(proto, at)
-        if key & 7:
-            found.append((key >> 3, proto[end : end + value]))
-            end += value
-        else:
-            found.append((key >> 3, proto[at:end]))
-        at = end
-    return found
-
-
-def _numbers(proto: bytes) -> list[int]:
-    found, at = [], 0
-    while at < len(proto):
-        value, at = _read(proto, at)
-        found.append(value)
-    return found
-
-
-def _read(proto: bytes, at: int) -> tuple[int, int]:
-    """A number, seven bits a byte, the lowest first, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = proto[at]
-        value |= (byte & 0x7F) << shift
-        shift, at = shift + 7, at + 1
-        if not byte & 0x80:
-            return value, at
-
-
-def _number(value: int) -> bytes:
-    """A number as protobuf writes it."""
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
 
 
 def lowtide_options(serialized: bytes) -> Options:

@@ -12,11 +12,11 @@ from lowtide.client.errors import UntrustedProgramError
 from lowtide.client.executable import deserialize_executable
 from lowtide.ir.errors import InputError
 from lowtide.options import Options
-from lowtide.pjrt.compile_options import read_options
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.getters import HELD_TEXT, TEXT, reads
 from lowtide.pjrt.handles import handle, kept_text
 from lowtide.pjrt.program_answers import KEEP
+from lowtide.pjrt.program_options import read_options
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.table import serves
 

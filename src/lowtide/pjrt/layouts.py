@@ -27,19 +27,19 @@ from lowtide.pjrt.table import address_of, extends, serves
 Order = tuple[int, ...]
 """The dimensions of an array from the one that varies fastest in memory to the slowest."""
 
-_TEXT: Final = """
-define ptr @layout_of(ptr %a) {
+_TEXT: Final = f"""
+define ptr @layout_of(ptr %a) {{
   %object.at = getelementptr i8, ptr %a, i64 16
   %object = load ptr, ptr %object.at
-  %sizes.at = getelementptr i8, ptr %object, i64 SIZES
+  %sizes.at = getelementptr i8, ptr %object, i64 {offset(HandleCell, "dimensions")}
   %sizes = load ptr, ptr %sizes.at
   %layout = getelementptr i8, ptr %sizes, i64 -16
   %to = getelementptr i8, ptr %a, i64 24
   store ptr %layout, ptr %to
   ret ptr null
-}
+}}
 
-define ptr @layout_text(ptr %a) {
+define ptr @layout_text(ptr %a) {{
   %layout.at = getelementptr i8, ptr %a, i64 16
   %layout = load ptr, ptr %layout.at
   %text = load ptr, ptr %layout
@@ -54,19 +54,17 @@ define ptr @layout_text(ptr %a) {
   %free.to = getelementptr i8, ptr %a, i64 48
   store ptr @layout_kept, ptr %free.to
   ret ptr null
-}
+}}
 
-define void @layout_kept(ptr %layout) {
+define void @layout_kept(ptr %layout) {{
   ret void
-}
+}}
 
-define ptr @layout_destroy(ptr %a) {
+define ptr @layout_destroy(ptr %a) {{
   ret ptr null
-}
+}}
 """
 """Layouts stay for good, so those who free them have nothing to do."""
-
-_SIZES: Final = str(offset(HandleCell, "dimensions"))
 
 _NAMES: Final = ("layout_of", "layout_text", "layout_kept", "layout_destroy")
 
@@ -74,9 +72,7 @@ _NAMES: Final = ("layout_of", "layout_text", "layout_kept", "layout_destroy")
 @cache
 def _library() -> Library:
     target = host_target()
-    (code,) = compile_modules(
-        [_TEXT.replace("SIZES", _SIZES)], target, kept("objects", Options()), 1
-    )
+    (code,) = compile_modules([_TEXT], target, kept("objects", Options()), 1)
     return immortal(Library([code], list(_NAMES), target))
 
 

@@ -80,7 +80,7 @@ def _shardings(program: PluginProgram, types: Sequence[ArrayType]) -> tuple[int,
     empty OpSharding.
     """
     count = len(types)
-    if program.options.partitions == 1:
+    if program.options.partitions == 1 or not types:
         return count, None, 0
     lists = program.lists
     return count, lists.of(c_char_p, [b""] * count), lists.of(c_size_t, [0] * count)

@@ -14,17 +14,18 @@ from lowtide.client.executable import Executable, compile_module
 from lowtide.client.jit.lowering import held_functions, refuse_callbacks
 from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_config
 from lowtide.ir import Module, Shape
-from lowtide.ir.partitioning import first_sharded
 from lowtide.pjrt.blocks import HandleCell
-from lowtide.pjrt.compile_options import CompileOptions, lowtide_options, read_options
+from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
 from lowtide.pjrt.element_types import NUMBERS, dtype_of
 from lowtide.pjrt.entry_marks import entry_marks, mark_entry, memories_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, PluginError
 from lowtide.pjrt.handles import KeptLists, handle
 from lowtide.pjrt.layouts import Order, layout_at, row_major
+from lowtide.pjrt.program_options import CompileOptions, read_options
 from lowtide.pjrt.table import serves
 from lowtide.pjrt.tokens import TOKEN_SHAPE
+from lowtide.pjrt.whole_programs import make_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def _compile(arguments: Any) -> None:
     given = ctypes.string_at(arguments.compile_options, arguments.compile_options_size)
     options = read_options(given)
     module = module_of(form, code)
-    _refuse_sharded(module, options)
+    make_whole(module, options)
     functions = held_functions(module)
     executable = compile_module(module, lowtide_options(given))
     del functions  # The executable holds them from now on.
@@ -199,23 +200,6 @@ def _hlo_of(code: bytes) -> bytes:
         code, use_tuple_args=False, return_tuple=False
     ).as_serialized_hlo_module_proto()
     return found
-
-
-def _refuse_sharded(module: Module, options: CompileOptions) -> None:
-    """Raise PluginError for a program that divides arrays between devices."""
-    count = len(options.devices)
-    if count == 1:
-        return
-    module.num_partitions = options.partitions
-    sharded = first_sharded(module)
-    if sharded is not None:
-        raise PluginError(
-            UNIMPLEMENTED,
-            f"the program is for {count} devices and divides {sharded.name} between them; lowtide "
-            "runs programs on one device, or on each the same: place its arrays on one device, or "
-            "have all of each on every device",
-        )
-    module.num_partitions = 1
 
 
 def _refuse_others(module: Module) -> None:

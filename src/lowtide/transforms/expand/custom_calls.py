@@ -16,6 +16,7 @@ from lowtide.passes.rewriting import Rewriter, rule
 from lowtide.transforms.expand import factorizations, library_shapes
 from lowtide.transforms.expand.loops import index
 from lowtide.transforms.expand.support import expand
+from lowtide.transforms.expand.tridiagonal import perturbed_solution
 from lowtide.transforms.simplify.support import Made
 
 _Expand: TypeAlias = Callable[[Instruction, Sequence[Op]], "list[Op] | None"]
@@ -25,9 +26,10 @@ def expand_custom_calls(module: Module) -> int:
     """Write calls of known libraries as operations of HLO; return the number of changes.
 
     `TopK` becomes topk, `potrf` cholesky, `trsm` triangular-solve. Loops are written for `getrf`
-    (LU with pivots), `geqrf`, `orgqr` and `ormqr` (QR by reflectors). Layouts that a call wants are
-    those of copies then. Other calls stay, those for eigenvalues and singular values among them,
-    and so do those whose operands and results are not what their name says.
+    (LU with pivots), `geqrf`, `orgqr` and `ormqr` (QR by reflectors), and tridiagonal systems.
+    Layouts that a call wants are those of copies then. Other calls stay, those for eigenvalues and
+    singular values among them, and so do those whose operands and results are not what their name
+    says.
     """
     return expand(module, RULES)
 
@@ -145,6 +147,9 @@ _CALLS: Final[Mapping[str, _Call]] = {
     "TopK": _Call(top_k, library_shapes.top_k, ElementType.F32),
     **_each(potrf, library_shapes.potrf, "potrf"),
     **_each(trsm, library_shapes.trsm, "trsm"),
+    "tridiagonal_solve_perturbed_ffi": _Call(
+        _plain(perturbed_solution), library_shapes.tridiagonal, ElementType.F32
+    ),
     **_each(_plain(factorizations.with_pivots), library_shapes.getrf, "getrf"),
     **_each(_plain(factorizations.by_reflectors), library_shapes.geqrf, "geqrf"),
     **_each(_plain(factorizations.product_of_reflectors), library_shapes.orgqr, "orgqr", "sd"),

@@ -100,3 +100,15 @@ def ormqr(
             same = t is u is v is kind and batch == others == targets
             return same and r == size and k <= min(n, r) and [*results] == [operands[2]]
     return False
+
+
+def tridiagonal(
+    x: Instruction, kind: ElementType, operands: Sequence[Leaf], results: Sequence[Leaf]
+) -> bool:
+    """Three diagonals [..., n] and [..., n, k], of any type of floats => [..., n, k]"""
+    match operands:
+        case [below, (t, (*batch, n)) as main, above, (u, (*others, m, _)) as right]:
+            floats = t.is_complex or t.is_floating
+            same = below == main == above and t is u and batch == others and m == n
+            return floats and same and list(results) == [right]
+    return False
