@@ -83,8 +83,8 @@ ROOMS: dict[str, list[str]] = {
     ],
     "budgeting": [
         "ir",
-        "host_calls",
         "search",
+        "host_calls",
         "ops",
         "analysis",
         "cost",
