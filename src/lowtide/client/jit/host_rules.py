@@ -103,6 +103,8 @@ def _call(
         given = ctx.replace(avals_in=[token, *ctx.avals_in], avals_out=[token, *ctx.avals_out])
     function = HostFunction(_on_arrays(callback), name)
     ctx.module_context.add_keepalive(function)
+    # So JAX knows that the program calls Python: it waits for it at barriers and does not store it.
+    ctx.module_context.add_host_callback(function.function)
     write: Any = ffi.build_ffi_lowering_function(TARGET, has_side_effect=effect is not None)
     call = write(given, *operands, **{NUMBER: np.uint64(function.number)})
     _set_sharding(ctx, call, sharding, ordered=ordered)
