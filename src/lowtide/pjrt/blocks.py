@@ -17,7 +17,7 @@ def _words(names: str) -> list[tuple[str, type[ctypes.c_int64]]]:
 
 
 class HandleCell(ctypes.Structure):
-    """What a handle points to: a buffer, a program, a device, or what only Python reads.
+    """The block that a handle points to: a buffer, a program, a device, or what only Python reads.
 
     `of` is the storage of a buffer, the launch of a program, the queue of a device; `number` and
     `nbytes` are the element type and size of a buffer. `is_deleted` is 1 once it was deleted, and 2
@@ -31,7 +31,7 @@ class HandleCell(ctypes.Structure):
     )
 
 
-class Storage(ctypes.Structure):
+class BufferStorage(ctypes.Structure):
     """The memory of an array, counted. `data` is where it begins, 0 until it is there.
 
     `block` is to be freed with it, `parent` is a storage that has the memory, `queue` is the one of
@@ -53,7 +53,7 @@ FRAMES: Final = 2
 
 
 class Launch(ctypes.Structure):
-    """How a program is run, counted.
+    """The way a program is run, counted.
 
     `arguments` and `results` are lists of the records below, `donated` is one of numbers, and
     `places` has pairs of a base and an offset into an arena. The frames of `frame0` and the rest
@@ -99,7 +99,7 @@ MOVE: Final = 5
 """The result is the pages of the arena, which move, and others come in their place."""
 
 
-class Job(ctypes.Structure):
+class QueuedCall(ctypes.Structure):
     """A call, with lists behind the block.
 
     They have the storages of the arguments, the events to wait for or 0, whether an argument was

@@ -9,7 +9,7 @@ from ctypes import CFUNCTYPE, c_size_t, c_void_p
 from threading import Lock
 from typing import Any, Final
 
-from lowtide.pjrt.blocks import WORD, Job, Storage, read_words
+from lowtide.pjrt.blocks import WORD, BufferStorage, QueuedCall, read_words
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
 from lowtide.pjrt.exhaustion import exhausted
@@ -122,7 +122,7 @@ def _pointer(address: int) -> int:
 def _run_job(queue: DeviceQueue, address: int) -> None:
     """Run a job that needs Python, or give the queue the arena that it lacked for one."""
     code, error = native_code(), None
-    job: Any = Job.from_address(address)
+    job: Any = QueuedCall.from_address(address)
     launched: LaunchedProgram = value_of(job.launch)
     try:
         sweep()
@@ -165,8 +165,8 @@ def _run_in_python(queue: DeviceQueue, job: Any, program: PluginProgram) -> None
 
 def _is_alone(storage: int) -> bool:
     """Whether the job has the last reference to the memory of an argument."""
-    block: Any = Storage.from_address(storage)
-    parent: Any = Storage.from_address(block.parent) if block.parent else block
+    block: Any = BufferStorage.from_address(storage)
+    parent: Any = BufferStorage.from_address(block.parent) if block.parent else block
     return bool(block.refs == parent.refs == 1)
 
 

@@ -36,7 +36,7 @@ OWN_ARENA: Final = 1 << 20
 
 
 class LaunchedProgram:
-    """What Python keeps for a launch: the program, and the blocks that machine code reads."""
+    """A launch for Python: the program, and the blocks that machine code reads."""
 
     def __init__(self, program: PluginProgram) -> None:
         self.program = program

@@ -10,7 +10,7 @@ from typing import Final
 
 from lowtide.llvm.callee import COPY, external, parameters, variadic
 from lowtide.llvm.function import Function, Integer
-from lowtide.pjrt.blocks import HOMES, ResultRecord, Storage, offset
+from lowtide.pjrt.blocks import HOMES, BufferStorage, ResultRecord, offset
 from lowtide.pjrt.native_objects import RETAIN, get, place, put
 from lowtide.runtime.cpu.pages import HUGE_PAGE
 
@@ -134,9 +134,9 @@ def take_over_function(
     f.call(COPY, [f.gep(home, end), f.gep(start, end), rest, "false"])
     f.call(RETAIN, ["%launch"])
     for name, value in (("home", home), ("record", "%record"), ("launch", "%launch")):
-        put(f, Storage, "%storage", name, value, "ptr")
-    put(f, Storage, "%storage", "data", data, "ptr")
-    f.call(account, [get(f, Storage, "%storage", "queue", "ptr"), words["nbytes"]])
+        put(f, BufferStorage, "%storage", name, value, "ptr")
+    put(f, BufferStorage, "%storage", "data", data, "ptr")
+    f.call(account, [get(f, BufferStorage, "%storage", "queue", "ptr"), words["nbytes"]])
     f.do("ret i1 true")
     f.label("stuck")
     f.call(_UNMAP, [home, words["pages"]])

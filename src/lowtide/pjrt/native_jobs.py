@@ -18,12 +18,12 @@ from lowtide.pjrt.blocks import (
     MOVE,
     WORD,
     ArgumentRecord,
+    BufferStorage,
     HandleCell,
-    Job,
     Launch,
     Queue,
+    QueuedCall,
     ResultRecord,
-    Storage,
 )
 from lowtide.pjrt.native_objects import (
     FREE,
@@ -81,8 +81,8 @@ def new_job_function(lock: Function, drop_inputs: Function) -> Function:
     count = get(f, Launch, "%launch", "argument_count")
     results = get(f, Launch, "%launch", "result_count")
     words = f.add(f.mul(count, 3), results)
-    job = f.call(MALLOC, [f.add(f.mul(words, WORD), ctypes.sizeof(Job))])
-    lists = f.gep(job, ctypes.sizeof(Job))
+    job = f.call(MALLOC, [f.add(f.mul(words, WORD), ctypes.sizeof(QueuedCall))])
+    lists = f.gep(job, ctypes.sizeof(QueuedCall))
     inputs, events = lists, f.gep(lists, count, "i64")
     taken = f.gep(events, count, "i64")
     outputs = f.gep(taken, count, "i64")
@@ -97,14 +97,14 @@ def new_job_function(lock: Function, drop_inputs: Function) -> Function:
         ("taken", taken),
         ("outputs", outputs),
     ):
-        put(f, Job, job, name, pointer, "ptr")
-    put(f, Job, job, "result_count", results)
-    put(f, Job, job, "is_queued", 0)
-    put(f, Job, job, "is_full", 0)
+        put(f, QueuedCall, job, name, pointer, "ptr")
+    put(f, QueuedCall, job, "result_count", results)
+    put(f, QueuedCall, job, "is_queued", 0)
+    put(f, QueuedCall, job, "is_full", 0)
     waits = f.stack("i64", 1, 8)
     f.store("i64", 0, waits, 8)
     with f.loop(0, count) as each:
-        put(f, Job, job, "argument_count", each.index)
+        put(f, QueuedCall, job, "argument_count", each.index)
         cell = item(f, "%arguments", each.index)
         good = f.fresh_label("good")
         f.do(f"br i1 {f.call(lock, [cell])}, label %{good}, label %deleted")
@@ -120,8 +120,8 @@ def new_job_function(lock: Function, drop_inputs: Function) -> Function:
         with f.when(f.op(f"xor i1 {is_done}, true")):
             f.call(RETAIN, [event])
             f.store("i64", f.add(f.load("i64", waits, 8), 1), waits, 8)
-    put(f, Job, job, "argument_count", count)
-    put(f, Job, job, "waits", f.load("i64", waits, 8))
+    put(f, QueuedCall, job, "argument_count", count)
+    put(f, QueuedCall, job, "waits", f.load("i64", waits, 8))
     f.call(RETAIN, ["%launch"])
     f.do(f"ret ptr {job}")
     f.label("deleted")
@@ -134,8 +134,8 @@ def new_job_function(lock: Function, drop_inputs: Function) -> Function:
 def drop_inputs_function(release_block: Function) -> Function:
     """Write `void drop_inputs(ptr job)`, which gives back what a job has of its arguments."""
     f = Function("drop_inputs", parameters(job="ptr"), linkage="internal")
-    inputs, events = (get(f, Job, "%job", x, "ptr") for x in ("inputs", "events"))
-    with f.loop(0, get(f, Job, "%job", "argument_count")) as each:
+    inputs, events = (get(f, QueuedCall, "%job", x, "ptr") for x in ("inputs", "events"))
+    with f.loop(0, get(f, QueuedCall, "%job", "argument_count")) as each:
         f.call(release_block, [item(f, inputs, each.index)])
         event = item(f, events, each.index)
         with f.when(f.op(f"icmp ne ptr {event}, null")):
@@ -150,9 +150,9 @@ def donate_function(lock: Function, release_block: Function) -> Function:
     """
     given = parameters(job="ptr", options="ptr", arguments="ptr")
     f = Function("donate", given, "i1", linkage="internal")
-    launch = get(f, Job, "%job", "launch", "ptr")
-    count = get(f, Job, "%job", "argument_count")
-    inputs, taken = (get(f, Job, "%job", x, "ptr") for x in ("inputs", "taken"))
+    launch = get(f, QueuedCall, "%job", "launch", "ptr")
+    count = get(f, QueuedCall, "%job", "argument_count")
+    inputs, taken = (get(f, QueuedCall, "%job", x, "ptr") for x in ("inputs", "taken"))
     donated, bad = get(f, Launch, launch, "donated", "ptr"), f.stack("i64", 1, 8)
     f.store("i64", 0, bad, 8)
     many = get(f, Launch, launch, "donated_count")
@@ -236,17 +236,17 @@ def give_frame_function() -> Function:
 def fits_function() -> Function:
     """Write `i1 fits(ptr job)`: whether machine code takes the arguments as they lie."""
     f = Function("fits", parameters(job="ptr"), "i1", linkage="internal")
-    launch = get(f, Job, "%job", "launch", "ptr")
+    launch = get(f, QueuedCall, "%job", "launch", "ptr")
     wanted = get(f, Launch, launch, "arguments", "ptr")
-    inputs = get(f, Job, "%job", "inputs", "ptr")
-    with f.loop(0, get(f, Job, "%job", "argument_count")) as each:
+    inputs = get(f, QueuedCall, "%job", "inputs", "ptr")
+    with f.loop(0, get(f, QueuedCall, "%job", "argument_count")) as each:
         spec, storage = record(f, ArgumentRecord, wanted, each.index), item(f, inputs, each.index)
         same = f.compare(
-            "eq", get(f, Storage, storage, "nbytes"), get(f, ArgumentRecord, spec, "nbytes")
+            "eq", get(f, BufferStorage, storage, "nbytes"), get(f, ArgumentRecord, spec, "nbytes")
         )
         bits = get(f, ArgumentRecord, spec, "odd_bits")
-        odd = f.op(f"and i64 {get(f, Storage, storage, 'data')}, {bits}")
-        odd = f.op(f"or i64 {odd}, {get(f, Storage, storage, 'is_odd')}")
+        odd = f.op(f"and i64 {get(f, BufferStorage, storage, 'data')}, {bits}")
+        odd = f.op(f"or i64 {odd}, {get(f, BufferStorage, storage, 'is_odd')}")
         good = f.op(f"and i1 {same}, {f.compare('eq', odd, 0)}")
         fine = f.fresh_label("fine")
         f.do(f"br i1 {good}, label %{fine}, label %odd")
@@ -260,15 +260,15 @@ def fits_function() -> Function:
 def room_function(account: Function) -> Function:
     """Write `ptr room(ptr storage)`: memory for a storage, or null where there is none."""
     f = Function("room", parameters(storage="ptr"), "ptr", linkage="internal")
-    nbytes = get(f, Storage, "%storage", "nbytes")
+    nbytes = get(f, BufferStorage, "%storage", "nbytes")
     block = f.call(MALLOC, [f.add(nbytes, LINE)])
     with f.when(f.op(f"icmp ne ptr {block}, null")):
         begin = f.op(f"ptrtoint ptr {block} to i64")
         odd = f.op(f"and i64 {f.sub(0, begin)}, {LINE - 1}")
         data = f.gep(block, odd)
-        put(f, Storage, "%storage", "block", block, "ptr")
-        put(f, Storage, "%storage", "data", data, "ptr")
-        f.call(account, [get(f, Storage, "%storage", "queue", "ptr"), nbytes])
+        put(f, BufferStorage, "%storage", "block", block, "ptr")
+        put(f, BufferStorage, "%storage", "data", data, "ptr")
+        f.call(account, [get(f, BufferStorage, "%storage", "queue", "ptr"), nbytes])
         f.do(f"ret ptr {data}")
         f.label(f.fresh_label("never"))
     f.ret("ptr", "null")
@@ -282,18 +282,18 @@ def steal_function() -> Function:
     """
     given = parameters(job="ptr", number="i64", storage="ptr")
     f = Function("steal", given, "ptr", linkage="internal")
-    taken = item(f, get(f, Job, "%job", "taken", "ptr"), "%number", "i64")
+    taken = item(f, get(f, QueuedCall, "%job", "taken", "ptr"), "%number", "i64")
     _refuse_unless(f, f.compare("ne", taken, 0))
-    source = item(f, get(f, Job, "%job", "inputs", "ptr"), "%number")
-    parent = get(f, Storage, source, "parent", "ptr")
+    source = item(f, get(f, QueuedCall, "%job", "inputs", "ptr"), "%number")
+    parent = get(f, BufferStorage, source, "parent", "ptr")
     has_parent = f.op(f"icmp ne ptr {parent}, null")
     root = f.select(has_parent, "ptr", parent, source)
     for block in (source, root):
-        _refuse_unless(f, f.compare("eq", get(f, Storage, block, "refs"), 1))
+        _refuse_unless(f, f.compare("eq", get(f, BufferStorage, block, "refs"), 1))
     f.call(RETAIN, [root])
-    data = get(f, Storage, source, "data", "ptr")
-    put(f, Storage, "%storage", "parent", root, "ptr")
-    put(f, Storage, "%storage", "data", data, "ptr")
+    data = get(f, BufferStorage, source, "data", "ptr")
+    put(f, BufferStorage, "%storage", "parent", root, "ptr")
+    put(f, BufferStorage, "%storage", "data", data, "ptr")
     f.do(f"ret ptr {data}")
     f.label("refused")
     f.ret("ptr", "null")
@@ -314,18 +314,21 @@ def run_function(
     The lock of Python is not held, and is not taken.
     """
     f = Function("run_job", parameters(job="ptr", frame="ptr"), "i64", linkage="internal")
-    launch = get(f, Job, "%job", "launch", "ptr")
+    launch = get(f, QueuedCall, "%job", "launch", "ptr")
     table, bases, control = (item(f, "%frame", x) for x in range(3))
-    inputs, outputs = (get(f, Job, "%job", x, "ptr") for x in ("inputs", "outputs"))
+    inputs, outputs = (get(f, QueuedCall, "%job", x, "ptr") for x in ("inputs", "outputs"))
     wanted = get(f, Launch, launch, "arguments", "ptr")
-    with f.loop(0, get(f, Job, "%job", "argument_count")) as each:
+    with f.loop(0, get(f, QueuedCall, "%job", "argument_count")) as each:
         spec = record(f, ArgumentRecord, wanted, each.index)
-        data = get(f, Storage, item(f, inputs, each.index), "data")
+        data = get(f, BufferStorage, item(f, inputs, each.index), "data")
         set_item(f, bases, get(f, ArgumentRecord, spec, "base"), data, "i64")
-    made, count = get(f, Launch, launch, "results", "ptr"), get(f, Job, "%job", "result_count")
+    made, count = (
+        get(f, Launch, launch, "results", "ptr"),
+        get(f, QueuedCall, "%job", "result_count"),
+    )
     with f.loop(0, count) as each:
         _begin_result(f, each.index, record(f, ResultRecord, made, each.index), bases, room, steal)
-    queue = get(f, Job, "%job", "queue", "ptr")
+    queue = get(f, QueuedCall, "%job", "queue", "ptr")
     arena = get(f, Launch, launch, "arena_bytes")
     f.call(account, [queue, arena])
     run = pointed(get(f, Launch, launch, "run", "ptr"), "i64", "ptr", "ptr", "ptr")
@@ -338,7 +341,7 @@ def run_function(
         source = f.gep(base, get(f, ResultRecord, spec, "offset"))
         storage = item(f, outputs, each.index)
         with f.when(f.compare("eq", fill, Fill.COPY.value)):
-            target = get(f, Storage, storage, "data", "ptr")
+            target = get(f, BufferStorage, storage, "data", "ptr")
             _copy(f, target, source, get(f, ResultRecord, spec, "nbytes"))
         with f.when(f.compare("eq", fill, MOVE)):
             moved = f.call(take_over, [spec, storage, source, launch])
@@ -355,7 +358,7 @@ def _begin_result(
     f: Function, number: Integer, spec: str, bases: str, room: Function, steal: Function
 ) -> None:
     """Give a result its memory, and have the program write there where it is to."""
-    storage = item(f, get(f, Job, "%job", "outputs", "ptr"), number)
+    storage = item(f, get(f, QueuedCall, "%job", "outputs", "ptr"), number)
     fill = get(f, ResultRecord, spec, "fill")
     consumes = f.compare("eq", fill, CONSUME)
     source = get(f, ResultRecord, spec, "argument")
@@ -390,17 +393,17 @@ def finish_function(drop_inputs: Function, release_block: Function, wake: Functi
     At the end of the process nothing does: those who wait may be gone.
     """
     f = Function("finish", parameters(job="ptr", error="ptr"))
-    queue = get(f, Job, "%job", "queue", "ptr")
+    queue = get(f, QueuedCall, "%job", "queue", "ptr")
     with f.when(f.compare("ne", get(f, Queue, queue, "ended"), 0)):
         f.do("ret void")
         f.label(f.fresh_label("never"))
     f.call(drop_inputs, ["%job"])
-    outputs = get(f, Job, "%job", "outputs", "ptr")
-    with f.loop(0, get(f, Job, "%job", "result_count")) as each:
+    outputs = get(f, QueuedCall, "%job", "outputs", "ptr")
+    with f.loop(0, get(f, QueuedCall, "%job", "result_count")) as each:
         f.call(release_block, [item(f, outputs, each.index)])
-    event = get(f, Job, "%job", "event", "ptr")
-    launch = get(f, Job, "%job", "launch", "ptr")
-    queued = f.compare("ne", get(f, Job, "%job", "is_queued"), 0)
+    event = get(f, QueuedCall, "%job", "event", "ptr")
+    launch = get(f, QueuedCall, "%job", "launch", "ptr")
+    queued = f.compare("ne", get(f, QueuedCall, "%job", "is_queued"), 0)
     nbytes = get(f, Launch, launch, "nbytes")
     f.call(_COMPLETE, [event, "%error"])
     f.call(RELEASE_EVENT, [event])

@@ -11,7 +11,7 @@ from typing import Final
 
 from lowtide.llvm.callee import external, parameters
 from lowtide.llvm.function import Function, Integer
-from lowtide.pjrt.blocks import HELD_STORAGE, HandleCell, Launch, Queue, Storage, offset
+from lowtide.pjrt.blocks import HELD_STORAGE, BufferStorage, HandleCell, Launch, Queue, offset
 
 MALLOC: Final = external("malloc", "ptr", "i64")
 FREE: Final = external("free", "void", "ptr")
@@ -135,17 +135,17 @@ def signal_function(wake: Function) -> Function:
 def free_storage_function(account: Function, give_home: Function) -> Function:
     """Write `void free_storage(ptr storage)`, for one without references."""
     f = Function("free_storage", parameters(storage="ptr"))
-    parent = get(f, Storage, "%storage", "parent", "ptr")
-    data = get(f, Storage, "%storage", "data", "ptr")
+    parent = get(f, BufferStorage, "%storage", "parent", "ptr")
+    data = get(f, BufferStorage, "%storage", "data", "ptr")
     owns = f.op(f"and i1 {is_null(f, parent)}, {f.op(f'icmp ne ptr {data}, null')}")
     with f.when(owns):
-        less = f.sub(0, get(f, Storage, "%storage", "nbytes"))
-        f.call(account, [get(f, Storage, "%storage", "queue", "ptr"), less])
-    f.call(FREE, [get(f, Storage, "%storage", "block", "ptr")])
-    home = get(f, Storage, "%storage", "home", "ptr")
+        less = f.sub(0, get(f, BufferStorage, "%storage", "nbytes"))
+        f.call(account, [get(f, BufferStorage, "%storage", "queue", "ptr"), less])
+    f.call(FREE, [get(f, BufferStorage, "%storage", "block", "ptr")])
+    home = get(f, BufferStorage, "%storage", "home", "ptr")
     with f.when(f.op(f"icmp ne ptr {home}, null")):
-        f.call(give_home, [get(f, Storage, "%storage", "record", "ptr"), home])
-        f.do(f"call void @release_block(ptr {get(f, Storage, '%storage', 'launch', 'ptr')})")
+        f.call(give_home, [get(f, BufferStorage, "%storage", "record", "ptr"), home])
+        f.do(f"call void @release_block(ptr {get(f, BufferStorage, '%storage', 'launch', 'ptr')})")
     f.call(FREE, ["%storage"])
     with f.when(f.op(f"icmp ne ptr {parent}, null")):
         f.do(f"call void @release_block(ptr {parent})")
@@ -155,19 +155,19 @@ def free_storage_function(account: Function, give_home: Function) -> Function:
 def release_block_function(free_storage: Function, signal: Function) -> Function:
     """Write `void release_block(ptr block)`, which gives a reference of a counted block back."""
     f = Function("release_block", parameters(block="ptr"))
-    old = add(f, Storage, "%block", "refs", -1)
+    old = add(f, BufferStorage, "%block", "refs", -1)
     with f.when(f.compare("eq", old, 1)):
-        held = f.compare("ne", get(f, Storage, "%block", "held"), 0)
+        held = f.compare("ne", get(f, BufferStorage, "%block", "held"), 0)
         f.do(f"br i1 {held}, label %python, label %own")
         f.label("own")
         f.call(free_storage, ["%block"])
         f.do("br label %end")
         f.label("python")
-        is_storage = f.compare("eq", get(f, Storage, "%block", "held"), HELD_STORAGE)
+        is_storage = f.compare("eq", get(f, BufferStorage, "%block", "held"), HELD_STORAGE)
         f.do(f"br i1 {is_storage}, label %storage, label %push")
         f.label("storage")
-        large = f.compare("sge", get(f, Storage, "%block", "nbytes"), NUDGED_BYTES)
-        queue = get(f, Storage, "%block", "queue", "ptr")
+        large = f.compare("sge", get(f, BufferStorage, "%block", "nbytes"), NUDGED_BYTES)
+        queue = get(f, BufferStorage, "%block", "queue", "ptr")
         f.call(PUSH, ["%block"])
         f.do(f"br i1 {large}, label %nudge, label %end")
         f.label("nudge")
@@ -185,15 +185,15 @@ def new_storage_function(account: Function) -> Function:
     """Write `ptr new_storage(ptr queue, ptr data, i64 nbytes, i64 held)`, with one reference."""
     given = parameters(queue="ptr", data="ptr", nbytes="i64", held="i64")
     f = Function("new_storage", given, "ptr")
-    found = f.call(MALLOC, [ctypes.sizeof(Storage)])
-    put(f, Storage, found, "refs", 1)
-    put(f, Storage, found, "held", "%held")
-    put(f, Storage, found, "is_odd", 0)
-    put(f, Storage, found, "nbytes", "%nbytes")
+    found = f.call(MALLOC, [ctypes.sizeof(BufferStorage)])
+    put(f, BufferStorage, found, "refs", 1)
+    put(f, BufferStorage, found, "held", "%held")
+    put(f, BufferStorage, found, "is_odd", 0)
+    put(f, BufferStorage, found, "nbytes", "%nbytes")
     for name, value in (("data", "%data"), ("queue", "%queue")):
-        put(f, Storage, found, name, value, "ptr")
+        put(f, BufferStorage, found, name, value, "ptr")
     for name in ("next", "parent", "block", "home", "record", "launch"):
-        put(f, Storage, found, name, "null", "ptr")
+        put(f, BufferStorage, found, name, "null", "ptr")
     with f.when(f.op("icmp ne ptr %data, null")):
         f.call(account, ["%queue", "%nbytes"])
     f.ret("ptr", found)
@@ -364,5 +364,5 @@ def result_count_function() -> Function:
     return f
 
 
-assert offset(Launch, "refs") == offset(Storage, "refs") == 0
-assert offset(Launch, "held") == offset(Storage, "held")
+assert offset(Launch, "refs") == offset(BufferStorage, "refs") == 0
+assert offset(Launch, "held") == offset(BufferStorage, "held")

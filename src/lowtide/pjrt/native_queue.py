@@ -11,7 +11,15 @@ from typing import Final
 
 from lowtide.llvm.callee import external, parameters
 from lowtide.llvm.function import Function
-from lowtide.pjrt.blocks import HandleCell, Job, Launch, Queue, ResultRecord, Storage, offset
+from lowtide.pjrt.blocks import (
+    BufferStorage,
+    HandleCell,
+    Launch,
+    Queue,
+    QueuedCall,
+    ResultRecord,
+    offset,
+)
 from lowtide.pjrt.native_jobs import (
     item,
     record,
@@ -121,7 +129,7 @@ def pointer_function(borrow: Function, wait_for: Function, release_block: Functi
     saved = f.load("ptr", state, 8)
     with f.when(f.op(f"icmp ne ptr {saved}, null")):
         f.call(external("PyEval_RestoreThread", "void", "ptr"), [saved])
-    f.store("ptr", get(f, Storage, storage, "data", "ptr"), f.gep("%a", 24), 8)
+    f.store("ptr", get(f, BufferStorage, storage, "data", "ptr"), f.gep("%a", 24), 8)
     f.call(release_block, [storage])
     f.do(f"ret ptr {error}")
     f.label("gone")
@@ -135,15 +143,15 @@ def pointer_function(borrow: Function, wait_for: Function, release_block: Functi
 def enqueue_function(signal: Function) -> Function:
     """Write `void enqueue(ptr queue, ptr job)`."""
     f = Function("enqueue", parameters(queue="ptr", job="ptr"), linkage="internal")
-    put(f, Job, "%job", "is_queued", 1)
-    launch = get(f, Job, "%job", "launch", "ptr")
+    put(f, QueuedCall, "%job", "is_queued", 1)
+    launch = get(f, QueuedCall, "%job", "launch", "ptr")
     add(f, Queue, "%queue", "bytes", get(f, Launch, launch, "nbytes"))
     add(f, Queue, "%queue", "jobs", 1)
     word = place(f, Queue, "%queue", "pushed")
     f.do("br label %again")
     f.label("again")
     first = f.op(f"load atomic ptr, ptr {word} monotonic, align 8")
-    put(f, Job, "%job", "next", first, "ptr")
+    put(f, QueuedCall, "%job", "next", first, "ptr")
     pair = f.op(f"cmpxchg ptr {word}, ptr {first}, ptr %job seq_cst monotonic")
     f.do(f"br i1 {f.op(f'extractvalue {{ ptr, i1 }} {pair}, 1')}, label %done, label %again")
     f.label("done")
@@ -186,11 +194,14 @@ def new_results_function(new_storage: Function, new_cell: Function) -> Function:
     """Write `void new_results(ptr job, ptr to)`: the buffers of results to come."""
     f = Function("new_results", parameters(job="ptr", to="ptr"), linkage="internal")
     event = f.call(_NEW_EVENT, [])
-    put(f, Job, "%job", "event", event, "ptr")
-    launch = get(f, Job, "%job", "launch", "ptr")
-    made, outputs = get(f, Launch, launch, "results", "ptr"), get(f, Job, "%job", "outputs", "ptr")
-    queue, device = (get(f, Job, "%job", x, "ptr") for x in ("queue", "device"))
-    with f.loop(0, get(f, Job, "%job", "result_count")) as each:
+    put(f, QueuedCall, "%job", "event", event, "ptr")
+    launch = get(f, QueuedCall, "%job", "launch", "ptr")
+    made, outputs = (
+        get(f, Launch, launch, "results", "ptr"),
+        get(f, QueuedCall, "%job", "outputs", "ptr"),
+    )
+    queue, device = (get(f, QueuedCall, "%job", x, "ptr") for x in ("queue", "device"))
+    with f.loop(0, get(f, QueuedCall, "%job", "result_count")) as each:
         spec = record(f, ResultRecord, made, each.index)
         nbytes = get(f, ResultRecord, spec, "nbytes")
         storage = f.call(new_storage, [queue, "null", nbytes, 0])
@@ -236,11 +247,11 @@ def execute_function(parts: dict[str, Function]) -> Function:
         taken = f.call(parts["donate"], [job, argument(f, 24), given])
         go_unless(f, taken, "refused")
     f.call(parts["new_results"], [job, to])
-    event, completes = get(f, Job, job, "event", "ptr"), argument(f, 64)
+    event, completes = get(f, QueuedCall, job, "event", "ptr"), argument(f, 64)
     with f.when(f.op(f"icmp ne ptr {completes}, null")):
         f.call(RETAIN, [event])
         f.store("ptr", event, completes, 8)
-    waits = get(f, Job, job, "waits")
+    waits = get(f, QueuedCall, job, "waits")
     inline = f.compare("ne", get(f, Launch, launch, "is_inline"), 0)
     go_unless(f, f.op(f"and i1 {inline}, {f.compare('eq', waits, 0)}"), "later")
     go_unless(f, f.call(parts["fits"], [job]), "later")
@@ -288,7 +299,7 @@ def _list_at(f: Function, at: int, count: str) -> str:
 def run_and_finish_function(run: Function, give_frame: Function, close: Function) -> Function:
     """Write `void run_and_finish(ptr job, ptr frame)`: a run in a frame with its own arena."""
     f = Function("run_and_finish", parameters(job="ptr", frame="ptr"), linkage="internal")
-    launch = get(f, Job, "%job", "launch", "ptr")
+    launch = get(f, QueuedCall, "%job", "launch", "ptr")
     status = f.call(run, ["%job", "%frame"])
     f.call(give_frame, [launch, "%frame"])
     f.call(close, ["%job", status])
@@ -301,11 +312,11 @@ def close_function(finish: Function, again: Function, enqueue: Function) -> Func
     Where there was no memory for the results Python is to say so, on the worker.
     """
     f = Function("close", parameters(job="ptr", status="i64"), linkage="internal")
-    queue = get(f, Job, "%job", "queue", "ptr")
-    is_queued = f.compare("ne", get(f, Job, "%job", "is_queued"), 0)
+    queue = get(f, QueuedCall, "%job", "queue", "ptr")
+    is_queued = f.compare("ne", get(f, QueuedCall, "%job", "is_queued"), 0)
     f.do(f"br i1 {f.compare('eq', '%status', 0)}, label %well, label %full")
     f.label("full")
-    put(f, Job, "%job", "is_full", 1)
+    put(f, QueuedCall, "%job", "is_full", 1)
     f.do(f"br i1 {is_queued}, label %first, label %later")
     f.label("first")
     f.call(again, [queue, "%job"])
@@ -335,7 +346,7 @@ def turned_function() -> Function:
     f.do(f"{done} = phi ptr [ null, %entry ], [ {left}, %move ]")
     f.do(f"br i1 {is_null(f, left)}, label %end, label %move")
     f.label("move")
-    word = f.gep(left, offset(Job, "next"))
+    word = f.gep(left, offset(QueuedCall, "next"))
     f.do(f"{rest} = load ptr, ptr {word}, align 8")
     f.store("ptr", done, word, 8)
     f.do("br label %test")
@@ -347,8 +358,8 @@ def turned_function() -> Function:
 def failed_function(wait_for: Function) -> Function:
     """Write `ptr failed(ptr job)`, which waits for the arguments; null or a copy of an error."""
     f = Function("failed", parameters(job="ptr"), "ptr", linkage="internal")
-    events = get(f, Job, "%job", "events", "ptr")
-    with f.loop(0, get(f, Job, "%job", "argument_count")) as each:
+    events = get(f, QueuedCall, "%job", "events", "ptr")
+    with f.loop(0, get(f, QueuedCall, "%job", "argument_count")) as each:
         event = item(f, events, each.index)
         with f.when(f.op(f"icmp ne ptr {event}, null")):
             error = f.call(wait_for, [event])
@@ -366,7 +377,7 @@ def arena_run_function(run: Function) -> Function:
     frame, which this one is nested in.
     """
     f = Function("arena_run", parameters(job="ptr", queue="ptr"), "i64", linkage="internal")
-    launch = get(f, Job, "%job", "launch", "ptr")
+    launch = get(f, QueuedCall, "%job", "launch", "ptr")
     needed = get(f, Launch, launch, "arena_bytes")
     go_unless(f, f.compare("sge", get(f, Queue, "%queue", "arena_bytes"), needed), "refused")
     home, slot = place(f, Queue, "%queue", "arena"), place(f, Launch, launch, "bare")
@@ -420,11 +431,11 @@ def next_job_function(parts: dict[str, Function]) -> Function:
     f.do(f"store atomic i64 0, ptr {asleep} seq_cst, align 8")
     f.do("br label %look")
     f.label("some")
-    f.store("ptr", get(f, Job, job, "next", "ptr"), first, 8)
+    f.store("ptr", get(f, QueuedCall, job, "next", "ptr"), first, 8)
     error = f.call(parts["failed"], [job])
     go_unless(f, is_null(f, error), "fail")
-    launch = get(f, Job, job, "launch", "ptr")
-    go_unless(f, f.compare("eq", get(f, Job, job, "is_full"), 0), "python")
+    launch = get(f, QueuedCall, job, "launch", "ptr")
+    go_unless(f, f.compare("eq", get(f, QueuedCall, job, "is_full"), 0), "python")
     native = f.compare("ne", get(f, Launch, launch, "is_native"), 0)
     go_unless(f, native, "python")
     go_unless(f, f.call(parts["fits"], [job]), "python")
@@ -462,6 +473,6 @@ def again_function() -> Function:
     """Write `void again(ptr queue, ptr job)`: the job is the next one, of the worker's."""
     f = Function("again", parameters(queue="ptr", job="ptr"))
     first = get(f, Queue, "%queue", "first", "ptr")
-    put(f, Job, "%job", "next", first, "ptr")
+    put(f, QueuedCall, "%job", "next", first, "ptr")
     put(f, Queue, "%queue", "first", "%job", "ptr")
     return f

@@ -14,7 +14,7 @@ from weakref import finalize
 import numpy as np
 
 from lowtide.ir.literal import Array
-from lowtide.pjrt.blocks import HELD_STORAGE, HandleCell, Storage, read_words
+from lowtide.pjrt.blocks import HELD_STORAGE, BufferStorage, HandleCell, read_words
 from lowtide.pjrt.devices import PluginMemory
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
@@ -127,7 +127,7 @@ class _StorageOwner:
 
 def array_in(storage: int, dtype: np.dtype[Any], sizes: tuple[int, ...]) -> Array:
     """Return what a storage has, as an array that keeps the memory."""
-    block = Storage.from_address(storage)
+    block = BufferStorage.from_address(storage)
     if block.held == HELD_STORAGE:
         found: Array = value_of(storage)
         return found
@@ -156,7 +156,7 @@ _waiting: Final[dict[int, Callable[[PluginError | None], None]]] = immortal({})
 
 def fill(storage: int, array: Array) -> None:
     """Have an array be what a storage has, where nothing was."""
-    code, block = native_code(), Storage.from_address(storage)
+    code, block = native_code(), BufferStorage.from_address(storage)
     block.is_odd = not array.flags.c_contiguous
     block.held = HELD_STORAGE
     hold(storage, array)

@@ -41,7 +41,7 @@ class CallOptions:
 
 
 class Arenas(Protocol):
-    """Where the arenas of several programs come from, one for each call at a time."""
+    """The home of arenas that several programs use, each for one call at a time."""
 
     def take(self, nbytes: int) -> Arena:
         """Return an arena of at least that many bytes; raises OutOfMemoryError."""

@@ -1,4 +1,4 @@
-"""Runs of a program by others than Python: what goes where, and frames for it."""
+"""Runs of programs by others than Python: the places of arguments and results, and frames."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LaunchArgument:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """How machine code runs a program on row-major arrays, if `is_native`; else Python has to.
+    """The way machine code runs a program on row-major arrays, if `is_native`; else Python has to.
 
     `run` is the address of a function that takes the three words at `Frame.address`. The results
     are made as in calls that consume. `seconds` is the time on one thread as it is estimated,
