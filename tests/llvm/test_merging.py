@@ -86,3 +86,41 @@ def test_functions_of_other_modules_are_internal_and_lines_outside_stand_once() 
     x = np.array([-3], np.float32)
     run(text, "both", x)
     assert x[0] == 5
+
+
+def phase(name: str) -> tuple[Function, str, str]:
+    """A function of units, as kernels are: a loop from %begin to %end, which is open still."""
+    f = Function(name, parameters(buffers="ptr", begin="i64", end="i64"))
+    return f, f.load("ptr", "%buffers", 8), f.load("ptr", f.gep("%buffers", 8), 8)
+
+
+def test_values_stored_in_parts_in_loops_that_run_once() -> None:
+    halves, source, target = phase("halves")
+    with halves.loop("%begin", "%end") as each:
+        place = halves.gep(source, each.index, "<4 x i32>")
+        value = halves.load("<4 x i32>", place, 4)
+        for part in range(2):
+            to = halves.gep(target, halves.add(halves.mul(each.index, 32), 16 * part))
+            halves.store("<4 x i32>", halves.op(f"add <4 x i32> {value}, {value}"), to, 4)
+    whole, source, target = phase("whole")
+    with whole.loop("%begin", "%end") as each:
+        value = whole.load("<8 x i32>", whole.gep(source, each.index, "<8 x i32>"), 4)
+        whole.store("<8 x i32>", value, whole.gep(target, each.index, "<8 x i32>"), 4)
+    both = Function("both", parameters(buffers="ptr"))
+    between = both.stack("i8", 32, 64)
+    ends = both.load("ptr", "%buffers", 8), both.load("ptr", both.gep("%buffers", 8), 8)
+    for name, places in (("halves", (ends[0], between)), ("whole", (between, ends[1]))):
+        buffers = both.stack("ptr", 2, 8)
+        for number, place in enumerate(places):
+            both.store("ptr", place, both.gep(buffers, number, "ptr"), 8)
+        both.call(Callee(f"@{name}", "void", ("ptr", "i64", "i64")), [buffers, 0, 1])
+    outer = Function("outer", parameters(buffers="ptr"))
+    outer.call(Callee("@both", "void", ("ptr",)), ["%buffers"])
+    text = merged(module_text([both]), [module_text([x]) for x in (halves, whole)], 100)
+    text = merged(module_text([outer]), [text], 0)
+    code = KernelCompiler(host_target()).object_code(text, whole=True)
+    library = Library([code], ["outer"], host_target())
+    x, y = np.arange(4, dtype=np.int32), np.zeros(8, np.int32)
+    addresses = np.array([x.ctypes.data, y.ctypes.data], np.uint64)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library["outer"])(addresses.ctypes.data)
+    np.testing.assert_array_equal(y, np.tile(2 * x, 2))

@@ -8,6 +8,7 @@ pass manager. It calls the functions below that lock, which also let Python's ot
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -17,6 +18,10 @@ from lowtide.llvm.target import Target
 PASSES: Final = ("simplify_cfg", "instruction_combine", "dead_store_elimination")
 """LLVM's passes that run on kernels. Loops and vectors are written as they are to be. Not NewGVN:
 that of LLVM 22 makes wrong code of some loops."""
+
+WHOLE_PASSES: Final = ("always_inliner", "loop_rotate", "loop_deletion", "simplify_cfg")
+"""LLVM's passes that run on a whole module first: what is inlined loses the loops that run once.
+SROA of LLVM 22 makes wrong code of values stored in them in parts."""
 
 PIPELINE_LEVEL: Final = 1
 """How hard LLVM's own pipeline tries on modules whose functions call one another, 0 to 3."""
@@ -45,9 +50,8 @@ class KernelCompiler:
         )
         options = llvm.create_pipeline_tuning_options(speed_level=2)
         self._builder = llvm.create_pass_builder(self._machine, options)
-        self._passes = llvm.create_new_module_pass_manager()
-        for name in PASSES:
-            getattr(self._passes, f"add_{name}_pass")()
+        self._passes = _manager(PASSES)
+        self._whole_passes = _manager(WHOLE_PASSES)
 
     def object_code(self, text: str, *, whole: bool = False) -> bytes:
         """Return the object file of a module; raises CodeError where LLVM refuses it.
@@ -69,12 +73,10 @@ class KernelCompiler:
             if not module:
                 raise CodeError((error.value or b"no message").decode())
             try:
+                passes = self._whole_passes if whole else self._passes
+                raw.LLVMPY_RunNewModulePassManager(passes._ptr, module, self._builder._ptr)
                 if whole:
                     self._optimize(module)
-                else:
-                    raw.LLVMPY_RunNewModulePassManager(
-                        self._passes._ptr, module, self._builder._ptr
-                    )
                 return self._emitted(module, is_object)
             finally:
                 raw.LLVMPY_DisposeModule(module)
@@ -102,6 +104,14 @@ class KernelCompiler:
             return ctypes.string_at(start, size)
         finally:
             raw.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def _manager(names: Sequence[str]) -> Any:
+    """A pipeline of passes by name, which may run many times."""
+    manager = _llvm().create_new_module_pass_manager()
+    for name in names:
+        getattr(manager, f"add_{name}_pass")()
+    return manager
 
 
 @cache

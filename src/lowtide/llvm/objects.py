@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 from lowtide.files.object_cache import ObjectCache
-from lowtide.llvm.machine import CODE_LEVEL, PASSES, PIPELINE_LEVEL, KernelCompiler
+from lowtide.llvm.machine import CODE_LEVEL, PASSES, PIPELINE_LEVEL, WHOLE_PASSES, KernelCompiler
 from lowtide.llvm.target import Target
 
 _DEFINITION: Final = re.compile(r"\n(?:define [^@]*)?@([\w.]+)(?:\(| = )")
@@ -128,4 +128,4 @@ def environment(target: Target) -> str:
 
     versions = f"{llvmlite.__version__} {llvm.llvm_version_info}"
     machine = f"{target.triple} {target.cpu} {target.feature_string}"
-    return f"{versions} {machine} {PASSES} {PIPELINE_LEVEL} {CODE_LEVEL}"
+    return f"{versions} {machine} {PASSES} {WHOLE_PASSES} {PIPELINE_LEVEL} {CODE_LEVEL}"

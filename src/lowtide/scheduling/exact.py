@@ -57,8 +57,6 @@ class _Search:
         self.size: list[int] = graph.buffer_bytes.tolist()
         self.kept: list[bool] = graph.live_out.tolist()
         self.own: list[int] = (graph.scratch_bytes + graph.inner_bytes).tolist()
-        self.makes: list[list[int]] = [[] for _ in range(count)]
-        self.reads: list[list[int]] = [[] for _ in range(count)]
         self.pairs: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         self.before = [0] * count
         self.users = [0] * len(self.size)
@@ -67,13 +65,25 @@ class _Search:
         self.from_set: dict[int, tuple[int, int]] = {}
 
     def _fill(self, graph: MemoryGraph) -> None:
+        """By node: what it reads that may die, makes for good, and makes for others."""
+        count, size = self.count, self.size
+        reads: list[dict[int, None]] = [{} for _ in range(count)]
         for b, consumers in enumerate(graph.consumers.rows()):
             for node in consumers:
-                self.reads[node].append(b)
                 self.users[b] |= 1 << node
+                if not self.kept[b]:
+                    reads[node][b] = None
+        self.ends = [[(b, size[b], self.users[b]) for b in x] for x in reads]
+        self.stays = [0] * count
+        self.passed_on: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         for b, node in enumerate(graph.producer.tolist()):
-            if node >= 0:
-                self.makes[node].append(b)
+            if node < 0:
+                continue
+            self.own[node] += size[b]
+            if self.kept[b]:
+                self.stays[node] += size[b]
+            else:
+                self.passed_on[node].append((size[b], self.users[b]))
         for rows in (graph.operands.rows(), graph.control.rows()):
             for node, others in enumerate(rows):
                 for other in others:
@@ -130,14 +140,17 @@ class _Search:
 
     def _step(self, done: int, live: int, node: int) -> tuple[int, int]:
         """The bytes of the step of a node behind a set, and those live behind it."""
-        after = done | 1 << node
-        made = sum([self.size[b] for b in self.makes[node]])
-        dying = {b for b in self.reads[node] if not self._needed(b, after)}
-        left = live + sum([self.size[b] for b in self.makes[node] if self._needed(b, after)])
-        left -= sum([self.size[b] for b in dying])
-        taken = matched_bytes([x for x in self.pairs[node] if x[0] in dying], self.size)
-        unread = 0 if done else self.unread
-        return live + made + self.own[node] + unread - taken, left
+        waiting = ~(done | 1 << node)
+        step, left = live + self.own[node], live + self.stays[node]
+        for size, users in self.passed_on[node]:
+            if users & waiting:
+                left += size
+        dying = [b for b, _, users in self.ends[node] if not users & waiting]
+        for b in dying:
+            left -= self.size[b]
+        if self.pairs[node]:
+            step -= matched_bytes([x for x in self.pairs[node] if x[0] in dying], self.size)
+        return (step if done else step + self.unread), left
 
     def _order(self, done: int) -> Array:
         order: list[int] = []

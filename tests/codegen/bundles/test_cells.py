@@ -27,7 +27,7 @@ def kernel(reads: list[BufferSlice], *writes: BufferSlice) -> KernelThunk:
 
 
 A, B, C, D = (at(4 * x) for x in range(4))
-FLAG = at(32, 1)
+FLAG = at(1 << 20, 1)
 
 
 def webs(*thunks: Thunk, extra: tuple[BufferSlice, ...] = ()) -> dict[BufferSlice, Web]:
@@ -146,3 +146,14 @@ def test_scratch_is_not_copied() -> None:
 def test_large_values_stay_where_they_are() -> None:
     big = at(64, 1 << 16)
     assert local_of(big, [kernel([A], big), kernel([big], B)], [], in_loop=False) == []
+
+
+def test_locals_have_bounded_room() -> None:
+    places = [BufferSlice(0, 2048 * x, 2048) for x in range(200)]
+    thunks: list[Thunk] = []
+    for x in places:
+        thunks += [kernel([D], x), kernel([x], FLAG)]
+    bundle = BundleThunk("b", "f", 0.0, tuple(thunks))
+    found = locals_of(bundle, OutsideReads([bundle], []), in_loop=False)
+    assert sum([x.place.nbytes for x in found]) <= 1 << 16
+    assert len(found) >= 31

@@ -279,6 +279,24 @@ def test_donated_arguments() -> None:
         assert a.tobytes() == b.tobytes()
 
 
+HALVES = """HloModule halves, buffer_donor={ (0, {}) }
+ENTRY main {
+  p = f64[4] parameter(0)
+  halves = s32[4,2] bitcast-convert(p)
+  ROOT t = (s32[4,2], f64[4]) tuple(halves, p) }
+"""
+"""A value stored in two parts within a loop that runs once, and loaded whole behind it."""
+
+
+@pytest.mark.parametrize("target", ("native", "avx2"))
+def test_values_stored_in_parts(target: str) -> None:
+    program = program_of(HALVES, target=target)
+    assert bundles_of(program)
+    x = np.array([1.5, -2.25, 3e300, 0.1])
+    assert_same_bits(program, x)
+    assert_same_bits(program, x, consume=True)
+
+
 def test_programs_without_their_bundles_have_none() -> None:
     program = without_bundles(program_of(NESTED))
     assert not bundles_of(program)

@@ -19,7 +19,7 @@ from lowtide.ir.thunk import (
     WhileThunk,
     all_thunks,
 )
-from lowtide.llvm.callee import COPY, Callee, FunctionParameter, parameters, pointed
+from lowtide.llvm.callee import COPY, SET, Callee, FunctionParameter, parameters, pointed
 from lowtide.llvm.function import Function, module_text
 
 _LINE: Final = 64
@@ -94,6 +94,8 @@ class _Writer:
             there = f.gep(f"%base{place.allocation}", place.offset)
             if local.copied_in:
                 f.call(COPY, [address, there, place.nbytes, "false"])
+            else:  # LLVM may put together what parts were stored only where all was stored before.
+                f.call(SET, [address, 0, place.nbytes, "false"])
             if local.copied_out:
                 self.kept.append((there, address, place.nbytes))
             for x in local.slices:

@@ -15,6 +15,12 @@ _COPIED_BYTES: Final = 256
 _LOCAL_BYTES: Final = 2048
 """The most bytes of a local, where it is copied in or out, and where it is not."""
 
+_STACK_BYTES: Final = 1 << 16
+"""The most bytes of all locals of a bundle; values that come later stay where they are."""
+
+_LINE: Final = 64
+"""Locals begin at multiples of so many bytes, or as far behind one as in the arena."""
+
 _MOST_CELLS: Final = 2048
 """The most slices of a bundle that are looked at; beyond, all stay where they are."""
 
@@ -42,15 +48,16 @@ def locals_of(bundle: BundleThunk, outside: OutsideReads, *, in_loop: bool) -> l
         return []
     webs, first_read = webs_of(bundle.parts, slices)
     cells = Cells(slices)
-    found = []
+    found, room = [], _STACK_BYTES
     for web in webs:
         place = _hull(web.slices)
         is_kept = outside.has(place, bundle.function) or (
             in_loop and any(x in first_read for y in web.slices for x in cells.of(y))
         )
         local = _local(web, place, is_kept=is_kept)
-        if local is not None:
+        if local is not None and place.nbytes <= room:
             found.append(local)
+            room -= -(-place.nbytes // _LINE) * _LINE
     return found
 
 
