@@ -60,12 +60,12 @@ def timeline_of(plan: ModulePlan) -> Timeline:
             continue
         in_arena = packed.region[buffer] == ARENA and packed.colour[buffer] == 0
         offset = int(packed.offset[buffer]) if in_arena else -1
-        value = first.get(buffer)
-        if value is None:
+        held = first.get(buffer)
+        if held is None:
             buffers.append(TimelineBuffer("scratch", "", "", nbytes, offset, begin, end))
             continue
-        maker = values.maker[value]
-        shape = [x for _, x in maker.shape.leaves()][values.leaf[value]]
+        maker = values.maker[held]
+        shape = [x for _, x in maker.shape.leaves()][values.leaf[held]]
         source = maker.source
         place = "" if source is None or not source.file else place_text(source)
         text = shape.text(layout=False)
