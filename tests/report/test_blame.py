@@ -82,6 +82,19 @@ def test_a_helper_is_split_by_scope():
     assert len([x for x in functions if x.source and x.source.file == "helper.py"]) == 1
 
 
+NESTED = HELPER.replace("jit(f)/block", "jit(f)/net/part/h").replace(
+    "ROOT s",
+    'lone = f32[10] slice(x), slice={[0:10]}, metadata={op_name="jit(f)/z/neg" '
+    'source_file="helper.py" source_line=3}\n  ROOT s',
+)
+
+
+def test_a_part_that_has_most_is_split_in_turn():
+    report = explain(parse_hlo(NESTED), PlanOptions("input"))
+    labels = {x.label for x in groups_of(report.peak.buffers) if x.source}
+    assert {f"net/part/h{i}" for i in range(4)} <= labels
+
+
 STACKED = """HloModule m
 
 FileNames
@@ -114,7 +127,7 @@ def test_the_users_line_stands_for_that_of_a_library():
     everything = explain_text(report.in_all_frames())
     assert "dense.py:99" in everything
     tree = explain_text(report, by="stack")
-    assert tree.index("step  model.py:11") < tree.index("Dense.__call__  dense.py:99")
+    assert tree.index("step  model.py:11") < tree.index("Dense  dense.py:99")
     assert "neg" in explain_text(report, by="op")
     assert "dense" in explain_text(report, by="scope")
     assert "outputs" in explain_text(report, by="cause")

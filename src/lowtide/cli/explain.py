@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -72,6 +73,18 @@ def explain(
             help="`user` blames the innermost call in your own files, `all` also libraries.",
         ),
     ] = "user",
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="The plan for another viewer: `chrome`, `csv` (MiniMalloc's) or `perfetto`.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", metavar="FILE", show_default=False, help="Where --format writes."),
+    ] = None,
 ) -> None:
     """Show what the memory peak is made of, why, and what bounds it.
 
@@ -86,7 +99,12 @@ def explain(
 
     request = _Request(stage, effort_named(effort), deadline, reoptimize)
     view = _View(json, limit, _one_of("--by", by, _VIEWS), _one_of("--frames", frames, _FRAMES))
-    if plan is not None:
+    if output is not None and format is None:
+        raise UsageError("-o is for --format; the report goes to standard output")
+    if format is not None:
+        _check_format(format, plan, json=json)
+        _write_format(module, request, format, output)
+    elif plan is not None:
         if request.asks_for_a_plan:
             raise UsageError(
                 "--stage, --reoptimize, --effort and --deadline are for a plan that is to be made; "
@@ -138,6 +156,35 @@ class _View:
     limit: int | None
     by: str
     frames: str
+
+
+def _check_format(name: str, plan: str | None, *, json: bool) -> None:
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.explain_formats import FORMATS
+
+    _one_of("--format", name, tuple(FORMATS))
+    if plan is not None or json:
+        raise UsageError("--format writes a plan of our own; leave out --plan, --json")
+
+
+def _write_format(path: str | None, request: _Request, name: str, output: Path | None) -> None:
+    from lowtide import compiler
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.explain_formats import write_timeline
+    from lowtide.cli.interrupts import ending_at
+    from lowtide.cli.modules import load
+    from lowtide.cli.progress import progress
+    from lowtide.search.effort import SearchOptions
+
+    if path is None:
+        raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
+    found = load(path, reoptimize=request.reoptimize)
+    with progress(f"planning {found.module.name}"), ending_at(request.deadline) as ends:
+        options = compiler.PlanOptions(request.stage, search=SearchOptions(request.effort, ends))
+        plan = compiler.plan(found.module, options)
+    write_timeline(plan, name, output)
+    if ends.was_interrupted:
+        raise KeyboardInterrupt
 
 
 def _explain_module(path: str, request: _Request, view: _View, *, compile_again: bool) -> None:

@@ -11,6 +11,8 @@ from lowtide.report.peak import PeakBuffer, PeakGroup
 
 _WEIGHTY: Final = 4
 """A line with at least one part in so many of the peak is worth to be split by its callers."""
+_DOMINANT: Final = (3, 4)
+"""A part of a line with at least this share of it is split in turn."""
 _PARTS: Final = 5
 """How many parts of such a line have a row; the others are one."""
 
@@ -103,23 +105,34 @@ GROUPINGS: Final[Mapping[str, _Grouping]] = {
 def _by_use(group: PeakGroup) -> list[PeakGroup]:
     """The parts of a group by the outermost scopes, or else callers, in which its buffers differ.
 
-    The largest parts stand by themselves, the others are one.
+    A part that has most of the group is split in turn. The largest parts stand by themselves, the
+    others are one.
     """
-    for paths in ([_scopes(x) for x in group.buffers], [_callers(x) for x in group.buffers]):
-        depth = _first_difference(paths)
-        if depth is None:
-            continue
-        found: dict[str, list[PeakBuffer]] = {}
-        for buffer, path in zip(group.buffers, paths, strict=True):
-            found.setdefault("/".join(path[: depth + 1]), []).append(buffer)
-        parts = [_part(group, members, label) for label, members in found.items()]
-        parts.sort(key=lambda x: -x.nbytes)
-        rest = [x for part in parts[_PARTS:] for x in part.buffers]
-        if len(parts) <= _PARTS + 1:
-            return parts
-        rest.sort(key=lambda x: -x.nbytes)
-        return [*parts[:_PARTS], _part(group, rest, f"{len(parts) - _PARTS} other scopes")]
-    return [group]
+    for path_of in (_scopes, _callers):
+        parts = [group]
+        while depth := _split_depth(parts[0], group, path_of):
+            found: dict[tuple[str, ...], list[PeakBuffer]] = {}
+            for buffer in parts[0].buffers:
+                found.setdefault(tuple(path_of(buffer)[:depth]), []).append(buffer)
+            inner = [_part(group, members, "/".join(path)) for path, members in found.items()]
+            parts = sorted([*parts[1:], *inner], key=lambda x: -x.nbytes)
+        if len(parts) > 1:
+            break
+    rest = [x for part in parts[_PARTS:] for x in part.buffers]
+    if len(parts) <= _PARTS + 1:
+        return parts
+    rest.sort(key=lambda x: -x.nbytes)
+    return [*parts[:_PARTS], _part(group, rest, f"{len(parts) - _PARTS} other scopes")]
+
+
+def _split_depth(
+    part: PeakGroup, group: PeakGroup, path_of: Callable[[PeakBuffer], Sequence[str]]
+) -> int:
+    """How many parts of their paths tell the buffers of the main part apart, 0 for no matter."""
+    if part.nbytes * _DOMINANT[1] < group.nbytes * _DOMINANT[0]:
+        return 0
+    depth = _first_difference([path_of(x) for x in part.buffers])
+    return 0 if depth is None else depth + 1
 
 
 def _part(group: PeakGroup, members: Sequence[PeakBuffer], label: str) -> PeakGroup:

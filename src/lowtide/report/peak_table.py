@@ -83,8 +83,12 @@ def _file_and_line(source: SourceLocation) -> str:
 
 
 def _function(source: SourceLocation) -> str:
-    """The name of a function without the parts that tell nothing, e.g. `MlpBlock.__call__`."""
-    parts = [part for part in source.function.split(".") if part != "<locals>"]
+    return plain_function(source.function)
+
+
+def plain_function(name: str) -> str:
+    """Return the name of a function without the parts that tell nothing, e.g. `MlpBlock`."""
+    parts = [part for part in name.split(".") if part != "<locals>"]
     while len(parts) > 1 and parts[-1] in ("__call__", "<lambda>"):
         parts.pop()
     return ".".join(parts)
@@ -133,6 +137,11 @@ def _shapes(buffers: tuple[PeakBuffer, ...]) -> str:
     return f"{text} + {others:,} more" if others else text
 
 
+def _last(name: str) -> str:
+    """The part of a function's name, or of scopes, that tells most."""
+    return name.rpartition("/")[2] if "/" in name else name.rpartition(".")[2]
+
+
 # -- columns -----------------------------------------------------------------------------------
 
 _GAPS: Final = 13
@@ -160,17 +169,13 @@ class _Columns:
         least = max([len("made at"), self._least_made()])
         self.is_stacked = stacked or room - self.buffers < least
         self.made = min(made, room + 2 if self.is_stacked else room - self.buffers)
-        last = max([0, *[len(x.function.rpartition(".")[2]) for x in cells]])
+        last = max([0, *[len(_last(x.function)) for x in cells]])
         last = min(last, self.made * 2 // 5)
         self.place = min(self.place, max(12, self.made - 2 - last))
 
     def _least_made(self) -> int:
         """What the places need, with the last parts of the functions' names."""
-        needed = [
-            self.place + 2 + len(cell.function.rpartition(".")[2])
-            for cell in self.cells
-            if cell.function
-        ]
+        needed = [self.place + 2 + len(_last(x.function)) for x in self.cells if x.function]
         needed += [len(cell.place) for cell in self.cells if not cell.function]
         return max([0, *needed])
 
@@ -200,5 +205,7 @@ class _Columns:
         if not cell.function:
             return elide_start(cell.place, self.made)
         place = elide(cell.place, self.place)
-        function = elide_qualified(cell.function, self.made - self.place - 2)
+        room = self.made - self.place - 2
+        cut = elide_start if "/" in cell.function else elide_qualified
+        function = cut(cell.function, room)
         return f"{place:<{self.place}}  {function}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from lowtide.ir.shape import HOST_MEMORY
+from lowtide.report.blame import user_frame
 from lowtide.report.copies import NeededCopy
 from lowtide.report.donations import DonationOutcome, DonationVerdict
 from lowtide.report.drawing import Paint, bar, elide, in_lines, whole_or_short
@@ -65,10 +66,11 @@ def explain_text(
     "function", "scope", "op" or "cause"; by "stack" they are the tree of calls.
     """
     screen = Screen(report, width, Paint(color=color), by)
+    wanted = min(_LEAST_ROWS, len(screen.peak(_LEAST_ROWS)) - _ROWS_AROUND + 1)
     for room in _ROOMS:
         head, foot = screen.head(room), screen.foot(room)
         rows = max(1, LINES - len(head) - len(foot) - _ROWS_AROUND)
-        if rows >= _LEAST_ROWS or limit is not None:
+        if rows >= wanted or limit is not None:
             break
     table = screen.peak(rows, rows) if limit is None else screen.peak(limit)
     return "\n".join([*head, *table, *foot])
@@ -235,7 +237,7 @@ class Screen:
             return []
         worst = refused[0]
         others = f" ({len(refused) - 1} more)" if len(refused) > 1 else ""
-        name = elide(worst.name, 40)
+        name = elide(worst.name, max(40, self.width // 2))
         outcome = f"donating {name} has no effect{others}"
         if worst.verdict is DonationVerdict.COPIED:
             outcome = f"{name} is overwritten by a copy{others}"
@@ -339,7 +341,7 @@ class Screen:
         name = elide(loop.caller.name, 20)
         optimal = ", optimal" if loop.ladder.optimal else ""
         figure = f"{unit.text(loop.ladder.arena_bytes)} per iteration{optimal}"
-        source = loop.caller.source
+        source = user_frame(loop.caller.stack)
         if source is None or not source.file:
             return f"{name} {figure}"
         room = self.width - len(name) - len(figure) - len(_LOOPS) - 7

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Final
 
-from lowtide.report.drawing import elide
+from lowtide.report.drawing import elide, elide_qualified
 from lowtide.report.peak import Peak
-from lowtide.report.peak_table import TableForm, step_text
+from lowtide.report.peak_table import TableForm, plain_function, step_text
 from lowtide.report.stack_tree import StackNode, StackTree, stack_tree
 from lowtide.report.units import percentage
 
@@ -35,7 +35,7 @@ def tree_lines(peak: Peak, rows: int, form: TableForm) -> list[str]:
         live = f"{step_text(node.live[0])}..{step_text(node.live[1])}"
         share = percentage(node.nbytes, total)
         indent = min(2 * depth, _DEEPEST)
-        call = elide(_call(node), form.width - width - 26 - indent)
+        call = _call(node, form.width - width - 26 - indent)
         lines.append(f"{figure:>{width}}  {share:>5}  {live:<15}  {' ' * indent}{call}")
     unknown = sum([x.nbytes for x, at in zip(peak.buffers, tree.leaf_of, strict=True) if at < 0])
     if unknown:
@@ -75,8 +75,12 @@ def _by_size(tree: StackTree, numbers: list[int]) -> list[int]:
     return sorted(numbers, key=lambda x: -tree.nodes[x].nbytes)
 
 
-def _call(node: StackNode) -> str:
+def _call(node: StackNode, room: int) -> str:
+    """The function and the place of a call; a long name of a function loses its first parts."""
     if not node.file:
-        return node.function
+        return elide(node.function, room)
     place = f"{PurePosixPath(node.file).name}:{node.line}"
-    return f"{node.function}  {place}" if node.function else place
+    if not node.function:
+        return elide(place, room)
+    function = plain_function(node.function)
+    return elide(f"{elide_qualified(function, max(8, room - len(place) - 2))}  {place}", room)
