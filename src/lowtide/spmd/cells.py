@@ -10,8 +10,7 @@ from lowtide.ir.attributes import GetTupleElement, Parameter
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling, dividing, replicated
 from lowtide.ir.traversal import post_order
-from lowtide.spmd.annotations import ModuleShardings, TilingWish
-from lowtide.spmd.flattening import is_manual_call
+from lowtide.spmd.annotations import CONSTRAINT_TARGETS, ModuleShardings, TilingWish
 from lowtide.spmd.rules.rule import OpRule, same_dimensions
 from lowtide.spmd.rules.table import arrays_of, rule_of
 
@@ -131,8 +130,6 @@ def _numbers(cells: Cells, x: Instruction, shardings: ModuleShardings) -> tuple[
         return _conditional(cells, x, given[1:], shardings)
     results = cells.new(arrays_of(x.shape))
     operands = tuple([number for one in given for number in one])
-    if x.opcode is Opcode.CALL and is_manual_call(x):
-        return results
     if x.opcode is Opcode.CUSTOM_CALL and _passes_on(x):
         cells.relate(operands, results, x.name)
         return results
@@ -144,8 +141,6 @@ def _numbers(cells: Cells, x: Instruction, shardings: ModuleShardings) -> tuple[
 
 def _passes_on(x: Instruction) -> bool:
     """Whether a custom call returns its operand."""
-    from lowtide.spmd.annotations import CONSTRAINT_TARGETS
-
     return getattr(x.attributes, "target", "") in CONSTRAINT_TARGETS and len(x.operands) == 1
 
 
