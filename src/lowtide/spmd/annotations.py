@@ -27,6 +27,8 @@ SHARDY_KEY = "xla.sdy.sharding"
 MESHES_KEY = "xla.sdy.meshes"
 RESULT_TARGET = "xla.sdy.FuncResultSharding"
 CONSTRAINT_TARGETS = frozenset({"Sharding", RESULT_TARGET})
+BARRIER_TARGETS = frozenset({"ShardBarrierFrom", "ShardBarrierTo", "xla.sdy.PropagationBarrier"})
+GROUP_TARGET = "xla.sdy.ShardingGroup"
 
 
 @dataclass(frozen=True, slots=True)

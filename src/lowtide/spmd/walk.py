@@ -17,12 +17,19 @@ from lowtide.ir.attributes import (
     Parameter,
 )
 from lowtide.ir.computation import Computation
+from lowtide.ir.errors import unsupported
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.sharding_forms import sharding_of
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.ir.traversal import post_order
+from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
-from lowtide.spmd.annotations import CONSTRAINT_TARGETS, ModuleShardings
+from lowtide.spmd.annotations import (
+    BARRIER_TARGETS,
+    CONSTRAINT_TARGETS,
+    GROUP_TARGET,
+    ModuleShardings,
+)
 from lowtide.spmd.cells import Cells
 from lowtide.spmd.choice import Question, choose
 from lowtide.spmd.emitter import DeviceProgram, Emitter, local_shape
@@ -296,8 +303,11 @@ class ProgramWalk:
         self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
     ) -> list[PlacedArray]:
         """Return the operand of a constraint, in the tiling asked for where that is inside."""
-        if x.attributes_as(CustomCall).target in CONSTRAINT_TARGETS:
+        target = x.attributes_as(CustomCall).target
+        if target in CONSTRAINT_TARGETS or target in BARRIER_TARGETS:
             return operands[0]
+        if target == GROUP_TARGET:
+            return []
         if is_entrance(x) or is_exit(x):
             return self._border(emitter, x, [leaf for own in operands for leaf in own])
         return self.operation(emitter, x, operands)
@@ -392,6 +402,9 @@ class ProgramWalk:
         self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
     ) -> list[PlacedArray]:
         """Return what an operation makes, split as costs the least."""
+        if has_side_effect(x) and x.opcode not in _DRAWN:
+            reason = "has effects outside of the program, which each device would repeat"
+            raise unsupported(x, f"{reason}; run the module on one device, or put it on the host")
         leaves = [leaf for own in operands for leaf in own]
         rule = rule_of(x)
         numbers = self.cells.numbers[x]
@@ -417,6 +430,18 @@ class ProgramWalk:
         self.keep(numbers, found)
         return found
 
+    def drawn(
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
+        """Return random numbers as the first device draws them: others would draw their own."""
+        (made,) = [leaf.to(leaf.tiling) for leaf in self.operation(emitter, x, operands)]
+        axes = tuple(range(len(emitter.grid.sizes)))
+        terms = Tiling(replicated(x.shape.rank).axes, axes)
+        masked = emitter.masked(made, axes, terms.reduction)
+        found = [PlacedArray.of(emitter, x.shape, terms, masked)]
+        self.keep(self.cells.numbers[x], found)
+        return found
+
     def _note(self, x: Instruction, tilings: Sequence[Tiling], nbytes: float, why: str) -> None:
         cells = self.cells.of(x)
         text = ", ".join([str(sharding_of(t.whole(), self.target.grid)) for t in tilings])
@@ -438,6 +463,7 @@ _STRUCTURE: Final[dict[Opcode, _Handler]] = {
     Opcode.COLLECTIVE_PERMUTE: ProgramWalk.collective,
     Opcode.REDUCE_SCATTER: ProgramWalk.collective,
     Opcode.RAGGED_ALL_TO_ALL: ProgramWalk.collective,
+    **dict.fromkeys(_DRAWN, ProgramWalk.drawn),
     Opcode.CONDITIONAL: ProgramWalk.conditional,
     Opcode.CONSTANT: ProgramWalk.constant,
     Opcode.CUSTOM_CALL: ProgramWalk.custom_call,
