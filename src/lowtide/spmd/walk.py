@@ -38,6 +38,9 @@ from lowtide.spmd.manual import border_tilings, is_entrance, is_exit
 from lowtide.spmd.placed import PlacedArray, TilingRequest
 from lowtide.spmd.rules.table import arrays_of, rule_of
 
+_DRAWN: Final = (Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE)
+"""Operations that draw random numbers from a state of the device."""
+
 
 @dataclass(frozen=True, slots=True)
 class SplitReason:
