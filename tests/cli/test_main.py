@@ -24,7 +24,7 @@ from lowtide.ir import (
     UnsupportedOpError,
 )
 
-COMMANDS = ("explain", "plan", "compile", "run", "bench", "opt", "ops")
+COMMANDS = ("explain", "plan", "compile", "run", "bench", "opt", "shard", "partition", "ops")
 ROOT = Path(__file__).parents[2]
 LINES_OF_A_SCREEN = 32
 

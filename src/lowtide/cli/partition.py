@@ -21,7 +21,7 @@ def partition(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Partition a module with shardings into the program that each of its devices runs.
+    """Write the program of one device of a sharded module.
 
     Prints HLO text, whose entry has the shapes of one device. With --json: what it sends (bytes of
     one device on a ring, loop bodies times their trips) and the memory that it needs.
@@ -30,7 +30,6 @@ def partition(
     from lowtide.cli import console
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
-    from lowtide.files.writing import write_text
     from lowtide.ir.printer import COMPLETE, to_text
     from lowtide.spmd.wire import wire_traffic
 
@@ -39,7 +38,7 @@ def partition(
         parts = partitioned(found, devices)
     text = to_text(parts.module, COMPLETE)
     if output is not None:
-        write_text(output, text)
+        console.write_file(output, lambda stream: stream.write(text.encode()))
     if json:
         traffic = wire_traffic(parts.module)
         with progress(f"planning {found.name}"):

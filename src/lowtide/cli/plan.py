@@ -102,7 +102,7 @@ def plan(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of the table.")] = 12,
 ) -> None:
-    """Plan the memory of a module or packing, or order a memory graph.
+    """Plan the memory of a module or packing, or order a graph.
 
     With --strategy or --compare, live ranges of a module are a packing problem. Ctrl-C ends a
     search with its best, status 130; above --capacity it is 2.

@@ -25,7 +25,7 @@ def reduce(
         ),
     ] = None,
 ) -> None:
-    """Make the arrays of a module small, or print the test of a fault.
+    """Make the arrays of a module small or print the test of a fault.
 
     Its structure stays: the evaluator can run it then. With --failing exit status 1 says that the
     passes do nothing wrong.

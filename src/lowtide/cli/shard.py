@@ -28,7 +28,7 @@ def shard(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show how each instruction is split over devices, why, and the bytes that it sends.
+    """Show how instructions are split over devices, and why.
 
     Bytes are those that one device sends on a ring to bring operands where the instruction takes
     them, for one run of it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lowtide.ir import Instruction, Module, Opcode
@@ -27,6 +27,8 @@ SHARDY_KEY = "xla.sdy.sharding"
 MESHES_KEY = "xla.sdy.meshes"
 RESULT_TARGET = "xla.sdy.FuncResultSharding"
 CONSTRAINT_TARGETS = frozenset({"Sharding", RESULT_TARGET})
+BARRIER_TARGETS = frozenset({"ShardBarrierFrom", "ShardBarrierTo", "xla.sdy.PropagationBarrier"})
+GROUP_TARGET = "xla.sdy.ShardingGroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +46,21 @@ class ModuleShardings:
     `parameters` and `results` have None for leaves that may lie as is best.
     """
 
-    grid: DeviceGrid
+    reader: AnnotationReader
     wishes: dict[Instruction, list[TilingWish | None]] = field(default_factory=dict)
     parameters: list[list[TilingWish | None]] = field(default_factory=list)
     results: list[TilingWish | None] = field(default_factory=list)
+
+    @property
+    def grid(self) -> DeviceGrid:
+        """The grid of all devices."""
+        return self.reader.grid
 
 
 def read_annotations(module: Module) -> ModuleShardings:
     """Return what the module asks for; raises InputError for what cannot be."""
     reader = _reader(module)
-    found = ModuleShardings(reader.grid)
+    found = ModuleShardings(reader)
     for computation in module.computations.values():
         for x in computation.instructions.values():
             if _is_constraint(x) or x.opcode is Opcode.PARAMETER or not reader.is_shardy:
@@ -128,7 +135,7 @@ class AnnotationReader:
             text = dict(x.annotations.frontend_attributes).get(SHARDY_KEY)
             if text is None:
                 return [None] * len(leaves)
-            given = read_shardings(_unescaped(text))
+            given = read_shardings(unescaped(text))
             if len(given) != len(leaves):
                 raise InputError(
                     f"{place_of(x)}: %{x.name} has {len(leaves)} arrays, {SHARDY_KEY} "
@@ -169,8 +176,14 @@ class AnnotationReader:
                 is_open[int(dimension)] = True
         return TilingWish(tiling, tuple(is_open))
 
-    def shardy(self, sharding: ShardySharding, rank: int, x: Instruction) -> TilingWish:
-        """Return the wish of a sharding in Shardy's notation."""
+    def shardy(
+        self,
+        sharding: ShardySharding,
+        rank: int,
+        x: Instruction,
+        only: Sequence[str] | None = None,
+    ) -> TilingWish:
+        """Return the wish of a sharding in Shardy's notation, by the axes named in `only`."""
         where = f"{place_of(x)}: %{x.name}"
         mesh = (
             sharding.mesh if isinstance(sharding.mesh, Mesh) else self._mesh(sharding.mesh, where)
@@ -189,7 +202,14 @@ class AnnotationReader:
                 f"{list(self.grid.sizes)}: use one order of devices for all meshes"
             )
         axes = [
-            tuple([a for ref in dimension.axes for a in self._axes(ref, names, where)])
+            tuple(
+                [
+                    axis
+                    for ref in dimension.axes
+                    if only is None or ref.name in only
+                    for axis in self._axes(ref, names, where)
+                ]
+            )
             for dimension in sharding.dimensions
         ]
         flat = [axis for one in axes for axis in one]
@@ -218,7 +238,8 @@ class AnnotationReader:
         return found
 
 
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
+    """Return the value of a frontend attribute without the backslashes before its quotes."""
     return text.replace('\\"', '"')
 
 
@@ -226,7 +247,7 @@ def _reader(module: Module) -> AnnotationReader:
     text = dict(module.frontend_attributes).get(MESHES_KEY)
     count = module.num_partitions
     if text is not None:
-        meshes = read_meshes(_unescaped(text))
+        meshes = read_meshes(unescaped(text))
         for name, mesh in meshes.items():
             size = 1
             for extent in mesh.axis_sizes:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lowtide.ir import Computation, Instruction, Opcode, Shape
-from lowtide.ir.attributes import GetTupleElement, Parameter
+from lowtide.ir.attributes import CustomCall, GetTupleElement
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling, dividing, replicated
 from lowtide.ir.traversal import post_order
-from lowtide.spmd.annotations import ModuleShardings, TilingWish
-from lowtide.spmd.flattening import is_manual_call
+from lowtide.spmd.annotations import CONSTRAINT_TARGETS, GROUP_TARGET, ModuleShardings, TilingWish
 from lowtide.spmd.rules.rule import OpRule, same_dimensions
 from lowtide.spmd.rules.table import arrays_of, rule_of
 
@@ -52,12 +51,16 @@ class Relation:
 
 @dataclass(slots=True)
 class Cells:
-    """The cells of a module by instruction, one number for each leaf of its shape."""
+    """The cells of a module by instruction, one number for each leaf of its shape.
+
+    `groups` has the first member of each group of values that are to lie alike.
+    """
 
     grid: DeviceGrid
     cells: list[ArrayCell] = field(default_factory=list)
     relations: list[Relation] = field(default_factory=list)
     numbers: dict[Instruction, tuple[int, ...]] = field(default_factory=dict)
+    groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def of(self, x: Instruction) -> list[ArrayCell]:
         """Return the cells of the leaves of an instruction."""
@@ -131,22 +134,18 @@ def _numbers(cells: Cells, x: Instruction, shardings: ModuleShardings) -> tuple[
         return _conditional(cells, x, given[1:], shardings)
     results = cells.new(arrays_of(x.shape))
     operands = tuple([number for one in given for number in one])
-    if x.opcode is Opcode.CALL and is_manual_call(x):
-        return results
-    if x.opcode is Opcode.CUSTOM_CALL and _passes_on(x):
+    target = x.attributes.target if isinstance(x.attributes, CustomCall) else ""
+    if target in CONSTRAINT_TARGETS:
         cells.relate(operands, results, x.name)
+        return results
+    if target == GROUP_TARGET:
+        key = dict(x.annotations.frontend_attributes).get("xla.sdy.sharding_group_id", "")
+        cells.relate(cells.groups.setdefault(key, operands), operands, x.name)
         return results
     rule = rule_of(x)
     if rule.sizes:
         cells.relations.append(Relation(rule, operands, results, x.opcode, x.name))
     return results
-
-
-def _passes_on(x: Instruction) -> bool:
-    """Whether a custom call returns its operand."""
-    from lowtide.spmd.annotations import CONSTRAINT_TARGETS
-
-    return getattr(x.attributes, "target", "") in CONSTRAINT_TARGETS and len(x.operands) == 1
 
 
 def _while(
@@ -172,8 +171,3 @@ def _conditional(
         _fill(cells, branch, shardings)
         cells.relate(cells.numbers[branch.root], results, x.name)
     return results
-
-
-def parameter_number(x: Instruction) -> int:
-    """Return the number of a parameter."""
-    return x.attributes_as(Parameter).number

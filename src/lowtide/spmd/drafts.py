@@ -140,7 +140,7 @@ def _draft(task: Task, cells: Cells, findings: DraftFindings, policy: Policy) ->
     made.num_partitions = source.num_partitions
     made.stack_frames = source.stack_frames
     target = DeviceProgram(made, shardings.grid)
-    walk = ProgramWalk(target, cells, findings, policy)
+    walk = ProgramWalk(target, shardings, cells, findings, policy)
     entry = made.add_computation(source.entry.name)
     made.entry = entry
     emitter = Emitter(target, entry)

@@ -252,11 +252,15 @@ class Emitter:
         self, x: Instruction, array: WholeArray, before: Tiling, move: Move
     ) -> Instruction:
         """Return the array on the first device along the axes, the identity on the others."""
-        identity = identity_of(move.result.reduction, x.shape.element_type)
+        return self.masked(x, move.axes, move.result.reduction)
+
+    def masked(self, x: Instruction, axes: Sequence[int], reduction: Opcode) -> Instruction:
+        """Return an array on the first device along axes, the identity on the others."""
+        identity = identity_of(reduction, x.shape.element_type)
         if is_splat(x, identity):
             return x
         neutral = self.broadcast(self.constant(identity), x.shape.dimensions)
-        first = self.broadcast(self.is_first(move.axes), x.shape.dimensions)
+        first = self.broadcast(self.is_first(axes), x.shape.dimensions)
         return self.add(Opcode.SELECT, (first, x, neutral))
 
     def reduce_step(

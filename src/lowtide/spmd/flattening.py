@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.ir.attributes import CustomCall
 from lowtide.ir.clone import clone_computation, clone_module
 from lowtide.ir.traversal import computation_post_order
 from lowtide.passes.embedding import embed
 
-MANUAL_BORDERS = frozenset({"xla.sdy.GlobalToLocalShape", "SPMDFullToShardShape"})
-"""Custom calls whose result has the shape that one device sees."""
-
 
 def flattened(module: Module) -> Module:
-    """Return a copy of a module with its calls written out, except those of manual computations."""
+    """Return a copy of a module with its calls written out, those of manual computations too."""
     copy = clone_module(module)
     copy.schedule = None
     for computation in computation_post_order(copy):
         for x in list(computation.instructions.values()):
-            if (x.opcode is Opcode.CALL and not is_manual_call(x)) or x.opcode is Opcode.FUSION:
+            if x.opcode in (Opcode.CALL, Opcode.FUSION):
                 _write_out(x)
     _separate(copy)
     return copy
-
-
-def is_manual_call(x: Instruction) -> bool:
-    """Whether a call runs a computation on local shapes, with collectives as they are written."""
-    sources = [operand for operand in x.operands if operand.opcode is Opcode.CUSTOM_CALL]
-    return any(
-        isinstance(s.attributes, CustomCall) and s.attributes.target in MANUAL_BORDERS
-        for s in sources
-    )
 
 
 def _write_out(x: Instruction) -> None:

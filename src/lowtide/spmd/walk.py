@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, final
 
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Instruction, Opcode, Shape, tuple_shape
-from lowtide.ir.attributes import CustomCall, GetTupleElement, Parameter
+from lowtide.ir.attributes import (
+    Collective,
+    CollectivePermute,
+    CustomCall,
+    GetTupleElement,
+    Parameter,
+)
 from lowtide.ir.computation import Computation
+from lowtide.ir.errors import unsupported
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.sharding_forms import sharding_of
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.ir.traversal import post_order
+from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
-from lowtide.spmd.annotations import CONSTRAINT_TARGETS
+from lowtide.spmd.annotations import (
+    BARRIER_TARGETS,
+    CONSTRAINT_TARGETS,
+    GROUP_TARGET,
+    ModuleShardings,
+)
 from lowtide.spmd.cells import Cells
 from lowtide.spmd.choice import Question, choose
 from lowtide.spmd.emitter import DeviceProgram, Emitter, local_shape
 from lowtide.spmd.local_ops import LocalOp, write
+from lowtide.spmd.manual import border_tilings, is_entrance, is_exit
 from lowtide.spmd.placed import PlacedArray, TilingRequest
 from lowtide.spmd.rules.table import arrays_of, rule_of
+
+_DRAWN: Final = (Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE)
+"""Operations that draw random numbers from a state of the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +171,15 @@ class ProgramWalk:
     """Goes through computations in order and writes what one device does."""
 
     def __init__(
-        self, target: DeviceProgram, cells: Cells, findings: DraftFindings, policy: Policy
+        self,
+        target: DeviceProgram,
+        shardings: ModuleShardings,
+        cells: Cells,
+        findings: DraftFindings,
+        policy: Policy,
     ) -> None:
         self.target = target
+        self.shardings = shardings
         self.cells = cells
         self.reasons: list[SplitReason] = []
         self.work = 0.0
@@ -283,9 +306,40 @@ class ProgramWalk:
         self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
     ) -> list[PlacedArray]:
         """Return the operand of a constraint, in the tiling asked for where that is inside."""
-        if x.attributes_as(CustomCall).target not in CONSTRAINT_TARGETS:
-            return self.operation(emitter, x, operands)
-        return operands[0]
+        target = x.attributes_as(CustomCall).target
+        if target in CONSTRAINT_TARGETS or target in BARRIER_TARGETS:
+            return operands[0]
+        if target == GROUP_TARGET:
+            return []
+        if is_entrance(x) or is_exit(x):
+            return self._border(emitter, x, [leaf for own in operands for leaf in own])
+        return self.operation(emitter, x, operands)
+
+    def _border(
+        self, emitter: Emitter, x: Instruction, given: Sequence[PlacedArray]
+    ) -> list[PlacedArray]:
+        """Return the leaves on the other side of a border: inside, each tile is a whole array."""
+        found = []
+        tilings = border_tilings(x, self.shardings)
+        for leaf, tiling, shape in zip(given, tilings, arrays_of(x.shape), strict=True):
+            inside = replicated(shape.rank)
+            before, after = (tiling, inside) if is_entrance(x) else (inside, tiling)
+            found.append(PlacedArray.of(emitter, shape, after, leaf.to(before, x.name)))
+        self.keep(self.cells.numbers[x], found)
+        return found
+
+    def collective(
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
+        """Return a collective of a manual region as it is written, on a channel of its own."""
+        tiles = [leaf.to(replicated(leaf.shape.rank), x.name) for own in operands for leaf in own]
+        attributes = x.attributes
+        if isinstance(attributes, Collective | CollectivePermute):
+            attributes = replace(attributes, channel_id=self.target.channel())
+        whole = [replicated(shape.rank) for shape in arrays_of(x.shape)]
+        shape = local_tree(x.shape, whole, emitter.grid)
+        made = emitter.like(x, tiles, shape, attributes)
+        return placed_leaves(emitter, made, x.shape, whole)
 
     def loop(
         self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
@@ -351,6 +405,9 @@ class ProgramWalk:
         self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
     ) -> list[PlacedArray]:
         """Return what an operation makes, split as costs the least."""
+        if has_side_effect(x) and x.opcode not in _DRAWN:
+            reason = "has effects outside of the program, which each device would repeat"
+            raise unsupported(x, f"{reason}; run the module on one device, or put it on the host")
         leaves = [leaf for own in operands for leaf in own]
         rule = rule_of(x)
         numbers = self.cells.numbers[x]
@@ -376,6 +433,18 @@ class ProgramWalk:
         self.keep(numbers, found)
         return found
 
+    def drawn(
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
+        """Return random numbers as the first device draws them: others would draw their own."""
+        (made,) = [leaf.to(leaf.tiling) for leaf in self.operation(emitter, x, operands)]
+        axes = tuple(range(len(emitter.grid.sizes)))
+        terms = Tiling(replicated(x.shape.rank).axes, axes)
+        masked = emitter.masked(made, axes, terms.reduction)
+        found = [PlacedArray.of(emitter, x.shape, terms, masked)]
+        self.keep(self.cells.numbers[x], found)
+        return found
+
     def _note(self, x: Instruction, tilings: Sequence[Tiling], nbytes: float, why: str) -> None:
         cells = self.cells.of(x)
         text = ", ".join([str(sharding_of(t.whole(), self.target.grid)) for t in tilings])
@@ -390,6 +459,14 @@ _Handler = Callable[
 ]
 
 _STRUCTURE: Final[dict[Opcode, _Handler]] = {
+    Opcode.ALL_GATHER: ProgramWalk.collective,
+    Opcode.ALL_REDUCE: ProgramWalk.collective,
+    Opcode.ALL_TO_ALL: ProgramWalk.collective,
+    Opcode.COLLECTIVE_BROADCAST: ProgramWalk.collective,
+    Opcode.COLLECTIVE_PERMUTE: ProgramWalk.collective,
+    Opcode.REDUCE_SCATTER: ProgramWalk.collective,
+    Opcode.RAGGED_ALL_TO_ALL: ProgramWalk.collective,
+    **dict.fromkeys(_DRAWN, ProgramWalk.drawn),
     Opcode.CONDITIONAL: ProgramWalk.conditional,
     Opcode.CONSTANT: ProgramWalk.constant,
     Opcode.CUSTOM_CALL: ProgramWalk.custom_call,

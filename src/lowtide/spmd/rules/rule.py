@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -164,8 +163,3 @@ def same_dimensions(operands: Sequence[Shape], results: Sequence[Shape]) -> Rule
         matching = {i: dimension for i, shape in enumerate(operands) if shape.dimensions == model}
         draft.join(size, matching, dict.fromkeys(range(len(results)), dimension))
     return draft
-
-
-def element_count(shape: Shape) -> int:
-    """Return the number of elements of an array."""
-    return math.prod(shape.dimensions)

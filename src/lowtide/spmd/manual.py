@@ -1,0 +1,67 @@
+"""Borders of manual regions, inside of which a program is written for one device already."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lowtide.ir import Instruction
+from lowtide.ir.attributes import CustomCall
+from lowtide.ir.errors import unsupported
+from lowtide.ir.tilings.shardy_reader import read_manual_axes, read_shardings
+from lowtide.ir.tilings.tiling import Tiling
+from lowtide.spmd.annotations import ModuleShardings, unescaped
+
+_INTO: Final = {
+    "xla.sdy.GlobalToLocalShape": "xla.sdy.in_shardings",
+    "SPMDFullToShardShape": "",
+}
+_OUT_OF: Final = {
+    "xla.sdy.LocalToGlobalShape": "xla.sdy.out_shardings",
+    "SPMDShardToFullShape": "",
+}
+
+
+def is_entrance(x: Instruction) -> bool:
+    """Whether a custom call takes whole arrays and returns their tiles."""
+    return isinstance(x.attributes, CustomCall) and x.attributes.target in _INTO
+
+
+def is_exit(x: Instruction) -> bool:
+    """Whether a custom call takes tiles and returns the whole arrays."""
+    return isinstance(x.attributes, CustomCall) and x.attributes.target in _OUT_OF
+
+
+def border_tilings(x: Instruction, shardings: ModuleShardings) -> list[Tiling]:
+    """Return how the whole arrays at a border are cut; raises UnsupportedOpError if unlike it.
+
+    Axes that are not manual do not cut there: all devices along them have the same tile.
+    """
+    target = x.attributes_as(CustomCall).target
+    key = {**_INTO, **_OUT_OF}[target]
+    whole, tiles = (x.operands, (x,)) if is_entrance(x) else ((x,), x.operands)
+    shapes = [leaf for y in whole for _, leaf in y.shape.leaves()]
+    local = [leaf for y in tiles for _, leaf in y.shape.leaves()]
+    if key:
+        attributes = dict(x.annotations.frontend_attributes)
+        given = read_shardings(unescaped(attributes.get(key, "")))
+        names = read_manual_axes(unescaped(attributes.get("xla.sdy.manual_axes", "")))
+        found = [
+            shardings.reader.shardy(sharding, shape.rank, x, names)
+            for sharding, shape in zip(given, shapes, strict=True)
+        ]
+    else:
+        wishes = shardings.wishes.get(whole[0], [])
+        found = [wish for wish in wishes if wish is not None]
+    tilings = [wish.tiling for wish in found]
+    grid = shardings.grid
+    fits = [
+        tiling.local(grid, shape.dimensions) == tile.dimensions
+        for tiling, shape, tile in zip(tilings, shapes, local, strict=False)
+    ]
+    if len(tilings) != len(shapes) or not all(fits):
+        raise unsupported(
+            x,
+            "its sharding does not cut the whole array into tiles of the shape inside; state one "
+            "that does, by the manual axes alone",
+        )
+    return tilings
