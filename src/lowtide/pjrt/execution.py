@@ -134,11 +134,19 @@ def _run_job(queue: DeviceQueue, address: int) -> None:
             code.again(queue.address, address)
             return
         _run_in_python(queue, job, launched.program)
-    except MemoryError as found:
-        error = new_error(exhausted(launched.program.alive(), found))
     except BaseException as found:
-        error = new_error(found)
+        error = new_error(_explained(found, launched.program))
     code.finish(address, error)
+
+
+def _explained(error: BaseException, program: PluginProgram) -> BaseException:
+    """The error for a call, with what takes the memory where that was not to be had."""
+    if not isinstance(error, MemoryError) or program.executable is None:
+        return error
+    try:
+        return exhausted(program.executable, error)
+    except Exception:  # the worker has to go on, and the error itself says what happened
+        return error
 
 
 def _run_in_python(queue: DeviceQueue, job: Any, program: PluginProgram) -> None:

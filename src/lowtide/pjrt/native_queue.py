@@ -108,6 +108,23 @@ _SLEEPERS: Final = 32
 """Where events have whether they happened, for those who sleep, and how many these are."""
 
 
+def _release_lock(f: Function) -> str:
+    """Write that Python's lock is released if the thread has it; return where that is noted."""
+    state = f.stack("ptr", 1, 8)
+    f.store("ptr", "null", state, 8)
+    locked = f.call(external("PyGILState_Check", "i32"), [])
+    with f.when(f.op(f"icmp ne i32 {locked}, 0")):
+        f.store("ptr", f.call(external("PyEval_SaveThread", "ptr"), []), state, 8)
+    return state
+
+
+def _take_lock(f: Function, state: str) -> None:
+    """Write that the lock is taken again if it was released."""
+    saved = f.load("ptr", state, 8)
+    with f.when(f.op(f"icmp ne ptr {saved}, null")):
+        f.call(external("PyEval_RestoreThread", "void", "ptr"), [saved])
+
+
 def pointer_function(borrow: Function, wait_for: Function, release_block: Function) -> Function:
     """Write Buffer_UnsafePointer, which waits until the array is there.
 
@@ -118,17 +135,12 @@ def pointer_function(borrow: Function, wait_for: Function, release_block: Functi
     storage = f.call(borrow, [cell])
     go_unless(f, f.op(f"icmp ne ptr {storage}, null"), "gone")
     event = get(f, HandleCell, cell, "event", "ptr")
-    state = f.stack("ptr", 1, 8)
-    f.store("ptr", "null", state, 8)
     waits = f.op(f"xor i1 {f.call(_HAS_HAPPENED, [event])}, true")
     with f.when(waits):
-        locked = f.call(external("PyGILState_Check", "i32"), [])
-        with f.when(f.op(f"icmp ne i32 {locked}, 0")):
-            f.store("ptr", f.call(external("PyEval_SaveThread", "ptr"), []), state, 8)
-    error = f.call(wait_for, [event])
-    saved = f.load("ptr", state, 8)
-    with f.when(f.op(f"icmp ne ptr {saved}, null")):
-        f.call(external("PyEval_RestoreThread", "void", "ptr"), [saved])
+        state = _release_lock(f)
+        f.call(FREE, [f.call(wait_for, [event])])
+        _take_lock(f, state)
+    error = f.call(_COPIED_ERROR, [event])
     f.store("ptr", get(f, BufferStorage, storage, "data", "ptr"), f.gep("%a", 24), 8)
     f.call(release_block, [storage])
     f.do(f"ret ptr {error}")
@@ -181,9 +193,11 @@ def back_pressure_function(sleep: Function) -> Function:
     errno = f.call(external("__errno_location", "ptr"), [])
     f.store("i32", "0", errno, 4)
     f.op(f"atomicrmw add ptr {waiting}, i64 1 seq_cst")
+    state = _release_lock(f)
     f.call(sleep, [place(f, Queue, "%queue", "finished"), seen])
-    f.op(f"atomicrmw add ptr {waiting}, i64 -1 seq_cst")
     found = f.load("i32", errno, 4)
+    _take_lock(f, state)
+    f.op(f"atomicrmw add ptr {waiting}, i64 -1 seq_cst")
     is_signal = f.op(f"icmp eq i32 {found}, {INTERRUPTED_CALL}")
     f.do(f"br i1 {is_signal}, label %end, label %look")
     f.label("end")
