@@ -25,7 +25,7 @@ def check(
         bool, typer.Option("--markdown", help="Write Markdown, for the page of a CI.")
     ] = False,
 ) -> None:
-    """Compare the peaks of programs with their limits, and with those locked before.
+    """Compare the peaks of programs with limits and locked ones.
 
     A table has `module = "FILE"` or `python = "FILE.py:FUNCTION"`, and may have a `limit` such as
     "512MiB" and a `tolerance` such as "1%". A peak counts all memory of one call: arguments,

@@ -32,7 +32,7 @@ def diff(
     stage: StageOption = DEFAULT_STAGE,
     effort: EffortOption = "default",
 ) -> None:
-    """Show what changed at the memory peak from A to B, and which line of the program did it.
+    """Show what changed at the memory peak, and which line did it.
 
     Buffers are matched by the names and lines that they come from, never by number. The first line
     says how much the peak changed, and what made most of it; the parts sum to the difference.

@@ -47,30 +47,28 @@ def explain(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Take this plan of the module apart: a BufferAssignmentProto or HloProto of XLA, "
-            "or what `lowtide plan -o` wrote.",
+            help="Take this plan of the module apart: XLA's, or of `plan -o`.",
         ),
     ] = None,
     no_compile: Annotated[
         bool,
         typer.Option(
             "--no-compile",
-            help="With --plan: only predict what would lower it, also where jax is installed.",
+            help="With --plan: only predict what would lower it.",
         ),
     ] = False,
     by: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="Rows of the table: `line`, `function`, `scope`, `op`, `cause`, or `stack` for "
-            "the tree of calls.",
+            help="Rows: `line`, `function`, `scope`, `op`, `cause`, or `stack`.",
         ),
     ] = "line",
     frames: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="`user` blames the innermost call in your own files, `all` also libraries.",
+            help="`user` blames your own files, `all` also libraries.",
         ),
     ] = "user",
     format: Annotated[
@@ -78,7 +76,7 @@ def explain(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="The plan for another viewer: `chrome`, `csv` (MiniMalloc's) or `perfetto`.",
+            help="The plan for other viewers: `chrome`, `csv`, `perfetto`.",
         ),
     ] = None,
     output: Annotated[
@@ -89,10 +87,9 @@ def explain(
     """Show what the memory peak is made of, why, and what bounds it.
 
     A scheduled module is taken as it is, any other one is optimized and scheduled first; the stage
-    `input` only schedules it. With --plan, the report is
-    on that plan: how far it is from what other plans of the same program need, why, and what would
-    lower it. So it is for a dump directory that holds XLA's plan of the module, unless an option
-    asks for a plan of our own. All sizes are proved or counted, not measured: nothing is run.
+    `input` only schedules it. With --plan, or for a dump directory that holds XLA's plan, the
+    report is on that plan: how far it is from others of the same program, why, and what would
+    lower it. All sizes are proved or counted, not measured: nothing is run.
     """
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.plan_request import effort_named
