@@ -1,4 +1,4 @@
-"""Cells: the tilings of all arrays of a module, and the relations between them."""
+"""Arrays of a module with their tilings so far, and the relations between them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Relation:
 
 
 @dataclass(slots=True)
-class Cells:
+class ArrayCells:
     """The cells of a module by instruction, one number for each leaf of its shape.
 
     `groups` has the first member of each group of values that are to lie alike.
@@ -96,9 +96,9 @@ class Cells:
                 self.relations.append(Relation(rule, (a,), (b,), Opcode.COPY, where))
 
 
-def cells_of(computation: Computation, shardings: ModuleShardings) -> Cells:
+def cells_of(computation: Computation, shardings: ModuleShardings) -> ArrayCells:
     """Return the cells of the entry computation and of all loops and branches below it."""
-    cells = Cells(shardings.grid)
+    cells = ArrayCells(shardings.grid)
     for parameter in computation.parameters:
         cells.numbers[parameter] = cells.new(arrays_of(parameter.shape))
     _fill(cells, computation, shardings)
@@ -109,7 +109,7 @@ def cells_of(computation: Computation, shardings: ModuleShardings) -> Cells:
     return cells
 
 
-def _fill(cells: Cells, computation: Computation, shardings: ModuleShardings) -> None:
+def _fill(cells: ArrayCells, computation: Computation, shardings: ModuleShardings) -> None:
     for x in post_order(computation):
         if x.opcode is not Opcode.PARAMETER:
             cells.numbers[x] = _numbers(cells, x, shardings)
@@ -120,7 +120,7 @@ def _fill(cells: Cells, computation: Computation, shardings: ModuleShardings) ->
                     cells.wish(number, wish, f"asked of %{x.name}")
 
 
-def _numbers(cells: Cells, x: Instruction, shardings: ModuleShardings) -> tuple[int, ...]:
+def _numbers(cells: ArrayCells, x: Instruction, shardings: ModuleShardings) -> tuple[int, ...]:
     given = [cells.numbers[operand] for operand in x.operands]
     if x.opcode in (Opcode.TUPLE, Opcode.OPTIMIZATION_BARRIER):
         return tuple([number for one in given for number in one])
@@ -149,7 +149,7 @@ def _numbers(cells: Cells, x: Instruction, shardings: ModuleShardings) -> tuple[
 
 
 def _while(
-    cells: Cells, x: Instruction, start: tuple[int, ...], shardings: ModuleShardings
+    cells: ArrayCells, x: Instruction, start: tuple[int, ...], shardings: ModuleShardings
 ) -> tuple[int, ...]:
     """Return the cells of the state, which condition and body share."""
     state = cells.new(arrays_of(x.shape))
@@ -163,7 +163,7 @@ def _while(
 
 
 def _conditional(
-    cells: Cells, x: Instruction, given: list[tuple[int, ...]], shardings: ModuleShardings
+    cells: ArrayCells, x: Instruction, given: list[tuple[int, ...]], shardings: ModuleShardings
 ) -> tuple[int, ...]:
     results = cells.new(arrays_of(x.shape))
     for branch, operand in zip(x.called_computations, given, strict=True):

@@ -11,7 +11,7 @@ from lowtide.ir.attributes import Parameter
 from lowtide.ir.computation import Computation
 from lowtide.ir.tilings.tiling import Tiling, dividing
 from lowtide.spmd.annotations import ModuleShardings
-from lowtide.spmd.cells import Cells, cells_of
+from lowtide.spmd.cells import ArrayCells, cells_of
 from lowtide.spmd.emitter import DeviceProgram, Emitter
 from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.propagation import propagate
@@ -98,7 +98,7 @@ def _best_with(task: Task, moved: Mapping[int, Tiling]) -> Draft:
     return best
 
 
-def _cells(task: Task, moved: Mapping[int, Tiling]) -> Cells:
+def _cells(task: Task, moved: Mapping[int, Tiling]) -> ArrayCells:
     """Return the cells with all tilings that follow; parameters come first, in order of leaves."""
     shardings = task.shardings
     root = task.source.entry.root
@@ -134,7 +134,7 @@ def _other_tilings(task: Task, draft: Draft) -> Iterator[tuple[int, Tiling]]:
                     yield number, tiling
 
 
-def _draft(task: Task, cells: Cells, findings: DraftFindings, policy: Policy) -> Draft:
+def _draft(task: Task, cells: ArrayCells, findings: DraftFindings, policy: Policy) -> Draft:
     source, shardings = task.source, task.shardings
     made = Module(source.name)
     made.num_partitions = source.num_partitions
@@ -169,7 +169,7 @@ def _draft(task: Task, cells: Cells, findings: DraftFindings, policy: Policy) ->
     )
 
 
-def _parameter_tilings(task: Task, cells: Cells) -> list[list[Tiling]]:
+def _parameter_tilings(task: Task, cells: ArrayCells) -> list[list[Tiling]]:
     """Return how the leaves of each parameter come: as asked for, else as is best."""
     grid = task.shardings.grid
     found = []

@@ -14,14 +14,14 @@ from typing import Final
 from lowtide.ir import Opcode
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.ops.table import TABLE
-from lowtide.spmd.cells import ArrayCell, Cells, Relation
+from lowtide.spmd.cells import ArrayCell, ArrayCells, Relation
 
 _MOVING: Final = frozenset({Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.COPY})
 _SPREADING: Final = frozenset({Opcode.BROADCAST})
 _ROUNDS: Final = 4
 
 
-def propagate(cells: Cells) -> None:
+def propagate(cells: ArrayCells) -> None:
     """Give every cell the tiling that follows from those asked for."""
     readers: dict[int, list[int]] = {}
     for number, relation in enumerate(cells.relations):
@@ -47,7 +47,7 @@ def _starts(relation: Relation) -> int:
     return 1
 
 
-def _relate(cells: Cells, relation: Relation, step: int) -> list[int]:
+def _relate(cells: ArrayCells, relation: Relation, step: int) -> list[int]:
     """Make the arrays of one relation agree as far as they can; return the cells that change."""
     rule, grid = relation.rule, cells.grid
     numbers = (*relation.operands, *relation.results)
@@ -74,7 +74,7 @@ def _relate(cells: Cells, relation: Relation, step: int) -> list[int]:
 
 
 def _agreed(
-    cells: Cells, relation: Relation, found: list[Mapping[int, tuple[int, ...]]], step: int
+    cells: ArrayCells, relation: Relation, found: list[Mapping[int, tuple[int, ...]]], step: int
 ) -> dict[int, tuple[int, ...]]:
     """Return the axes of each factor: of the largest array that has some, as long as others agree.
 
@@ -96,7 +96,7 @@ def _agreed(
     return best
 
 
-def _extend(cells: Cells, cell: ArrayCell, wanted: Tiling, where: str) -> bool:
+def _extend(cells: ArrayCells, cell: ArrayCell, wanted: Tiling, where: str) -> bool:
     """Split a cell further, where it is open and its axes are free; return whether that was so."""
     grid = cells.grid
     axes = list(cell.tiling.axes)

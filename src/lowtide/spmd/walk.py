@@ -30,7 +30,7 @@ from lowtide.spmd.annotations import (
     GROUP_TARGET,
     ModuleShardings,
 )
-from lowtide.spmd.cells import Cells
+from lowtide.spmd.cells import ArrayCells
 from lowtide.spmd.choice import Question, choose
 from lowtide.spmd.emitter import DeviceProgram, Emitter, local_shape
 from lowtide.spmd.local_ops import LocalOp, write
@@ -134,7 +134,7 @@ class DraftFindings:
     requests: Mapping[int, tuple[TilingRequest, ...]] = field(default_factory=dict)
 
 
-def leading_to_results(cells: Cells) -> frozenset[int]:
+def leading_to_results(cells: ArrayCells) -> frozenset[int]:
     """Return the cells of the entry that only single elements of its results are computed from."""
     entry = next(iter(cells.numbers)).parent.module.entry
     found: set[Instruction] = set()
@@ -174,7 +174,7 @@ class ProgramWalk:
         self,
         target: DeviceProgram,
         shardings: ModuleShardings,
-        cells: Cells,
+        cells: ArrayCells,
         findings: DraftFindings,
         policy: Policy,
     ) -> None:

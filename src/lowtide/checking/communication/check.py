@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowtide.checking.communication.events import DeviceProgram, Event
+from lowtide.checking.communication.events import DeviceEvents, Event
+from lowtide.checking.communication.matching import (
+    CollectiveMatching,
+    CommunicationFault,
+    signature,
+)
 from lowtide.checking.communication.participants import GroupError, groups_of
-from lowtide.checking.communication.rendezvous import CommunicationFault, Rendezvous, signature
 from lowtide.checking.communication.uniform import UniformValues
 from lowtide.ir import Instruction, LowtideError, Module, Opcode
 from lowtide.ops.backend_config import known_trip_count
@@ -44,7 +48,7 @@ def check_communication(programs: Sequence[Module]) -> CommunicationCheck:
         raise LowtideError(
             f"{module.name} is for {devices} devices, found programs of {len(programs)}"
         )
-    distinct = {id(x): DeviceProgram(x) for x in programs}
+    distinct = {id(x): DeviceEvents(x) for x in programs}
     assumed: dict[str, None] = {}
     faults: list[CommunicationFault] = []
     first = {id(x): i for i, x in reversed(list(enumerate(programs)))}
@@ -55,9 +59,9 @@ def check_communication(programs: Sequence[Module]) -> CommunicationCheck:
         assumed |= dict.fromkeys(_assumed(program, events))
     if len(distinct) > 1 and not faults:
         of_each = [distinct[id(x)].events for x in programs]
-        rendezvous = Rendezvous(of_each)
-        rendezvous.run()
-        faults += rendezvous.faults or _other_orders(of_each)
+        matching = CollectiveMatching(of_each)
+        matching.run()
+        faults += matching.faults or _other_orders(of_each)
     return CommunicationCheck(
         devices,
         sum([x.joins for x in distinct[id(module)].events]),

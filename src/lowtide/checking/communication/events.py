@@ -50,7 +50,7 @@ class Event:
     within: Within
 
 
-class DeviceProgram:
+class DeviceEvents:
     """The events of one program, loops and all branches once, as every device of it runs them."""
 
     def __init__(self, module: Module) -> None:

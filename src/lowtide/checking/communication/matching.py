@@ -43,7 +43,7 @@ class _Device:
     places: dict[Instruction, tuple[Group, int]]
 
 
-class Rendezvous:
+class CollectiveMatching:
     """The collectives of all devices, and who has come to each."""
 
     def __init__(self, events: Sequence[Sequence[Event]]) -> None:
