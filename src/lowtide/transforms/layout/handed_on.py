@@ -207,7 +207,13 @@ def _reshaped(x: Instruction, model: Shape) -> int:
 
 
 def _done(x: Instruction) -> int:
+    """The second half of an operation whose first half has the result behind the operands."""
     return _give(x, x.operands[0].shape.tuple_shapes[1])
+
+
+def _copy_done(x: Instruction) -> int:
+    """The second half of a copy, whose first half has the result in front."""
+    return _give(x, x.operands[0].shape.tuple_shapes[0])
 
 
 def _tuple(x: Instruction) -> int:
@@ -258,10 +264,14 @@ def _custom_call(x: Instruction) -> int:
 
 _RULES: Final[dict[Opcode, Callable[[Instruction], int]]] = {
     Opcode.ADD_DEPENDENCY: _pass_on,
+    Opcode.ALL_GATHER_DONE: _done,
+    Opcode.ALL_REDUCE_DONE: _pass_on,
     Opcode.ASYNC_DONE: _done,
     Opcode.ASYNC_START: _start,
     Opcode.ASYNC_UPDATE: _update,
     Opcode.CALL: _call,
+    Opcode.COLLECTIVE_PERMUTE_DONE: _done,
+    Opcode.COPY_DONE: _copy_done,
     Opcode.CONDITIONAL: _conditional,
     Opcode.CUSTOM_CALL: _custom_call,
     Opcode.DOMAIN: _pass_on,
