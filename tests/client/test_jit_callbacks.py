@@ -305,3 +305,18 @@ def test_a_solve_of_diffrax_has_its_gradient():
     np.testing.assert_allclose(value, 3 * np.exp(-0.5), rtol=1e-4)
     np.testing.assert_allclose(slopes[0], np.exp(-0.5), rtol=1e-4)
     np.testing.assert_allclose(slopes[1], -3 * np.exp(-0.5), rtol=1e-4)
+
+
+def test_small_kernels_around_a_callback_hand_their_values_over():
+    """What small kernels compute lies in memory where a callback reads it, in loops too."""
+
+    def step(i, state):
+        x, total = state
+        y = x * jnp.sort(x)[i % 2] + x.sum()
+        z = sine(y)
+        return (x + z.sum(), total + z.max() * jnp.sort(z)[0])
+
+    def run(x):
+        return lax.fori_loop(0, 5, step, (x, jnp.float32(0)))
+
+    check_like_jax(run, X)

@@ -8,10 +8,14 @@ from lowtide.codegen.bundles.cells import OutsideReads, slices_touched
 from lowtide.codegen.bundles.locals import locals_of
 from lowtide.codegen.bundles.webs import Web, webs_of
 from lowtide.ir.buffer import BufferSlice
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.shape import array_shape
 from lowtide.ir.thunk import (
     BundleThunk,
     ConditionalThunk,
     CopyThunk,
+    HostCall,
+    HostCallThunk,
     KernelThunk,
     Thunk,
     WhileThunk,
@@ -119,6 +123,14 @@ def test_values_of_a_bundle_only_are_not_copied() -> None:
 
 def test_what_others_read_is_copied_out() -> None:
     assert local_of(B, [kernel([A], B)], [kernel([B], D)], in_loop=False) == [(False, True)]
+
+
+def test_what_a_host_call_reads_is_copied_out() -> None:
+    scalar = array_shape(ElementType.F32, ())
+    call = HostCall("f", "", "", (scalar,), (scalar,), False, False)
+    host = HostCallThunk("h", call, (B, D))
+    assert local_of(B, [kernel([A], B)], [host], in_loop=False) == [(False, True)]
+    assert slices_touched([host]) == [B, D]
 
 
 def test_what_the_next_trip_reads_is_copied_both_ways() -> None:

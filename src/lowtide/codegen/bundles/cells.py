@@ -10,6 +10,7 @@ from lowtide.ir.thunk import (
     BundleThunk,
     ConditionalThunk,
     CopyThunk,
+    HostCallThunk,
     KernelThunk,
     Thunk,
     WhileThunk,
@@ -22,6 +23,8 @@ def slices_read(thunk: Thunk) -> tuple[BufferSlice, ...]:
     match thunk:
         case KernelThunk():
             return thunk.buffers[: thunk.results]
+        case HostCallThunk():
+            return thunk.buffers[: len(thunk.call.operands)]
         case CopyThunk():
             return (thunk.source,)
         case WhileThunk():
@@ -36,6 +39,8 @@ def slices_written(thunk: Thunk) -> tuple[BufferSlice, ...]:
     match thunk:
         case KernelThunk():
             return thunk.buffers[thunk.results :]
+        case HostCallThunk():
+            return thunk.buffers[len(thunk.call.operands) :]
         case CopyThunk():
             return (thunk.target,)
     return ()

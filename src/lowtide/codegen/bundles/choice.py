@@ -11,6 +11,7 @@ from lowtide.ir.thunk import (
     BundleThunk,
     ConditionalThunk,
     CopyThunk,
+    HostCallThunk,
     KernelEntry,
     KernelThunk,
     Thunk,
@@ -111,10 +112,13 @@ class _Choice:
         return tuple(found)
 
     def is_small(self, thunk: Thunk) -> bool:
-        """Whether all kernels and copies of a thunk are small, and their code is, too."""
+        """Whether a thunk calls nothing outside, and its kernels, copies and their code are small."""
         if self.costs.lines_of(thunk) > self.most_lines:
             return False
-        works = (x for x in all_thunks([thunk]) if isinstance(x, KernelThunk | CopyThunk))
+        inner = list(all_thunks([thunk]))
+        if any(isinstance(x, HostCallThunk) for x in inner):
+            return False
+        works = (x for x in inner if isinstance(x, KernelThunk | CopyThunk))
         return all(self.costs.of(x) < X86_SERVER.launch_seconds for x in works)
 
     def closed(self, run: Sequence[Thunk], runs: int) -> Iterator[Thunk]:
