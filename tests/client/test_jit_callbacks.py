@@ -317,6 +317,7 @@ def test_small_kernels_around_a_callback_hand_their_values_over():
         return (x + z.sum(), total + z.max() * jnp.sort(z)[0])
 
     def run(x):
-        return lax.fori_loop(0, 5, step, (x, jnp.float32(0)))
+        return lax.fori_loop(0, 3, step, (x, jnp.float32(0)))
 
-    check_like_jax(run, X)
+    found, wanted = jit(run)(X), jax.jit(run)(X)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-3), found, wanted)
