@@ -63,6 +63,7 @@ def test_partition_json(lowtide, module):
     assert document["wire_bytes"] > 0
     (traffic,) = document["collectives"].values()
     assert traffic["count"] == traffic["runs"] == 1
+    assert document["free_of_deadlock"] and document["assumed"] == []
     assert document["memory"]["schema"] == "lowtide.memory/1"
     assert document["memory"]["argument_bytes"] == (16 * 16 + 4 * 4) * 4
 

@@ -23,11 +23,15 @@ def partition(
 ) -> None:
     """Write the program of one device of a sharded module.
 
-    Prints HLO text, whose entry has the shapes of one device. With --json: what it sends (bytes of
-    one device on a ring, loop bodies times their trips) and the memory that it needs.
+    Prints HLO text, whose entry has the shapes of one device, once a checker that shares no code
+    with the partitioner has found that all collectives come about. With --json: what it sends
+    (bytes of one device on a ring, loop bodies times their trips), the memory that it needs, and
+    the loops and branches of which it is assumed that all devices choose alike.
     """
     from lowtide import compiler
+    from lowtide.checking.communication import check_communication
     from lowtide.cli import console
+    from lowtide.cli.exit_codes import VerificationError
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
     from lowtide.ir.printer import COMPLETE, to_text
@@ -36,6 +40,9 @@ def partition(
     found = load(module).module
     with progress(f"partitioning {found.name}"):
         parts = partitioned(found, devices)
+    checked = check_communication([parts.module])
+    if checked.faults:
+        raise VerificationError(f"{module}: the program is wrong: {checked.faults[0]}")
     text = to_text(parts.module, COMPLETE)
     if output is not None:
         console.write_file(output, lambda stream: stream.write(text.encode()))
@@ -53,6 +60,8 @@ def partition(
             },
             "parameters": [str(x) for x in parts.parameters],
             "results": [str(x) for x in parts.results],
+            "free_of_deadlock": checked.is_free_of_deadlock,
+            "assumed": list(checked.assumed),
             "memory": memory,
         }
         console.write_json(document)
