@@ -112,7 +112,7 @@ class _Choice:
         return tuple(found)
 
     def is_small(self, thunk: Thunk) -> bool:
-        """Whether a thunk calls nothing outside, and its kernels, copies and their code are small."""
+        """Whether a thunk calls nothing outside, and its kernels, copies and code are small."""
         if self.costs.lines_of(thunk) > self.most_lines:
             return False
         inner = list(all_thunks([thunk]))
