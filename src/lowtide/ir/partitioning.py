@@ -40,7 +40,7 @@ def check_partitioned(module: Module) -> None:
         raise UnsupportedOpError(
             f"{module.name} is for {module.num_partitions} partitions and not partitioned yet: "
             f"%{sharded.name} has sharding={sharded.annotations.sharding}. lowtide runs one "
-            "device: write the program of one by `lowtide partition`, or say num_partitions=1 to run "
+            "device: write its program by `lowtide partition`, or say num_partitions=1 to run "
             "its whole arrays there"
         )
 
