@@ -26,7 +26,7 @@ def stands_alone(x: Instruction) -> bool:
     So are side effects, control edges, random results, constants whose value is not in the text,
     and optimization barriers, which stand for a wish to compute twice.
     """
-    if x.opcode is Opcode.CONSTANT and x.attributes_as(Constant).literal.is_unique:
+    if x.opcode is Opcode.CONSTANT and x.attributes_as(Constant).literal.elided:
         return True
     if x.opcode in _UNIQUE or x.has_control_edges:
         return True
@@ -51,8 +51,8 @@ def text_key(x: Instruction, numbers: Mapping[Instruction, int]) -> Hashable:
     keys can take the place of another. What is not all in its text is its own key.
     """
     attributes = x.attributes
-    unique = isinstance(attributes, Constant) and attributes.literal.is_unique
-    if unique or x.has_control_edges:
+    elided = isinstance(attributes, Constant) and attributes.literal.elided
+    if elided or x.has_control_edges:
         return x
     operands = tuple([numbers[y] for y in x.operands])
     return (x.opcode, x.shape, operands, attributes, x.called_computations, x.annotations)

@@ -18,7 +18,6 @@ from lowtide.fusion.conflicts import (
 from lowtide.ir import Instruction, Module
 from lowtide.ir.clone import clone_module
 from lowtide.ir.partitioning import check_one_device
-from lowtide.transforms.elided_constants import make_elided_alike
 from lowtide.transforms.layout.handed_on import obey_layouts
 from lowtide.transforms.layout.plain_memory import to_plain_memory
 
@@ -122,7 +121,6 @@ def _prepared(module: Module, kernels: KernelSet[ProgramT]) -> Module:
     check_one_device(module)
     module = clone_module(module)
     to_plain_memory(module)
-    make_elided_alike(module)
     obey_layouts(module)
     write_out_nested_fusions(module)
 

@@ -63,31 +63,19 @@ class Literal:
 
     `value` is an array of the logical dimensions (never written to), a tuple of literals for a
     tuple shape, or None for a token. `elided` marks a constant whose text was `{...}`: its value
-    is not known, and `value` holds zeros. Of those that are `alike` it is known that equal shapes
-    have equal values.
+    is not known, and `value` holds zeros.
     """
 
-    __slots__ = ("alike", "elided", "shape", "value")
+    __slots__ = ("elided", "shape", "value")
 
     def __init__(
-        self,
-        shape: Shape,
-        value: Array | tuple[Literal, ...] | None,
-        *,
-        elided: bool = False,
-        alike: bool = False,
+        self, shape: Shape, value: Array | tuple[Literal, ...] | None, *, elided: bool = False
     ) -> None:
         self.shape = shape
         self.value = value
         self.elided = elided
-        self.alike = alike
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
-
-    @property
-    def is_unique(self) -> bool:
-        """Whether it cannot be told what the value is equal to."""
-        return self.elided and not self.alike
 
     @property
     def array(self) -> Array:
@@ -108,8 +96,6 @@ class Literal:
         if not isinstance(other, Literal):
             return NotImplemented
         if self.shape is not other.shape or self.elided is not other.elided:
-            return False
-        if self.alike is not other.alike:
             return False
         if isinstance(self.value, np.ndarray) and isinstance(other.value, np.ndarray):
             return self.value.tobytes() == other.value.tobytes()

@@ -94,7 +94,7 @@ def _leaders(loop: WhileLoop) -> list[int] | None:
 def _start_key(x: Instruction | None, index: int) -> Hashable:
     if x is None:
         return index
-    if x.opcode is Opcode.CONSTANT and not x.attributes_as(Constant).literal.is_unique:
+    if x.opcode is Opcode.CONSTANT and not x.attributes_as(Constant).literal.elided:
         return (x.attributes, x.shape)
     return x
 
