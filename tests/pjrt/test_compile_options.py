@@ -23,13 +23,13 @@ def test_options_of_a_call_reach_the_compiler(tmp_path: Path) -> None:
     script = (
         PROGRAM
         + """
-from lowtide.pjrt.compile_options import compile_options
+from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.options import Options
 from jaxlib import _jax
 given = _jax.CompileOptions()
 given.env_option_overrides = [
     ("memory", "1GiB"), ("effort", "fast"), ("threads", 2), ("check", True), ("cache", "false")]
-found = compile_options(given.SerializeAsString())
+found = lowtide_options(given.SerializeAsString())
 assert found == Options(memory=1 << 30, effort="fast", threads=2, check="first", cache=False)
 options = {"memory": "1GiB", "effort": "fast", "threads": 2, "check": True}
 for check in (True, "always"):

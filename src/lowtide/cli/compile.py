@@ -135,7 +135,7 @@ class Account:
             copies,
             len(thunks) - runs - copies,
             len(program.kernels),
-            len(program.objects),
+            len({tuple([phase.function for phase in x.phases]) for x in program.kernels}),
             sum(map(len, program.objects)),
             sum([values.nbytes for _, values in program.constants]),
         )

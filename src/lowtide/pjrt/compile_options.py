@@ -6,12 +6,8 @@ import warnings
 from functools import cache
 from typing import Any
 
-from lowtide.options import (
-    OPTIONS_VARIABLE,
-    Options,
-    environment_options,
-    options_from_texts,
-)
+from lowtide.client.option_texts import environment_options, options_from_texts
+from lowtide.options import OPTIONS_VARIABLE, Options
 
 _XLA = "xla_"
 
