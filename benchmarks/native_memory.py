@@ -14,6 +14,7 @@ FILE registers programs as `lowtide.testing.jax_programs` says; --examples takes
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import json
 import os
@@ -36,6 +37,16 @@ def resident(field: str) -> int:
         if name == field:
             return int(rest.split()[0]) * 1024
     raise KeyError(field)
+
+
+def settled() -> int:
+    """Return the resident set once what is kept for later is given back."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        # What the C library keeps in the heaps of ended threads is its own affair.
+        trim(0)
+    return resident("VmRSS")
 
 
 def risen(call: Any) -> int:

@@ -17,7 +17,6 @@ import os
 os.environ["JAX_PLATFORMS"] = "lowtide"  # before JAX is imported
 
 import argparse
-import ctypes
 import gc
 import sys
 from collections import deque
@@ -30,7 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from native_memory import resident
+from native_memory import settled
 from soak import Tally
 
 ROUNDS: Final = 12
@@ -176,10 +175,7 @@ def quiet() -> int:
     gc.collect()
     sleep(0.2)
     jnp.zeros(1).block_until_ready()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
-    return resident("VmRSS")
+    return settled()
 
 
 def main() -> None:

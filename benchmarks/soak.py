@@ -12,8 +12,6 @@ result or a rise.
 from __future__ import annotations
 
 import argparse
-import ctypes
-import gc
 import sys
 from collections import deque
 from collections.abc import Sequence
@@ -29,7 +27,7 @@ from lowtide.evaluator import value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.options import Options
 from lowtide.testing.check_pass import seeded_arguments
-from native_memory import resident
+from native_memory import settled
 
 ROUNDS: Final = 12
 SHARE: Final = 0.02
@@ -159,12 +157,7 @@ def quiet(known: Sequence[Case]) -> int:
     """Return the resident set when kept memory is given back."""
     for case in known:
         case.executable.release_memory()
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        # What the C library keeps in the heaps of ended threads is its own affair.
-        trim(0)
-    return resident("VmRSS")
+    return settled()
 
 
 def main() -> None:

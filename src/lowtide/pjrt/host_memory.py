@@ -11,7 +11,7 @@ import numpy as np
 
 from lowtide.ir.literal import Array
 from lowtide.pjrt.buffers import LINE, dense_copy, happened, new_buffer, numbers
-from lowtide.pjrt.devices import memory_at
+from lowtide.pjrt.devices import PluginMemory, memory_at
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.layouts import Order, order_at
 from lowtide.pjrt.native_code import native_code
@@ -76,6 +76,14 @@ def _is_dense(sizes: Sequence[int], strides: Sequence[int], dense: Sequence[int]
     return all(x == y or size == 1 for size, x, y in zip(sizes, strides, dense, strict=True))
 
 
+def _form(arguments: Any) -> tuple[list[int], np.dtype[Any], Order, PluginMemory]:
+    """The sizes, element type and order that an array is to have, and where it is to lie."""
+    sizes = numbers(arguments.dims, arguments.num_dims)
+    order = order_at(arguments.layout, len(sizes))
+    place = memory_at(arguments.memory or arguments.device)
+    return sizes, dtype_of(arguments.type), order, place
+
+
 @serves(
     "Client_BufferFromHostBuffer",
     client=c_void_p,
@@ -93,13 +101,10 @@ def _is_dense(sizes: Sequence[int], strides: Sequence[int], dense: Sequence[int]
     buffer=c_void_p,
 )
 def _from_host(arguments: Any) -> None:
-    sizes = numbers(arguments.dims, arguments.num_dims)
-    dtype = dtype_of(arguments.type)
-    order = order_at(arguments.layout, len(sizes))
+    sizes, dtype, order, place = _form(arguments)
     usual = _dense(sizes, dtype.itemsize, order_at(None, len(sizes)))
     strides = numbers(arguments.byte_strides, arguments.num_byte_strides) or usual
     dense = _is_dense(sizes, strides, _dense(sizes, dtype.itemsize, order))
-    place = memory_at(arguments.memory or arguments.device)
     if arguments.semantics == _ZERO_COPY and dense and arguments.data % LINE == 0 and all(sizes):
         code = native_code()
         event = code.new_event()
@@ -133,10 +138,7 @@ def _from_host(arguments: Any) -> None:
     memory=c_void_p,
 )
 def _view(arguments: Any) -> None:
-    sizes = numbers(arguments.dims, arguments.num_dims)
-    dtype = dtype_of(arguments.type)
-    order = order_at(arguments.layout, len(sizes))
-    place = memory_at(arguments.memory or arguments.device)
+    sizes, dtype, order, place = _form(arguments)
     data, given = arguments.data, arguments.on_delete_argument
     free = _nothing
     if arguments.on_delete:

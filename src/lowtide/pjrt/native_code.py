@@ -83,7 +83,6 @@ _SIMPLE: Final = (
     ),
     _function("nothing"),
     _function("yes", _store("1", 24, "i8")),
-    _function("one", _store("1", 24, "i64")),
     _function("no_list", _store("null", 24, "ptr"), _store("0", 32, "i64")),
     _words("device", "device"),
     _words("memory", "memory"),
@@ -94,7 +93,7 @@ _SIMPLE: Final = (
 NAMES: Final = (
     *("destroy", "take", "new_error", "destroy_error", "message", "code", "refuse", "set_nested"),
     *("new_event", "retain", "release", "complete", "is_ready", "event_error", "await"),
-    *("on_ready", "destroy_event", "ready_event", "nothing", "yes", "one", "no_list"),
+    *("on_ready", "destroy_event", "ready_event", "nothing", "yes", "no_list"),
     *("device", "memory", "dimensions", "is_deleted", "fill", "on_device_size", "wait_for"),
     *("account", "signal", "free_storage", "release_block", "drop", "let_go", "new_storage"),
     *("finish", "delete", "share", "give_back", "pointer", "element_type", "kind"),

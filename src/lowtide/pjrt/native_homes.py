@@ -11,7 +11,7 @@ from typing import Final
 from lowtide.llvm.callee import COPY, external, parameters, variadic
 from lowtide.llvm.function import Function, Integer
 from lowtide.pjrt.blocks import HOMES, BufferStorage, ResultRecord, offset
-from lowtide.pjrt.native_objects import RETAIN, get, place, put
+from lowtide.pjrt.native_objects import RETAIN, get, place, put, return_any
 from lowtide.runtime.cpu.pages import HUGE_PAGE
 
 _MAP: Final = external("mmap", "ptr", "ptr", "i64", "i32", "i32", "i32", "i64")
@@ -42,13 +42,7 @@ def push_home_function() -> Function:
 def pop_home_function() -> Function:
     """Write `ptr pop_home(ptr slots)`: one that waits, or null."""
     f = Function("pop_home", parameters(slots="ptr"), "ptr", linkage="internal")
-    with f.loop(0, HOMES) as each:
-        slot = f.gep("%slots", each.index, "i64")
-        found = f.op(f"atomicrmw xchg ptr {slot}, ptr null acquire")
-        with f.when(f.op(f"icmp ne ptr {found}, null")):
-            f.do(f"ret ptr {found}")
-            f.label(f.fresh_label("never"))
-    f.ret("ptr", "null")
+    return_any(f, "%slots", HOMES)
     return f
 
 

@@ -34,6 +34,7 @@ from lowtide.pjrt.native_objects import (
     get,
     place,
     put,
+    return_any,
     unlock,
 )
 from lowtide.runtime.cpu.entry import Fill
@@ -203,13 +204,7 @@ def take_frame_function() -> Function:
     """Write `ptr take_frame(ptr launch)`: a frame with an arena of its own, or null."""
     f = Function("take_frame", parameters(launch="ptr"), "ptr", linkage="internal")
     first = place(f, Launch, "%launch", "frame0")
-    with f.loop(0, FRAMES) as each:
-        slot = f.gep(first, each.index, "i64")
-        found = f.op(f"atomicrmw xchg ptr {slot}, ptr null acquire")
-        with f.when(f.op(f"icmp ne ptr {found}, null")):
-            f.do(f"ret ptr {found}")
-            f.label(f.fresh_label("never"))
-    f.ret("ptr", "null")
+    return_any(f, first, FRAMES)
     return f
 
 

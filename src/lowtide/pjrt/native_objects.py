@@ -80,6 +80,16 @@ def slot(number: int) -> str:
     return f"getelementptr (ptr, ptr @slots, i64 {number})"
 
 
+def return_any(f: Function, slots: str, count: int) -> None:
+    """Write the end of a function that takes what is in one of some slots, or returns null."""
+    with f.loop(0, count) as each:
+        found = f.op(f"atomicrmw xchg ptr {f.gep(slots, each.index, 'i64')}, ptr null acquire")
+        with f.when(f.op(f"icmp ne ptr {found}, null")):
+            f.do(f"ret ptr {found}")
+            f.label(f.fresh_label("never"))
+    f.ret("ptr", "null")
+
+
 def ask_python(f: Function, name: str) -> str:
     """Write a call of the function of Python behind a front; return its error or null."""
     return f.op(f"call ptr @enter(ptr %a, ptr {slot(FRONTS.index(name))})")

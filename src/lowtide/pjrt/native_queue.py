@@ -269,16 +269,7 @@ def execute_function(parts: dict[str, Function]) -> Function:
     inline = f.compare("ne", get(f, Launch, launch, "is_inline"), 0)
     go_unless(f, f.op(f"and i1 {inline}, {f.compare('eq', waits, 0)}"), "later")
     go_unless(f, f.call(parts["fits"], [job]), "later")
-    frame = f.call(parts["take_frame"], [launch])
-    f.do(f"br i1 {is_null(f, frame)}, label %arena, label %framed")
-    f.label("framed")
-    f.call(parts["run_and_finish"], [job, frame])
-    f.do("ret ptr null")
-    f.label("arena")
-    status = f.call(parts["arena_run"], [job, queue])
-    go_unless(f, f.compare("ne", status, -1), "later")
-    f.call(parts["close"], [job, status])
-    f.do("ret ptr null")
+    _run_here(f, parts, (launch, job, queue), "ret ptr null", "later")
     f.label("later")
     thread = f.call(_THREAD, [])
     nested = f.compare("eq", thread, get(f, Queue, queue, "worker"))
@@ -301,6 +292,27 @@ def execute_function(parts: dict[str, Function]) -> Function:
     f.label("python")
     f.ret("ptr", ask_python(f, "execute"))
     return f
+
+
+def _run_here(
+    f: Function, parts: dict[str, Function], call: tuple[str, str, str], done: str, refused: str
+) -> None:
+    """Write a run in a frame of the program's, else in the arena of the queue; then what is `done`.
+
+    `call` is launch, job and queue. It goes on at the label `refused` where there is room in
+    neither.
+    """
+    launch, job, queue = call
+    frame = f.call(parts["take_frame"], [launch])
+    f.do(f"br i1 {is_null(f, frame)}, label %arena, label %framed")
+    f.label("framed")
+    f.call(parts["run_and_finish"], [job, frame])
+    f.do(done)
+    f.label("arena")
+    status = f.call(parts["arena_run"], [job, queue])
+    go_unless(f, f.compare("ne", status, -1), refused)
+    f.call(parts["close"], [job, status])
+    f.do(done)
 
 
 def _list_at(f: Function, at: int, count: str) -> str:
@@ -453,16 +465,7 @@ def next_job_function(parts: dict[str, Function]) -> Function:
     native = f.compare("ne", get(f, Launch, launch, "is_native"), 0)
     go_unless(f, native, "python")
     go_unless(f, f.call(parts["fits"], [job]), "python")
-    frame = f.call(parts["take_frame"], [launch])
-    f.do(f"br i1 {is_null(f, frame)}, label %arena, label %framed")
-    f.label("framed")
-    f.call(parts["run_and_finish"], [job, frame])
-    f.do("br label %look")
-    f.label("arena")
-    status = f.call(parts["arena_run"], [job, queue])
-    go_unless(f, f.compare("ne", status, -1), "python")
-    f.call(parts["close"], [job, status])
-    f.do("br label %look")
+    _run_here(f, parts, (launch, job, queue), "br label %look", "python")
     f.label("fail")
     f.call(parts["finish"], [job, error])
     f.do("br label %look")

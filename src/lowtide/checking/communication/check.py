@@ -11,7 +11,7 @@ from lowtide.checking.communication.matching import (
     CommunicationFault,
     signature,
 )
-from lowtide.checking.communication.participants import GroupError, groups_of
+from lowtide.checking.communication.participants import GroupError, Groups, groups_of
 from lowtide.checking.communication.uniform import UniformValues
 from lowtide.ir import Instruction, LowtideError, Module, Opcode
 from lowtide.ops.backend_config import known_trip_count
@@ -80,7 +80,7 @@ def _wrong_groups(device: int, events: Sequence[Event]) -> list[CommunicationFau
     found = []
     for x in dict.fromkeys([event.collective for event in events]):
         try:
-            words = _wrong_size(x, max(map(len, groups_of(x)), default=0))
+            words = _wrong_size(x, groups_of(x))
         except GroupError as error:
             words = str(error)
         if words:
@@ -88,9 +88,10 @@ def _wrong_groups(device: int, events: Sequence[Event]) -> list[CommunicationFau
     return found
 
 
-def _wrong_size(x: Instruction, members: int) -> str:
-    """What is wrong with the sizes of results, for groups of so many devices."""
-    if any(len(group) != members for group in groups_of(x)):
+def _wrong_size(x: Instruction, groups: Groups) -> str:
+    """What is wrong with the sizes of results, for these groups of devices."""
+    members = max(map(len, groups), default=0)
+    if any(len(group) != members for group in groups):
         return "its groups are of different sizes" if x.opcode in _SIZED else ""
     factor = _SIZED.get(x.opcode)
     dimension = getattr(x.attributes, "dimension", None)
@@ -111,31 +112,23 @@ _SIZED = {Opcode.ALL_GATHER: 1, Opcode.REDUCE_SCATTER: -1}
 def _other_orders(programs: Sequence[Sequence[Event]]) -> list[CommunicationFault]:
     """Devices that come to collectives in another order than device 0.
 
-    Where groups differ that may go well, but then a little more of waiting is a deadlock.
+    Only collectives that both take part in count, if not together. Where groups differ that may go
+    well, but then a little more of waiting is a deadlock.
     """
     found = []
+    joined = [[event.collective for event in x if event.joins] for x in programs]
+    groups = {x: groups_of(x) for collectives in joined for x in collectives}
+    said = {x: (*signature(x), groups[x]) for x in groups}
+    members = {x: {y for group in of for y in group} for x, of in groups.items()}
     for device in range(1, len(programs)):
-        own, first = (_common(x, device) for x in (programs[device], programs[0]))
+        both = {0, device}
+        own, first = ([x for x in joined[i] if both <= members[x]] for i in (device, 0))
         for a, b in zip(own, first, strict=False):
-            if a is not b and _said(a) != _said(b):
+            if said[a] != said[b]:
                 words = f"comes where device 0 has %{b.name}: the order is not the same"
                 found.append(CommunicationFault(device, a.name, words))
                 break
     return found
-
-
-def _common(events: Sequence[Event], device: int) -> list[Instruction]:
-    """The collectives that both device 0 and another one take part in, if not together."""
-    found = []
-    for x in [event.collective for event in events if event.joins]:
-        members = {y for group in groups_of(x) for y in group}
-        if {0, device} <= members:
-            found.append(x)
-    return found
-
-
-def _said(x: Instruction) -> tuple[object, ...]:
-    return (*signature(x), groups_of(x))
 
 
 def _assumed(module: Module, events: Sequence[Event]) -> list[str]:
