@@ -25,6 +25,7 @@ from jax import lax
 import lowtide
 from lowtide import compiler
 from lowtide.compiler.stages import pipeline
+from lowtide.inspection.xla_program import needed_bytes
 from lowtide.passes import run_pipeline
 from lowtide.passes.registry import parse_passes
 
@@ -231,7 +232,7 @@ def measured(program: Program) -> Row:
     module = lowtide.parse_hlo(text)
     run_pipeline(module, (*pipeline("simplified"), *parse_passes(RECOMPUTED)))
     recomputed = compiler.explain(module).ladder.arena_bytes
-    xla = memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
+    xla = needed_bytes(memory)
     return Row(program, xla, ours, recomputed, seconds)
 
 

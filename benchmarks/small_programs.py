@@ -46,6 +46,7 @@ def measure(name: str, threads: int, seconds: float) -> Row:
     import numpy as np
 
     import lowtide
+    from lowtide.inspection.xla_program import needed_bytes
     from lowtide.options import Options
     from small_jax_programs import PROGRAMS
 
@@ -78,7 +79,7 @@ def measure(name: str, threads: int, seconds: float) -> Row:
         ours_took,
         theirs_took,
         executable.arena_bytes,
-        memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes,
+        needed_bytes(memory),
         apart,
     )
 

@@ -118,6 +118,7 @@ def measure(program: Any, threads: int, seconds: float) -> Row:
 
     from lowtide.analysis.donation import aliases as aliases_of
     from lowtide.evaluator import value_leaves
+    from lowtide.inspection.xla_program import needed_bytes
 
     jax.jit(lambda x: x + x).lower(np.zeros(8, np.float32)).compile()
     compiled(TINY, threads)
@@ -149,7 +150,7 @@ def measure(program: Any, threads: int, seconds: float) -> Row:
         our_compile,
         their_compile,
         executable.arena_bytes,
-        memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes,
+        needed_bytes(memory),
         differing,
     )
 

@@ -111,6 +111,39 @@ ENTRY e {
   ROOT g = (f64[5], f64[5], f64[5], f32[5]) tuple(c, d, e, f)
 }
 """,
+    "the source of a copy, which is a constant, among results": """HloModule m, is_scheduled=true
+ENTRY e {
+  a = f32[48] parameter(0)
+  b = s32[] parameter(1)
+  c = f32[] constant(0)
+  d = (f32[], f32[], u32[]) copy-start(c)
+  e = f32[] copy-done(d)
+  ROOT f = (f32[48], s32[], f32[]) tuple(a, b, e)
+}
+""",
+    "a scatter beside another result, both in several pieces": """HloModule m, is_scheduled=true
+reducer {
+  ROOT a = f32[] parameter(0)
+  b = f32[] parameter(1)
+}
+fused {
+  a = f32[7] parameter(0)
+  z = f32[] constant(0)
+  p = f32[17] pad(a, z), padding=0_10
+  b = f32[17,1] reshape(p)
+  i = s32[] constant(0)
+  j = s32[8,1] broadcast(i), dimensions={}
+  c = f32[17,1] reverse(b), dimensions={0,1}
+  d = f32[8,1] slice(c), slice={[8:16], [0:1]}
+  s = f32[17,1] scatter(b, j, d), update_window_dims={1}, inserted_window_dims={0}, \
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=reducer
+  ROOT t = (f32[17,1], f32[8,1]) tuple(s, d)
+}
+ENTRY e {
+  a = f32[7] parameter(0)
+  ROOT f = (f32[17,1], f32[8,1]) fusion(a), kind=kInput, calls=fused
+}
+""",
 }
 
 

@@ -18,6 +18,14 @@ _OPTIMIZED: Final = frozenset({Opcode.BITCAST, Opcode.FUSION})
 """Operations that XLA takes from nobody but its own passes."""
 
 
+def needed_bytes(stats: Any) -> int:
+    """Return what XLA plans beyond arguments: temporaries, and outputs that overwrite none.
+
+    `stats` is what JAX's `memory_analysis()` of a compiled program is.
+    """
+    return int(stats.temp_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes)
+
+
 @final
 class XlaProgram:
     """A module as XLA:CPU compiles it. Its arguments and results stay in memory of the client.
@@ -41,10 +49,7 @@ class XlaProgram:
             mlir, jaxlib.DeviceList((device,)), jaxlib.CompileOptions()
         )
         self.compile_seconds = perf_counter() - start
-        stats = self._loaded.get_compiled_memory_stats()
-        self.needed_bytes = int(
-            stats.temp_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes
-        )
+        self.needed_bytes = needed_bytes(self._loaded.get_compiled_memory_stats())
         self._jax = jax
         self._given: list[Any] = []
 

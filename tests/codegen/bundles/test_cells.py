@@ -112,7 +112,7 @@ def test_readers_of_bytes_against_a_plain_count() -> None:
 def local_of(place: BufferSlice, thunks: list[Thunk], others: list[Thunk], *, in_loop: bool):
     bundle = BundleThunk("b", "f", 0.0, tuple(thunks))
     outside = OutsideReads([bundle, *others], [])
-    found = [x for x in locals_of(bundle, outside, in_loop=in_loop) if x.place == place]
+    found = [x for x in locals_of(bundle, outside, (), in_loop=in_loop) if x.place == place]
     return [(x.copied_in, x.copied_out) for x in found]
 
 
@@ -166,6 +166,6 @@ def test_locals_have_bounded_room() -> None:
     for x in places:
         thunks += [kernel([D], x), kernel([x], FLAG)]
     bundle = BundleThunk("b", "f", 0.0, tuple(thunks))
-    found = locals_of(bundle, OutsideReads([bundle], []), in_loop=False)
+    found = locals_of(bundle, OutsideReads([bundle], []), (), in_loop=False)
     assert sum([x.place.nbytes for x in found]) <= 1 << 16
     assert len(found) >= 31

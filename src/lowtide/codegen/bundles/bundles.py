@@ -50,7 +50,7 @@ def bundled(
     repeated = {y for x in loops for y in all_thunks((*x.condition, *x.body))}
     texts = []
     for bundle in bundles:
-        local = locals_of(bundle, outside, in_loop=bundle in repeated)
+        local = locals_of(bundle, outside, constants, in_loop=bundle in repeated)
         memory = BundleMemory(local, constants)
         text = bundle_text(bundle, kernels, memory, costs.of)
         texts.append(merged(text, _texts_of(bundle, kernel_texts), _INLINED_LINES))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,12 +38,18 @@ class Local:
     copied_out: bool
 
 
-def locals_of(bundle: BundleThunk, outside: OutsideReads, *, in_loop: bool) -> list[Local]:
-    """Return the locals of a bundle, which runs many times where it is `in_loop`."""
+def locals_of(
+    bundle: BundleThunk, outside: OutsideReads, constants: Container[int], *, in_loop: bool
+) -> list[Local]:
+    """Return the locals of a bundle, which runs many times where it is `in_loop`.
+
+    Allocations of `constants` stay where they are: the result of a kernel may be one as it is.
+    """
     changed = {x.allocation for y in all_thunks(bundle.parts) for x in slices_written(y)}
     scratch = (x.scratch for x in all_thunks(bundle.parts) if isinstance(x, KernelThunk))
     changed |= {x.allocation for x in scratch if x is not None}
-    slices = [x for x in slices_touched(bundle.parts) if x.allocation in changed]
+    touched = slices_touched(bundle.parts)
+    slices = [x for x in touched if x.allocation in changed and x.allocation not in constants]
     if len(slices) > _MOST_CELLS:
         return []
     webs, first_read = webs_of(bundle.parts, slices)

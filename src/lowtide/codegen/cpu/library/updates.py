@@ -117,4 +117,4 @@ def _loops(
         loop_parts(fusion, target, group, f"{name}{number}")
         for number, group in enumerate(groups.values())
     ]
-    return [concatenated(parts) for parts in found if parts]
+    return [concatenated(x, f"{name}parts{i}") for i, x in enumerate(found) if x]
