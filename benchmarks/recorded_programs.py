@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from typing import Any
 
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import Array
+from lowtide.testing.asked_process import AskedProcess, NoAnswerError
 from lowtide.testing.conformance import run
 from lowtide.testing.native import run_native
 from sections import replace_section
@@ -84,57 +84,37 @@ def serve(pipe: Connection) -> None:
         pipe.send(record.reason(record.items[position], way))
 
 
-class Worker:
-    """A process that runs programs, replaced where one kills it or takes too long."""
+def reason(process: AskedProcess, position: int, way: str) -> str:
+    """Return why a program fails, "" where it does not."""
+    process.ask((position, way))
+    try:
+        found: str = process.message()
+    except NoAnswerError as error:
+        return _REASONS[error.kind]
+    return found
 
-    def __init__(self) -> None:
-        self._process: Any = None
 
-    def reason(self, position: int, way: str) -> str:
-        """Return why a program fails, "" where it does not."""
-        if self._process is None:
-            self._start()
-        self._pipe.send((position, way))
-        try:
-            if self._pipe.poll(DEADLINE_SECONDS):
-                found: str = self._pipe.recv()
-                return found
-            reason = f"does not end in {DEADLINE_SECONDS:.0f} s"
-        except (EOFError, ConnectionResetError):
-            reason = "the process dies"
-        self.close()
-        return reason
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs,), daemon=True)
-        self._process.start()
-        theirs.close()
-
-    def close(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._pipe.close()
-            self._process = None
+_REASONS = {
+    "hang": f"does not end in {DEADLINE_SECONDS:.0f} s",
+    "crash": "the process dies",
+}
 
 
 def rates(every: int) -> Rates:
     """Run each `every`-th program both ways."""
-    record, worker, found = Record(), Worker(), Rates()
+    record, found = Record(), Rates()
+    process = AskedProcess(serve, DEADLINE_SECONDS)
     positions = range(0, len(record.items), every)
     for done, position in enumerate(positions):
         found.count += 1
         for way in WAYS:
-            if reason := worker.reason(position, way):
+            if words := reason(process, position, way):
                 name = record.items[position]["id"]
-                found.misses[way][name] = reason
-                print(f"{way}: {name}: {reason}", flush=True)
+                found.misses[way][name] = words
+                print(f"{way}: {name}: {words}", flush=True)
         if sys.stderr.isatty():
             print(f"\r{done + 1} of {len(positions)}", end="", file=sys.stderr)
-    worker.close()
+    process.close()
     return found
 
 
