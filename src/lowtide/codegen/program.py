@@ -219,6 +219,7 @@ _Rule = Callable[[_Writer, int, Instruction, Mapping[int, tuple[Thunk, ...]]], I
 _CONTROL: Final[dict[Opcode, _Rule]] = {
     Opcode.CALL: _Writer.call,
     Opcode.CUSTOM_CALL: _Writer.custom_call,
+    Opcode.RNG_GET_AND_UPDATE_STATE: _Writer.custom_call,
     Opcode.ASYNC_START: _Writer.call,
     Opcode.WHILE: _Writer.loop,
     Opcode.CONDITIONAL: _Writer.conditional,

@@ -12,6 +12,12 @@ from lowtide.host_calls.foreign.calls import PlainCall, TypedCall
 from lowtide.host_calls.foreign.targets import target_named
 from lowtide.host_calls.functions import TARGET
 from lowtide.host_calls.python_calls import PythonCall
+from lowtide.host_calls.random_counter import (
+    COUNTER,
+    CounterCall,
+    RandomCounter,
+    counter_call_of,
+)
 from lowtide.ir.attributes import Aliasing, CustomCall
 from lowtide.ir.errors import UnsupportedOpError, unsupported
 from lowtide.ir.instruction import Instruction
@@ -41,11 +47,13 @@ def is_foreign_call(instruction: Instruction) -> bool:
 
 
 def host_call_of(instruction: Instruction) -> HostCall | None:
-    """Return what a custom call asks for where a function of this process runs it, else None.
+    """Return what an instruction asks for where a function of this process runs it, else None.
 
-    Raises UnsupportedOpError for a Python function that is not in this process, and for a foreign
-    one that cannot be called.
+    It is a custom call, or one that draws random numbers. Raises UnsupportedOpError for a Python
+    function that is not in this process, and for a foreign one that cannot be called.
     """
+    if instruction.opcode is not Opcode.CUSTOM_CALL:
+        return counter_call_of(instruction)
     call = _described(instruction)
     if call.target != TARGET and target_named(call.target) is None:
         return None
@@ -56,10 +64,15 @@ def host_call_of(instruction: Instruction) -> HostCall | None:
     return call
 
 
-def runner(call: HostCall) -> Runner:
-    """Return what makes a call, and keeps the function; raises UnsupportedOpError without one."""
+def runner(call: HostCall, counter: RandomCounter | None = None) -> Runner:
+    """Return what makes a call, and keeps the function; raises UnsupportedOpError without one.
+
+    `counter` is that of the program, for calls that draw random numbers.
+    """
     if call.target == TARGET:
         return PythonCall(call).run
+    if call.target == COUNTER:
+        return CounterCall(call, counter or RandomCounter()).run
     target = target_named(call.target)
     if target is None:
         raise UnsupportedOpError(

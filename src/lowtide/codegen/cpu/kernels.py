@@ -69,8 +69,10 @@ class Kernels:
         key = likeness(instruction)
         number = self._numbers.get(key)
         if number is None:
+            plan = self.plan(instruction)
+            assert plan.call is None, f"%{instruction.name} is no kernel"
             number = self._numbers[key] = len(self._written)
-            self._written.append(self.plan(instruction))
+            self._written.append(plan)
         return number
 
     def write(self) -> WrittenKernels:

@@ -83,6 +83,7 @@ TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
     Opcode.REDUCE: (LateTemplate("reduction.template", "plan_reduction"),),
     Opcode.REDUCE_WINDOW: (LateTemplate("convolution.reduce_window", "plan_reduce_window"),),
     Opcode.RNG_BIT_GENERATOR: (LateTemplate("library.random_bits", "plan_random_bits"),),
+    Opcode.RNG_GET_AND_UPDATE_STATE: (LateTemplate("library.host_call", "plan_host_call"),),
     Opcode.SCAN: (LateTemplate("reduction.scan", "plan_scan"),),
     Opcode.SCATTER: (
         LateTemplate("library.updates", "plan_moving_scatter"),

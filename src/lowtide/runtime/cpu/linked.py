@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from lowtide.host_calls.calls import Runner, runner
+from lowtide.host_calls.random_counter import RandomCounter
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.thunk import BundleThunk, HostCall, all_thunks, host_calls
 from lowtide.llvm.lapack import MissingRoutineError
@@ -21,8 +22,9 @@ class Linked:
         self.native = native
         self.threads = program.threads
         self._thunks, self._kernels = program.thunks, program.kernels
+        counter = RandomCounter()
         self._runners: dict[HostCall, Runner] = {
-            x.call: runner(x.call) for x in host_calls(program.thunks)
+            x.call: runner(x.call, counter) for x in host_calls(program.thunks)
         }
         self._allocations = len(program.interface.memories)
         names = dict.fromkeys([p.function for kernel in program.kernels for p in kernel.phases])

@@ -35,7 +35,7 @@ def expand_rng(module: Module) -> int:
 def _expanded(x: Instruction) -> bool:
     """Whether a draw was written as bits; it is removed then."""
     a, b = x.operands[:2]
-    if x.has_control_edges or not x.shape.element_count:
+    if x.has_control_edges:
         return False
     kind = x.shape.element_type
     if not are_plain(x, a, b) or a.shape.element_type is not kind or b.shape is not a.shape:
@@ -44,9 +44,12 @@ def _expanded(x: Instruction) -> bool:
         return False
     computation = x.parent
     build = Builder.inside(computation, lambda made: made.set_metadata(x.raw_metadata))
-    draw = _DISTRIBUTIONS[x.attributes_as(Rng).distribution]
-    made = draw(_words(build, x), build.value(a), build.value(b))
-    result = build.reshape(made, x.shape.dimensions).instruction
+    if x.shape.element_count:
+        draw = _DISTRIBUTIONS[x.attributes_as(Rng).distribution]
+        made = draw(_words(build, x), build.value(a), build.value(b))
+        result = build.reshape(made, x.shape.dimensions).instruction
+    else:
+        result = spread_to(build.value(a), x.shape.dimensions).instruction
     result.set_annotations(x.annotations)
     x.replace_all_uses_with(result)
     computation.remove(x)
