@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction
 from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.exchange import Exchange
 from lowtide.ir.thunk import HostCall, KernelEntry, Phase
 from lowtide.llvm.function import module_text
 from lowtide.llvm.objects import with_unique_names
@@ -60,13 +61,25 @@ class Kernels:
         """Return the call of a function outside of the program that runs an instruction, if any."""
         return self.plan(instruction).call
 
+    def exchange(self, instruction: Instruction) -> Exchange | None:
+        """Return what an instruction exchanges with other devices, if it does."""
+        plan = self.plan(instruction).exchange
+        if plan is None:
+            return None
+        key = likeness(instruction)
+        numbers = [self._number((key, place), part) for place, part in enumerate(plan.parts)]
+        moves = [replace(x, kernel=numbers[x.kernel]) for x in plan.exchange.moves]
+        return replace(plan.exchange, moves=tuple(moves))
+
     def prefer(self, instruction: Instruction, plan: KernelPlan) -> None:
         """Have an instruction, and all that are alike, run in another way than the first one."""
         self._plans[likeness(instruction)] = plan
 
     def number(self, instruction: Instruction) -> int:
         """Return the number of the kernel of an instruction."""
-        key = likeness(instruction)
+        return self._number(likeness(instruction), self.plan(instruction))
+
+    def _number(self, key: Hashable, plan: KernelPlan) -> int:
         number = self._numbers.get(key)
         if number is None:
             plan = self.plan(instruction)

@@ -21,6 +21,9 @@ from lowtide.runtime.cpu.launch import LaunchPlan, launch_plan
 from lowtide.runtime.cpu.profile import Span, new_record, spans
 from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
 from lowtide.runtime.cpu.results import Made, reshaped
+from lowtide.runtime.cpu.walker import SEAT
+from lowtide.runtime.devices.meeting import meeting_error, seat_for
+from lowtide.runtime.devices.native_meeting import UNMET
 
 _empty = np.empty
 _REFUSED: Final = object()
@@ -32,7 +35,7 @@ class CallOptions:
 
     `huge_pages` says whether the system may use them for arenas. At most `idle_arenas` arenas, of
     `idle_bytes` bytes together but at least one, are kept between calls, and as many times the
-    pages of results.
+    pages of results; of a program of several devices, as many arenas for each of them.
     """
 
     huge_pages: bool = True
@@ -64,10 +67,12 @@ class LinkedExecutable:
         self._pool = binding.pool
         self._entry = binding.native.entry
         arena = max(binding.arena.nbytes, 1)
-        self._most_idle = max(1, min(self._options.idle_arenas, self._options.idle_bytes // arena))
+        most = self._options.idle_arenas * program.devices
+        self._most_idle = max(1, min(most, self._options.idle_bytes // arena))
         self._idle: list[Frame] = []
         self._arenas: Arenas | None = None
-        self._thunks = program.thunks
+        self._program = program
+        self._meets = bool(program.first_exchange)
         self._recycled = Recycled(self._most_idle)
         self._structure = binding.interface.structure
         arguments = binding.interface.arguments
@@ -83,13 +88,17 @@ class LinkedExecutable:
         `consume` those that the module aliases to results are overwritten and become these.
 
         Raises InputError where an argument does not fit its parameter or cannot be consumed, and
-        OutOfMemoryError where the system has not the memory for the call. What the handler of a
+        OutOfMemoryError where the system has not the memory for the call. A program of several
+        devices is called by each of them within a meeting; where that fails, MeetingError is
+        raised. What the handler of a
         signal raises, such as KeyboardInterrupt, ends the run between two of its steps; consumed
         arguments then hold anything.
         """
         pool = self._pool
         if pool is not None and not pool.alive:
             pool.start()
+        if self._meets:
+            seat_for(self._program)
         kind = self._consuming if consume else self._plain
         found = self._quick(arguments, kind) if self._direct else _REFUSED
         if found is not _REFUSED:
@@ -111,6 +120,8 @@ class LinkedExecutable:
         Each thunk then runs by itself, also where it could run beside others. Of more than a
         million events the last ones are returned.
         """
+        if self._meets:
+            seat_for(self._program)
         table = self._binding.linked.stamped
         record = new_record()
         arrays = prepared(self._binding, opened(self._binding, arguments), self._binding.made)
@@ -136,7 +147,7 @@ class LinkedExecutable:
         """Return how the program is run by others than Python; its threads are started for that."""
         if self._pool is not None and not self._pool.alive:
             self._pool.start()
-        return launch_plan(self._binding, self._thunks)
+        return launch_plan(self._binding, self._program.thunks)
 
     def use_arenas(self, arenas: Arenas) -> None:
         """Take the arenas of later calls from there, and keep none."""
@@ -149,8 +160,11 @@ class LinkedExecutable:
         """Return the results where native code takes the arguments as they are, else _REFUSED."""
         frame = self._frame()
         results = tuple([_empty(sizes, dtype) for sizes, dtype in kind.new])
-        if self._entry(arguments, results, frame.consuming if kind.consume else frame.address):
+        status = self._entry(arguments, results, frame.consuming if kind.consume else frame.address)
+        if status:
             self._release(frame)
+            if status == UNMET:
+                raise meeting_error(self._program, self._binding.linked.exchanges)
             return _REFUSED
         if kind.single or kind.flat:
             self._release(frame)
@@ -164,6 +178,8 @@ class LinkedExecutable:
             return self._new_frame(0)
         if self._arenas is not None:
             frame.rest_on(self._arenas.take(self._binding.arena.nbytes))
+        if self._meets:
+            frame.control[SEAT] = seat_for(self._program).address
         return frame
 
     def _new_frame(self, workspace: int) -> Frame:
@@ -172,7 +188,10 @@ class LinkedExecutable:
             arena = Arena(nbytes, huge=self._options.huge_pages)
         else:
             arena = self._arenas.take(nbytes)
-        return Frame(self._binding.frames, arena, workspace)
+        frame = Frame(self._binding.frames, arena, workspace)
+        if self._meets:
+            frame.control[SEAT] = seat_for(self._program).address
+        return frame
 
     def _release(self, frame: Frame) -> None:
         if self._arenas is not None:

@@ -7,12 +7,19 @@ from functools import cached_property
 from lowtide.host_calls.calls import Runner, runner
 from lowtide.host_calls.random_counter import RandomCounter
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.thunk import BundleThunk, HostCall, all_thunks, host_calls
+from lowtide.ir.thunk import (
+    BundleThunk,
+    HostCall,
+    all_thunks,
+    exchanges,
+    host_calls,
+)
 from lowtide.llvm.lapack import MissingRoutineError
 from lowtide.llvm.machine import Library
 from lowtide.runtime.cpu.native import Native
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.table import Table, build_table
+from lowtide.runtime.devices.exchange_block import ExchangeBlock
 
 
 class Linked:
@@ -21,7 +28,7 @@ class Linked:
     def __init__(self, program: NativeProgram, native: Native) -> None:
         self.native = native
         self.threads = program.threads
-        self._thunks, self._kernels = program.thunks, program.kernels
+        self._program = program
         counter = RandomCounter()
         self._runners: dict[HostCall, Runner] = {
             x.call: runner(x.call, counter) for x in host_calls(program.thunks)
@@ -46,13 +53,25 @@ class Linked:
         """Return what makes a call of a function outside of the program."""
         return self._runners[call]
 
+    @cached_property
+    def exchanges(self) -> dict[str, ExchangeBlock]:
+        """The exchanges with other devices by name, which several places may call."""
+        program = self._program
+        return {
+            x.name: ExchangeBlock(
+                x, program.kernels, self.address, program.replicas, program.partitions
+            )
+            for x in exchanges(program.thunks)
+        }
+
     def _table(self, *, stamped: bool) -> Table:
         return build_table(
-            self._thunks,
-            self._kernels,
+            self._program.thunks,
+            self._program.kernels,
             self.address,
             self.native.copy,
             lambda call: id(self._runners[call]),
+            lambda thunk: self.exchanges[thunk.name],
             threads=self.threads,
             allocations=self._allocations,
             stamped=stamped,

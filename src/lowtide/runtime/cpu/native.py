@@ -22,8 +22,12 @@ from lowtide.runtime.cpu.team import (
     worker_function,
 )
 from lowtide.runtime.cpu.walker import copy_function, run_function
+from lowtide.runtime.devices.native_meeting import MeetingCode
 
-EXPORTS: Final = ("worker", "unlocked", "entry", "copy", "take", "dismiss")
+EXPORTS: Final = (
+    *("worker", "unlocked", "entry", "copy", "take", "dismiss"),
+    *("fail_meeting", "leave_meeting"),
+)
 
 
 def runtime_text(target: Target) -> str:
@@ -32,7 +36,8 @@ def runtime_text(target: Target) -> str:
     piece = piece_function()
     work = work_function(piece)
     look = look_function()
-    run = run_function(system, work, look)
+    meeting = MeetingCode(system, look)
+    run = run_function(system, work, look, meeting.exchange)
     functions: list[Function] = [
         worker_function(system, work),
         work,
@@ -44,6 +49,7 @@ def runtime_text(target: Target) -> str:
         copy_function(),
         take_function(),
         dismiss_function(system),
+        *meeting.functions,
     ]
     return module_text(functions)
 
@@ -60,6 +66,8 @@ class Native:
         unlocked = self.library["unlocked"]
         self.run_alone: Any = ctypes.PYFUNCTYPE(ctypes.c_int64, one, one, one)(unlocked)
         self.dismiss: Any = ctypes.CFUNCTYPE(None, one)(self.library["dismiss"])
+        self.fail_meeting: Any = ctypes.CFUNCTYPE(None, one)(self.library["fail_meeting"])
+        self.leave_meeting: Any = ctypes.CFUNCTYPE(None, one)(self.library["leave_meeting"])
         three = (ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
         self.entry: Any = ctypes.PYFUNCTYPE(ctypes.c_int64, *three)(self.library["entry"])
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lowtide.ir.buffer import NO_BYTES, BufferSlice
+from lowtide.ir.exchange import NUMBERS, Exchange
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.thunk import (
     ConditionalThunk,
     CopyThunk,
+    ExchangeThunk,
     HostCallThunk,
     KernelThunk,
     WhileThunk,
@@ -41,16 +43,31 @@ def check_places(program: NativeProgram) -> None:
             0 <= thunk.kernel < len(program.kernels) and 0 <= thunk.results <= len(thunk.buffers)
         ):
             raise ValueError("a step is of no kernel")
-        if isinstance(thunk, HostCallThunk) and not _fits(thunk):
+        if isinstance(thunk, HostCallThunk | ExchangeThunk) and not _fits(thunk):
             raise ValueError("a call has other buffers than arrays")
+        if isinstance(thunk, ExchangeThunk):
+            _check_exchange(thunk.exchange, program)
     _check_numbers(program)
 
 
-def _fits(thunk: HostCallThunk) -> bool:
+def _fits(thunk: HostCallThunk | ExchangeThunk) -> bool:
     """Whether each array of a call has a buffer of its size, and a token one of no bytes."""
-    shapes = [*thunk.call.operands, *thunk.call.results]
+    called = thunk.call if isinstance(thunk, HostCallThunk) else thunk.exchange
+    shapes = [*called.operands, *called.results]
     sizes = [x.element_count * DTYPES[x.element_type].itemsize if x.is_array else 0 for x in shapes]
     return [x.nbytes for x in thunk.buffers] == sizes
+
+
+def _check_exchange(exchange: Exchange, program: NativeProgram) -> None:
+    """Raise ValueError for a device, a kernel or a buffer that there is not."""
+    for group in exchange.groups:
+        if not all(0 <= x < program.devices for x in group):
+            raise ValueError("a device is none")
+    count = len(exchange.operands) + len(exchange.results)
+    for move in exchange.moves:
+        slots = [x.slot for x in move.buffers if x.whose not in NUMBERS]
+        if not 0 <= move.kernel < len(program.kernels) or not all(0 <= x < count for x in slots):
+            raise ValueError("a move is of no kernel or of no buffer")
 
 
 def _check_numbers(program: NativeProgram) -> None:
@@ -66,7 +83,7 @@ def _slices(program: NativeProgram) -> Iterator[BufferSlice]:
         yield result.place
     for thunk in all_thunks(program.thunks):
         match thunk:
-            case KernelThunk():
+            case KernelThunk() | ExchangeThunk():
                 yield from thunk.buffers
                 if thunk.scratch is not None:
                     yield thunk.scratch

@@ -1,0 +1,170 @@
+"""One run of a program on several devices, each a thread, which meet in its exchanges."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+
+from lowtide.ir.errors import InputError, LowtideError
+from lowtide.runtime.cpu.native import native
+from lowtide.runtime.cpu.program import NativeProgram
+from lowtide.runtime.devices import block
+from lowtide.runtime.devices.exchange_block import ExchangeBlock
+
+TIMEOUT_SECONDS: Final = 300.0
+"""How long a device waits for others, unless a meeting says otherwise."""
+
+_FOR_EVER: Final = 2**62
+"""Nanoseconds that never go by."""
+
+
+class MeetingError(LowtideError):
+    """A run on several devices came to no end: one failed, or they wait for one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A device of a run: `address` is that of its words."""
+
+    meeting: Meeting
+    number: int
+    address: int
+
+
+class _Threads(threading.local):
+    seat: Seat | None = None
+
+
+_threads: Final = _Threads()
+
+
+def current_seat() -> Seat | None:
+    """Return which device the calling thread is, None where it is none."""
+    return _threads.seat
+
+
+@final
+class Meeting:
+    """One run of one program on all of its devices.
+
+    The device of a replica and a partition has the number replica times partitions plus partition.
+    A device that waits for others longer than `timeout_seconds` fails (None: it waits for ever).
+    Where one fails, all that wait, or come to wait, raise MeetingError.
+    """
+
+    def __init__(
+        self,
+        replicas: int,
+        partitions: int,
+        *,
+        timeout_seconds: float | None = TIMEOUT_SECONDS,
+    ) -> None:
+        if replicas < 1 or partitions < 1:
+            raise InputError(f"a meeting has one device at least, not {replicas} x {partitions}")
+        if timeout_seconds is not None and not timeout_seconds > 0:
+            raise InputError(f"timeout_seconds is more than 0, or None; found {timeout_seconds}")
+        self.replicas = replicas
+        self.partitions = partitions
+        self.timeout_seconds = timeout_seconds
+        self._turn = threading.Lock()
+        self._seated: set[int] = set()
+        self._failure = ""
+        size = block.SEATS + self.count * block.SEAT_BYTES
+        self._words = np.zeros(size // 8, np.int64)
+        self._address = int(self._words.ctypes.data)
+        patience = _FOR_EVER if timeout_seconds is None else timeout_seconds * 1e9
+        self._set(block.COUNT, self.count)
+        self._set(block.PATIENCE, int(min(patience, _FOR_EVER)))
+        for number in range(self.count):
+            seat = block.SEATS + number * block.SEAT_BYTES
+            self._set(seat + block.MEETING, self._address)
+            self._set(seat + block.NUMBER, number)
+
+    def _set(self, offset: int, value: int) -> None:
+        self._words[offset // 8] = value
+
+    @property
+    def count(self) -> int:
+        """How many devices there are."""
+        return self.replicas * self.partitions
+
+    @contextmanager
+    def device(self, number: int) -> Iterator[None]:
+        """The calling thread is a device of this run until the end of the block.
+
+        What the block raises ends the run of all other devices. Raises InputError for a number
+        that no device has, or that had its turn, and in a thread that is a device already.
+        """
+        if not 0 <= number < self.count:
+            raise InputError(f"device {number} is none of the {self.count}, counted from 0")
+        if _threads.seat is not None:
+            raise InputError("this thread is a device of a run already")
+        with self._turn:
+            if number in self._seated:
+                raise InputError(f"device {number} has run already: make a new Meeting")
+            self._seated.add(number)
+        address = self._address + block.SEATS + number * block.SEAT_BYTES
+        _threads.seat = Seat(self, number, address)
+        try:
+            yield
+        except BaseException as error:
+            if not isinstance(error, MeetingError):
+                self.fail(f"device {number} failed: {type(error).__name__}: {error}")
+            raise
+        finally:
+            _threads.seat = None
+            native().leave_meeting(address)
+
+    def fail(self, why: str) -> None:
+        """End the run: all devices that wait, or come to wait, raise MeetingError."""
+        with self._turn:
+            self._failure = self._failure or why
+        native().fail_meeting(self._address)
+
+    def error(self, exchanges: Mapping[int, ExchangeBlock]) -> MeetingError:
+        """Return why the meeting failed; `exchanges` are those of the program, by address."""
+        why = int(self._words[block.FAILED // 8])
+        if why == block.BY_PYTHON:
+            return MeetingError(self._failure)
+        waits = "; ".join(self._waits(exchanges))
+        if why == block.BY_TIME:
+            return MeetingError(f"devices waited for {self.timeout_seconds} s: {waits}")
+        return MeetingError(f"devices wait for others that never come: {waits}")
+
+    def _waits(self, exchanges: Mapping[int, ExchangeBlock]) -> Iterator[str]:
+        """Which device waited at which instruction for which others when the meeting failed."""
+        offsets = [block.SEATS + x * block.SEAT_BYTES + block.WAS_AT for x in range(self.count)]
+        places = [int(self._words[x // 8]) for x in offsets]
+        for number, place in enumerate(places):
+            if place in exchanges:
+                found = exchanges[place]
+                group = found.exchange.group_of(number)
+                missing = ", ".join([str(x) for x in group if places[x] != place])
+                yield f"device {number} waits at %{found.name} for {missing}"
+
+
+def seat_for(program: NativeProgram) -> Seat:
+    """Return which device of a program the calling thread is; raises InputError for none."""
+    seat: Seat | None = _threads.seat
+    if seat is None:
+        raise InputError(
+            f"{program.name} runs on {program.devices} devices, which meet in "
+            f"%{program.first_exchange}: give lowtide.run_on_devices the arguments of each"
+        )
+    meeting = seat.meeting
+    if (meeting.replicas, meeting.partitions) != (program.replicas, program.partitions):
+        raise InputError(
+            f"{program.name} runs on {program.replicas} x {program.partitions} replicas and "
+            f"partitions, the meeting is one of {meeting.replicas} x {meeting.partitions}"
+        )
+    return seat
+
+
+def meeting_error(program: NativeProgram, exchanges: Mapping[str, ExchangeBlock]) -> MeetingError:
+    """Return the error of a run on the calling thread that ended since its meeting failed."""
+    return seat_for(program).meeting.error({x.address: x for x in exchanges.values()})
