@@ -201,22 +201,23 @@ class AnnotationReader:
                 f"{where}: the devices of {mesh} do not lie in rows and columns of the others, "
                 f"{list(self.grid.sizes)}: use one order of devices for all meshes"
             )
-        axes = [
+        lists = [dimension.axes for dimension in sharding.dimensions]
+        *axes, terms = [
             tuple(
                 [
                     axis
-                    for ref in dimension.axes
+                    for ref in refs
                     if only is None or ref.name in only
                     for axis in self._axes(ref, names, where)
                 ]
             )
-            for dimension in sharding.dimensions
+            for refs in (*lists, sharding.unreduced)
         ]
-        flat = [axis for one in axes for axis in one]
+        flat = [axis for one in (*axes, terms) for axis in one]
         if len(set(flat)) != len(flat):
             raise InputError(f"{where}: {sharding} uses an axis twice: split one dimension by it")
         is_open = tuple([dimension.is_open for dimension in sharding.dimensions])
-        return TilingWish(Tiling(tuple(axes)), is_open)
+        return TilingWish(Tiling(tuple(axes), tuple(sorted(terms))), is_open)
 
     def _mesh(self, name: str, where: str) -> Mesh:
         if name not in self.meshes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lowtide.ir import Module, Opcode
@@ -13,6 +13,7 @@ from lowtide.ir.tilings.tiling import Tiling, dividing
 from lowtide.spmd.annotations import ModuleShardings
 from lowtide.spmd.cells import ArrayCells, cells_of
 from lowtide.spmd.emitter import DeviceProgram, Emitter
+from lowtide.spmd.leaves import local_tree, placed_leaves, result_of
 from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.propagation import propagate
 from lowtide.spmd.walk import (
@@ -21,9 +22,6 @@ from lowtide.spmd.walk import (
     Policy,
     ProgramWalk,
     SplitReason,
-    local_tree,
-    placed_leaves,
-    result_of,
 )
 from lowtide.spmd.wire import wire_traffic
 
@@ -129,7 +127,7 @@ def _other_tilings(task: Task, draft: Draft) -> Iterator[tuple[int, Tiling]]:
                 changed = list(own.axes)
                 changed[source] = ()
                 changed[target] = (*own.axes[target], *axes)
-                tiling = Tiling(tuple(changed))
+                tiling = replace(own, axes=tuple(changed))
                 if tiling.divides(grid, shapes[number].dimensions):
                     yield number, tiling
 
@@ -138,6 +136,7 @@ def _draft(task: Task, cells: ArrayCells, findings: DraftFindings, policy: Polic
     source, shardings = task.source, task.shardings
     made = Module(source.name)
     made.num_partitions = source.num_partitions
+    made.replica_count = source.replica_count
     made.stack_frames = source.stack_frames
     target = DeviceProgram(made, shardings.grid)
     walk = ProgramWalk(target, shardings, cells, findings, policy)

@@ -197,15 +197,18 @@ class Emitter:
         return place
 
     def _digit(self, stride: int, size: int) -> Instruction:
-        place = self.once(("device",), self._device)
+        place = self.device()
         if stride > 1:
             place = self.add(Opcode.DIVIDE, (place, self.number(stride)))
         if stride * size < self.grid.count:
             place = self.add(Opcode.REMAINDER, (place, self.number(size)))
         return place
 
-    def _device(self) -> Instruction:
-        return self.convert(self.add(Opcode.PARTITION_ID), ElementType.S32)
+    def device(self) -> Instruction:
+        """Return the number of the device, as s32."""
+        return self.once(
+            ("device",), lambda: self.convert(self.add(Opcode.PARTITION_ID), ElementType.S32)
+        )
 
     def offset(self, axes: Sequence[int], length: int) -> Instruction:
         """Return where the tile of the device starts along a dimension, as s32."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lowtide.ir import Module, ProgramShape
+from lowtide.ir import Module, ProgramShape, Shape
 from lowtide.ir.module import BufferDonor, InputOutputAlias
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import DeviceGrid
@@ -55,16 +55,26 @@ def partition(module: Module) -> Partitioned:
 def _finish(module: Module, made: Module) -> None:
     entry = made.entry
     made.computations[entry.name] = made.computations.pop(entry.name)
-    made.entry_layout = ProgramShape(tuple([p.shape for p in entry.parameters]), entry.root.shape)
-    shapes = [parameter.shape for parameter in entry.parameters]
-    result = entry.root.shape
+    given = module.entry_layout or module.entry.program_shape
+    made.entry_layout = ProgramShape(
+        tuple([_laid(p.shape, g) for p, g in zip(entry.parameters, given.parameters, strict=True)]),
+        _laid(entry.root.shape, given.result),
+        given.parameter_names,
+    )
+    shapes, result = made.entry_layout.parameters, made.entry_layout.result
     aliases: list[InputOutputAlias] = []
     donors: list[BufferDonor] = list(module.buffer_donors)
     for alias in module.input_output_aliases:
-        given = shapes[alias.parameter].at(alias.parameter_index)
-        if given is result.at(alias.output_index):
+        donated = shapes[alias.parameter].at(alias.parameter_index)
+        if donated is result.at(alias.output_index):
             aliases.append(alias)
         else:
             donors.append(BufferDonor(alias.parameter, alias.parameter_index))
     made.input_output_aliases = tuple(aliases)
     made.buffer_donors = tuple(donors)
+
+
+def _laid(tiles: Shape, whole: Shape) -> Shape:
+    """Return the shape of tiles that lie in memory as the whole arrays do."""
+    leaves = iter([leaf for _, leaf in whole.leaves()])
+    return tiles.with_leaves(lambda tile: tile.with_layout(next(leaves).layout))

@@ -22,17 +22,19 @@ from lowtide.ir.tilings.tiling import Tiling, replicated
 
 
 def sharding_of(tiling: Tiling, grid: DeviceGrid) -> TileSharding:
-    """Return a tiling without terms of sums in HLO's form."""
+    """Return a tiling in HLO's form; terms of sums are `unreduced` there, whatever reduces them."""
     if tiling.is_replicated:
         return REPLICATED
     used = [axis for axes in tiling.axes for axis in axes]
-    free = [axis for axis in range(len(grid.sizes)) if axis not in used]
-    tiles = tiling.tiles(grid)
+    free = [axis for axis in range(len(grid.sizes)) if axis not in (*used, *tiling.partial)]
+    groups = {ShardingKind.UNREDUCED: tiling.partial, ShardingKind.REPLICATED: tuple(free)}
+    sized = {kind: grid.extent(axes) for kind, axes in groups.items() if axes}
     sharding = TileSharding(
         ShardingKind.TILED,
-        (*tiles, grid.extent(free)) if free else tiles,
-        IotaDevices(grid.sizes, (*used, *free)),
-        replicate_on_last_tile_dim=bool(free),
+        (*tiling.tiles(grid), *sized.values()),
+        IotaDevices(grid.sizes, (*used, *tiling.partial, *free)),
+        replicate_on_last_tile_dim=bool(free) and not tiling.partial,
+        last_tile_dims=tuple(sized) if tiling.partial else (),
     )
     normal = normalize_sharding(sharding)
     return normal if isinstance(normal, TileSharding) else sharding
@@ -145,6 +147,8 @@ def tiling_of(sharding: Sharding, grid: DeviceGrid, rank: int) -> Tiling | None:
         return None
     if isinstance(sharding, NamedSharding):
         return _of_named(sharding, grid, rank)
+    if sharding.kind is ShardingKind.UNREDUCED:
+        return Tiling(((),) * rank, tuple(range(len(grid.sizes))))
     if sharding.kind is not ShardingKind.TILED:
         return replicated(rank)
     steps = steps_of(sharding)
@@ -165,6 +169,8 @@ def tiling_of(sharding: Sharding, grid: DeviceGrid, rank: int) -> Tiling | None:
 
 
 def _of_named(sharding: NamedSharding, grid: DeviceGrid, rank: int) -> Tiling | None:
+    if sharding.whole == ShardingKind.UNREDUCED.value:
+        return Tiling(((),) * rank, tuple(range(len(grid.sizes))))
     if sharding.whole or sharding.mesh.maximal_device is not None:
         return replicated(rank)
     names = mesh_axes(sharding.mesh, grid)
@@ -180,7 +186,13 @@ def _of_named(sharding: NamedSharding, grid: DeviceGrid, rank: int) -> Tiling | 
             own += part
         axes.append(own)
     axes += [()] * (rank - len(axes))
-    return Tiling(tuple(axes))
+    terms: tuple[int, ...] = ()
+    for ref in sharding.unreduced:
+        part = sub_axes(names[ref.name], grid, ref.sub_axis)
+        if part is None:
+            return None
+        terms += part
+    return Tiling(tuple(axes), tuple(sorted(terms)))
 
 
 def mesh_axes(mesh: Mesh, grid: DeviceGrid) -> dict[str, tuple[int, ...]] | None:

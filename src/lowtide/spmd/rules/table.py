@@ -22,6 +22,7 @@ _RULES: Final[dict[Opcode, RuleOf]] = {
     Opcode.CLAMP: computing.elementwise,
     Opcode.CONCATENATE: movement.listed,
     Opcode.CONVOLUTION: computing.convolution,
+    Opcode.CUSTOM_CALL: computing.custom_call,
     Opcode.COPY: computing.elementwise,
     Opcode.DOT: computing.dot,
     Opcode.DYNAMIC_SLICE: indexing.dynamic_slice,
