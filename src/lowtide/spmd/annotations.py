@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lowtide.ir import Instruction, Module, Opcode
@@ -11,10 +11,17 @@ from lowtide.ir.errors import InputError, place_of
 from lowtide.ir.mesh import AxisRef, Mesh
 from lowtide.ir.sharding import Sharding, TileSharding, TupleSharding
 from lowtide.ir.suggestions import nearest
+from lowtide.ir.tilings.device_tiles import (
+    DeviceTiles,
+    device_tiles,
+    nearest_tiling,
+    tiles_on_mesh,
+)
 from lowtide.ir.tilings.grid import DeviceGrid, grid_of
 from lowtide.ir.tilings.sharding_forms import (
     check_sharding,
     mesh_axes,
+    sharding_of,
     steps_of,
     sub_axes,
     tiling_of,
@@ -32,11 +39,37 @@ GROUP_TARGET = "xla.sdy.ShardingGroup"
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceOrder:
+    """Devices in an order that the grid does not have: device d holds what `order[d]` would there.
+
+    `sharding` is what was asked for.
+    """
+
+    order: tuple[int, ...]
+    sharding: Sharding
+
+
+@dataclass(frozen=True, slots=True)
 class TilingWish:
-    """The tiling asked of one array; dimensions in `is_open` may be split further."""
+    """The tiling asked of one array; dimensions in `is_open` may be split further.
+
+    Where the devices stand in an order of their own, `devices` has it, and `tiling` cuts into as
+    many tiles.
+    """
 
     tiling: Tiling
     is_open: tuple[bool, ...]
+    devices: DeviceOrder | None = None
+
+    def sharding(self, tiling: Tiling, grid: DeviceGrid) -> Sharding:
+        """Return the sharding of what is in a tiling, in the order asked for."""
+        if self.devices is not None and tiling == self.tiling:
+            return self.devices.sharding
+        return sharding_of(tiling, grid)
+
+    def order_of(self, tiling: Tiling) -> tuple[int, ...] | None:
+        """Return the order of devices for what is in a tiling, None for that of the grid."""
+        return self.devices.order if self.devices and tiling == self.tiling else None
 
 
 @dataclass(slots=True)
@@ -160,11 +193,12 @@ class AnnotationReader:
         where = f"{place_of(x)}: %{x.name}"
         check_sharding(sharding, rank, self.grid.count, where)
         tiling = tiling_of(sharding, self.grid, rank)
+        order = None
         if tiling is None:
-            raise InputError(
-                f"{where}: the devices of {sharding} stand in an order that no mesh of the module "
-                f"has, {list(self.grid.sizes)}: use one order of devices for all shardings"
-            )
+            tiles = device_tiles(sharding, self.grid.count, rank)
+            if tiles is None:
+                raise InputError(f"{where}: {sharding} is one of several arrays, found one array")
+            tiling, order = self._on_grid(tiles)
         is_open = [False] * rank
         attributes = x.attributes
         if (
@@ -174,7 +208,11 @@ class AnnotationReader:
             listed = x.annotations.backend_config.split("[", 1)[1].split("]", 1)[0]
             for dimension in listed.split(","):
                 is_open[int(dimension)] = True
-        return TilingWish(tiling, tuple(is_open))
+        return TilingWish(tiling, tuple(is_open), order)
+
+    def _on_grid(self, tiles: DeviceTiles) -> tuple[Tiling, DeviceOrder]:
+        tiling, order = nearest_tiling(tiles, self.grid)
+        return tiling, DeviceOrder(order, tiles.as_sharding())
 
     def shardy(
         self,
@@ -195,28 +233,25 @@ class AnnotationReader:
             )
         if not mesh.axis_names:
             return _whole(rank)
+        is_open = tuple([dimension.is_open for dimension in sharding.dimensions])
+        *dimensions, unreduced = [
+            [ref for ref in refs if only is None or ref.name in only]
+            for refs in (*[d.axes for d in sharding.dimensions], sharding.unreduced)
+        ]
         names = mesh_axes(mesh, self.grid)
         if names is None:
-            raise InputError(
-                f"{where}: the devices of {mesh} do not lie in rows and columns of the others, "
-                f"{list(self.grid.sizes)}: use one order of devices for all meshes"
-            )
-        lists = [dimension.axes for dimension in sharding.dimensions]
+            self._check_names([*dimensions, unreduced], mesh.axis_names, where)
+            tiles = tiles_on_mesh(mesh, dimensions, unreduced, self.grid.count, rank)
+            tiling, order = self._on_grid(tiles)
+            return TilingWish(tiling, is_open, order)
+        self._check_names([*dimensions, unreduced], names, where)
         *axes, terms = [
-            tuple(
-                [
-                    axis
-                    for ref in refs
-                    if only is None or ref.name in only
-                    for axis in self._axes(ref, names, where)
-                ]
-            )
-            for refs in (*lists, sharding.unreduced)
+            tuple([axis for ref in refs for axis in self._axes(ref, names, where)])
+            for refs in (*dimensions, unreduced)
         ]
         flat = [axis for one in (*axes, terms) for axis in one]
         if len(set(flat)) != len(flat):
             raise InputError(f"{where}: {sharding} uses an axis twice: split one dimension by it")
-        is_open = tuple([dimension.is_open for dimension in sharding.dimensions])
         return TilingWish(Tiling(tuple(axes), tuple(sorted(terms))), is_open)
 
     def _mesh(self, name: str, where: str) -> Mesh:
@@ -227,12 +262,17 @@ class AnnotationReader:
             )
         return self.meshes[name]
 
+    def _check_names(
+        self, lists: Sequence[Sequence[AxisRef]], names: Iterable[str], where: str
+    ) -> None:
+        for ref in [ref for refs in lists for ref in refs]:
+            if ref.name not in names:
+                hint = nearest(ref.name, names)
+                raise InputError(f"{where}: the mesh has no axis '{ref.name}'{hint}")
+
     def _axes(
         self, ref: AxisRef, names: Mapping[str, tuple[int, ...]], where: str
     ) -> tuple[int, ...]:
-        if ref.name not in names:
-            hint = nearest(ref.name, names)
-            raise InputError(f"{where}: the mesh has no axis '{ref.name}'{hint}")
         found = sub_axes(names[ref.name], self.grid, ref.sub_axis)
         if found is None:
             raise InputError(f"{where}: axis {ref} does not divide the axis that it is part of")

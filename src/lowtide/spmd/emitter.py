@@ -320,8 +320,11 @@ class Emitter:
         self, x: Instruction, array: WholeArray, before: Tiling, move: Move
     ) -> Instruction:
         """Return the tile of another device."""
-        pairs = permutation(self.grid, array.sizes, before, move.result)
-        attributes = CollectivePermute(pairs, self.target.channel())
+        return self.exchanged(x, permutation(self.grid, array.sizes, before, move.result))
+
+    def exchanged(self, x: Instruction, pairs: Sequence[tuple[int, int]]) -> Instruction:
+        """Return what another device has, for all pairs (that device, this one)."""
+        attributes = CollectivePermute(tuple(pairs), self.target.channel())
         return self.add(Opcode.COLLECTIVE_PERMUTE, (x,), attributes, (), x.shape)
 
 

@@ -8,6 +8,7 @@ from lowtide.ir import Instruction, Opcode, Shape, tuple_shape
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
+from lowtide.spmd.annotations import TilingWish
 from lowtide.spmd.emitter import Emitter, local_shape
 from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.rules.table import arrays_of
@@ -58,3 +59,23 @@ def tree(emitter: Emitter, shape: Shape, parts: Sequence[Instruction]) -> Instru
         made.append(tree(emitter, element, parts[at : at + count]))
         at += count
     return emitter.add(Opcode.TUPLE, tuple(made), shape=tuple_shape([part.shape for part in made]))
+
+
+def in_order(
+    emitter: Emitter, x: Instruction, wish: TilingWish | None, tiling: Tiling
+) -> Instruction:
+    """Return tiles moved from the devices of the grid to those that are asked to hold them."""
+    order = wish.order_of(tiling) if wish else None
+    if order is None or not x.shape.is_array:
+        return x
+    return emitter.exchanged(x, sorted([(other, device) for device, other in enumerate(order)]))
+
+
+def off_order(
+    emitter: Emitter, x: Instruction, wish: TilingWish | None, tiling: Tiling
+) -> Instruction:
+    """Return tiles moved from the devices that are asked to hold them to those of the grid."""
+    order = wish.order_of(tiling) if wish else None
+    if order is None or not x.shape.is_array:
+        return x
+    return emitter.exchanged(x, list(enumerate(order)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.ir import Module, ProgramShape, Shape
@@ -9,7 +10,8 @@ from lowtide.ir.module import BufferDonor, InputOutputAlias
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.sharding_forms import sharding_of
-from lowtide.spmd.annotations import read_annotations
+from lowtide.ir.tilings.tiling import Tiling
+from lowtide.spmd.annotations import TilingWish, read_annotations
 from lowtide.spmd.cleanup import remove_dead
 from lowtide.spmd.drafts import Task, cheapest
 from lowtide.spmd.flattening import flattened
@@ -46,9 +48,20 @@ def partition(module: Module) -> Partitioned:
     return Partitioned(
         best.module,
         grid,
-        tuple([sharding_of(tiling, grid) for tiling in best.parameters]),
-        tuple([sharding_of(tiling, grid) for tiling in best.results]),
+        _shardings([w for own in shardings.parameters for w in own], best.parameters, grid),
+        _shardings(shardings.results, best.results, grid),
         best.reasons,
+    )
+
+
+def _shardings(
+    wishes: Sequence[TilingWish | None], tilings: Sequence[Tiling], grid: DeviceGrid
+) -> tuple[Sharding, ...]:
+    return tuple(
+        [
+            sharding_of(tiling, grid) if wish is None else wish.sharding(tiling, grid)
+            for wish, tiling in zip(wishes, tilings, strict=True)
+        ]
     )
 
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from lowtide.ir.errors import InputError
 from lowtide.ir.sharding import Sharding
+from lowtide.ir.tilings.device_tiles import DeviceTiles, device_tiles
 from lowtide.ir.tilings.grid import DeviceGrid
-from lowtide.ir.tilings.sharding_forms import tiling_of
-from lowtide.ir.tilings.tiling import Tiling
 
 
 def cut(array: Any, sharding: Sharding, grid: DeviceGrid) -> list[Any]:
@@ -20,16 +19,12 @@ def cut(array: Any, sharding: Sharding, grid: DeviceGrid) -> list[Any]:
     Where devices are to hold terms of a sum, the first one holds the array, the others zeros.
     """
     whole = np.asarray(array)
-    tiling = _tiling(sharding, grid, whole.shape)
-    tiles = []
-    for device in range(grid.count):
-        starts = tiling.start(grid, whole.shape, device)
-        sizes = tiling.local(grid, whole.shape)
-        pairs = zip(starts, sizes, strict=True)
-        tile = whole[tuple([slice(start, start + size) for start, size in pairs])]
-        is_first = grid.position(device, tiling.partial) == 0
-        tiles.append(tile if is_first else np.zeros_like(tile))
-    return tiles
+    tiles = _tiles(sharding, grid, whole.shape)
+    found = []
+    for *place, term in tiles.places:
+        tile = whole[_part(tiles, place, whole.shape)]
+        found.append(np.zeros_like(tile) if term else tile)
+    return found
 
 
 def joined(tiles: Sequence[Any], sharding: Sharding, grid: DeviceGrid, sizes: Sequence[int]) -> Any:
@@ -37,22 +32,27 @@ def joined(tiles: Sequence[Any], sharding: Sharding, grid: DeviceGrid, sizes: Se
 
     Where devices hold terms of a sum, it is the sum.
     """
-    tiling = _tiling(sharding, grid, sizes)
+    held = _tiles(sharding, grid, sizes)
     total: Any = None
-    for term in range(grid.extent(tiling.partial)):
+    for number in range(held.terms):
         found = np.empty(tuple(sizes), np.asarray(tiles[0]).dtype)
-        for device in reversed(range(grid.count)):
-            if grid.position(device, tiling.partial) != term:
-                continue
-            starts = tiling.start(grid, sizes, device)
-            pairs = zip(starts, tiling.local(grid, sizes), strict=True)
-            found[tuple([slice(start, start + size) for start, size in pairs])] = tiles[device]
+        for tile, (*place, term) in reversed(list(zip(tiles, held.places, strict=True))):
+            if term == number:
+                found[_part(held, place, sizes)] = tile
         total = found if total is None else total + found
     return total
 
 
-def _tiling(sharding: Sharding, grid: DeviceGrid, sizes: Sequence[int]) -> Tiling:
-    tiling = tiling_of(sharding, grid, len(sizes))
-    if tiling is None or not tiling.divides(grid, sizes):
+def _part(tiles: DeviceTiles, place: Sequence[int], sizes: Sequence[int]) -> tuple[slice, ...]:
+    parts = []
+    for at, size, count in zip(place, sizes, tiles.counts, strict=True):
+        length = size // count
+        parts.append(slice(at * length, (at + 1) * length))
+    return tuple(parts)
+
+
+def _tiles(sharding: Sharding, grid: DeviceGrid, sizes: Sequence[int]) -> DeviceTiles:
+    tiles = device_tiles(sharding, grid.count, len(sizes))
+    if tiles is None or any(n % k for n, k in zip(sizes, tiles.counts, strict=True)):
         raise InputError(f"{sharding} does not cut an array of {list(sizes)} in equal tiles")
-    return tiling
+    return tiles

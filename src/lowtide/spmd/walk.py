@@ -33,9 +33,9 @@ from lowtide.spmd.cells import ArrayCells
 from lowtide.spmd.choice import Question, choose
 from lowtide.spmd.effects import call_on, calling_device
 from lowtide.spmd.emitter import DeviceProgram, Emitter
-from lowtide.spmd.leaves import local_tree, placed_leaves, result_of, tree
+from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, result_of, tree
 from lowtide.spmd.local_ops import LocalOp, write
-from lowtide.spmd.manual import border_tilings, is_entrance, is_exit
+from lowtide.spmd.manual import border_wishes, is_entrance, is_exit
 from lowtide.spmd.placed import PlacedArray, TilingRequest
 from lowtide.spmd.reducers import sum_of
 from lowtide.spmd.rules.table import arrays_of, rule_of
@@ -300,11 +300,15 @@ class ProgramWalk:
     ) -> list[PlacedArray]:
         """Return the leaves on the other side of a border: inside, each tile is a whole array."""
         found = []
-        tilings = border_tilings(x, self.shardings)
-        for leaf, tiling, shape in zip(given, tilings, arrays_of(x.shape), strict=True):
-            inside = replicated(shape.rank)
-            before, after = (tiling, inside) if is_entrance(x) else (inside, tiling)
-            found.append(PlacedArray.of(emitter, shape, after, leaf.to(before, x.name)))
+        wishes = border_wishes(x, self.shardings)
+        for leaf, wish, shape in zip(given, wishes, arrays_of(x.shape), strict=True):
+            inside, outside = replicated(shape.rank), wish.tiling
+            if is_entrance(x):
+                made = in_order(emitter, leaf.to(outside, x.name), wish, outside)
+                found.append(PlacedArray.of(emitter, shape, inside, made))
+            else:
+                made = off_order(emitter, leaf.to(inside, x.name), wish, outside)
+                found.append(PlacedArray.of(emitter, shape, outside, made))
         self.keep(self.cells.numbers[x], found)
         return found
 

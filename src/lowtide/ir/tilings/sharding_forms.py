@@ -50,13 +50,9 @@ def steps_of(sharding: TileSharding) -> list[list[tuple[int, int]]] | None:
         dims = devices.reshape_dims
         order = devices.permutation or tuple(range(len(dims)))
         steps = [(dims[i], math.prod(dims[i + 1 :])) for i in order]
-        primes = [step for size, stride in steps for step in _prime_steps(size, stride)]
-    else:
-        found = _steps_of_list(devices, sharding.tile_dimensions)
-        if found is None:
-            return None
-        primes = found
-    return _dealt(primes, sharding.tile_dimensions)
+        return _dealt(steps, sharding.tile_dimensions)
+    found = _steps_of_list(devices, sharding.tile_dimensions)
+    return None if found is None else _dealt(found, sharding.tile_dimensions)
 
 
 def _prime_steps(size: int, stride: int) -> list[tuple[int, int]]:
@@ -85,19 +81,24 @@ def _steps_of_list(
 
 
 def _dealt(
-    primes: list[tuple[int, int]], sizes: Sequence[int]
+    steps: Sequence[tuple[int, int]], sizes: Sequence[int]
 ) -> list[list[tuple[int, int]]] | None:
-    """Return the steps dealt to dimensions of the given sizes; None where they do not fit."""
+    """Return steps, of prime sizes, dealt to dimensions of these sizes; None if they do not fit."""
     dealt: list[list[tuple[int, int]]] = []
-    at = 0
+    left = list(reversed(steps))
     for size in sizes:
         own: list[tuple[int, int]] = []
         while size > 1:
-            if at == len(primes) or size % primes[at][0]:
+            if not left:
                 return None
-            own.append(primes[at])
-            size //= primes[at][0]
-            at += 1
+            step, stride = left.pop()
+            common = math.gcd(size, step)
+            if common == 1 < step:
+                return None
+            own += _prime_steps(common, stride * (step // common))
+            if step > common:
+                left.append((step // common, stride))
+            size //= common
         dealt.append(own)
     return dealt
 
