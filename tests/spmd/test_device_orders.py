@@ -97,3 +97,9 @@ def test_manual_regions_on_devices_in_another_order() -> None:
     found = [as_array(y) for y in evaluate_on_devices(parts.module, [[t] for t in given])]
     whole = joined(found, parts.results[0], parts.grid, (8,))
     np.testing.assert_array_equal(whole, np.repeat([1, 2, 3, 0], 2))
+
+
+def test_a_mesh_of_one_device_splits_nothing() -> None:
+    text = MESHES.replace('<["x"=2, "y"=2], device_ids=[3, 1, 2, 0]>', '<["x"=1, "y"=1]>')
+    parts = partitioned_text(text)
+    assert str(parts.parameters[0]) == "{replicated}"

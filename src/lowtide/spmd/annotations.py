@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -26,12 +27,10 @@ from lowtide.ir.tilings.sharding_forms import (
     sub_axes,
     tiling_of,
 )
-from lowtide.ir.tilings.shardy import ShardySharding
+from lowtide.ir.tilings.shardy import MESHES_KEY, SHARDY_KEY, ShardySharding
 from lowtide.ir.tilings.shardy_reader import read_meshes, read_shardings
 from lowtide.ir.tilings.tiling import Tiling, replicated
 
-SHARDY_KEY = "xla.sdy.sharding"
-MESHES_KEY = "xla.sdy.meshes"
 RESULT_TARGET = "xla.sdy.FuncResultSharding"
 CONSTRAINT_TARGETS = frozenset({"Sharding", RESULT_TARGET})
 BARRIER_TARGETS = frozenset({"ShardBarrierFrom", "ShardBarrierTo", "xla.sdy.PropagationBarrier"})
@@ -168,7 +167,7 @@ class AnnotationReader:
             text = dict(x.annotations.frontend_attributes).get(SHARDY_KEY)
             if text is None:
                 return [None] * len(leaves)
-            given = read_shardings(unescaped(text))
+            given = read_shardings(text)
             if len(given) != len(leaves):
                 raise InputError(
                     f"{place_of(x)}: %{x.name} has {len(leaves)} arrays, {SHARDY_KEY} "
@@ -231,7 +230,7 @@ class AnnotationReader:
                 f"{where}: {sharding} splits {len(sharding.dimensions)} dimensions, the array has "
                 f"{rank}: give one {{}} for each"
             )
-        if not mesh.axis_names:
+        if math.prod(mesh.axis_sizes) == 1:
             return _whole(rank)
         is_open = tuple([dimension.is_open for dimension in sharding.dimensions])
         *dimensions, unreduced = [
@@ -279,21 +278,14 @@ class AnnotationReader:
         return found
 
 
-def unescaped(text: str) -> str:
-    """Return the value of a frontend attribute without the backslashes before its quotes."""
-    return text.replace('\\"', '"')
-
-
 def _reader(module: Module) -> AnnotationReader:
     text = dict(module.frontend_attributes).get(MESHES_KEY)
     count = module.num_partitions
     if text is not None:
-        meshes = read_meshes(unescaped(text))
+        meshes = read_meshes(text)
         for name, mesh in meshes.items():
-            size = 1
-            for extent in mesh.axis_sizes:
-                size *= extent
-            if mesh.axis_names and size != count:
+            size = math.prod(mesh.axis_sizes)
+            if size not in (1, count):
                 raise InputError(
                     f"mesh @{name} has {size} devices, the module {count}: correct the mesh or "
                     "num_partitions"

@@ -10,9 +10,10 @@ from lowtide.ir import Instruction, Opcode, Shape, tuple_shape
 from lowtide.ir.attributes import Conditional, GetTupleElement, Parameter
 from lowtide.ir.computation import Computation
 from lowtide.ir.sharding import REPLICATED, Sharding, ShardingKind, TileSharding, TupleSharding
+from lowtide.ir.tilings.shardy import SHARDY_KEY
 from lowtide.ir.tilings.shardy_reader import read_shardings
 from lowtide.ops.effects import has_side_effect
-from lowtide.spmd.annotations import SHARDY_KEY, AnnotationReader, unescaped
+from lowtide.spmd.annotations import AnnotationReader
 from lowtide.spmd.emitter import Emitter
 from lowtide.spmd.reducers import identity_of
 
@@ -44,7 +45,7 @@ def calling_device(x: Instruction, reader: AnnotationReader) -> int | None:
     """
     text = dict(x.annotations.frontend_attributes).get(SHARDY_KEY)
     if reader.is_shardy and text is not None:
-        for given in read_shardings(unescaped(text)):
+        for given in read_shardings(text):
             mesh = reader.meshes.get(given.mesh) if isinstance(given.mesh, str) else given.mesh
             if mesh is not None and mesh.maximal_device is not None:
                 return mesh.maximal_device

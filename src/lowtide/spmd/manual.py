@@ -8,7 +8,7 @@ from lowtide.ir import Instruction
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import unsupported
 from lowtide.ir.tilings.shardy_reader import read_manual_axes, read_shardings
-from lowtide.spmd.annotations import ModuleShardings, TilingWish, unescaped
+from lowtide.spmd.annotations import ModuleShardings, TilingWish
 
 _INTO: Final = {
     "xla.sdy.GlobalToLocalShape": "xla.sdy.in_shardings",
@@ -42,8 +42,8 @@ def border_wishes(x: Instruction, shardings: ModuleShardings) -> list[TilingWish
     local = [leaf for y in tiles for _, leaf in y.shape.leaves()]
     if key:
         attributes = dict(x.annotations.frontend_attributes)
-        given = read_shardings(unescaped(attributes.get(key, "")))
-        names = read_manual_axes(unescaped(attributes.get("xla.sdy.manual_axes", "")))
+        given = read_shardings(attributes.get(key, ""))
+        names = read_manual_axes(attributes.get("xla.sdy.manual_axes", ""))
         found = [
             shardings.reader.shardy(sharding, shape.rank, x, names)
             for sharding, shape in zip(given, shapes, strict=True)
