@@ -163,6 +163,8 @@ class AnnotationReader:
     def wishes(self, x: Instruction) -> list[TilingWish | None]:
         """Return what is asked of each leaf of an instruction."""
         leaves = [shape for _, shape in x.shape.leaves()]
+        if not leaves:
+            return []  # An empty tuple may have one sharding all the same.
         if self.is_shardy:
             text = dict(x.annotations.frontend_attributes).get(SHARDY_KEY)
             if text is None:

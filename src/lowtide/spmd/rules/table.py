@@ -17,6 +17,7 @@ _RULES: Final[dict[Opcode, RuleOf]] = {
     Opcode.BATCH_NORM_GRAD: computing.batch_norm,
     Opcode.BATCH_NORM_INFERENCE: computing.batch_norm,
     Opcode.BATCH_NORM_TRAINING: computing.batch_norm,
+    Opcode.BITCAST_CONVERT: movement.bitcast_convert,
     Opcode.BROADCAST: movement.broadcast,
     Opcode.CHOLESKY: computing.batches,
     Opcode.CLAMP: computing.elementwise,
