@@ -62,7 +62,6 @@ ENTRY e {
     [
         ("{devices=[8,1]<=[8]}", "has 8 tiles, the module 4 devices"),
         ("{devices=[4]<=[4]}", "tiles 1 dimensions, the array has 2"),
-        ("{devices=[4,1]0,1,3,2}", "in an order that no mesh of the module has"),
     ],
 )
 def test_bad_shardings(sharding: str, message: str) -> None:

@@ -66,5 +66,5 @@ ENTRY e {
   ROOT y = f32[8] negate(x)
 }
 """
-    with pytest.raises(UnsupportedOpError, match=r"outfeed.*has effects outside"):
+    with pytest.raises(UnsupportedOpError, match=r"outfeed.*talks to the host"):
         partition(parse_hlo(text))

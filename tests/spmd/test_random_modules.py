@@ -2,16 +2,19 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.spmd import random_operations
 from tests.spmd.equal_results import check_equal
 
 from lowtide.builder.builder import Builder
 from lowtide.builder.values import Op
 from lowtide.ir import ElementType, Module, Opcode, array_shape
 from lowtide.ir.attributes import DotDimensions
+from lowtide.ir.device_list import IotaDevices
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import grid_of
 from lowtide.ir.tilings.sharding_forms import sharding_of
@@ -24,7 +27,10 @@ MOST_RANK = 4
 
 
 def random_sharding(source: random.Random, count: int, sizes: tuple[int, ...]) -> Sharding:
-    """Return a sharding that divides an array of these sizes."""
+    """Return a sharding that divides an array of these sizes.
+
+    Some are of terms of a sum, and of some the devices stand in any order.
+    """
     grid = grid_of(count)
     axes: list[tuple[int, ...]] = [()] * len(sizes)
     order = list(range(len(grid.sizes)))
@@ -33,7 +39,16 @@ def random_sharding(source: random.Random, count: int, sizes: tuple[int, ...]) -
         place = source.randrange(-1, len(sizes))
         if place >= 0:
             axes[place] = (*axes[place], axis)
-    return sharding_of(dividing(grid, Tiling(tuple(axes)), sizes), grid)
+    tiling = dividing(grid, Tiling(tuple(axes)), sizes)
+    free = [axis for axis in order if axis not in tiling.used]
+    if free and source.random() < 0.1:
+        tiling = Tiling(tiling.axes, tuple(sorted(free[: source.randrange(1, len(free) + 1)])))
+    sharding = sharding_of(tiling, grid)
+    if isinstance(sharding.devices, IotaDevices) and source.random() < 0.1:
+        listed = sharding.devices.as_list()
+        source.shuffle(listed)
+        return replace(sharding, devices=tuple(listed))
+    return sharding
 
 
 Maker = Callable[[Builder, random.Random, Op], Op | None]
@@ -71,7 +86,7 @@ def _cut_dimension(b: Builder, source: random.Random, x: Op) -> Op | None:
 def _reduce(b: Builder, source: random.Random, x: Op) -> Op | None:
     if not x.rank:
         return None
-    opcode = source.choice([Opcode.ADD, Opcode.MAXIMUM])
+    opcode = source.choice([Opcode.ADD, Opcode.MAXIMUM, Opcode.MINIMUM])
     kept = source.sample(range(x.rank), source.randrange(x.rank))
     gone = [d for d in range(x.rank) if d not in kept]
     start = b.constant(source.choice([0.0, 2.0]))
@@ -117,7 +132,7 @@ def _dot(b: Builder, source: random.Random, x: Op) -> Op | None:
         count *= n * n
     if count > MOST_ELEMENTS or 2 * len(free) > MOST_RANK:
         return None
-    return b.dot(x, b.negate(x), DotDimensions((d,), (d,)))
+    return random_operations.small(b, b.dot(x, b.negate(x), DotDimensions((d,), (d,))))
 
 
 def _row(b: Builder, source: random.Random, x: Op) -> Op | None:
@@ -138,7 +153,7 @@ def _update(b: Builder, source: random.Random, x: Op) -> Op | None:
 
 MAKERS: tuple[Maker, ...] = (
     *(_same, _transpose, _merge, _cut_dimension, _reduce, _broadcast, _slice, _join, _dot),
-    *(_row, _update),
+    *(_row, _update, *random_operations.MAKERS),
 )
 
 
@@ -174,6 +189,13 @@ def random_module(seed: int) -> Module:
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32))
 def test_random_modules(seed: int) -> None:
+    check_equal(random_module(seed))
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(st.integers(0, 2**32))
+def test_more_random_modules(seed: int) -> None:
     check_equal(random_module(seed))
 
 

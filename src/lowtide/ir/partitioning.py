@@ -5,11 +5,16 @@ What runs one device refuses a module that would compute something else there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lowtide.ir.errors import UnsupportedOpError, unsupported
 from lowtide.ir.instruction import Instruction
+from lowtide.ir.mesh import Mesh
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.sharding import NamedSharding, Sharding, ShardingKind, TileSharding
+from lowtide.ir.tilings.shardy import MESHES_KEY, SHARDY_KEY, ShardySharding
+from lowtide.ir.tilings.shardy_reader import read_meshes, read_shardings
 
 
 def check_one_device(module: Module) -> None:
@@ -37,10 +42,12 @@ def check_partitioned(module: Module) -> None:
     """Raise UnsupportedOpError for a module for several partitions that has sharded arrays yet."""
     sharded = first_sharded(module)
     if sharded is not None:
+        shardy = dict(sharded.annotations.frontend_attributes).get(SHARDY_KEY, "")
+        sharding = sharded.annotations.sharding or shardy.replace('\\"', '"')
         raise UnsupportedOpError(
             f"{module.name} is for {module.num_partitions} partitions and not partitioned yet: "
-            f"%{sharded.name} has sharding={sharded.annotations.sharding}. `lowtide partition` "
-            "writes the program of each device; num_partitions=1 runs whole arrays on one"
+            f"%{sharded.name} has sharding={sharding}. `lowtide partition` writes the program of "
+            "each device; num_partitions=1 runs whole arrays on one"
         )
 
 
@@ -52,12 +59,24 @@ def first_sharded(module: Module) -> Instruction | None:
     """
     if module.num_partitions == 1:
         return None
+    meshes = read_meshes(dict(module.frontend_attributes).get(MESHES_KEY, "{}"))
     for computation in module.computations.values():
         for x in computation.instructions.values():
             sharding = x.annotations.sharding
             if sharding is not None and not is_whole(sharding):
                 return x
+            shardy = dict(x.annotations.frontend_attributes).get(SHARDY_KEY)
+            if shardy is not None and any(_splits(s, meshes) for s in read_shardings(shardy)):
+                return x
     return None
+
+
+def _splits(sharding: ShardySharding, meshes: Mapping[str, Mesh]) -> bool:
+    """Return whether devices hold different parts or terms of an array."""
+    mesh = sharding.mesh if isinstance(sharding.mesh, Mesh) else meshes.get(sharding.mesh)
+    sizes = dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True)) if mesh else {}
+    axes = [axis for dimension in sharding.dimensions for axis in dimension.axes]
+    return any(sizes.get(axis.name, 2) > 1 for axis in (*axes, *sharding.unreduced))
 
 
 def is_whole(sharding: Sharding) -> bool:

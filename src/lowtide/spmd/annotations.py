@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lowtide.ir import Instruction, Module, Opcode
@@ -11,20 +12,25 @@ from lowtide.ir.errors import InputError, place_of
 from lowtide.ir.mesh import AxisRef, Mesh
 from lowtide.ir.sharding import Sharding, TileSharding, TupleSharding
 from lowtide.ir.suggestions import nearest
+from lowtide.ir.tilings.device_tiles import (
+    DeviceTiles,
+    device_tiles,
+    nearest_tiling,
+    tiles_on_mesh,
+)
 from lowtide.ir.tilings.grid import DeviceGrid, grid_of
 from lowtide.ir.tilings.sharding_forms import (
     check_sharding,
     mesh_axes,
+    sharding_of,
     steps_of,
     sub_axes,
     tiling_of,
 )
-from lowtide.ir.tilings.shardy import ShardySharding
+from lowtide.ir.tilings.shardy import MESHES_KEY, SHARDY_KEY, ShardySharding
 from lowtide.ir.tilings.shardy_reader import read_meshes, read_shardings
 from lowtide.ir.tilings.tiling import Tiling, replicated
 
-SHARDY_KEY = "xla.sdy.sharding"
-MESHES_KEY = "xla.sdy.meshes"
 RESULT_TARGET = "xla.sdy.FuncResultSharding"
 CONSTRAINT_TARGETS = frozenset({"Sharding", RESULT_TARGET})
 BARRIER_TARGETS = frozenset({"ShardBarrierFrom", "ShardBarrierTo", "xla.sdy.PropagationBarrier"})
@@ -32,11 +38,37 @@ GROUP_TARGET = "xla.sdy.ShardingGroup"
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceOrder:
+    """Devices in an order that the grid does not have: device d holds what `order[d]` would there.
+
+    `sharding` is what was asked for.
+    """
+
+    order: tuple[int, ...]
+    sharding: Sharding
+
+
+@dataclass(frozen=True, slots=True)
 class TilingWish:
-    """The tiling asked of one array; dimensions in `is_open` may be split further."""
+    """The tiling asked of one array; dimensions in `is_open` may be split further.
+
+    Where the devices stand in an order of their own, `devices` has it, and `tiling` cuts into as
+    many tiles.
+    """
 
     tiling: Tiling
     is_open: tuple[bool, ...]
+    devices: DeviceOrder | None = None
+
+    def sharding(self, tiling: Tiling, grid: DeviceGrid) -> Sharding:
+        """Return the sharding of what is in a tiling, in the order asked for."""
+        if self.devices is not None and tiling == self.tiling:
+            return self.devices.sharding
+        return sharding_of(tiling, grid)
+
+    def order_of(self, tiling: Tiling) -> tuple[int, ...] | None:
+        """Return the order of devices for what is in a tiling, None for that of the grid."""
+        return self.devices.order if self.devices and tiling == self.tiling else None
 
 
 @dataclass(slots=True)
@@ -131,11 +163,13 @@ class AnnotationReader:
     def wishes(self, x: Instruction) -> list[TilingWish | None]:
         """Return what is asked of each leaf of an instruction."""
         leaves = [shape for _, shape in x.shape.leaves()]
+        if not leaves:
+            return []  # An empty tuple may have one sharding all the same.
         if self.is_shardy:
             text = dict(x.annotations.frontend_attributes).get(SHARDY_KEY)
             if text is None:
                 return [None] * len(leaves)
-            given = read_shardings(unescaped(text))
+            given = read_shardings(text)
             if len(given) != len(leaves):
                 raise InputError(
                     f"{place_of(x)}: %{x.name} has {len(leaves)} arrays, {SHARDY_KEY} "
@@ -160,11 +194,12 @@ class AnnotationReader:
         where = f"{place_of(x)}: %{x.name}"
         check_sharding(sharding, rank, self.grid.count, where)
         tiling = tiling_of(sharding, self.grid, rank)
+        order = None
         if tiling is None:
-            raise InputError(
-                f"{where}: the devices of {sharding} stand in an order that no mesh of the module "
-                f"has, {list(self.grid.sizes)}: use one order of devices for all shardings"
-            )
+            tiles = device_tiles(sharding, self.grid.count, rank)
+            if tiles is None:
+                raise InputError(f"{where}: {sharding} is one of several arrays, found one array")
+            tiling, order = self._on_grid(tiles)
         is_open = [False] * rank
         attributes = x.attributes
         if (
@@ -174,7 +209,11 @@ class AnnotationReader:
             listed = x.annotations.backend_config.split("[", 1)[1].split("]", 1)[0]
             for dimension in listed.split(","):
                 is_open[int(dimension)] = True
-        return TilingWish(tiling, tuple(is_open))
+        return TilingWish(tiling, tuple(is_open), order)
+
+    def _on_grid(self, tiles: DeviceTiles) -> tuple[Tiling, DeviceOrder]:
+        tiling, order = nearest_tiling(tiles, self.grid)
+        return tiling, DeviceOrder(order, tiles.as_sharding())
 
     def shardy(
         self,
@@ -193,30 +232,28 @@ class AnnotationReader:
                 f"{where}: {sharding} splits {len(sharding.dimensions)} dimensions, the array has "
                 f"{rank}: give one {{}} for each"
             )
-        if not mesh.axis_names:
+        if math.prod(mesh.axis_sizes) == 1:
             return _whole(rank)
+        is_open = tuple([dimension.is_open for dimension in sharding.dimensions])
+        *dimensions, unreduced = [
+            [ref for ref in refs if only is None or ref.name in only]
+            for refs in (*[d.axes for d in sharding.dimensions], sharding.unreduced)
+        ]
         names = mesh_axes(mesh, self.grid)
         if names is None:
-            raise InputError(
-                f"{where}: the devices of {mesh} do not lie in rows and columns of the others, "
-                f"{list(self.grid.sizes)}: use one order of devices for all meshes"
-            )
-        axes = [
-            tuple(
-                [
-                    axis
-                    for ref in dimension.axes
-                    if only is None or ref.name in only
-                    for axis in self._axes(ref, names, where)
-                ]
-            )
-            for dimension in sharding.dimensions
+            self._check_names([*dimensions, unreduced], mesh.axis_names, where)
+            tiles = tiles_on_mesh(mesh, dimensions, unreduced, self.grid.count, rank)
+            tiling, order = self._on_grid(tiles)
+            return TilingWish(tiling, is_open, order)
+        self._check_names([*dimensions, unreduced], names, where)
+        *axes, terms = [
+            tuple([axis for ref in refs for axis in self._axes(ref, names, where)])
+            for refs in (*dimensions, unreduced)
         ]
-        flat = [axis for one in axes for axis in one]
+        flat = [axis for one in (*axes, terms) for axis in one]
         if len(set(flat)) != len(flat):
             raise InputError(f"{where}: {sharding} uses an axis twice: split one dimension by it")
-        is_open = tuple([dimension.is_open for dimension in sharding.dimensions])
-        return TilingWish(Tiling(tuple(axes)), is_open)
+        return TilingWish(Tiling(tuple(axes), tuple(sorted(terms))), is_open)
 
     def _mesh(self, name: str, where: str) -> Mesh:
         if name not in self.meshes:
@@ -226,33 +263,31 @@ class AnnotationReader:
             )
         return self.meshes[name]
 
+    def _check_names(
+        self, lists: Sequence[Sequence[AxisRef]], names: Iterable[str], where: str
+    ) -> None:
+        for ref in [ref for refs in lists for ref in refs]:
+            if ref.name not in names:
+                hint = nearest(ref.name, names)
+                raise InputError(f"{where}: the mesh has no axis '{ref.name}'{hint}")
+
     def _axes(
         self, ref: AxisRef, names: Mapping[str, tuple[int, ...]], where: str
     ) -> tuple[int, ...]:
-        if ref.name not in names:
-            hint = nearest(ref.name, names)
-            raise InputError(f"{where}: the mesh has no axis '{ref.name}'{hint}")
         found = sub_axes(names[ref.name], self.grid, ref.sub_axis)
         if found is None:
             raise InputError(f"{where}: axis {ref} does not divide the axis that it is part of")
         return found
 
 
-def unescaped(text: str) -> str:
-    """Return the value of a frontend attribute without the backslashes before its quotes."""
-    return text.replace('\\"', '"')
-
-
 def _reader(module: Module) -> AnnotationReader:
     text = dict(module.frontend_attributes).get(MESHES_KEY)
     count = module.num_partitions
     if text is not None:
-        meshes = read_meshes(unescaped(text))
+        meshes = read_meshes(text)
         for name, mesh in meshes.items():
-            size = 1
-            for extent in mesh.axis_sizes:
-                size *= extent
-            if mesh.axis_names and size != count:
+            size = math.prod(mesh.axis_sizes)
+            if size not in (1, count):
                 raise InputError(
                     f"mesh @{name} has {size} devices, the module {count}: correct the mesh or "
                     "num_partitions"

@@ -79,10 +79,10 @@ class ArrayCells:
         return tuple(range(first, len(self.cells)))
 
     def wish(self, number: int, wish: TilingWish, why: str) -> None:
-        """Give a cell the tiling asked for, as far as it divides the array."""
+        """Give a cell the tiling asked for, as far as it divides the array, its sums reduced."""
         cell = self.cells[number]
         if cell.shape.is_array:
-            cell.tiling = dividing(self.grid, wish.tiling, cell.shape.dimensions)
+            cell.tiling = dividing(self.grid, wish.tiling.whole(), cell.shape.dimensions)
             cell.is_open = wish.is_open
             cell.why = why
             cell.is_given = True

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lowtide.ir import Module, Opcode
 from lowtide.ir.attributes import Parameter
-from lowtide.ir.computation import Computation
 from lowtide.ir.tilings.tiling import Tiling, dividing
 from lowtide.spmd.annotations import ModuleShardings
 from lowtide.spmd.cells import ArrayCells, cells_of
 from lowtide.spmd.emitter import DeviceProgram, Emitter
+from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, tree
 from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.propagation import propagate
 from lowtide.spmd.walk import (
@@ -21,9 +21,6 @@ from lowtide.spmd.walk import (
     Policy,
     ProgramWalk,
     SplitReason,
-    local_tree,
-    placed_leaves,
-    result_of,
 )
 from lowtide.spmd.wire import wire_traffic
 
@@ -129,7 +126,7 @@ def _other_tilings(task: Task, draft: Draft) -> Iterator[tuple[int, Tiling]]:
                 changed = list(own.axes)
                 changed[source] = ()
                 changed[target] = (*own.axes[target], *axes)
-                tiling = Tiling(tuple(changed))
+                tiling = replace(own, axes=tuple(changed))
                 if tiling.divides(grid, shapes[number].dimensions):
                     yield number, tiling
 
@@ -138,6 +135,7 @@ def _draft(task: Task, cells: ArrayCells, findings: DraftFindings, policy: Polic
     source, shardings = task.source, task.shardings
     made = Module(source.name)
     made.num_partitions = source.num_partitions
+    made.replica_count = source.replica_count
     made.stack_frames = source.stack_frames
     target = DeviceProgram(made, shardings.grid)
     walk = ProgramWalk(target, shardings, cells, findings, policy)
@@ -145,7 +143,7 @@ def _draft(task: Task, cells: ArrayCells, findings: DraftFindings, policy: Polic
     made.entry = entry
     emitter = Emitter(target, entry)
     tilings = _parameter_tilings(task, cells)
-    given = _parameters(emitter, source.entry, tilings)
+    given = _parameters(emitter, task, tilings)
     for parameter, leaves in zip(source.entry.parameters, given, strict=True):
         walk.keep(cells.numbers[parameter], leaves)
     found = walk.run(emitter, source.entry, given)
@@ -156,7 +154,11 @@ def _draft(task: Task, cells: ArrayCells, findings: DraftFindings, policy: Polic
         if wish is not None and leaf.shape.is_array:
             tiling = dividing(shardings.grid, wish.tiling, leaf.shape.dimensions)
         wanted.append(tiling)
-    entry.root = result_of(emitter, root.shape, found, wanted)
+    parts = [
+        in_order(emitter, leaf.to(tiling), wish, tiling)
+        for leaf, tiling, wish in zip(found, wanted, shardings.results, strict=True)
+    ]
+    entry.root = tree(emitter, root.shape, parts)
     flat = [tiling for own in tilings for tiling in own]
     return Draft(
         made,
@@ -186,13 +188,21 @@ def _parameter_tilings(task: Task, cells: ArrayCells) -> list[list[Tiling]]:
 
 
 def _parameters(
-    emitter: Emitter, entry: Computation, given: Sequence[Sequence[Tiling]]
+    emitter: Emitter, task: Task, given: Sequence[Sequence[Tiling]]
 ) -> list[list[PlacedArray]]:
     found = []
-    for parameter, tilings in zip(entry.parameters, given, strict=True):
+    for parameter, tilings, wishes in zip(
+        task.source.entry.parameters, given, task.shardings.parameters, strict=True
+    ):
         shape = local_tree(parameter.shape, tilings, emitter.grid)
         attributes = Parameter(parameter.attributes_as(Parameter).number)
         made = emitter.computation.add(Opcode.PARAMETER, shape, (), attributes, (), parameter.name)
         made.set_metadata(parameter.raw_metadata)
-        found.append(placed_leaves(emitter, made, parameter.shape, tilings))
+        leaves = placed_leaves(emitter, made, parameter.shape, tilings)
+        found.append(
+            [
+                PlacedArray.of(emitter, x.shape, t, off_order(emitter, x.forms[t], wish, t))
+                for x, t, wish in zip(leaves, tilings, wishes, strict=True)
+            ]
+        )
     return found

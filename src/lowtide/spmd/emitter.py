@@ -197,15 +197,18 @@ class Emitter:
         return place
 
     def _digit(self, stride: int, size: int) -> Instruction:
-        place = self.once(("device",), self._device)
+        place = self.device()
         if stride > 1:
             place = self.add(Opcode.DIVIDE, (place, self.number(stride)))
         if stride * size < self.grid.count:
             place = self.add(Opcode.REMAINDER, (place, self.number(size)))
         return place
 
-    def _device(self) -> Instruction:
-        return self.convert(self.add(Opcode.PARTITION_ID), ElementType.S32)
+    def device(self) -> Instruction:
+        """Return the number of the device, as s32."""
+        return self.once(
+            ("device",), lambda: self.convert(self.add(Opcode.PARTITION_ID), ElementType.S32)
+        )
 
     def offset(self, axes: Sequence[int], length: int) -> Instruction:
         """Return where the tile of the device starts along a dimension, as s32."""
@@ -317,8 +320,11 @@ class Emitter:
         self, x: Instruction, array: WholeArray, before: Tiling, move: Move
     ) -> Instruction:
         """Return the tile of another device."""
-        pairs = permutation(self.grid, array.sizes, before, move.result)
-        attributes = CollectivePermute(pairs, self.target.channel())
+        return self.exchanged(x, permutation(self.grid, array.sizes, before, move.result))
+
+    def exchanged(self, x: Instruction, pairs: Sequence[tuple[int, int]]) -> Instruction:
+        """Return what another device has, for all pairs (that device, this one)."""
+        attributes = CollectivePermute(tuple(pairs), self.target.channel())
         return self.add(Opcode.COLLECTIVE_PERMUTE, (x,), attributes, (), x.shape)
 
 

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir.attributes import CustomCall
 from lowtide.ir.clone import clone_computation, clone_module
 from lowtide.ir.traversal import computation_post_order
 from lowtide.passes.embedding import embed
+from lowtide.spmd.annotations import CONSTRAINT_TARGETS
+from lowtide.spmd.effects import MANUAL_BODY, mark_manual
 
 
 def flattened(module: Module) -> Module:
     """Return a copy of a module with its calls written out, those of manual computations too."""
     copy = clone_module(module)
     copy.schedule = None
+    for computation in copy.computations.values():
+        if computation.name.startswith(MANUAL_BODY):
+            mark_manual(computation)
     for computation in computation_post_order(copy):
         for x in list(computation.instructions.values()):
             if x.opcode in (Opcode.CALL, Opcode.FUSION):
                 _write_out(x)
+            elif x.opcode not in (Opcode.WHILE, Opcode.CONDITIONAL):
+                _unmark(x)
     _separate(copy)
     return copy
+
+
+def _unmark(x: Instruction) -> None:
+    """Remove constraints from what an operation calls for single elements, as a reduction does."""
+    for callee in x.called_computations:
+        for y in list(callee.instructions.values()):
+            if isinstance(y.attributes, CustomCall) and y.attributes.target in CONSTRAINT_TARGETS:
+                y.replace_all_uses_with(y.operands[0])
+                callee.remove(y)
 
 
 def _write_out(x: Instruction) -> None:

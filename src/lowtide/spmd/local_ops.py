@@ -9,6 +9,7 @@ from typing import Final
 from lowtide.ir import Attributes, ElementType, Instruction, Opcode, Shape, array_shape
 from lowtide.ir.attributes import (
     Convolution,
+    CustomCall,
     Dimensions,
     DynamicSlice,
     Gather,
@@ -62,6 +63,21 @@ def _slice(emitter: Emitter, op: LocalOp) -> Instruction:
         if size != whole[d]:
             limits[d] = size
     return emitter.like(op.instruction, op.operands, op.shape, replace(a, limits=tuple(limits)))
+
+
+def _custom_call(emitter: Emitter, op: LocalOp) -> Instruction:
+    """Return the call on tiles; its arrays lie in memory as it says of the whole ones."""
+    a = op.instruction.attributes_as(CustomCall)
+    whole = iter([leaf for _, leaf in op.instruction.shape.leaves()])
+    shape = op.shape.with_leaves(lambda leaf: leaf.with_layout(next(whole).layout))
+    if a.operand_layouts is not None:
+        pairs = zip(a.operand_layouts, op.operands, strict=True)
+        laid = [
+            tile.shape.with_layout(given.layout) if given.is_array else given
+            for given, tile in pairs
+        ]
+        a = replace(a, operand_layouts=tuple(laid))
+    return emitter.like(op.instruction, op.operands, shape, a)
 
 
 def _convolution(emitter: Emitter, op: LocalOp) -> Instruction:
@@ -361,6 +377,7 @@ def _reduce(emitter: Emitter, op: LocalOp) -> Instruction:
 
 _SPECIAL: Final[dict[Opcode, Callable[[Emitter, LocalOp], Instruction]]] = {
     Opcode.CONVOLUTION: _convolution,
+    Opcode.CUSTOM_CALL: _custom_call,
     Opcode.DYNAMIC_SLICE: _dynamic_slice,
     Opcode.DYNAMIC_UPDATE_SLICE: _dynamic_update_slice,
     Opcode.GATHER: _gather,

@@ -8,8 +8,7 @@ from lowtide.ir import Instruction
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import unsupported
 from lowtide.ir.tilings.shardy_reader import read_manual_axes, read_shardings
-from lowtide.ir.tilings.tiling import Tiling
-from lowtide.spmd.annotations import ModuleShardings, unescaped
+from lowtide.spmd.annotations import ModuleShardings, TilingWish
 
 _INTO: Final = {
     "xla.sdy.GlobalToLocalShape": "xla.sdy.in_shardings",
@@ -31,7 +30,7 @@ def is_exit(x: Instruction) -> bool:
     return isinstance(x.attributes, CustomCall) and x.attributes.target in _OUT_OF
 
 
-def border_tilings(x: Instruction, shardings: ModuleShardings) -> list[Tiling]:
+def border_wishes(x: Instruction, shardings: ModuleShardings) -> list[TilingWish]:
     """Return how the whole arrays at a border are cut; raises UnsupportedOpError if unlike it.
 
     Axes that are not manual do not cut there: all devices along them have the same tile.
@@ -43,8 +42,8 @@ def border_tilings(x: Instruction, shardings: ModuleShardings) -> list[Tiling]:
     local = [leaf for y in tiles for _, leaf in y.shape.leaves()]
     if key:
         attributes = dict(x.annotations.frontend_attributes)
-        given = read_shardings(unescaped(attributes.get(key, "")))
-        names = read_manual_axes(unescaped(attributes.get("xla.sdy.manual_axes", "")))
+        given = read_shardings(attributes.get(key, ""))
+        names = read_manual_axes(attributes.get("xla.sdy.manual_axes", ""))
         found = [
             shardings.reader.shardy(sharding, shape.rank, x, names)
             for sharding, shape in zip(given, shapes, strict=True)
@@ -52,16 +51,15 @@ def border_tilings(x: Instruction, shardings: ModuleShardings) -> list[Tiling]:
     else:
         wishes = shardings.wishes.get(whole[0], [])
         found = [wish for wish in wishes if wish is not None]
-    tilings = [wish.tiling for wish in found]
     grid = shardings.grid
     fits = [
-        tiling.local(grid, shape.dimensions) == tile.dimensions
-        for tiling, shape, tile in zip(tilings, shapes, local, strict=False)
+        wish.tiling.local(grid, shape.dimensions) == tile.dimensions
+        for wish, shape, tile in zip(found, shapes, local, strict=False)
     ]
-    if len(tilings) != len(shapes) or not all(fits):
+    if len(found) != len(shapes) or not all(fits):
         raise unsupported(
             x,
             "its sharding does not cut the whole array into tiles of the shape inside; state one "
             "that does, by the manual axes alone",
         )
-    return tilings
+    return found

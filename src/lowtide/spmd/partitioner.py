@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowtide.ir import Module, ProgramShape
+from lowtide.ir import Module, ProgramShape, Shape
 from lowtide.ir.module import BufferDonor, InputOutputAlias
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.sharding_forms import sharding_of
-from lowtide.spmd.annotations import read_annotations
+from lowtide.ir.tilings.tiling import Tiling
+from lowtide.spmd.annotations import TilingWish, read_annotations
 from lowtide.spmd.cleanup import remove_dead
 from lowtide.spmd.drafts import Task, cheapest
 from lowtide.spmd.flattening import flattened
@@ -46,25 +48,46 @@ def partition(module: Module) -> Partitioned:
     return Partitioned(
         best.module,
         grid,
-        tuple([sharding_of(tiling, grid) for tiling in best.parameters]),
-        tuple([sharding_of(tiling, grid) for tiling in best.results]),
+        _shardings([w for own in shardings.parameters for w in own], best.parameters, grid),
+        _shardings(shardings.results, best.results, grid),
         best.reasons,
+    )
+
+
+def _shardings(
+    wishes: Sequence[TilingWish | None], tilings: Sequence[Tiling], grid: DeviceGrid
+) -> tuple[Sharding, ...]:
+    return tuple(
+        [
+            sharding_of(tiling, grid) if wish is None else wish.sharding(tiling, grid)
+            for wish, tiling in zip(wishes, tilings, strict=True)
+        ]
     )
 
 
 def _finish(module: Module, made: Module) -> None:
     entry = made.entry
     made.computations[entry.name] = made.computations.pop(entry.name)
-    made.entry_layout = ProgramShape(tuple([p.shape for p in entry.parameters]), entry.root.shape)
-    shapes = [parameter.shape for parameter in entry.parameters]
-    result = entry.root.shape
+    given = module.entry_layout or module.entry.program_shape
+    made.entry_layout = ProgramShape(
+        tuple([_laid(p.shape, g) for p, g in zip(entry.parameters, given.parameters, strict=True)]),
+        _laid(entry.root.shape, given.result),
+        given.parameter_names,
+    )
+    shapes, result = made.entry_layout.parameters, made.entry_layout.result
     aliases: list[InputOutputAlias] = []
     donors: list[BufferDonor] = list(module.buffer_donors)
     for alias in module.input_output_aliases:
-        given = shapes[alias.parameter].at(alias.parameter_index)
-        if given is result.at(alias.output_index):
+        donated = shapes[alias.parameter].at(alias.parameter_index)
+        if donated is result.at(alias.output_index):
             aliases.append(alias)
         else:
             donors.append(BufferDonor(alias.parameter, alias.parameter_index))
     made.input_output_aliases = tuple(aliases)
     made.buffer_donors = tuple(donors)
+
+
+def _laid(tiles: Shape, whole: Shape) -> Shape:
+    """Return the shape of tiles that lie in memory as the whole arrays do."""
+    leaves = iter([leaf for _, leaf in whole.leaves()])
+    return tiles.with_leaves(lambda tile: tile.with_layout(next(leaves).layout))

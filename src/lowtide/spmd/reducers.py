@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.ir import Computation, ElementType, Opcode
+from lowtide.ir import Computation, ElementType, Opcode, Shape
 from lowtide.ir.literal import DTYPES
 
 _PLAIN: Final = frozenset(
@@ -48,6 +48,11 @@ def selects(computation: Computation) -> bool:
     Then its initial value may be taken into account any number of times.
     """
     return all(x.opcode in _SELECTING for x in computation.instructions.values())
+
+
+def sum_of(result: Shape) -> Opcode:
+    """Return the reduction that adds zeros to what one device has."""
+    return Opcode.OR if result.element_type is ElementType.PRED else Opcode.ADD
 
 
 def identity_of(reduction: Opcode, element_type: ElementType) -> Any:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, final
 
 from lowtide.analysis.loop_trip_count import trip_count
-from lowtide.ir import Instruction, Opcode, Shape, tuple_shape
+from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import (
     Collective,
     CollectivePermute,
@@ -18,7 +18,6 @@ from lowtide.ir.attributes import (
 )
 from lowtide.ir.computation import Computation
 from lowtide.ir.errors import unsupported
-from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.sharding_forms import sharding_of
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.ir.traversal import post_order
@@ -32,10 +31,13 @@ from lowtide.spmd.annotations import (
 )
 from lowtide.spmd.cells import ArrayCells
 from lowtide.spmd.choice import Question, choose
-from lowtide.spmd.emitter import DeviceProgram, Emitter, local_shape
+from lowtide.spmd.effects import call_on, calling_device
+from lowtide.spmd.emitter import DeviceProgram, Emitter
+from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, result_of, tree
 from lowtide.spmd.local_ops import LocalOp, write
-from lowtide.spmd.manual import border_tilings, is_entrance, is_exit
+from lowtide.spmd.manual import border_wishes, is_entrance, is_exit
 from lowtide.spmd.placed import PlacedArray, TilingRequest
+from lowtide.spmd.reducers import sum_of
 from lowtide.spmd.rules.table import arrays_of, rule_of
 
 _DRAWN: Final = (Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE)
@@ -77,53 +79,6 @@ class Policy:
     def passes(self) -> int:
         """How often a program is written anew with what the last draft took of its values."""
         return 3 if self.follows is Follows.NOWHERE else 6
-
-
-def local_tree(shape: Shape, tilings: Sequence[Tiling], grid: DeviceGrid) -> Shape:
-    """Return the shape of the tiles of a value, which may be a tuple of several."""
-    if not shape.is_tuple:
-        return local_shape(shape, tilings[0], grid) if shape.is_array else shape
-    parts, at = [], 0
-    for element in shape.tuple_shapes:
-        count = len(arrays_of(element))
-        parts.append(local_tree(element, tilings[at : at + count], grid))
-        at += count
-    return tuple_shape(parts)
-
-
-def placed_leaves(
-    emitter: Emitter, made: Instruction, shape: Shape, tilings: Sequence[Tiling]
-) -> list[PlacedArray]:
-    """Return the leaves of an instruction that makes tiles of `shape`."""
-    if not shape.is_tuple:
-        return [PlacedArray.of(emitter, shape, tilings[0], made)]
-    found: list[PlacedArray] = []
-    for number, element in enumerate(shape.tuple_shapes):
-        count = len(arrays_of(element))
-        part = emitter.add(Opcode.GET_TUPLE_ELEMENT, (made,), GetTupleElement(number))
-        own = tilings[len(found) : len(found) + count]
-        found += placed_leaves(emitter, part, element, own)
-    return found
-
-
-def result_of(
-    emitter: Emitter, shape: Shape, leaves: Sequence[PlacedArray], tilings: Sequence[Tiling]
-) -> Instruction:
-    """Return the instruction that makes a value of leaves in the given tilings."""
-    parts = [leaf.to(tiling) for leaf, tiling in zip(leaves, tilings, strict=True)]
-    return tree(emitter, shape, parts)
-
-
-def tree(emitter: Emitter, shape: Shape, parts: Sequence[Instruction]) -> Instruction:
-    """Return the value of a shape whose leaves are `parts`."""
-    if not shape.is_tuple:
-        return parts[0]
-    made, at = [], 0
-    for element in shape.tuple_shapes:
-        count = len(arrays_of(element))
-        made.append(tree(emitter, element, parts[at : at + count]))
-        at += count
-    return emitter.add(Opcode.TUPLE, tuple(made), shape=tuple_shape([part.shape for part in made]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,18 +268,47 @@ class ProgramWalk:
             return []
         if is_entrance(x) or is_exit(x):
             return self._border(emitter, x, [leaf for own in operands for leaf in own])
+        if has_side_effect(x):
+            return self._effect(emitter, x, operands)
         return self.operation(emitter, x, operands)
+
+    def _effect(
+        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
+    ) -> list[PlacedArray]:
+        """Return the results of a call with effects, made by each device or by one of them."""
+        given = [
+            tree(emitter, y.shape, [leaf.to(replicated(leaf.shape.rank), x.name) for leaf in own])
+            for y, own in zip(x.operands, operands, strict=True)
+        ]
+        results = arrays_of(x.shape)
+        device = calling_device(x, self.shardings.reader)
+        if device is None:
+            made = emitter.like(x, given, x.shape)
+        else:
+            made = call_on(emitter, x, given, device)
+        axes = () if device is None else tuple(range(len(emitter.grid.sizes)))
+        tilings = [
+            Tiling(whole.axes, axes, sum_of(s)) if axes and s.is_array else whole
+            for s, whole in zip(results, [replicated(s.rank) for s in results], strict=True)
+        ]
+        found = placed_leaves(emitter, made, x.shape, tilings)
+        self.keep(self.cells.numbers[x], found)
+        return found
 
     def _border(
         self, emitter: Emitter, x: Instruction, given: Sequence[PlacedArray]
     ) -> list[PlacedArray]:
         """Return the leaves on the other side of a border: inside, each tile is a whole array."""
         found = []
-        tilings = border_tilings(x, self.shardings)
-        for leaf, tiling, shape in zip(given, tilings, arrays_of(x.shape), strict=True):
-            inside = replicated(shape.rank)
-            before, after = (tiling, inside) if is_entrance(x) else (inside, tiling)
-            found.append(PlacedArray.of(emitter, shape, after, leaf.to(before, x.name)))
+        wishes = border_wishes(x, self.shardings)
+        for leaf, wish, shape in zip(given, wishes, arrays_of(x.shape), strict=True):
+            inside, outside = replicated(shape.rank), wish.tiling
+            if is_entrance(x):
+                made = in_order(emitter, leaf.to(outside, x.name), wish, outside)
+                found.append(PlacedArray.of(emitter, shape, inside, made))
+            else:
+                made = off_order(emitter, leaf.to(inside, x.name), wish, outside)
+                found.append(PlacedArray.of(emitter, shape, outside, made))
         self.keep(self.cells.numbers[x], found)
         return found
 
@@ -406,8 +390,11 @@ class ProgramWalk:
     ) -> list[PlacedArray]:
         """Return what an operation makes, split as costs the least."""
         if has_side_effect(x) and x.opcode not in _DRAWN:
-            reason = "has effects outside of the program, which each device would repeat"
-            raise unsupported(x, f"{reason}; run the module on one device, or put it on the host")
+            raise unsupported(
+                x,
+                "talks to the host or to other programs, which a program on several devices does "
+                "by custom calls only",
+            )
         leaves = [leaf for own in operands for leaf in own]
         rule = rule_of(x)
         numbers = self.cells.numbers[x]

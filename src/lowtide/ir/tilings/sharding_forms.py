@@ -22,17 +22,19 @@ from lowtide.ir.tilings.tiling import Tiling, replicated
 
 
 def sharding_of(tiling: Tiling, grid: DeviceGrid) -> TileSharding:
-    """Return a tiling without terms of sums in HLO's form."""
+    """Return a tiling in HLO's form; terms of sums are `unreduced` there, whatever reduces them."""
     if tiling.is_replicated:
         return REPLICATED
     used = [axis for axes in tiling.axes for axis in axes]
-    free = [axis for axis in range(len(grid.sizes)) if axis not in used]
-    tiles = tiling.tiles(grid)
+    free = [axis for axis in range(len(grid.sizes)) if axis not in (*used, *tiling.partial)]
+    groups = {ShardingKind.UNREDUCED: tiling.partial, ShardingKind.REPLICATED: tuple(free)}
+    sized = {kind: grid.extent(axes) for kind, axes in groups.items() if axes}
     sharding = TileSharding(
         ShardingKind.TILED,
-        (*tiles, grid.extent(free)) if free else tiles,
-        IotaDevices(grid.sizes, (*used, *free)),
-        replicate_on_last_tile_dim=bool(free),
+        (*tiling.tiles(grid), *sized.values()),
+        IotaDevices(grid.sizes, (*used, *tiling.partial, *free)),
+        replicate_on_last_tile_dim=bool(free) and not tiling.partial,
+        last_tile_dims=tuple(sized) if tiling.partial else (),
     )
     normal = normalize_sharding(sharding)
     return normal if isinstance(normal, TileSharding) else sharding
@@ -48,13 +50,9 @@ def steps_of(sharding: TileSharding) -> list[list[tuple[int, int]]] | None:
         dims = devices.reshape_dims
         order = devices.permutation or tuple(range(len(dims)))
         steps = [(dims[i], math.prod(dims[i + 1 :])) for i in order]
-        primes = [step for size, stride in steps for step in _prime_steps(size, stride)]
-    else:
-        found = _steps_of_list(devices, sharding.tile_dimensions)
-        if found is None:
-            return None
-        primes = found
-    return _dealt(primes, sharding.tile_dimensions)
+        return _dealt(steps, sharding.tile_dimensions)
+    found = _steps_of_list(devices, sharding.tile_dimensions)
+    return None if found is None else _dealt(found, sharding.tile_dimensions)
 
 
 def _prime_steps(size: int, stride: int) -> list[tuple[int, int]]:
@@ -83,19 +81,24 @@ def _steps_of_list(
 
 
 def _dealt(
-    primes: list[tuple[int, int]], sizes: Sequence[int]
+    steps: Sequence[tuple[int, int]], sizes: Sequence[int]
 ) -> list[list[tuple[int, int]]] | None:
-    """Return the steps dealt to dimensions of the given sizes; None where they do not fit."""
+    """Return steps, of prime sizes, dealt to dimensions of these sizes; None if they do not fit."""
     dealt: list[list[tuple[int, int]]] = []
-    at = 0
+    left = list(reversed(steps))
     for size in sizes:
         own: list[tuple[int, int]] = []
         while size > 1:
-            if at == len(primes) or size % primes[at][0]:
+            if not left:
                 return None
-            own.append(primes[at])
-            size //= primes[at][0]
-            at += 1
+            step, stride = left.pop()
+            common = math.gcd(size, step)
+            if common == 1 < step:
+                return None
+            own += _prime_steps(common, stride * (step // common))
+            if step > common:
+                left.append((step // common, stride))
+            size //= common
         dealt.append(own)
     return dealt
 
@@ -145,6 +148,8 @@ def tiling_of(sharding: Sharding, grid: DeviceGrid, rank: int) -> Tiling | None:
         return None
     if isinstance(sharding, NamedSharding):
         return _of_named(sharding, grid, rank)
+    if sharding.kind is ShardingKind.UNREDUCED:
+        return Tiling(((),) * rank, tuple(range(len(grid.sizes))))
     if sharding.kind is not ShardingKind.TILED:
         return replicated(rank)
     steps = steps_of(sharding)
@@ -165,6 +170,8 @@ def tiling_of(sharding: Sharding, grid: DeviceGrid, rank: int) -> Tiling | None:
 
 
 def _of_named(sharding: NamedSharding, grid: DeviceGrid, rank: int) -> Tiling | None:
+    if sharding.whole == ShardingKind.UNREDUCED.value:
+        return Tiling(((),) * rank, tuple(range(len(grid.sizes))))
     if sharding.whole or sharding.mesh.maximal_device is not None:
         return replicated(rank)
     names = mesh_axes(sharding.mesh, grid)
@@ -180,7 +187,13 @@ def _of_named(sharding: NamedSharding, grid: DeviceGrid, rank: int) -> Tiling | 
             own += part
         axes.append(own)
     axes += [()] * (rank - len(axes))
-    return Tiling(tuple(axes))
+    terms: tuple[int, ...] = ()
+    for ref in sharding.unreduced:
+        part = sub_axes(names[ref.name], grid, ref.sub_axis)
+        if part is None:
+            return None
+        terms += part
+    return Tiling(tuple(axes), tuple(sorted(terms)))
 
 
 def mesh_axes(mesh: Mesh, grid: DeviceGrid) -> dict[str, tuple[int, ...]] | None:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from lowtide.ir.mesh import AxisRef, Mesh
+
+SHARDY_KEY: Final = "xla.sdy.sharding"
+"""The frontend attribute of an instruction that says how its arrays are sharded."""
+
+MESHES_KEY: Final = "xla.sdy.meshes"
+"""The frontend attribute of a module that defines its meshes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,10 @@ def read_manual_axes(text: str) -> tuple[str, ...]:
 
 
 class _Reader:
-    """A place in the words of an attribute."""
+    """A place in the words of an attribute, whose quotes may stand behind backslashes."""
 
     def __init__(self, text: str) -> None:
+        text = text.replace('\\"', '"')
         self._text = text
         self._words: list[tuple[str, int]] = []
         at = 0

@@ -18,6 +18,9 @@ from lowtide.ir.attributes import (
 from lowtide.spmd.reducers import plain_reduction, selects
 from lowtide.spmd.rules.rule import OpRule, RuleDraft, same_dimensions
 
+_BATCHES: Final = "num_batch_dims"
+"""The frontend attribute by which a custom call says how many dimensions are batches."""
+
 _LINEAR: Final[dict[Opcode, tuple[tuple[int, ...], ...]]] = {
     Opcode.ADD: ((0, 1),),
     Opcode.SUBTRACT: ((0, 1),),
@@ -185,6 +188,24 @@ def batches(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape])
         given = dict.fromkeys(range(len(operands)), dimension)
         draft.join(results[0].dimensions[dimension], given, {0: dimension})
     return draft.done(why="the dimensions of a matrix or signal")
+
+
+def custom_call(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of custom-call: the leading dimensions that it says are batches are split."""
+    draft = RuleDraft.of(operands, results)
+    given = dict(x.annotations.frontend_attributes).get(_BATCHES, "0")
+    arrays = (*operands, *results)
+    count = min([int(given) if given.isdecimal() else 0, *[shape.rank for shape in arrays]])
+    for dimension in range(count):
+        sizes = {shape.dimensions[dimension] for shape in arrays}
+        if len(sizes) > 1:
+            break
+        draft.join(
+            min(sizes),
+            dict.fromkeys(range(len(operands)), dimension),
+            dict.fromkeys(range(len(results)), dimension),
+        )
+    return draft.done(why="what a custom call does not say to be a batch")
 
 
 def batch_norm(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:

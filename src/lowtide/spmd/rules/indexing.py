@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.ir import ElementType, Instruction, Opcode, Shape
+from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Gather, Scatter
-from lowtide.spmd.reducers import plain_reduction
+from lowtide.spmd.reducers import plain_reduction, sum_of
 from lowtide.spmd.rules.rule import OpRule, RuleDraft
 
 
@@ -22,7 +22,7 @@ def dynamic_slice(x: Instruction, operands: Sequence[Shape], results: Sequence[S
             draft.join(size, {0: dimension}, {0: dimension})
         else:
             draft.join(size, {0: dimension}, is_reduced=True)
-    return draft.done(((0,),), _sum_of(results[0]), "a cut dimension")
+    return draft.done(((0,),), sum_of(results[0]), "a cut dimension")
 
 
 def dynamic_update_slice(
@@ -64,12 +64,7 @@ def gather(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) 
         if dimension in g.start_index_map:
             draft.join(shape[dimension], {0: dimension}, is_reduced=True)
     why = "dimensions of which slices take a part"
-    return draft.done(((0,),), _sum_of(results[0]), why)
-
-
-def _sum_of(result: Shape) -> Opcode:
-    """Return the reduction that adds zeros to what one device has."""
-    return Opcode.OR if result.element_type is ElementType.PRED else Opcode.ADD
+    return draft.done(((0,),), sum_of(results[0]), why)
 
 
 def scatter(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:

@@ -60,6 +60,14 @@ def _behind(left: list[int], i: int, right: list[int], j: int) -> tuple[int, int
     return i + 1, j + 1
 
 
+def bitcast_convert(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
+    """Return the rule of bitcast-convert: all but the bytes of one element are split."""
+    draft = RuleDraft.of(operands, results)
+    for dimension in range(min(operands[0].rank, results[0].rank)):
+        draft.join(results[0].dimensions[dimension], {0: dimension}, {0: dimension})
+    return draft.done(why="the parts of an element")
+
+
 def slices(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
     """Return the rule of slice: dimensions that it leaves whole are split."""
     draft = RuleDraft.of(operands, results)
