@@ -4,6 +4,7 @@
     print(lowtide.explain(module))             # what its peak is made of, what bounds it
     run = lowtide.compile(module, memory="1GiB")
     results = run(*arguments)                  # native code, in one planned arena
+    lowtide.run_on_devices(run, arguments_of_each)  # the program of several devices, on threads
     fast = lowtide.jit(function)               # the same for what JAX traces
     lowtide.evaluate(module, arguments)        # the reference interpreter
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from lowtide.client.errors import OverMemoryError as OverMemoryError
     from lowtide.client.executable import Executable as Executable
     from lowtide.client.executable import deserialize_executable as deserialize
+    from lowtide.client.executable.on_devices import run_on_devices as run_on_devices
     from lowtide.client.jit import jit as jit
     from lowtide.client.library import ClientLibrary as ClientLibrary
     from lowtide.comparison.gate import check as check
@@ -62,6 +64,7 @@ __all__ = [
     "jit",
     "parse_hlo",
     "read",
+    "run_on_devices",
     "verify",
 ]
 
@@ -89,6 +92,7 @@ _HOME: Final = {
     "jit": "lowtide.client.jit",
     "parse_hlo": "lowtide.frontend.hlo_text",
     "read": "lowtide.frontend.files",
+    "run_on_devices": "lowtide.client.executable.on_devices",
     "verify": "lowtide.verifier",
 }
 """The module that defines each public name."""

@@ -1,4 +1,4 @@
-"""Modules for several devices: planned, and refused where one device would compute otherwise."""
+"""Modules for several devices: planned, run on all, refused where one would compute otherwise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.native.comparing import compiled, flat
 
 import lowtide
-from lowtide.ir import UnsupportedOpError
+from lowtide.ir import InputError, UnsupportedOpError
 from lowtide.ir.partitioning import is_whole
 
 
@@ -79,10 +79,15 @@ def test_a_tuple_is_whole_if_all_of_it_is() -> None:
 @pytest.mark.parametrize(
     ("header", "opcode"), [("num_partitions=2", "partition-id"), ("replica_count=2", "replica-id")]
 )
-def test_the_program_of_one_of_several_devices_is_refused(header: str, opcode: str) -> None:
+def test_the_program_of_several_devices_runs_on_all_and_not_on_one(
+    header: str, opcode: str
+) -> None:
     text = DEVICES.replace("HEADER", header).replace("OPCODE", opcode)
-    with pytest.raises(UnsupportedOpError, match=f"{opcode}.*each of 2"):
-        compiled(text)
+    executable = lowtide.compile(lowtide.parse_hlo(text))
+    with pytest.raises(InputError, match="runs on 2 devices, which meet in %i"):
+        executable(np.uint32(1))
+    found = lowtide.run_on_devices(executable, [[np.uint32(1)]] * 2)
+    assert [int(x) for x in found] == [1, 2]
     with pytest.raises(UnsupportedOpError, match=f"{opcode}.*each of 2"):
         lowtide.evaluate(lowtide.parse_hlo(text), [np.uint32(1)])
     alone = text.replace(header, "replica_count=1")

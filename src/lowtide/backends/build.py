@@ -17,7 +17,7 @@ from lowtide.fusion.conflicts import (
 )
 from lowtide.ir import Instruction, Module
 from lowtide.ir.clone import clone_module
-from lowtide.ir.partitioning import check_one_device
+from lowtide.ir.partitioning import check_partitioned
 from lowtide.transforms.layout.handed_on import obey_layouts
 from lowtide.transforms.layout.plain_memory import to_plain_memory
 
@@ -118,7 +118,7 @@ def _within(
 
 def _prepared(module: Module, kernels: KernelSet[ProgramT]) -> Module:
     """A copy of a module that says the same in a form that kernels can run."""
-    check_one_device(module)
+    check_partitioned(module)
     module = clone_module(module)
     to_plain_memory(module)
     obey_layouts(module)

@@ -130,7 +130,8 @@ class CpuKernels:
         assert plan.module.schedule is not None
         kernels = self.kernels
         sequences = plan.module.schedule.sequences
-        thunks = thunks_of(plan.assignment, sequences, kernels.number, kernels.host_call)
+        ways = kernels.number, kernels.host_call, kernels.exchange
+        thunks = thunks_of(plan.assignment, sequences, *ways)
         written = kernels.write()
         constants = _constants(plan)
         small = {i: x.tobytes() for i, x in constants if x.size <= _SMALL_BYTES}
@@ -146,6 +147,8 @@ class CpuKernels:
             tuple(dict.fromkeys(objects)),
             interface_of(plan.module, plan.assignment),
             constants,
+            plan.module.replica_count,
+            plan.module.num_partitions,
         )
 
 

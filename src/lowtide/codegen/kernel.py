@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from lowtide.ir.exchange import Exchange
 from lowtide.ir.thunk import HostCall, Phase
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function
@@ -37,7 +38,8 @@ class KernelPlan:
     `shared_bytes` and `thread_bytes` are the scratch that it needs, multiples of 64; `emit` writes
     the code. Equal instructions (see `kernels.py`) get equal code. `others` lists other ways to run
     it, those first that the model of costs takes for faster; they have no others in turn. `call` is
-    the function outside of the program that runs it instead of a kernel, if one does.
+    the function outside of the program that runs it instead of a kernel, if one does, and
+    `exchange` what it exchanges with other devices, if it does.
     """
 
     emit: Callable[[], KernelCode]
@@ -45,6 +47,7 @@ class KernelPlan:
     thread_bytes: int = 0
     others: Callable[[], tuple[KernelPlan, ...]] = tuple
     call: HostCall | None = None
+    exchange: Exchange | None = None
 
 
 def first_of(ways: Callable[[], Iterator[KernelPlan]]) -> KernelPlan:

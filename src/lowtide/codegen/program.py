@@ -9,9 +9,11 @@ from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Conditional
 from lowtide.ir.buffer import NO_BYTES, BufferAssignment, BufferSlice
 from lowtide.ir.errors import unsupported
+from lowtide.ir.exchange import Exchange
 from lowtide.ir.thunk import (
     ConditionalThunk,
     CopyThunk,
+    ExchangeThunk,
     HostCall,
     HostCallThunk,
     KernelThunk,
@@ -40,6 +42,24 @@ NO_CODE: Final = frozenset(
 )
 """Operations that pass on what they are given."""
 
+EXCHANGED: Final = frozenset(
+    {
+        Opcode.ALL_GATHER,
+        Opcode.ALL_GATHER_START,
+        Opcode.ALL_REDUCE,
+        Opcode.ALL_REDUCE_START,
+        Opcode.ALL_TO_ALL,
+        Opcode.COLLECTIVE_BROADCAST,
+        Opcode.COLLECTIVE_PERMUTE,
+        Opcode.COLLECTIVE_PERMUTE_START,
+        Opcode.PARTITION_ID,
+        Opcode.RAGGED_ALL_TO_ALL,
+        Opcode.REDUCE_SCATTER,
+        Opcode.REPLICA_ID,
+    }
+)
+"""Operations by which devices exchange values, or that ask which one runs."""
+
 _MAY_STAY: Final = frozenset({Opcode.COPY, Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.CUSTOM_CALL})
 """Operations whose result may lie where the operand does, where no byte differs."""
 
@@ -49,15 +69,19 @@ Kernels = Callable[[Instruction], "int | None"]
 HostCalls = Callable[[Instruction], "HostCall | None"]
 """The call of a function outside of the program that runs a custom call; None for a kernel."""
 
+Exchanges = Callable[[Instruction], "Exchange | None"]
+"""What an instruction exchanges with other devices; None where it has a kernel."""
+
 
 def thunks_of(
     assignment: BufferAssignment,
     sequences: Mapping[Computation, Sequence[Instruction]],
     kernel_of: Kernels,
     call_of: HostCalls,
+    exchange_of: Exchanges,
 ) -> tuple[Thunk, ...]:
     """Return the program of the entry computation."""
-    return _Writer(assignment, sequences, kernel_of, call_of).site(0)
+    return _Writer(assignment, sequences, kernel_of, call_of, exchange_of).site(0)
 
 
 class _Writer:
@@ -67,11 +91,13 @@ class _Writer:
         sequences: Mapping[Computation, Sequence[Instruction]],
         kernel_of: Kernels,
         call_of: HostCalls,
+        exchange_of: Exchanges,
     ) -> None:
         self.sites = assignment.call_sites
         self.sequences = sequences
         self.kernel_of = kernel_of
         self.call_of = call_of
+        self.exchange_of = exchange_of
         self.callees: dict[tuple[int, Instruction], list[int]] = {}
         for number, site in enumerate(self.sites):
             if site.caller is not None:
@@ -140,6 +166,25 @@ class _Writer:
         pairs = zip(places, leaves, strict=True)
         buffers = [NO_BYTES if x is None or not leaf.is_array else x for x, leaf in pairs]
         yield HostCallThunk(instruction.name, call, tuple(buffers))
+
+    def exchange(
+        self, number: int, instruction: Instruction, done: Mapping[int, tuple[Thunk, ...]]
+    ) -> Iterator[Thunk]:
+        """A meeting with other devices, or a kernel where the device is alone.
+
+        What starts a collective has its operands as results too, in front of what is received.
+        """
+        exchange = self.exchange_of(instruction)
+        if exchange is None:
+            thunk = self._kernel(number, instruction)
+            if thunk is not None:
+                yield thunk
+            return
+        results = self.leaves(number, instruction)
+        operands = [x for y in instruction.operands for x in self.leaves(number, y)]
+        kept = len(results) - len(exchange.results)
+        yield from self.moved(instruction.name, operands[:kept], results[:kept])
+        yield ExchangeThunk(instruction.name, exchange, (*operands, *results[kept:]))
 
     def leaves(self, number: int, instruction: Instruction) -> list[BufferSlice]:
         """Where the arrays of a value lie, depth first."""
@@ -222,4 +267,5 @@ _CONTROL: Final[dict[Opcode, _Rule]] = {
     Opcode.ASYNC_START: _Writer.call,
     Opcode.WHILE: _Writer.loop,
     Opcode.CONDITIONAL: _Writer.conditional,
+    **dict.fromkeys(EXCHANGED, _Writer.exchange),
 }

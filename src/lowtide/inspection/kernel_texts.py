@@ -24,7 +24,8 @@ def kernel_texts(compiled: PlannedProgram) -> list[tuple[str, str]]:
         names.setdefault(found, instruction.name)
         return found
 
-    thunks_of(plan.assignment, plan.module.schedule.sequences, number, kernels.host_call)
+    ways = number, kernels.host_call, kernels.exchange
+    thunks_of(plan.assignment, plan.module.schedule.sequences, *ways)
     written = kernels.write()
     texts: dict[str, str] = {}
     for place, entry in enumerate(written.entries):

@@ -1,6 +1,6 @@
 """Modules for several devices: arrays still whole, or already those of one device.
 
-lowtide runs one device. It refuses what would compute something else there.
+What runs one device refuses a module that would compute something else there.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def check_one_device(module: Module) -> None:
             if count > 1:
                 raise unsupported(
                     x,
-                    f"this is the program of each of {count} {what}; lowtide runs one device: run "
-                    "the module as it was for one",
+                    f"this is the program of each of {count} {what}, and one device is run here: "
+                    "`lowtide run` and lowtide.run_on_devices run all of them",
                 )
 
 
@@ -39,9 +39,8 @@ def check_partitioned(module: Module) -> None:
     if sharded is not None:
         raise UnsupportedOpError(
             f"{module.name} is for {module.num_partitions} partitions and not partitioned yet: "
-            f"%{sharded.name} has sharding={sharded.annotations.sharding}. lowtide runs one "
-            "device: write its program by `lowtide partition`, or say num_partitions=1 to run "
-            "its whole arrays there"
+            f"%{sharded.name} has sharding={sharded.annotations.sharding}. `lowtide partition` "
+            "writes the program of each device; num_partitions=1 runs whole arrays on one"
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lowtide.ir.buffer import BufferSlice
+from lowtide.ir.exchange import Exchange
 from lowtide.ir.shape import Shape
 
 
@@ -119,6 +120,18 @@ class HostCallThunk:
 
 
 @dataclass(frozen=True, slots=True)
+class ExchangeThunk:
+    """One meeting of a device with others, for the instruction `name`.
+
+    `buffers` are those of what it brings, then of what it receives.
+    """
+
+    name: str
+    exchange: Exchange
+    buffers: tuple[BufferSlice, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BundleThunk:
     """Small thunks that one function runs on the caller's thread.
 
@@ -134,7 +147,13 @@ class BundleThunk:
 
 
 Thunk: TypeAlias = (
-    KernelThunk | CopyThunk | WhileThunk | ConditionalThunk | HostCallThunk | BundleThunk
+    KernelThunk
+    | CopyThunk
+    | WhileThunk
+    | ConditionalThunk
+    | HostCallThunk
+    | ExchangeThunk
+    | BundleThunk
 )
 
 
@@ -162,6 +181,11 @@ def all_thunks(thunks: Sequence[Thunk]) -> Iterator[Thunk]:
 def host_calls(thunks: Sequence[Thunk]) -> tuple[HostCallThunk, ...]:
     """Return the calls of functions outside of a program, those of loops and branches too."""
     return tuple([x for x in all_thunks(thunks) if isinstance(x, HostCallThunk)])
+
+
+def exchanges(thunks: Sequence[Thunk]) -> tuple[ExchangeThunk, ...]:
+    """Return the meetings with other devices, those of loops and branches too."""
+    return tuple([x for x in all_thunks(thunks) if isinstance(x, ExchangeThunk)])
 
 
 def unbundled(thunks: Sequence[Thunk]) -> tuple[Thunk, ...]:

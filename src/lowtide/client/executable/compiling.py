@@ -76,7 +76,7 @@ def compile_module(
     without native code, OverMemoryError where no plan is known to fit, and what `compiler.plan`
     raises.
     """
-    options = options or Options()
+    options = _for_devices(options or Options(), module)
     start = perf_counter()
     programs, environment = kept("programs", options), cpu_backend(options).environment
     given = None if options.check == "never" else clone_module(module)
@@ -91,6 +91,18 @@ def compile_module(
     if options.deadline is None and not made.program.python_call:
         programs.put(program_key(module, options, environment), made.serialize())
     return _within_memory(made, options)
+
+
+def _for_devices(options: Options, module: Module) -> Options:
+    """Options for a module of several devices: one thread for each, unless they say otherwise."""
+    if module.replica_count * module.num_partitions == 1:
+        return options
+    if options.check != "never":
+        raise InputError(
+            f"{module.name} runs on several devices, and calls are checked on one only: leave out "
+            "check; `lowtide run --sanitize` checks each step on all devices"
+        )
+    return options if options.threads else replace(options, threads=1)
 
 
 def _known(data: bytes | None) -> StoredProgram | None:
@@ -133,7 +145,7 @@ def compile_anew(
     It is compiled also where a cache has the program; kernels come from the cache. `observers` look
     on while passes run. Raises what `compile_module` raises.
     """
-    options = options or Options()
+    options = _for_devices(options or Options(), module)
     start = perf_counter()
     wanted, observed = compiler.PlanOptions.of(options).begun(), 0.0
     if observers and not module.is_scheduled:

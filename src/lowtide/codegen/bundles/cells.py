@@ -10,6 +10,7 @@ from lowtide.ir.thunk import (
     BundleThunk,
     ConditionalThunk,
     CopyThunk,
+    ExchangeThunk,
     HostCallThunk,
     KernelThunk,
     Thunk,
@@ -25,6 +26,8 @@ def slices_read(thunk: Thunk) -> tuple[BufferSlice, ...]:
             return thunk.buffers[: thunk.results]
         case HostCallThunk():
             return thunk.buffers[: len(thunk.call.operands)]
+        case ExchangeThunk():
+            return thunk.buffers[: len(thunk.exchange.operands)]
         case CopyThunk():
             return (thunk.source,)
         case WhileThunk():
@@ -41,6 +44,8 @@ def slices_written(thunk: Thunk) -> tuple[BufferSlice, ...]:
             return thunk.buffers[thunk.results :]
         case HostCallThunk():
             return thunk.buffers[len(thunk.call.operands) :]
+        case ExchangeThunk():
+            return thunk.buffers[len(thunk.exchange.operands) :]
         case CopyThunk():
             return (thunk.target,)
     return ()

@@ -11,6 +11,7 @@ from lowtide.ir.thunk import (
     BundleThunk,
     ConditionalThunk,
     CopyThunk,
+    ExchangeThunk,
     HostCallThunk,
     KernelEntry,
     KernelThunk,
@@ -112,11 +113,11 @@ class _Choice:
         return tuple(found)
 
     def is_small(self, thunk: Thunk) -> bool:
-        """Whether a thunk calls nothing outside, and its kernels, copies and code are small."""
+        """Whether a thunk calls and meets nothing outside, and what it runs is small."""
         if self.costs.lines_of(thunk) > self.most_lines:
             return False
         inner = list(all_thunks([thunk]))
-        if any(isinstance(x, HostCallThunk) for x in inner):
+        if any(isinstance(x, HostCallThunk | ExchangeThunk) for x in inner):
             return False
         works = (x for x in inner if isinstance(x, KernelThunk | CopyThunk))
         return all(self.costs.of(x) < X86_SERVER.launch_seconds for x in works)

@@ -9,6 +9,7 @@ from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction
 from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.exchange import Exchange
 from lowtide.ir.thunk import HostCall, KernelEntry, Phase
 from lowtide.llvm.function import module_text
 from lowtide.llvm.objects import with_unique_names
@@ -59,6 +60,10 @@ class Kernels:
     def host_call(self, instruction: Instruction) -> HostCall | None:
         """Return the call of a function outside of the program that runs an instruction, if any."""
         return self.plan(instruction).call
+
+    def exchange(self, instruction: Instruction) -> Exchange | None:
+        """Return what an instruction exchanges with other devices, if it does."""
+        return self.plan(instruction).exchange
 
     def prefer(self, instruction: Instruction, plan: KernelPlan) -> None:
         """Have an instruction, and all that are alike, run in another way than the first one."""

@@ -13,6 +13,7 @@ from lowtide.codegen.elements.operands import members
 from lowtide.codegen.elements.parts import no_rule
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.kernel import KernelPlan
+from lowtide.codegen.program import EXCHANGED
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
 from lowtide.llvm.target import Target
@@ -63,6 +64,10 @@ def _general(instruction: Instruction, target: Target) -> KernelPlan | None:
 
 TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
     **dict.fromkeys(PASSING, (plan_passing,)),
+    **dict.fromkeys(
+        [x for x in PASSING if x in EXCHANGED],
+        (LateTemplate("library.exchange", "plan_exchange"), plan_passing),
+    ),
     Opcode.CHOLESKY: (LateTemplate("library.cholesky", "plan_cholesky"),),
     Opcode.CONVOLUTION: (LateTemplate("convolution.convolution", "plan_convolution"),),
     Opcode.CUSTOM_CALL: (
@@ -79,7 +84,10 @@ TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
         LateTemplate("reduction.template", "plan_reduction", (Opcode.REDUCE,)),
         LateTemplate("library.updates", "plan_update", (Opcode.SCATTER,)),
     ),
-    Opcode.RAGGED_ALL_TO_ALL: (LateTemplate("library.ragged_exchange", "plan_ragged_exchange"),),
+    Opcode.RAGGED_ALL_TO_ALL: (
+        LateTemplate("library.exchange", "plan_exchange"),
+        LateTemplate("library.ragged_exchange", "plan_ragged_exchange"),
+    ),
     Opcode.REDUCE: (LateTemplate("reduction.template", "plan_reduction"),),
     Opcode.REDUCE_WINDOW: (LateTemplate("convolution.reduce_window", "plan_reduce_window"),),
     Opcode.RNG_BIT_GENERATOR: (LateTemplate("library.random_bits", "plan_random_bits"),),

@@ -21,6 +21,7 @@ from lowtide.runtime.cpu.launch import LaunchPlan, launch_plan
 from lowtide.runtime.cpu.profile import Span, new_record, spans
 from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
 from lowtide.runtime.cpu.results import Made, reshaped
+from lowtide.runtime.devices.meeting import check_seat
 
 _empty = np.empty
 _REFUSED: Final = object()
@@ -67,7 +68,8 @@ class LinkedExecutable:
         self._most_idle = max(1, min(self._options.idle_arenas, self._options.idle_bytes // arena))
         self._idle: list[Frame] = []
         self._arenas: Arenas | None = None
-        self._thunks = program.thunks
+        self._program = program
+        self._meets = bool(program.first_exchange)
         self._recycled = Recycled(self._most_idle)
         self._structure = binding.interface.structure
         arguments = binding.interface.arguments
@@ -83,13 +85,17 @@ class LinkedExecutable:
         `consume` those that the module aliases to results are overwritten and become these.
 
         Raises InputError where an argument does not fit its parameter or cannot be consumed, and
-        OutOfMemoryError where the system has not the memory for the call. What the handler of a
+        OutOfMemoryError where the system has not the memory for the call. A program of several
+        devices is called by each of them within a meeting; where that fails, MeetingError is
+        raised. What the handler of a
         signal raises, such as KeyboardInterrupt, ends the run between two of its steps; consumed
         arguments then hold anything.
         """
         pool = self._pool
         if pool is not None and not pool.alive:
             pool.start()
+        if self._meets:
+            check_seat(self._program)
         kind = self._consuming if consume else self._plain
         found = self._quick(arguments, kind) if self._direct else _REFUSED
         if found is not _REFUSED:
@@ -111,6 +117,8 @@ class LinkedExecutable:
         Each thunk then runs by itself, also where it could run beside others. Of more than a
         million events the last ones are returned.
         """
+        if self._meets:
+            check_seat(self._program)
         table = self._binding.linked.stamped
         record = new_record()
         arrays = prepared(self._binding, opened(self._binding, arguments), self._binding.made)
@@ -136,7 +144,7 @@ class LinkedExecutable:
         """Return how the program is run by others than Python; its threads are started for that."""
         if self._pool is not None and not self._pool.alive:
             self._pool.start()
-        return launch_plan(self._binding, self._thunks)
+        return launch_plan(self._binding, self._program.thunks)
 
     def use_arenas(self, arenas: Arenas) -> None:
         """Take the arenas of later calls from there, and keep none."""

@@ -6,12 +6,20 @@ from functools import cached_property
 
 from lowtide.host_calls.calls import Runner, runner
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.thunk import BundleThunk, HostCall, all_thunks, host_calls
+from lowtide.ir.thunk import (
+    BundleThunk,
+    ExchangeThunk,
+    HostCall,
+    all_thunks,
+    exchanges,
+    host_calls,
+)
 from lowtide.llvm.lapack import MissingRoutineError
 from lowtide.llvm.machine import Library
 from lowtide.runtime.cpu.native import Native
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.table import Table, build_table
+from lowtide.runtime.devices.exchanges import ExchangeRun
 
 
 class Linked:
@@ -23,6 +31,9 @@ class Linked:
         self._thunks, self._kernels = program.thunks, program.kernels
         self._runners: dict[HostCall, Runner] = {
             x.call: runner(x.call) for x in host_calls(program.thunks)
+        }
+        self._exchanges: dict[ExchangeThunk, Runner] = {
+            x: ExchangeRun(x).run for x in exchanges(program.thunks)
         }
         self._allocations = len(program.interface.memories)
         names = dict.fromkeys([p.function for kernel in program.kernels for p in kernel.phases])
@@ -44,13 +55,23 @@ class Linked:
         """Return what makes a call of a function outside of the program."""
         return self._runners[call]
 
+    def exchange(self, thunk: ExchangeThunk) -> Runner:
+        """Return what meets other devices."""
+        return self._exchanges[thunk]
+
+    def _called(self, called: HostCall | ExchangeThunk) -> int:
+        """The address of the Python object that makes a call or meets other devices."""
+        if isinstance(called, HostCall):
+            return id(self._runners[called])
+        return id(self._exchanges[called])
+
     def _table(self, *, stamped: bool) -> Table:
         return build_table(
             self._thunks,
             self._kernels,
             self.address,
             self.native.copy,
-            lambda call: id(self._runners[call]),
+            self._called,
             threads=self.threads,
             allocations=self._allocations,
             stamped=stamped,

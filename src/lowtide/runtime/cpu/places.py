@@ -9,6 +9,7 @@ from lowtide.ir.literal import DTYPES
 from lowtide.ir.thunk import (
     ConditionalThunk,
     CopyThunk,
+    ExchangeThunk,
     HostCallThunk,
     KernelThunk,
     WhileThunk,
@@ -41,14 +42,15 @@ def check_places(program: NativeProgram) -> None:
             0 <= thunk.kernel < len(program.kernels) and 0 <= thunk.results <= len(thunk.buffers)
         ):
             raise ValueError("a step is of no kernel")
-        if isinstance(thunk, HostCallThunk) and not _fits(thunk):
+        if isinstance(thunk, HostCallThunk | ExchangeThunk) and not _fits(thunk):
             raise ValueError("a call has other buffers than arrays")
     _check_numbers(program)
 
 
-def _fits(thunk: HostCallThunk) -> bool:
+def _fits(thunk: HostCallThunk | ExchangeThunk) -> bool:
     """Whether each array of a call has a buffer of its size, and a token one of no bytes."""
-    shapes = [*thunk.call.operands, *thunk.call.results]
+    called = thunk.call if isinstance(thunk, HostCallThunk) else thunk.exchange
+    shapes = [*called.operands, *called.results]
     sizes = [x.element_count * DTYPES[x.element_type].itemsize if x.is_array else 0 for x in shapes]
     return [x.nbytes for x in thunk.buffers] == sizes
 
@@ -70,7 +72,7 @@ def _slices(program: NativeProgram) -> Iterator[BufferSlice]:
                 yield from thunk.buffers
                 if thunk.scratch is not None:
                     yield thunk.scratch
-            case HostCallThunk():
+            case HostCallThunk() | ExchangeThunk():
                 yield from thunk.buffers
             case CopyThunk():
                 yield from (thunk.source, thunk.target)

@@ -14,7 +14,7 @@ from lowtide.ir.buffer import AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.ir.module import Module
 from lowtide.ir.shape import Shape, ShapeIndex
-from lowtide.ir.thunk import KernelEntry, Thunk, host_calls
+from lowtide.ir.thunk import KernelEntry, Thunk, exchanges, host_calls
 from lowtide.llvm.target import Target, host_target
 from lowtide.runtime.cpu.arguments import Argument, major_to_minor
 
@@ -61,7 +61,8 @@ class NativeProgram:
     """A program for one target and number of threads.
 
     `objects` are object files that define the functions of `kernels`. `constants` has, per
-    allocation that is a constant, its index and its bytes.
+    allocation that is a constant, its index and its bytes. It runs on `replicas` times `partitions`
+    devices.
     """
 
     name: str
@@ -72,6 +73,18 @@ class NativeProgram:
     objects: tuple[bytes, ...]
     interface: Interface
     constants: tuple[tuple[int, Bytes], ...] = ()
+    replicas: int = 1
+    partitions: int = 1
+
+    @property
+    def devices(self) -> int:
+        """How many devices run it at once."""
+        return self.replicas * self.partitions
+
+    @property
+    def first_exchange(self) -> str:
+        """The name of the first instruction that needs a meeting of all devices, or ""."""
+        return next((x.name for x in exchanges(self.thunks)), "")
 
     @property
     def python_call(self) -> str:

@@ -15,11 +15,14 @@ import numpy as np
 from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError, LowtideError
+from lowtide.ir.exchange import Exchange
+from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import TOKEN, Layout, Shape, array_shape
 from lowtide.ir.thunk import (
     BundleThunk,
     ConditionalThunk,
     CopyThunk,
+    ExchangeThunk,
     HostCall,
     HostCallThunk,
     KernelEntry,
@@ -40,7 +43,7 @@ from lowtide.runtime.cpu.program import (
 )
 
 MARK: Final = b"lowtide program\n"
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised with each change of what is written here, of thunks, or of what kernels are given."""
 
 ALIGNMENT: Final = 64
@@ -69,6 +72,7 @@ def serialize(program: NativeProgram) -> bytes:
             "name": program.name,
             "target": _target(program.target),
             "threads": program.threads,
+            "devices": [program.replicas, program.partitions],
             "thunks": [_thunk(x) for x in program.thunks],
             "kernels": [_kernel(x) for x in program.kernels],
             "interface": _interface(program.interface),
@@ -140,6 +144,7 @@ def _program(header: Any, view: memoryview, end: int) -> NativeProgram:
         tuple([bytes(x) for x in blobs[:count]]),
         _interface_of(header["interface"]),
         tuple(zip(header["constants"], values, strict=True)),
+        *header["devices"],
     )
 
 
@@ -170,6 +175,8 @@ def _thunk(thunk: Thunk) -> list[Any]:
             return ["conditional", name, _slice(selector), is_predicate, parts]
         case HostCallThunk(name, call, buffers):
             return ["host", name, _call(call), [_slice(x) for x in buffers]]
+        case ExchangeThunk(name, exchange, buffers):
+            return ["exchange", name, _exchange(exchange), [_slice(x) for x in buffers]]
         case BundleThunk(name, function, seconds, within):
             return ["bundle", name, function, seconds, [_thunk(x) for x in within]]
 
@@ -200,6 +207,28 @@ def _leaf_of(row: Any) -> Shape:
     return TOKEN if row is None else _shape_of(row)
 
 
+def _exchange(exchange: Exchange) -> list[Any]:
+    shapes = [[_shape(x) for x in shapes] for shapes in (exchange.operands, exchange.results)]
+    reducer = exchange.reducer and exchange.reducer.value
+    return [
+        *(exchange.kind.value, *shapes, [list(x) for x in exchange.groups]),
+        *(exchange.dimension, reducer, [list(x) for x in exchange.pairs]),
+    ]
+
+
+def _exchange_of(row: Any) -> Exchange:
+    kind, operands, results, groups, dimension, reducer, pairs = row
+    return Exchange(
+        Opcode(kind),
+        tuple([_shape_of(x) for x in operands]),
+        tuple([_shape_of(x) for x in results]),
+        tuple([tuple(x) for x in groups]),
+        dimension,
+        reducer and Opcode(reducer),
+        tuple([(source, target) for source, target in pairs]),
+    )
+
+
 def _thunks_of(rows: Sequence[Any]) -> tuple[Thunk, ...]:
     return tuple([_thunk_of(*row) for row in rows])
 
@@ -216,6 +245,9 @@ def _thunk_of(kind: str, name: str, *rest: Any) -> Thunk:
         return WhileThunk(name, _thunks_of(condition), BufferSlice(*predicate), _thunks_of(body))
     if kind == "host":
         return HostCallThunk(name, _call_of(rest[0]), tuple([BufferSlice(*x) for x in rest[1]]))
+    if kind == "exchange":
+        places = tuple([BufferSlice(*x) for x in rest[1]])
+        return ExchangeThunk(name, _exchange_of(rest[0]), places)
     if kind == "bundle":
         function, seconds, within = rest
         return BundleThunk(name, _text(function), float(seconds), _thunks_of(within))

@@ -17,6 +17,7 @@ from lowtide.ir.thunk import (
     BundleThunk,
     ConditionalThunk,
     CopyThunk,
+    ExchangeThunk,
     HostCall,
     HostCallThunk,
     KernelEntry,
@@ -84,7 +85,7 @@ def build_table(
     kernels: Sequence[KernelEntry],
     address: Callable[[str], int],
     copy: int,
-    host: Callable[[HostCall], int],
+    host: Callable[[HostCall | ExchangeThunk], int],
     *,
     threads: int,
     allocations: int,
@@ -116,7 +117,7 @@ class _Builder:
         kernels: Sequence[KernelEntry],
         address: Callable[[str], int],
         copy: int,
-        host: Callable[[HostCall], int],
+        host: Callable[[HostCall | ExchangeThunk], int],
         threads: int,
         allocations: int,
         stamped: bool,
@@ -147,6 +148,7 @@ class _Builder:
         controls: dict[type, Callable[[Any], None]] = {
             WhileThunk: self.loop,
             ConditionalThunk: self.conditional,
+            ExchangeThunk: self.exchange,
             HostCallThunk: self.host_call,
             BundleThunk: self.bundle,
         }
@@ -210,10 +212,16 @@ class _Builder:
             self.words[hole] = len(self.words)
 
     def host_call(self, thunk: HostCallThunk) -> None:
-        slots = [self.place(x) for x in thunk.buffers]
+        self.called(thunk.buffers, self.host(thunk.call))
+
+    def exchange(self, thunk: ExchangeThunk) -> None:
+        self.called(thunk.buffers, self.host(thunk))
+
+    def called(self, buffers: Sequence[BufferSlice], address: int) -> None:
+        slots = [self.place(x) for x in buffers]
         self.workspace = max(self.workspace, len(slots))
         self.words += [Step.BIND.value, len(slots), *[x for slot in slots for x in slot]]
-        self.words += [Step.HOST.value, self.host(thunk.call), 0]
+        self.words += [Step.HOST.value, address, 0]
         self.ends.append(len(self.words) - 1)
         self.seconds += HOST_SECONDS
         self.unseen += HOST_SECONDS

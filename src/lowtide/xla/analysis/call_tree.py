@@ -20,7 +20,7 @@ class ControlFlowCall(NamedTuple):
     number: int
 
 
-class Meeting(NamedTuple):
+class CallPair(NamedTuple):
     """Two instructions, or those that call what they are part of, in one computation.
 
     The calls by which they are reached are None where nothing is called in between.
@@ -105,7 +105,7 @@ class CallTree:
         call = self.call_of(instruction.parent)
         return call is not None and call.role is CallRole.CONDITION
 
-    def meeting(self, first: Instruction, second: Instruction) -> Meeting:
+    def meeting(self, first: Instruction, second: Instruction) -> CallPair:
         """Return what stands for two instructions in the innermost computation that has both."""
         a, b = first, second
         call_a: ControlFlowCall | None = None
@@ -120,7 +120,7 @@ class CallTree:
                 assert call_b is not None
                 b = call_b.caller
         self.call_of(a.parent)
-        return Meeting(a, call_a, b, call_b)
+        return CallPair(a, call_a, b, call_b)
 
     def _depth_of(self, computation: Computation) -> int:
         if computation not in self._depth:

@@ -12,7 +12,7 @@ from typing import Final
 
 from lowtide.analysis.call_graph import CallRole
 from lowtide.ir import Computation, Instruction, Module
-from lowtide.xla.analysis.call_tree import CallTree, Meeting, end_of
+from lowtide.xla.analysis.call_tree import CallPair, CallTree, end_of
 
 DirectPredecessors = Mapping[Instruction, tuple[Instruction, ...]]
 
@@ -72,7 +72,7 @@ class ExecutionOrder(ABC):
         if self._ends_before(meeting):
             return Constraint.BEFORE_START
         a, call_a, b, call_b = meeting
-        if self._ends_before(Meeting(b, call_b, a, call_a)):
+        if self._ends_before(CallPair(b, call_b, a, call_a)):
             return Constraint.AFTER
         return Constraint.UNORDERED
 
@@ -83,12 +83,12 @@ class ExecutionOrder(ABC):
         """
         return self.execution_constraint(first, second) in BEFORE
 
-    def _ends_before(self, meeting: Meeting) -> bool:
+    def _ends_before(self, meeting: CallPair) -> bool:
         end = end_of(meeting.first_call, meeting.first)
         return end is meeting.second or self.precedes(end, meeting.second)
 
 
-def _within_one_caller(meeting: Meeting) -> Constraint:
+def _within_one_caller(meeting: CallPair) -> Constraint:
     """Of two instructions that one instruction runs, or one of which is that instruction."""
     first, second = meeting.first_call, meeting.second_call
     if second is None:

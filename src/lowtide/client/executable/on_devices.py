@@ -1,0 +1,57 @@
+"""Runs of programs of several devices: a thread for each, which meet where they exchange values."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from lowtide.client.executable.executable import Executable
+from lowtide.ir.errors import InputError
+from lowtide.runtime.devices.meeting import TIMEOUT_SECONDS, Meeting, MeetingError
+
+
+def run_on_devices(
+    executable: Executable,
+    arguments: Sequence[Sequence[Any]],
+    *,
+    timeout_seconds: float | None = TIMEOUT_SECONDS,
+) -> list[Any]:
+    """Return what each device computes: replica 0 with its partitions, then replica 1, ...
+
+    `arguments` are those of each device, in the same order, each as the executable takes them.
+    Raises what the first device to fail raises, which ends all others, and MeetingError where one
+    waits for others longer than `timeout_seconds` (None: any time), or all wait for one another.
+    """
+    program = executable.program
+    if len(arguments) != program.devices:
+        raise InputError(
+            f"{executable.name} runs on {program.devices} devices, found arguments of "
+            f"{len(arguments)}"
+        )
+    meeting = Meeting(program.replicas, program.partitions, timeout_seconds=timeout_seconds)
+    results: list[Any] = [None] * program.devices
+    errors: list[BaseException] = []
+
+    def run(number: int) -> None:
+        try:
+            with meeting.device(number):
+                results[number] = executable(*arguments[number])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [
+        threading.Thread(target=run, args=(i,), name=f"device {i}", daemon=True)
+        for i in range(program.devices)
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException as error:
+        meeting.fail(f"the run was ended: {type(error).__name__}")
+        raise
+    if errors:
+        raise next((x for x in errors if not isinstance(x, MeetingError)), errors[0])
+    return results

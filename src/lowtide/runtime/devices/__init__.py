@@ -1,0 +1,1 @@
+"""Runs of one program on several devices of this process, which are threads that meet."""
