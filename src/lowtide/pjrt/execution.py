@@ -6,12 +6,13 @@ import ctypes
 from collections import Counter
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_size_t, c_void_p
+from functools import partial
 from threading import Lock
 from typing import Any, Final
 
-from lowtide.pjrt.blocks import WORD, BufferStorage, QueuedCall, read_words
+from lowtide.pjrt.blocks import BufferStorage, QueuedCall, read_words
 from lowtide.pjrt.element_types import dtype_of
-from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
+from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, code_of, error_at, new_error, text_of
 from lowtide.pjrt.exhaustion import exhausted
 from lowtide.pjrt.handles import cell_of, sweep, value_of
 from lowtide.pjrt.launching import LaunchedProgram
@@ -102,7 +103,7 @@ def _execute_together(program: PluginProgram, launch: int, arguments: Any) -> No
     refusing = call_together(program, launch, calls)
     if refusing is not None:
         given = _pointer(calls[refusing].argument_lists)
-        _refuse(program, (c_void_p * program.argument_count).from_address(given))
+        _refuse(program, read_words(given, program.argument_count))
     for call, place in zip(calls, program.devices, strict=True):
         place_results(program, call, place)
 
@@ -144,7 +145,7 @@ def _run_job(queue: DeviceQueue, address: int) -> None:
             code.again(queue.address, address)
             return
         if launched.block.is_shared:
-            with seated(address):
+            with seated(address, partial(_told, launched.program)):
                 failure = code.failed(address)
                 if failure:
                     raise error_at(failure)
@@ -164,6 +165,12 @@ def _explained(error: BaseException, program: PluginProgram) -> BaseException:
         return exhausted(program.executable, error)
     except Exception:  # the worker has to go on, and the error itself says what happened
         return error
+
+
+def _told(program: PluginProgram, error: BaseException) -> PluginError:
+    """An error of a call on several devices, written once for all of them."""
+    explained = _explained(error, program)
+    return PluginError(code_of(explained), text_of(explained))
 
 
 def _run_in_python(queue: DeviceQueue, job: Any, program: PluginProgram) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import c_void_p
 from dataclasses import dataclass
@@ -18,16 +18,24 @@ from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.native_queue import BY_PYTHON
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.queues import is_worker, queue_of
-from lowtide.runtime.devices.meeting import Meeting
+from lowtide.runtime.devices.meeting import Meeting, MeetingError
 
 _LISTS: Final = ("argument_lists", "output_lists", "device_complete_events")
+
+
+@dataclass(eq=False, slots=True)
+class SharedCall:
+    """One call of a program on all of its devices; `error` is that of the first one to fail."""
+
+    meeting: Meeting
+    error: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceSeat:
     """The place of a job among those of its call."""
 
-    meeting: Meeting
+    call: SharedCall
     number: int
 
 
@@ -76,7 +84,7 @@ def call_together(program: PluginProgram, launch: int, calls: list[Any]) -> int 
     Return None, or the number of the device whose arguments cannot be taken, as they were deleted
     or are donated and given twice; then nothing runs.
     """
-    code, jobs = native_code(), []
+    code, jobs = native_code(), list[tuple[int, int]]()
     for number, (device, call) in enumerate(zip(program.devices, calls, strict=True)):
         queue = queue_of(device).address
         job = code.claim(ctypes.addressof(call), launch, device.address, queue)
@@ -87,10 +95,10 @@ def call_together(program: PluginProgram, launch: int, calls: list[Any]) -> int 
         jobs.append((queue, job))
     for call, (_, job) in zip(calls, jobs, strict=True):
         code.announce(ctypes.addressof(call), job)
-    meeting = Meeting(program.options.replicas, program.options.partitions)
+    shared = SharedCall(Meeting(program.options.replicas, program.options.partitions))
     with _enqueuing:
         for number, (queue, job) in enumerate(jobs):
-            _seats[job] = DeviceSeat(meeting, number)
+            _seats[job] = DeviceSeat(shared, number)
             code.enqueue(queue, job)
     for queue, _ in jobs:
         code.back_pressure(queue)
@@ -98,11 +106,26 @@ def call_together(program: PluginProgram, launch: int, calls: list[Any]) -> int 
 
 
 @contextmanager
-def seated(job: int) -> Iterator[None]:
-    """Have this thread be the device of a job; an error inside ends the call on all devices."""
+def seated(job: int, explain: Callable[[BaseException], BaseException]) -> Iterator[None]:
+    """Have this thread be the device of a job.
+
+    An error inside, as explained, ends the call on all devices, and is what each of them raises.
+    """
     seat = _seats.pop(job)
-    with seat.meeting.device(seat.number):
-        yield
+    call = seat.call
+    try:
+        with call.meeting.device(seat.number):
+            try:
+                yield
+            except MeetingError:
+                raise
+            except BaseException as error:
+                call.error = call.error or explain(error)
+                raise call.error from None
+    except MeetingError:
+        if call.error is not None:
+            raise call.error from None
+        raise
 
 
 def place_results(program: PluginProgram, call: Any, device: PluginDevice) -> None:

@@ -118,7 +118,7 @@ def _results(module: Module, reader: AnnotationReader) -> list[TilingWish | None
 
 
 def _behind_tuples(x: Instruction) -> Instruction:
-    """Return the operand of a tuple that is all an instruction takes out of it, else that itself."""
+    """Return what an instruction takes out of tuples, itself where it takes nothing out of one."""
     while x.opcode is Opcode.GET_TUPLE_ELEMENT and x.operands[0].opcode is Opcode.TUPLE:
         x = x.operands[0].operands[x.attributes_as(GetTupleElement).index]
     return x
