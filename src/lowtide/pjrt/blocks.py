@@ -59,12 +59,12 @@ class Launch(ctypes.Structure):
     `places` has pairs of a base and an offset into an arena. The frames of `frame0` and the rest
     have arenas of their own; that of `bare` gets the arena of the queue. `is_native` says that no
     Python is needed, `elsewhere` that Python says where the results are, `is_inline` that a thread
-    which calls loses nothing by running it.
+    which calls loses nothing by running it, `is_shared` that several devices run it together.
     """
 
     _fields_ = _words(
         "refs next held device argument_count arguments result_count results donated_count donated "
-        "is_native is_inline arena_bytes place_count places run nbytes elsewhere bare "
+        "is_native is_inline is_shared arena_bytes place_count places run nbytes elsewhere bare "
         + " ".join([f"frame{i}" for i in range(FRAMES)])
     )
 

@@ -6,12 +6,13 @@ import ctypes
 from collections import Counter
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_size_t, c_void_p
+from functools import partial
 from threading import Lock
 from typing import Any, Final
 
-from lowtide.pjrt.blocks import WORD, BufferStorage, QueuedCall, read_words
+from lowtide.pjrt.blocks import BufferStorage, QueuedCall, read_words
 from lowtide.pjrt.element_types import dtype_of
-from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
+from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, code_of, error_at, new_error, text_of
 from lowtide.pjrt.exhaustion import exhausted
 from lowtide.pjrt.handles import cell_of, sweep, value_of
 from lowtide.pjrt.launching import LaunchedProgram
@@ -19,6 +20,13 @@ from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.native_queue import BY_PYTHON
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.queues import DeviceQueue, queue_at, queue_of, run_jobs_with
+from lowtide.pjrt.shared_calls import (
+    call_together,
+    calls_by_device,
+    check_devices,
+    place_results,
+    seated,
+)
 from lowtide.pjrt.storage import array_in, fill
 from lowtide.pjrt.table import serves
 from lowtide.pjrt.tokens import with_tokens, without_tokens
@@ -47,7 +55,7 @@ def _execute(arguments: Any) -> None:
         raise PluginError(INVALID_ARGUMENT, found)
     cell: Any = cell_of(arguments.executable)
     device: Any = cell_of(arguments.execute_device or program.device.address)
-    is_ready = cell.of and device.of
+    is_ready = cell.of and device.of and not program.is_shared
     if is_ready and (program.is_usual or arguments.struct_size == BY_PYTHON):
         _refuse(program, (c_void_p * count).from_address(_pointer(arguments.argument_lists)))
     queue_of(value_of(ctypes.addressof(device)))
@@ -56,6 +64,8 @@ def _execute(arguments: Any) -> None:
             cell.of = LaunchedProgram(program).address
     if program.is_usual:
         _launch(arguments)
+    elif program.is_shared:
+        _execute_together(program, cell.of, arguments)
     else:
         _execute_elsewhere(program, arguments)
 
@@ -70,31 +80,32 @@ def _launch(arguments: Any) -> None:
 
 
 def _execute_elsewhere(program: PluginProgram, arguments: Any) -> None:
-    """Run a program for each of its devices on the first, and say where the results are.
+    """Run a program of one device, and say where the results are.
 
     So they are in memories other than the usual one. All memories are ordinary ones.
     """
-    places = program.devices
+    place = program.device
     if arguments.execute_device:
-        places = [value_of(arguments.execute_device)]
-    if arguments.num_devices != len(places):
-        found = f"{program.name} runs on {len(places)} devices, not on {arguments.num_devices}"
+        place = value_of(arguments.execute_device)
+    if arguments.num_devices != 1:
+        found = f"{program.name} runs on 1 device, not on {arguments.num_devices}"
         raise PluginError(INVALID_ARGUMENT, found)
-    size = ctypes.sizeof(arguments)
-    call = type(arguments).from_buffer_copy(ctypes.string_at(ctypes.addressof(arguments), size))
-    call.struct_size, call.num_devices, call.execute_device = BY_PYTHON, 1, None
-    for number, place in enumerate(places):
-        for name in ("argument_lists", "output_lists", "device_complete_events"):
-            start = getattr(arguments, name)
-            setattr(call, name, start + WORD * number if start else None)
-        _launch(call)
-        if not program.results:
-            continue
-        made = (c_void_p * len(program.results)).from_address(_pointer(call.output_lists))
-        for address, result in zip(made, program.results, strict=True):
-            found_cell = cell_of(address)
-            found_cell.device = place.address
-            found_cell.memory = place.memory_of(result.memory).address
+    (call,) = calls_by_device(arguments)
+    call.execute_device = place.address
+    _launch(call)
+    place_results(program, call, place)
+
+
+def _execute_together(program: PluginProgram, launch: int, arguments: Any) -> None:
+    """Run a program on all of its devices."""
+    check_devices(program, arguments)
+    calls = calls_by_device(arguments)
+    refusing = call_together(program, launch, calls)
+    if refusing is not None:
+        given = _pointer(calls[refusing].argument_lists)
+        _refuse(program, read_words(given, program.argument_count))
+    for call, place in zip(calls, program.devices, strict=True):
+        place_results(program, call, place)
 
 
 def _refuse(program: PluginProgram, given: Sequence[int]) -> None:
@@ -133,7 +144,14 @@ def _run_job(queue: DeviceQueue, address: int) -> None:
             queue.give(queue.take(needed))
             code.again(queue.address, address)
             return
-        _run_in_python(queue, job, launched.program)
+        if launched.block.is_shared:
+            with seated(address, partial(_told, launched.program)):
+                failure = code.failed(address)
+                if failure:
+                    raise error_at(failure)
+                _run_in_python(queue, job, launched.program)
+        else:
+            _run_in_python(queue, job, launched.program)
     except BaseException as found:
         error = new_error(_explained(found, launched.program))
     code.finish(address, error)
@@ -147,6 +165,12 @@ def _explained(error: BaseException, program: PluginProgram) -> BaseException:
         return exhausted(program.executable, error)
     except Exception:  # the worker has to go on, and the error itself says what happened
         return error
+
+
+def _told(program: PluginProgram, error: BaseException) -> PluginError:
+    """An error of a call on several devices, written once for all of them."""
+    explained = _explained(error, program)
+    return PluginError(code_of(explained), text_of(explained))
 
 
 def _run_in_python(queue: DeviceQueue, job: Any, program: PluginProgram) -> None:

@@ -20,7 +20,7 @@ from lowtide.pjrt.blocks import (
 from lowtide.pjrt.handles import hold
 from lowtide.pjrt.layouts import row_major, sizes_at
 from lowtide.pjrt.programs import PluginProgram
-from lowtide.pjrt.queues import DeviceQueue, queue_of
+from lowtide.pjrt.queues import WORKER_ARENAS, DeviceQueue, queue_of
 from lowtide.runtime.cpu.arena import NO_ARENA
 from lowtide.runtime.cpu.handover import form_at
 from lowtide.runtime.cpu.launch import LaunchPlan
@@ -42,12 +42,13 @@ class LaunchedProgram:
         self.program = program
         executable = program.alive()
         queue = queue_of(program.device)
-        executable.use_arenas(queue)
+        executable.use_arenas(WORKER_ARENAS if program.is_shared else queue)
         plan = executable.launch_plan()
         self._blocks: list[Any] = []
         self._frames: list[Any] = []
         self.block: Any = Launch(refs=1, held=HELD_LAUNCH, device=program.device.address)
         self.block.elsewhere = not program.is_usual
+        self.block.is_shared = program.is_shared
         self.block.argument_count = program.argument_count
         self.block.result_count = len(program.results)
         self.block.donated_count = len(program.donated)
@@ -60,7 +61,7 @@ class LaunchedProgram:
         self.block.results = self._stored(records)
         finalize(self, _unmap_homes, records).atexit = False
         self.block.nbytes = executable.arena_bytes
-        if plan is not None and plan.is_native and _is_plain(program):
+        if plan is not None and plan.is_native and _is_plain(program) and not program.is_shared:
             self._make_native(plan, queue)
         self.address = ctypes.addressof(self.block)
         hold(self.address, self, self.block)

@@ -98,7 +98,8 @@ NAMES: Final = (
     *("account", "signal", "free_storage", "release_block", "drop", "let_go", "new_storage"),
     *("finish", "delete", "share", "give_back", "pointer", "element_type", "kind"),
     *("result_count", "execute", "next_job", "again", "has_happened", "borrow", "new_cell"),
-    *("error_free", "take_arena"),
+    *("error_free", "take_arena", "claim", "discard", "announce", "enqueue", "back_pressure"),
+    *("failed",),
     *[f"python{i}" for i in range(SLOTS)],
 )
 
@@ -168,12 +169,18 @@ _CALLED: Final = {
     "new_cell": "pppnpp",
     "error_free": "vp",
     "has_happened": "bp",
+    "claim": "ppppp",
+    "discard": "vp",
+    "announce": "vpp",
 }
 """Functions that Python calls with its lock: the types of result and arguments, by letters."""
 
 _WITHOUT_LOCK: Final = {
+    "back_pressure": "vp",
     "complete": "vpp",
+    "enqueue": "vpp",
     "execute": "pp",
+    "failed": "pp",
     "finish": "vpp",
     "next_job": "ppn",
     "on_ready": "pp",

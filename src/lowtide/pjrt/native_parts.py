@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lowtide.llvm.function import Function
+from lowtide.pjrt import native_calls as calls
 from lowtide.pjrt import native_homes as homes
 from lowtide.pjrt import native_jobs as jobs
 from lowtide.pjrt import native_objects as objects
@@ -31,6 +32,7 @@ def queue_functions(system: System) -> list[Function]:
     run = jobs.run_function(room, steal, account, take_over)
     again, enqueue = queue.again_function(), queue.enqueue_function(signal)
     close = queue.close_function(finish, again, enqueue)
+    new_results = calls.new_results_function(new_storage, new_cell)
     helpers = [
         *(wake, sleep, wait_for, lock, account, signal, push_home, pop_home, give_home, reserve),
         *(take_over, free_storage, release_block, drop, let_go, new_cell, new_storage, borrow),
@@ -42,14 +44,17 @@ def queue_functions(system: System) -> list[Function]:
         jobs.donate_function(lock, release_block),
         queue.turned_function(),
         queue.failed_function(wait_for),
-        queue.new_results_function(new_storage, new_cell),
+        new_results,
+        calls.discard_function(drop_inputs, release_block),
+        calls.announce_function(new_results),
         queue.back_pressure_function(sleep),
         queue.run_and_finish_function(run, give_frame, close),
         queue.arena_run_function(run),
     ]
     parts = {x.name: x for x in helpers}
+    parts["claim"] = calls.claim_function(parts)
     return [
-        *helpers,
+        *parts.values(),
         objects.destroy_function(let_go),
         objects.delete_function(drop),
         objects.is_deleted_function(),

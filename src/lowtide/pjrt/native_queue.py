@@ -17,12 +17,10 @@ from lowtide.pjrt.blocks import (
     Launch,
     Queue,
     QueuedCall,
-    ResultRecord,
     offset,
 )
 from lowtide.pjrt.native_jobs import (
     item,
-    record,
     set_item,
 )
 from lowtide.pjrt.native_objects import (
@@ -154,7 +152,7 @@ def pointer_function(borrow: Function, wait_for: Function, release_block: Functi
 
 def enqueue_function(signal: Function) -> Function:
     """Write `void enqueue(ptr queue, ptr job)`."""
-    f = Function("enqueue", parameters(queue="ptr", job="ptr"), linkage="internal")
+    f = Function("enqueue", parameters(queue="ptr", job="ptr"))
     put(f, QueuedCall, "%job", "is_queued", 1)
     launch = get(f, QueuedCall, "%job", "launch", "ptr")
     add(f, Queue, "%queue", "bytes", get(f, Launch, launch, "nbytes"))
@@ -176,7 +174,7 @@ def back_pressure_function(sleep: Function) -> Function:
 
     It ends also with a signal to this thread, so that Python can see to it.
     """
-    f = Function("back_pressure", parameters(queue="ptr"), linkage="internal")
+    f = Function("back_pressure", parameters(queue="ptr"))
     waiting = place(f, Queue, "%queue", "waiting")
     f.do("br label %look")
     f.label("look")
@@ -201,30 +199,6 @@ def back_pressure_function(sleep: Function) -> Function:
     is_signal = f.op(f"icmp eq i32 {found}, {INTERRUPTED_CALL}")
     f.do(f"br i1 {is_signal}, label %end, label %look")
     f.label("end")
-    return f
-
-
-def new_results_function(new_storage: Function, new_cell: Function) -> Function:
-    """Write `void new_results(ptr job, ptr to)`: the buffers of results to come."""
-    f = Function("new_results", parameters(job="ptr", to="ptr"), linkage="internal")
-    event = f.call(_NEW_EVENT, [])
-    put(f, QueuedCall, "%job", "event", event, "ptr")
-    launch = get(f, QueuedCall, "%job", "launch", "ptr")
-    made, outputs = (
-        get(f, Launch, launch, "results", "ptr"),
-        get(f, QueuedCall, "%job", "outputs", "ptr"),
-    )
-    queue, device = (get(f, QueuedCall, "%job", x, "ptr") for x in ("queue", "device"))
-    with f.loop(0, get(f, QueuedCall, "%job", "result_count")) as each:
-        spec = record(f, ResultRecord, made, each.index)
-        nbytes = get(f, ResultRecord, spec, "nbytes")
-        storage = f.call(new_storage, [queue, "null", nbytes, 0])
-        f.call(RETAIN, [storage])
-        f.call(RETAIN, [event])
-        set_item(f, outputs, each.index, storage)
-        kind = place(f, ResultRecord, spec, "dimensions")
-        cell = f.call(new_cell, [device, kind, nbytes, storage, event])
-        set_item(f, "%to", each.index, cell)
     return f
 
 
@@ -253,18 +227,10 @@ def execute_function(parts: dict[str, Function]) -> Function:
     device = f.select(is_null(f, asked), "ptr", own, asked)
     queue = get(f, HandleCell, device, "of", "ptr")
     go_unless(f, f.op(f"icmp ne ptr {queue}, null"), "python")
-    given = _list_at(f, 32, count)
-    to = _list_at(f, 56, get(f, Launch, launch, "result_count"))
-    job = f.call(parts["new_job"], [launch, device, queue, given])
+    job = f.call(parts["claim"], ["%a", launch, device, queue])
     go_unless(f, f.op(f"icmp ne ptr {job}, null"), "python")
-    with f.when(f.compare("ne", get(f, Launch, launch, "donated_count"), 0)):
-        taken = f.call(parts["donate"], [job, argument(f, 24), given])
-        go_unless(f, taken, "refused")
-    f.call(parts["new_results"], [job, to])
-    event, completes = get(f, QueuedCall, job, "event", "ptr"), argument(f, 64)
-    with f.when(f.op(f"icmp ne ptr {completes}, null")):
-        f.call(RETAIN, [event])
-        f.store("ptr", event, completes, 8)
+    f.call(parts["announce"], ["%a", job])
+    event = get(f, QueuedCall, job, "event", "ptr")
     waits = get(f, QueuedCall, job, "waits")
     inline = f.compare("ne", get(f, Launch, launch, "is_inline"), 0)
     go_unless(f, f.op(f"and i1 {inline}, {f.compare('eq', waits, 0)}"), "later")
@@ -284,11 +250,6 @@ def execute_function(parts: dict[str, Function]) -> Function:
     f.label("pressure")
     f.call(parts["back_pressure"], [queue])
     f.do("ret ptr null")
-    f.label("refused")
-    f.call(parts["drop_inputs"], [job])
-    f.call(parts["release_block"], [launch])
-    f.call(FREE, [job])
-    f.do("br label %python")
     f.label("python")
     f.ret("ptr", ask_python(f, "execute"))
     return f
@@ -313,13 +274,6 @@ def _run_here(
     go_unless(f, f.compare("ne", status, -1), refused)
     f.call(parts["close"], [job, status])
     f.do(done)
-
-
-def _list_at(f: Function, at: int, count: str) -> str:
-    """The list for the one device, or null, as the list of lists may be, where nothing is in it."""
-    some = f.compare("ne", count, 0)
-    given = argument(f, at)
-    return f.choose(some, ["ptr"], lambda: [f.load("ptr", given, 8)], lambda: ["null"])[0]
 
 
 def run_and_finish_function(run: Function, give_frame: Function, close: Function) -> Function:
@@ -383,7 +337,7 @@ def turned_function() -> Function:
 
 def failed_function(wait_for: Function) -> Function:
     """Write `ptr failed(ptr job)`, which waits for the arguments; null or a copy of an error."""
-    f = Function("failed", parameters(job="ptr"), "ptr", linkage="internal")
+    f = Function("failed", parameters(job="ptr"), "ptr")
     events = get(f, QueuedCall, "%job", "events", "ptr")
     with f.loop(0, get(f, QueuedCall, "%job", "argument_count")) as each:
         event = item(f, events, each.index)
@@ -431,7 +385,8 @@ def arena_run_function(run: Function) -> Function:
 def next_job_function(parts: dict[str, Function]) -> Function:
     """Write `ptr next_job(ptr queue, i64 patient)`: the next job that needs Python, or SWEEP.
 
-    What needs no Python is run meanwhile. Where there is nothing to do it sleeps, or returns null
+    What needs no Python is run meanwhile; of a program that several devices run, Python waits for
+    the arguments too. Where there is nothing to do it sleeps, or returns null
     where that is not `patient`; so it does at the end.
     """
     f = Function("next_job", parameters(queue="ptr", patient="i64"), "ptr")
@@ -458,9 +413,10 @@ def next_job_function(parts: dict[str, Function]) -> Function:
     f.do("br label %look")
     f.label("some")
     f.store("ptr", get(f, QueuedCall, job, "next", "ptr"), first, 8)
+    launch = get(f, QueuedCall, job, "launch", "ptr")
+    go_unless(f, f.compare("eq", get(f, Launch, launch, "is_shared"), 0), "python")
     error = f.call(parts["failed"], [job])
     go_unless(f, is_null(f, error), "fail")
-    launch = get(f, QueuedCall, job, "launch", "ptr")
     go_unless(f, f.compare("eq", get(f, QueuedCall, job, "is_full"), 0), "python")
     native = f.compare("ne", get(f, Launch, launch, "is_native"), 0)
     go_unless(f, native, "python")

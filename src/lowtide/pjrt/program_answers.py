@@ -73,21 +73,20 @@ reads(
 )
 
 
-def _shardings(program: PluginProgram, types: Sequence[ArrayType]) -> tuple[int, int | None, int]:
-    """How many types there are, and the addresses of their shardings and of the lengths.
+def _shardings(program: PluginProgram, side: int) -> tuple[int, int | None, int]:
+    """How many shardings there are of arguments (0) or results (1), where they are, their lengths.
 
-    A program for one device has none. Otherwise each device has all of each array, which is the
-    empty OpSharding.
+    A program that divides nothing has none.
     """
-    count = len(types)
-    if program.options.partitions == 1 or not types:
-        return count, None, 0
-    lists = program.lists
-    return count, lists.of(c_char_p, [b""] * count), lists.of(c_size_t, [0] * count)
+    if program.shardings is None:
+        return len((program.arguments, program.results)[side]), None, 0
+    found, lists = program.shardings[side], program.lists
+    lengths = lists.of(c_size_t, [len(x) for x in found])
+    return len(found), lists.of(c_char_p, found) if found else None, lengths
 
 
-reads("Executable_ParameterShardings", COUNTED_PAIR, lambda x: _shardings(x, x.arguments))
-reads("Executable_OutputShardings", COUNTED_PAIR, lambda x: _shardings(x, x.results))
+reads("Executable_ParameterShardings", COUNTED_PAIR, lambda x: _shardings(x, 0))
+reads("Executable_OutputShardings", COUNTED_PAIR, lambda x: _shardings(x, 1))
 
 _SHARDINGS_EXTENSION: Final = 19
 """The number of the extension of PJRT that tells shardings."""

@@ -10,13 +10,17 @@ from typing import Any
 class CompileOptions:
     """What a compilation is for: the numbers of its devices, replica by replica.
 
-    `serialized` is what JAX handed over, `assignment` says the same of devices as protobuf.
+    `serialized` is what JAX handed over, `assignment` says the same of devices as protobuf. The
+    compiler chooses the sharding of arguments and results that are free, where nothing else says
+    it; a list of one flag is that of all.
     """
 
     serialized: bytes
     devices: tuple[int, ...]
     replicas: int = 1
     partitions: int = 1
+    free_arguments: tuple[bool, ...] = ()
+    free_results: tuple[bool, ...] = ()
 
     @property
     def assignment(self) -> bytes:
@@ -39,7 +43,15 @@ def read_options(serialized: bytes) -> CompileOptions:
     devices = tuple(range(replicas * partitions))
     if assignment is not None:
         devices = _devices(assignment.serialize(), replicas, partitions)
-    return CompileOptions(serialized, devices, replicas, partitions)
+    build = options.executable_build_options
+    return CompileOptions(
+        serialized,
+        devices,
+        replicas,
+        partitions,
+        tuple(build.allow_spmd_sharding_propagation_to_parameters),
+        tuple(build.allow_spmd_sharding_propagation_to_output),
+    )
 
 
 def _devices(proto: bytes, replicas: int, partitions: int) -> tuple[int, ...]:

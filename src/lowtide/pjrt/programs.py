@@ -22,10 +22,10 @@ from lowtide.pjrt.entry_marks import entry_marks, mark_entry, memories_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, PluginError
 from lowtide.pjrt.handles import KeptLists, handle
 from lowtide.pjrt.layouts import Order, layout_at, row_major
+from lowtide.pjrt.partitioning import program_of_each, shardings_of
 from lowtide.pjrt.program_options import CompileOptions, read_options
 from lowtide.pjrt.table import serves
 from lowtide.pjrt.tokens import TOKEN_SHAPE
-from lowtide.pjrt.whole_programs import make_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,10 @@ def _array_types(shapes: Sequence[Shape], memories: Sequence[str]) -> tuple[Arra
 
 
 class PluginProgram:
-    """An executable on some devices, on each of which it runs by itself.
+    """An executable on some devices, which run it together.
 
-    `donated` are the arguments that it may overwrite.
+    `module` is the program of each device, `donated` are the arguments that it may overwrite, and
+    `shardings` those of arguments and results in protobuf, None where nothing is divided.
     """
 
     def __init__(self, module: Module, executable: Executable, options: CompileOptions) -> None:
@@ -78,6 +79,7 @@ class PluginProgram:
         aliased = [x.parameter for x in module.input_output_aliases]
         donors = [x.parameter for x in module.buffer_donors]
         self.donated = tuple(dict.fromkeys([*aliased, *donors]))
+        self.shardings = shardings_of(module)
         self.lists = KeptLists()
 
     @property
@@ -91,10 +93,15 @@ class PluginProgram:
         return len(self.arguments)
 
     @property
+    def is_shared(self) -> bool:
+        """Whether several devices run it together."""
+        return len(self.devices) > 1
+
+    @property
     def is_usual(self) -> bool:
         """Whether it runs on one device, and leaves its results in the usual memory there."""
         kinds = {x.memory for x in self.results}
-        return len(self.devices) == 1 and kinds <= {MEMORY_KIND}
+        return not self.is_shared and kinds <= {MEMORY_KIND}
 
     def cell(self) -> HandleCell:
         """Return a cell for a handle: machine code reads the counts of devices in its words."""
@@ -165,8 +172,7 @@ def _compile(arguments: Any) -> None:
     code = ctypes.string_at(program.code, program.code_size)
     given = ctypes.string_at(arguments.compile_options, arguments.compile_options_size)
     options = read_options(given)
-    module = module_of(form, code)
-    make_whole(module, options)
+    module = module_of(form, code, options)
     functions = held_functions(module)
     executable = compile_module(module, lowtide_options(given))
     del functions  # The executable holds them from now on.
@@ -174,18 +180,19 @@ def _compile(arguments: Any) -> None:
     arguments.executable = handle(loaded, loaded.cell())
 
 
-def module_of(form: str, code: bytes) -> Module:
+def module_of(form: str, code: bytes, options: CompileOptions) -> Module:
     """Return a program in one of the forms "mlir", which is portable StableHLO, and "hlo".
 
-    Of StableHLO the entry has the layouts that its marks ask for. Raises PluginError for another
-    form, and for what lowtide cannot call or pass on.
+    It is that of each device. Of StableHLO the entry has the layouts that its marks ask for. Raises
+    PluginError for another form, and for what lowtide cannot call or pass on.
     """
     if form not in ("mlir", "hlo"):
         raise PluginError(UNIMPLEMENTED, f"programs come as 'mlir' or 'hlo', not as {form!r}")
     module = read_hlo_proto(_hlo_of(code) if form == "mlir" else code)
+    refuse_callbacks(module)
+    module = program_of_each(module, options)
     if form == "mlir":
         mark_entry(module, entry_marks(code))
-    refuse_callbacks(module)
     _refuse_others(module)
     return module
 

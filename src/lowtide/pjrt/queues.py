@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from threading import Lock, Thread, get_ident
+from threading import Lock, Thread, get_ident, local
 from time import monotonic, sleep
 from typing import Any, Final
 from weakref import WeakSet
@@ -85,6 +85,7 @@ class DeviceQueue:
 
     def _work(self) -> None:
         self.block.worker = get_ident()
+        _here.queue = self
         self._serve(patient=True)
 
     def run_until(self, event: int) -> None:
@@ -112,6 +113,32 @@ class DeviceQueue:
             sleep(0.001)
         self.block.ended = 1
         native_code().signal(self.address)
+
+
+class WorkerArenas:
+    """The arenas of programs that several devices run: each call takes that of its worker."""
+
+    def take(self, nbytes: int) -> Arena:
+        """Return the arena of this thread's device; raises OutOfMemoryError."""
+        return _own_queue().take(nbytes)
+
+    def give(self, arena: Arena) -> None:
+        """Take back an arena on the thread that took it."""
+        _own_queue().give(arena)
+
+
+WORKER_ARENAS: Final = WorkerArenas()
+_here: Final = local()
+
+
+def _own_queue() -> DeviceQueue:
+    queue: DeviceQueue = _here.queue
+    return queue
+
+
+def is_worker() -> bool:
+    """Whether this thread runs the calls of a device."""
+    return hasattr(_here, "queue")
 
 
 _run: Final[list[Callable[[DeviceQueue, int], None]]] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lowtide.ir import Instruction, Module, Opcode
-from lowtide.ir.attributes import CustomCall
+from lowtide.ir.attributes import CustomCall, GetTupleElement
 from lowtide.ir.errors import InputError, place_of
 from lowtide.ir.mesh import AxisRef, Mesh
 from lowtide.ir.sharding import Sharding, TileSharding, TupleSharding
@@ -135,10 +135,10 @@ def _results(module: Module, reader: AnnotationReader) -> list[TilingWish | None
     given = [] if reader.is_shardy else reader.wishes(root)
     found: list[TilingWish | None] = []
     for number, (index, leaf) in enumerate(leaves):
-        source = root
+        source = _behind_tuples(root)
         for at in index:
             if source.opcode is Opcode.TUPLE:
-                source = source.operands[at]
+                source = _behind_tuples(source.operands[at])
         wish = given[number] if given else None
         if wish is None and _is_constraint(source):
             wish = reader.wishes(source)[0]
@@ -147,6 +147,13 @@ def _results(module: Module, reader: AnnotationReader) -> list[TilingWish | None
             wish = _whole(leaf.rank)
         found.append(wish)
     return found
+
+
+def _behind_tuples(x: Instruction) -> Instruction:
+    """Return what an instruction takes out of tuples, itself where it takes nothing out of one."""
+    while x.opcode is Opcode.GET_TUPLE_ELEMENT and x.operands[0].opcode is Opcode.TUPLE:
+        x = x.operands[0].operands[x.attributes_as(GetTupleElement).index]
+    return x
 
 
 # -- reading -----------------------------------------------------------------------------------

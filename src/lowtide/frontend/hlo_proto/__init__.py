@@ -17,6 +17,7 @@ from lowtide.frontend.hlo_proto.writer import (
     write_hlo_module_with_config,
     write_hlo_proto,
     write_hlo_proto_with_ids,
+    write_sharding_proto,
 )
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "write_hlo_proto_plan",
     "write_hlo_proto_with_ids",
     "write_memory_usage_report",
+    "write_sharding_proto",
 ]

@@ -11,6 +11,7 @@ from lowtide.frontend.hlo_proto.header import entry_layout, write_config, write_
 from lowtide.frontend.hlo_proto.messages import new_message, parse_message, serialize
 from lowtide.frontend.hlo_proto.notes import write_annotations
 from lowtide.frontend.hlo_proto.shapes import ShapeWriter
+from lowtide.frontend.hlo_proto.shardings import write_sharding
 from lowtide.frontend.hlo_proto.sources import PayloadWriter, write_metadata, write_scalar
 from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.attributes import MAIN_THREAD
@@ -20,6 +21,7 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import NO_METADATA
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
+from lowtide.ir.sharding import Sharding
 from lowtide.ir.traversal import computation_post_order, fused_computations, post_order
 
 
@@ -49,6 +51,14 @@ def write_hlo_proto_with_ids(module: Module) -> tuple[bytes, dict[Instruction, i
 def write_hlo_module_with_config(module: Module) -> bytes:
     """Return a module as a HloModuleProtoWithConfig, which holds everything HLO text says."""
     return _encode("HloModuleProtoWithConfig", ("hlo_module",), module)
+
+
+def write_sharding_proto(sharding: Sharding) -> bytes:
+    """Return a sharding as an OpSharding, without the metadata that a module's table would have."""
+    message = new_message("OpSharding")
+    payloads = PayloadWriter(new_message("HloModuleProto").payloads)
+    write_sharding(sharding, message, payloads)
+    return serialize(message)
 
 
 def _encode(

@@ -28,6 +28,11 @@ MAX_DEVICES = 2**24
 _SUBGROUP_KINDS = {kind.value: kind for kind in ShardingKind}
 
 
+def parse_sharding_text(text: str) -> Sharding:
+    """Return the sharding that a text is, in braces; raises HloTextError."""
+    return parse_sharding(Lexer(text))
+
+
 def parse_sharding(lexer: Lexer) -> Sharding:
     """Take a sharding in braces."""
     lexer.enter()
