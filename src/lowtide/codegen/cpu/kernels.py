@@ -82,8 +82,7 @@ class Kernels:
     def _number(self, key: Hashable, plan: KernelPlan) -> int:
         number = self._numbers.get(key)
         if number is None:
-            plan = self.plan(instruction)
-            assert plan.call is None, f"%{instruction.name} is no kernel"
+            assert plan.call is None, "a call of a function outside is no kernel"
             number = self._numbers[key] = len(self._written)
             self._written.append(plan)
         return number
