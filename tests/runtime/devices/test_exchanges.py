@@ -199,14 +199,19 @@ def test_layouts(layout: str, other: str) -> None:
         judge(module.replace("num_partitions=4", f"num_partitions=4{scheduled}"))
 
 
+EVERY = "replica_groups={}"
+PAIRS = "replica_groups={{1,0},{2,3}}"
+
+
 def test_several_operands_at_once() -> None:
     body = f"""  x = f32[40,30] parameter(0)
   y = f32[] parameter(1)
   z = f32[2,3] parameter(2)
-  a = (f32[40,30], f32[], f32[2,3]) all-reduce(x, y, z), {GLOBAL}, replica_groups={{}}, to_apply=add
-  b = (f32[80,30], f32[4,3]) all-gather(x, z), {GLOBAL}, replica_groups={{{{1,0}},{{2,3}}}}, dimensions={{0}}
+  a = (f32[40,30], f32[], f32[2,3]) all-reduce(x, y, z), {GLOBAL}, {EVERY}, to_apply=add
+  b = (f32[80,30], f32[4,3]) all-gather(x, z), {GLOBAL}, {PAIRS}, dimensions={{0}}
   p = (f32[40,30], f32[]) collective-permute(x, y), channel_id=3, source_target_pairs={{{{0,1}}}}
-  ROOT t = ((f32[40,30], f32[], f32[2,3]), (f32[80,30], f32[4,3]), (f32[40,30], f32[])) tuple(a, b, p)"""
+  g = f32[40,30] get-tuple-element(a), index=0
+  ROOT t = (f32[40,30], (f32[80,30], f32[4,3]), (f32[40,30], f32[])) tuple(g, b, p)"""
     judge(text(body, devices="1x4"))
 
 

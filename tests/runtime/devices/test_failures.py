@@ -184,9 +184,14 @@ def test_a_meeting_can_be_ended_from_outside() -> None:
 
 SCRIPT = """
 import sys
+import time
 import numpy as np
 import lowtide
 from lowtide.runtime.devices.meeting import Meeting
+class Slow(list):
+    def __iter__(self):
+        time.sleep(600)
+
 run = lowtide.compile(lowtide.parse_hlo(sys.argv[1]), cache=False)
 x = np.ones(8, np.float32)
 meeting = Meeting(1, 4)
@@ -198,21 +203,13 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize(
-    "wait",
-    [
-        "with meeting.device(0): run(x)",
-        "lowtide.run_on_devices(run, [[x], [x], [x], [iter(lambda: __import__('time').sleep(1), 0)]])",
-    ],
-)
+ALONE = "with meeting.device(0): run(x)"
+ALL = "lowtide.run_on_devices(run, [[x], [x], [x], Slow()])"
+
+
+@pytest.mark.parametrize("wait", [ALONE, ALL])
 def test_ctrl_c_ends_the_run(wait: str) -> None:
     text = SCRIPT.replace("WAIT", wait)
-    if "iter" in wait:
-        text = text.replace("[iter(lambda: __import__('time').sleep(1), 0)]", "Slow()")
-        text = text.replace(
-            "x = np",
-            "class Slow(list):\n    def __iter__(self):\n        import time\n        time.sleep(600)\nx = np",
-        )
     process = subprocess.Popen(
         [sys.executable, "-c", text, SUM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

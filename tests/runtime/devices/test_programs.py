@@ -12,6 +12,8 @@ import lowtide
 from lowtide.evaluator.on_devices import evaluate_on_devices
 
 GLOBAL = "channel_id=1, use_global_device_ids=true"
+ALL = f"{GLOBAL}, replica_groups={{{{0,1,2,3}}}}"
+RING = "source_target_pairs={{0,1},{1,2},{2,3},{3,0}}"
 ADD = """
 add {
   a = f32[] parameter(0)
@@ -32,7 +34,7 @@ body {{
   w = f32[6] broadcast(q), dimensions={{}}
   y = f32[6] subtract(x, w)
   r = f32[6] all-reduce(y), {GLOBAL}, replica_groups={{{{0,2}},{{1,3}}}}, to_apply=add
-  n = f32[6] collective-permute(r), channel_id=2, source_target_pairs={{{{0,1}},{{1,2}},{{2,3}},{{3,0}}}}
+  n = f32[6] collective-permute(r), channel_id=2, {RING}
   g = f32[24] all-gather(n), {GLOBAL}, replica_groups={{{{3,1,0,2}}}}, dimensions={{0}}
   ROOT t = (s32[], f32[6], f32[24]) tuple(j, n, g)
 }}
@@ -89,13 +91,13 @@ HALVES = f"""HloModule m, num_partitions=4
 {ADD}
 scatter {{
   x = f32[8] parameter(0)
-  ROOT r = f32[2] reduce-scatter(x), {GLOBAL}, replica_groups={{{{0,1,2,3}}}}, dimensions={{0}}, to_apply=add
+  ROOT r = f32[2] reduce-scatter(x), {ALL}, dimensions={{0}}, to_apply=add
 }}
 ENTRY e {{
   x = f32[8] parameter(0)
-  as = (f32[8], f32[32]) all-gather-start(x), {GLOBAL}, replica_groups={{{{0,1,2,3}}}}, dimensions={{0}}
-  rs = f32[8] all-reduce-start(x), {GLOBAL}, replica_groups={{{{0,1,2,3}}}}, to_apply=add
-  ps = (f32[8], f32[8], u32[], u32[]) collective-permute-start(x), channel_id=3, source_target_pairs={{{{0,1}},{{1,0}}}}
+  as = (f32[8], f32[32]) all-gather-start(x), {ALL}, dimensions={{0}}
+  rs = f32[8] all-reduce-start(x), {ALL}, to_apply=add
+  ps = (f32[8], f32[8], u32[], u32[]) collective-permute-start(x), channel_id=3, {RING}
   ss = ((f32[8]), f32[2], s32[]) async-start(x), calls=scatter
   n = f32[8] negate(x)
   a = f32[32] all-gather-done(as)
@@ -215,8 +217,8 @@ def test_several_runs_and_programs_at_once() -> None:
     found: list[tuple[int, list[object]]] = []
 
     def runs(number: int) -> None:
-        for _ in range(20):
-            found.append((number, lowtide.run_on_devices(executables[number], given[number])))
+        run = executables[number]
+        found.extend([(number, lowtide.run_on_devices(run, given[number])) for _ in range(20)])
 
     threads = [threading.Thread(target=runs, args=(i % 2,)) for i in range(4)]
     for thread in threads:
