@@ -34,7 +34,8 @@ from lowtide.spmd.choice import Question, choose
 from lowtide.spmd.effects import call_on, calling_device
 from lowtide.spmd.emitter import DeviceProgram, Emitter
 from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, result_of, tree
-from lowtide.spmd.local_ops import LocalOp, write
+from lowtide.spmd.local_op import LocalOp
+from lowtide.spmd.local_ops import write
 from lowtide.spmd.manual import border_wishes, is_entrance, is_exit
 from lowtide.spmd.placed import PlacedArray, TilingRequest
 from lowtide.spmd.reducers import sum_of
