@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lowtide.ir import Opcode, Shape
 from lowtide.ir.tilings.grid import DeviceGrid
@@ -56,6 +56,22 @@ class OpRule:
     once: tuple[int, ...] = ()
     staged: frozenset[int] = frozenset()
     halos: tuple[TileHalo, ...] = ()
+
+    def without_halos(self) -> OpRule:
+        """Return the rule in which no factor is split whose tiles would exchange rows."""
+        if not self.halos:
+            return self
+        exchanged = {halo.factor for halo in self.halos}
+
+        def kept(arrays: tuple[DimensionFactors, ...]) -> tuple[DimensionFactors, ...]:
+            return tuple(
+                [
+                    tuple([tuple([f for f in own if f not in exchanged]) for own in dimensions])
+                    for dimensions in arrays
+                ]
+            )
+
+        return replace(self, operands=kept(self.operands), results=kept(self.results), halos=())
 
     def tiling(self, grid: DeviceGrid, factors: DimensionFactors, axes: FactorAxes) -> Tiling:
         """Return the tiling of an array by the axes of its factors."""
