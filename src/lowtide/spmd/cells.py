@@ -53,7 +53,8 @@ class Relation:
 class ArrayCells:
     """The cells of a module by instruction, one number for each leaf of its shape.
 
-    `groups` has the first member of each group of values that are to lie alike.
+    `groups` has the first member of each group of values that are to lie alike. Without `halos`,
+    no rule has tiles that exchange rows.
     """
 
     grid: DeviceGrid
@@ -61,6 +62,12 @@ class ArrayCells:
     relations: list[Relation] = field(default_factory=list)
     numbers: dict[Instruction, tuple[int, ...]] = field(default_factory=dict)
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    halos: bool = True
+
+    def rule(self, x: Instruction) -> OpRule:
+        """Return the rule of an instruction."""
+        found = rule_of(x)
+        return found if self.halos else found.without_halos()
 
     def of(self, x: Instruction) -> list[ArrayCell]:
         """Return the cells of the leaves of an instruction."""
@@ -96,9 +103,11 @@ class ArrayCells:
                 self.relations.append(Relation(rule, (a,), (b,), Opcode.COPY, where))
 
 
-def cells_of(computation: Computation, shardings: ModuleShardings) -> ArrayCells:
+def cells_of(
+    computation: Computation, shardings: ModuleShardings, *, halos: bool = True
+) -> ArrayCells:
     """Return the cells of the entry computation and of all loops and branches below it."""
-    cells = ArrayCells(shardings.grid)
+    cells = ArrayCells(shardings.grid, halos=halos)
     for parameter in computation.parameters:
         cells.numbers[parameter] = cells.new(arrays_of(parameter.shape))
     _fill(cells, computation, shardings)
@@ -142,7 +151,7 @@ def _numbers(cells: ArrayCells, x: Instruction, shardings: ModuleShardings) -> t
         key = dict(x.annotations.frontend_attributes).get("xla.sdy.sharding_group_id", "")
         cells.relate(cells.groups.setdefault(key, operands), operands, x.name)
         return results
-    rule = rule_of(x)
+    rule = cells.rule(x)
     if rule.sizes:
         cells.relations.append(Relation(rule, operands, results, x.opcode, x.name))
     return results

@@ -190,6 +190,7 @@ def _split(
         tiling = Tiling(tiles.axes, partial, rule.reduction if partial and own else Opcode.ADD)
         operands.append(tiling)
         nbytes += placed.bytes_to(tiling, q.instruction.name)
+    nbytes += _halo_bytes(q, axes, operands)
     bytes_in = nbytes
     results = []
     partial = tuple(sorted({*own, *shared}))
@@ -204,6 +205,20 @@ def _split(
         elif partial:
             nbytes += bytes_between(grid, shape, tiling, tiling.whole())
     return OperationSplit(axes, tuple(operands), tuple(results), nbytes, bytes_in)
+
+
+def _halo_bytes(q: Question, axes: FactorAxes, operands: Sequence[Tiling]) -> float:
+    """Return the bytes of the rows that tiles exchange."""
+    nbytes = 0.0
+    for halo in q.rule.halos:
+        if not axes.get(halo.factor):
+            continue
+        for number in halo.operands:
+            array, tiling = q.operands[number].array, operands[number]
+            length = tiling.local(q.grid, array.sizes)[halo.dimension]
+            row = local_bytes(q.grid, array, tiling) / max(length, 1)
+            nbytes += row * (halo.left + halo.right)
+    return nbytes
 
 
 def _results(q: Question) -> list[WholeArray]:

@@ -9,12 +9,14 @@ from typing import Final
 from lowtide.ir import Module, Opcode
 from lowtide.ir.attributes import Parameter
 from lowtide.ir.tilings.tiling import Tiling, dividing
+from lowtide.ir.traversal import computation_post_order
 from lowtide.spmd.annotations import ModuleShardings
 from lowtide.spmd.cells import ArrayCells, cells_of
 from lowtide.spmd.emitter import DeviceProgram, Emitter
 from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, tree
 from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.propagation import propagate
+from lowtide.spmd.rules.table import rule_of
 from lowtide.spmd.walk import (
     DraftFindings,
     Follows,
@@ -66,20 +68,39 @@ class Task:
 
 
 def cheapest(task: Task) -> Draft:
-    """Return the draft of the least cost among those that are tried."""
-    best = _best_with(task, {})
+    """Return the draft of the least cost among those that are tried.
+
+    Where tiles may exchange rows for windows, everything is tried without that too.
+    """
+    best = _cheapest(task, halos=True)
+    if _has_halos(task):
+        other = _cheapest(task, halos=False)
+        best = other if other.cost < best.cost else best
+    return best
+
+
+def _has_halos(task: Task) -> bool:
+    return any(
+        rule_of(x).halos
+        for computation in computation_post_order(task.source)
+        for x in computation.instructions.values()
+    )
+
+
+def _cheapest(task: Task, *, halos: bool) -> Draft:
+    best = _best_with(task, {}, halos=halos)
     if task.source.instruction_count > _MOST_INSTRUCTIONS:
         return best
     for number, tiling in _other_tilings(task, best):
-        found = _best_with(task, {number: tiling})
+        found = _best_with(task, {number: tiling}, halos=halos)
         if found.cost < best.cost:
             best = found
     return best
 
 
-def _best_with(task: Task, moved: Mapping[int, Tiling]) -> Draft:
+def _best_with(task: Task, moved: Mapping[int, Tiling], *, halos: bool) -> Draft:
     """Return the cheapest draft where some parameters are used in another tiling than they have."""
-    cells = _cells(task, moved)
+    cells = _cells(task, moved, halos=halos)
     best: Draft | None = None
     allowed = max(1, _EFFORT // task.source.instruction_count // len(_POLICIES))
     for policy in _POLICIES:
@@ -95,11 +116,11 @@ def _best_with(task: Task, moved: Mapping[int, Tiling]) -> Draft:
     return best
 
 
-def _cells(task: Task, moved: Mapping[int, Tiling]) -> ArrayCells:
+def _cells(task: Task, moved: Mapping[int, Tiling], *, halos: bool) -> ArrayCells:
     """Return the cells with all tilings that follow; parameters come first, in order of leaves."""
     shardings = task.shardings
     root = task.source.entry.root
-    cells = cells_of(task.source.entry, shardings)
+    cells = cells_of(task.source.entry, shardings, halos=halos)
     for number, tiling in moved.items():
         cells.cells[number].tiling = tiling
         cells.cells[number].why = "costs less than as the parameter comes"

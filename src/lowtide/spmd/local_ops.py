@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from lowtide.ir import Attributes, ElementType, Instruction, Opcode, Shape, array_shape
+from lowtide.ir import ElementType, Instruction, Opcode, Shape, array_shape
 from lowtide.ir.attributes import (
-    Convolution,
     CustomCall,
     Dimensions,
     DynamicSlice,
@@ -20,28 +19,10 @@ from lowtide.ir.attributes import (
     Scatter,
     Slice,
 )
-from lowtide.spmd.choice import OperationSplit
 from lowtide.spmd.emitter import Emitter
+from lowtide.spmd.local_op import LocalOp
+from lowtide.spmd.local_windows import convolution, reduce_window
 from lowtide.spmd.reducers import identity_of
-from lowtide.spmd.rules.rule import OpRule
-
-
-@dataclass(frozen=True, slots=True)
-class LocalOp:
-    """One operation to write: the whole one, its rule and split, its operands on this device.
-
-    `shape` is that of the tile of the result, a tuple of tiles where there are several.
-    """
-
-    instruction: Instruction
-    rule: OpRule
-    split: OperationSplit
-    operands: Sequence[Instruction]
-    shape: Shape
-
-    def axes_of(self, operand: int, dimension: int) -> tuple[int, ...]:
-        """Return the axes that split a dimension of an operand."""
-        return self.split.operands[operand].axes[dimension]
 
 
 def write(emitter: Emitter, op: LocalOp) -> Instruction:
@@ -78,18 +59,6 @@ def _custom_call(emitter: Emitter, op: LocalOp) -> Instruction:
         ]
         a = replace(a, operand_layouts=tuple(laid))
     return emitter.like(op.instruction, op.operands, shape, a)
-
-
-def _convolution(emitter: Emitter, op: LocalOp) -> Instruction:
-    a = op.instruction.attributes_as(Convolution)
-    d = a.dimensions
-    output = emitter.grid.extent(op.split.results[0].axes[d.output_feature])
-    attributes: Attributes = a
-    if a.feature_group_count > 1:
-        attributes = replace(a, feature_group_count=a.feature_group_count // output)
-    elif a.batch_group_count > 1:
-        attributes = replace(a, batch_group_count=a.batch_group_count // output)
-    return emitter.like(op.instruction, op.operands, op.shape, attributes)
 
 
 def _iota(emitter: Emitter, op: LocalOp) -> Instruction:
@@ -376,13 +345,14 @@ def _reduce(emitter: Emitter, op: LocalOp) -> Instruction:
 
 
 _SPECIAL: Final[dict[Opcode, Callable[[Emitter, LocalOp], Instruction]]] = {
-    Opcode.CONVOLUTION: _convolution,
+    Opcode.CONVOLUTION: convolution,
     Opcode.CUSTOM_CALL: _custom_call,
     Opcode.DYNAMIC_SLICE: _dynamic_slice,
     Opcode.DYNAMIC_UPDATE_SLICE: _dynamic_update_slice,
     Opcode.GATHER: _gather,
     Opcode.IOTA: _iota,
     Opcode.REDUCE: _reduce,
+    Opcode.REDUCE_WINDOW: reduce_window,
     Opcode.SCATTER: _scatter,
     Opcode.SLICE: _slice,
 }

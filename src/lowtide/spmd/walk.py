@@ -34,11 +34,12 @@ from lowtide.spmd.choice import Question, choose
 from lowtide.spmd.effects import call_on, calling_device
 from lowtide.spmd.emitter import DeviceProgram, Emitter
 from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, result_of, tree
-from lowtide.spmd.local_ops import LocalOp, write
+from lowtide.spmd.local_op import LocalOp
+from lowtide.spmd.local_ops import write
 from lowtide.spmd.manual import border_wishes, is_entrance, is_exit
 from lowtide.spmd.placed import PlacedArray, TilingRequest
 from lowtide.spmd.reducers import sum_of
-from lowtide.spmd.rules.table import arrays_of, rule_of
+from lowtide.spmd.rules.table import arrays_of
 
 _DRAWN: Final = (Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE)
 """Operations that draw random numbers from a state of the device."""
@@ -396,7 +397,7 @@ class ProgramWalk:
                 "by custom calls only",
             )
         leaves = [leaf for own in operands for leaf in own]
-        rule = rule_of(x)
+        rule = self.cells.rule(x)
         numbers = self.cells.numbers[x]
         wanted = [self._wanted(number) for number in numbers]
         weighs = not all(self._follows(number) for number in numbers)

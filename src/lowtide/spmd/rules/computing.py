@@ -1,4 +1,4 @@
-"""Rules of what computes: elementwise operations, dot, convolution, reductions, windows, sorts."""
+"""Rules of what computes: elementwise operations, dot, convolution, reductions, sorts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Final
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import (
     BatchNorm,
-    Convolution,
     Dimensions,
     Dot,
     Fft,
-    ReduceWindow,
     Sort,
 )
 from lowtide.spmd.reducers import plain_reduction, selects
@@ -73,47 +71,6 @@ def dot(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> 
     return draft.done(linear=((0,), (1,)))
 
 
-def convolution(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of convolution: batch and features, by groups where there are some.
-
-    Spatial dimensions are whole, except those that the window covers in one step.
-    """
-    draft = RuleDraft.of(operands, results)
-    attributes = x.attributes_as(Convolution)
-    d = attributes.dimensions
-    lhs, rhs, out = operands[0].dimensions, operands[1].dimensions, results[0].dimensions
-    groups, batches = attributes.feature_group_count, attributes.batch_group_count
-    if groups > 1:
-        draft.join(
-            groups,
-            {0: d.input_feature, 1: d.kernel_output_feature},
-            {0: d.output_feature},
-        )
-    elif batches > 1:
-        draft.join(batches, {0: d.input_batch, 1: d.kernel_output_feature}, {0: d.output_feature})
-    else:
-        draft.join(
-            lhs[d.input_feature],
-            {0: d.input_feature, 1: d.kernel_input_feature},
-            is_reduced=True,
-        )
-        draft.join(
-            rhs[d.kernel_output_feature], {1: d.kernel_output_feature}, {0: d.output_feature}
-        )
-    if batches == 1:
-        draft.join(lhs[d.input_batch], {0: d.input_batch}, {0: d.output_batch})
-    spatial = zip(d.input_spatial, d.kernel_spatial, d.output_spatial, strict=True)
-    for (a, b, c), window in zip(spatial, attributes.window.dimensions, strict=True):
-        is_plain = (window.stride, window.window_dilation, window.base_dilation) == (1, 1, 1)
-        if not is_plain or window.padding_low or window.padding_high or window.reversal:
-            continue
-        if rhs[b] == 1:
-            draft.join(lhs[a], {0: a}, {0: c})
-        elif out[c] == 1 and rhs[b] == lhs[a]:
-            draft.join(lhs[a], {0: a, 1: b}, is_reduced=True)
-    return draft.done(linear=((0,), (1,)), why="a spatial dimension")
-
-
 def reduce(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
     """Return the rule of reduce: reduced dimensions are split where one plain operation does it."""
     draft = RuleDraft.of(operands, results)
@@ -133,30 +90,6 @@ def reduce(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) 
     # The initial value is added once: a sum of terms may be reduced where it is a term too.
     linear = ((0, 1),) if reduction is Opcode.ADD else ()
     return draft.done(linear, reduction or Opcode.ADD, "a reduced dimension", once=(1,))
-
-
-def windows(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of reduce-window: dimensions with a window of one element are split."""
-    draft = RuleDraft.of(operands, results)
-    inputs = range(len(results))
-    for dimension, window in enumerate(x.attributes_as(ReduceWindow).window.dimensions):
-        size = operands[0].dimensions[dimension]
-        if window.size == 1 and results[0].dimensions[dimension] == size and window.stride == 1:
-            given = dict.fromkeys(inputs, dimension)
-            draft.join(size, given, given)
-    return draft.done(why="a dimension along which a window moves")
-
-
-def select_and_scatter(
-    x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]
-) -> OpRule:
-    """Return the rule of select-and-scatter: dimensions with a window of one element are split."""
-    draft = RuleDraft.of(operands, results)
-    for dimension, window in enumerate(x.attributes_as(ReduceWindow).window.dimensions):
-        size = operands[0].dimensions[dimension]
-        if window.size == 1 and operands[1].dimensions[dimension] == size and window.stride == 1:
-            draft.join(size, {0: dimension, 1: dimension}, {0: dimension})
-    return draft.done(why="a dimension along which a window moves")
 
 
 def sort(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:

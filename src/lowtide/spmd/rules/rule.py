@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lowtide.ir import Opcode, Shape
 from lowtide.ir.tilings.grid import DeviceGrid
@@ -17,6 +17,23 @@ FactorAxes = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class TileHalo:
+    """Rows of neighbours that a tile needs where a factor is split along a dimension of operands.
+
+    `left` of them stand before it, `right` behind; no tile may be shorter than either. `window` is
+    the place of that dimension in the window, `length` its size in the whole operands.
+    """
+
+    factor: int
+    operands: tuple[int, ...]
+    dimension: int
+    left: int
+    right: int
+    window: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class OpRule:
     """What is split together in one operation.
 
@@ -25,7 +42,8 @@ class OpRule:
     hold terms, whose `reduction` is the result. `linear` lists sets of operands: where all of one
     set are terms of sums, so is the result. Operands in `once`, such as an initial value, count
     once however many devices hold terms. Results along a factor in `staged` are gathered and worked
-    on once more. `why` says why dimensions without a factor are whole.
+    on once more. `halos` are rows that tiles exchange first. `why` says why dimensions without a
+    factor are whole.
     """
 
     sizes: tuple[int, ...]
@@ -37,6 +55,23 @@ class OpRule:
     why: str = ""
     once: tuple[int, ...] = ()
     staged: frozenset[int] = frozenset()
+    halos: tuple[TileHalo, ...] = ()
+
+    def without_halos(self) -> OpRule:
+        """Return the rule in which no factor is split whose tiles would exchange rows."""
+        if not self.halos:
+            return self
+        exchanged = {halo.factor for halo in self.halos}
+
+        def kept(arrays: tuple[DimensionFactors, ...]) -> tuple[DimensionFactors, ...]:
+            return tuple(
+                [
+                    tuple([tuple([f for f in own if f not in exchanged]) for own in dimensions])
+                    for dimensions in arrays
+                ]
+            )
+
+        return replace(self, operands=kept(self.operands), results=kept(self.results), halos=())
 
     def tiling(self, grid: DeviceGrid, factors: DimensionFactors, axes: FactorAxes) -> Tiling:
         """Return the tiling of an array by the axes of its factors."""
@@ -68,8 +103,18 @@ class OpRule:
         return found
 
     def legal(self, grid: DeviceGrid, axes: FactorAxes) -> FactorAxes:
-        """Return the axes without those of a factor behind one that is not split in full."""
+        """Return the axes without those of a factor behind one that is not split in full.
+
+        Nor does it have axes that make tiles shorter than their halos.
+        """
         kept = dict(axes)
+        for halo in self.halos:
+            own = kept.pop(halo.factor, ())
+            length = halo.length // max(halo.left, halo.right, 1)
+            while grid.extent(own) > max(length, 1):
+                own = own[:-1]
+            if own:
+                kept[halo.factor] = own
         changed = True
         while changed:
             changed = False
@@ -92,13 +137,18 @@ class OpRule:
 
 @dataclass(slots=True)
 class RuleDraft:
-    """A rule that is being written down: arrays start with no factor in any dimension."""
+    """A rule that is being written down: arrays start with no factor in any dimension.
+
+    `lengths` has the sizes of the operands.
+    """
 
     operands: list[list[list[int]]]
     results: list[list[list[int]]]
+    lengths: tuple[tuple[int, ...], ...]
     sizes: list[int] = field(default_factory=list)
     reduced: set[int] = field(default_factory=set)
     staged: set[int] = field(default_factory=set)
+    halos: list[TileHalo] = field(default_factory=list)
 
     @classmethod
     def of(cls, operands: Sequence[Shape], results: Sequence[Shape]) -> RuleDraft:
@@ -106,6 +156,7 @@ class RuleDraft:
         return cls(
             [[[] for _ in shape.dimensions] for shape in operands],
             [[[] for _ in shape.dimensions] for shape in results],
+            tuple([shape.dimensions for shape in operands]),
         )
 
     def join(
@@ -134,6 +185,18 @@ class RuleDraft:
         if is_staged:
             self.staged.add(factor)
 
+    def halo(
+        self, operands: tuple[int, ...], dimension: int, rows: tuple[int, int], window: int
+    ) -> None:
+        """Say of the factor added next that tiles of operands exchange rows (before, behind).
+
+        The factor has to be larger than 1.
+        """
+        if any(rows):
+            length = self.lengths[operands[0]][dimension]
+            factor = len(self.sizes)
+            self.halos.append(TileHalo(factor, operands, dimension, *rows, window, length))
+
     def done(
         self,
         linear: tuple[tuple[int, ...], ...] = (),
@@ -152,6 +215,7 @@ class RuleDraft:
             why,
             once,
             frozenset(self.staged),
+            tuple(self.halos),
         )
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ops.table import TABLE
-from lowtide.spmd.rules import computing, indexing, movement
+from lowtide.spmd.rules import computing, indexing, movement, windows
 from lowtide.spmd.rules.rule import OpRule, RuleDraft
 
 RuleOf = Callable[[Instruction, Sequence[Shape], Sequence[Shape]], OpRule]
@@ -22,7 +22,7 @@ _RULES: Final[dict[Opcode, RuleOf]] = {
     Opcode.CHOLESKY: computing.batches,
     Opcode.CLAMP: computing.elementwise,
     Opcode.CONCATENATE: movement.listed,
-    Opcode.CONVOLUTION: computing.convolution,
+    Opcode.CONVOLUTION: windows.convolution,
     Opcode.CUSTOM_CALL: computing.custom_call,
     Opcode.COPY: computing.elementwise,
     Opcode.DOT: computing.dot,
@@ -33,12 +33,12 @@ _RULES: Final[dict[Opcode, RuleOf]] = {
     Opcode.IOTA: movement.iota,
     Opcode.PAD: movement.pad,
     Opcode.REDUCE: computing.reduce,
-    Opcode.REDUCE_WINDOW: computing.windows,
+    Opcode.REDUCE_WINDOW: windows.reduce_window,
     Opcode.RESHAPE: movement.reshape,
     Opcode.REVERSE: movement.listed,
     Opcode.SCATTER: indexing.scatter,
     Opcode.SELECT: computing.elementwise,
-    Opcode.SELECT_AND_SCATTER: computing.select_and_scatter,
+    Opcode.SELECT_AND_SCATTER: windows.select_and_scatter,
     Opcode.SLICE: movement.slices,
     Opcode.SORT: computing.sort,
     Opcode.TOPK: computing.top_k,
