@@ -200,6 +200,7 @@ ROOMS: dict[str, list[str]] = {
         "options",
         "frontend",
         "runtime",
+        "spmd",
         "backends",
         "client",
     ],
