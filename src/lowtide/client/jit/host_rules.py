@@ -200,7 +200,9 @@ def _device() -> Any:
     try:
         return jax.local_devices(backend="cpu")[0]
     except RuntimeError:
-        return jax.local_devices()[0]
+        config: Any = jax.config
+        chosen = config.jax_default_device
+        return chosen if isinstance(chosen, jax.Device) else jax.local_devices()[0]
 
 
 def _canonical(x: Any) -> Any:
