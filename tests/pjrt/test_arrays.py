@@ -175,18 +175,9 @@ def test_one_program_runs_on_each_device_that_has_all_of_its_arrays(tmp_path: Pa
     def over(function, out_specs=P()):
         return jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P(), out_specs=out_specs))
     assert over(lambda x: x + 1)(y).tolist() == [2, 3, 4, 5, 6, 7]
-    refused = {
-        "parts": (jax.jit(lambda x: x + 1), parts),
-        "numbers": (over(lambda x: x + jax.lax.axis_index("a"), P("a")), y),
-        "own numbers": (over(lambda x: jax.lax.axis_index("a")[None], P("a")), y),
-        "sums": (over(lambda x: jax.lax.psum(x, "a")), y),
-    }
-    for name, (function, x) in refused.items():
-        try:
-            print(name, function(x))
-        except Exception as error:
-            print(error)
+    assert jax.jit(lambda x: x + 1)(parts).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    numbers = over(lambda x: x[:1] + jax.lax.axis_index("a"), P("a"))
+    assert numbers(y).tolist() == [1, 2, 3, 4]
+    assert over(lambda x: jax.lax.psum(x, "a"))(y).tolist() == [4, 8, 12, 16, 20, 24]
     """
-    printed = run(script, tmp_path, LOWTIDE_DEVICES="4")
-    assert printed.count("UNIMPLEMENTED: ") == printed.count("\n") == 4
-    assert printed.count("is for 4 devices and divides its work") >= 3
+    run(script, tmp_path, LOWTIDE_DEVICES="4")

@@ -179,6 +179,35 @@ def test_an_error_on_one_device_ends_the_call_on_all(tmp_path: Path) -> None:
     assert run_both(script, tmp_path) == "True\nTrue\nTrue\n0.0\n"
 
 
+def test_callbacks_run_programs_of_their_own_device_meanwhile(tmp_path: Path) -> None:
+    script = """
+    from jax import lax
+    P = jax.P
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), "x")
+    x = jax.device_put(np.ones((4, 4), np.float32), jax.NamedSharding(mesh, P("x")))
+    kind = jax.ShapeDtypeStruct((1, 4), np.float32)
+    shared = jax.jit(lambda x: x.sum())
+    refused, places = [], set()
+    def callback(x):
+        y = jnp.ones((512, 512)) / 512
+        y = lax.fori_loop(0, 3, lambda i, z: z @ z, y)  # long enough for its turn in a queue
+        places.update(y.devices())
+        try:
+            shared(outer)
+        except jax.errors.JaxRuntimeError as error:
+            refused.append("callback" in str(error))
+        return np.asarray(x) + np.asarray(y)[0, 0] * 512
+    def function(x):
+        return lax.psum(jax.pure_callback(callback, kind, x), "x")
+    outer = x + 1
+    f = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P("x"), out_specs=P(), check_vma=False))
+    found = [f(x) for _ in range(4)]
+    assert all(np.allclose(y, 8) for y in found) and places == set(jax.devices())
+    assert refused == [True] * 16
+    """
+    run(script, tmp_path, LOWTIDE_DEVICES="4")
+
+
 def test_stored_programs_know_their_shardings(tmp_path: Path) -> None:
     script = """
     from jax import export
@@ -197,16 +226,17 @@ def test_stored_programs_know_their_shardings(tmp_path: Path) -> None:
     run_both(script, tmp_path)
 
 
-def test_results_lie_in_the_memories_and_layouts_that_are_asked_for(tmp_path: Path) -> None:
+def test_arrays_lie_in_the_memories_and_layouts_that_are_asked_for(tmp_path: Path) -> None:
     script = """
     from jax.experimental.layout import Format, Layout
     mesh = mesh_of("lowtide", (4, 2), "xy")
     x = put(mesh, (8, 8), "x", "y")
     host = jax.NamedSharding(mesh, P("x"), memory_kind="pinned_host")
-    y = jax.jit(lambda x: x + 1, out_shardings=host)(x)
-    kinds = {z.data.sharding.memory_kind for z in y.addressable_shards}
-    assert y.sharding == host and kinds == {"pinned_host"}
-    np.testing.assert_allclose(y, np.asarray(x) + 1)
+    y = jax.device_put(x, host)
+    w = jax.jit(lambda x: x + 1)(y)
+    assert w.sharding == host
+    assert {z.data.sharding.memory_kind for z in w.addressable_shards} == {"pinned_host"}
+    np.testing.assert_allclose(w, np.asarray(x) + 1)
     turned = Format(Layout((1, 0)), jax.NamedSharding(mesh, P("x")))
     z = jax.jit(lambda x: x + 1, out_shardings=turned)(x)
     assert z.format.layout.major_to_minor == (1, 0)

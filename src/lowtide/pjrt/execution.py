@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from ctypes import CFUNCTYPE, c_size_t, c_void_p
 from functools import partial
 from threading import Lock
 from typing import Any, Final
 
+from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.blocks import BufferStorage, QueuedCall, read_words
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, code_of, error_at, new_error, text_of
@@ -24,6 +26,7 @@ from lowtide.pjrt.shared_calls import (
     call_together,
     calls_by_device,
     check_devices,
+    is_shared,
     place_results,
     seated,
 )
@@ -145,7 +148,7 @@ def _run_job(queue: DeviceQueue, address: int) -> None:
             code.again(queue.address, address)
             return
         if launched.block.is_shared:
-            with seated(address, partial(_told, launched.program)):
+            with seated(address, partial(_told, launched.program)), _at_home(launched, job):
                 failure = code.failed(address)
                 if failure:
                     raise error_at(failure)
@@ -165,6 +168,22 @@ def _explained(error: BaseException, program: PluginProgram) -> BaseException:
         return exhausted(program.executable, error)
     except Exception:  # the worker has to go on, and the error itself says what happened
         return error
+
+
+def _at_home(launched: LaunchedProgram, job: Any) -> AbstractContextManager[Any]:
+    """Have what callbacks of a job do by default be done on its own device.
+
+    Any other device of the call may wait for this one.
+    """
+    if not launched.calls_python:
+        return nullcontext()
+    import jax
+
+    number = value_of(job.device).number
+    home: AbstractContextManager[Any] = jax.default_device(
+        next(x for x in jax.devices(PLATFORM) if x.id == number)
+    )
+    return home
 
 
 def _told(program: PluginProgram, error: BaseException) -> PluginError:
@@ -205,9 +224,36 @@ def _is_alone(storage: int) -> bool:
 run_jobs_with(_run_job)
 
 
-def _run_nested(queue: int, event: int) -> None:
-    """A call from within a call on the worker, by a callback: it cannot wait for its turn."""
-    queue_at(queue).run_until(event)
+def _run_nested(queue: int, address: int) -> None:
+    """A call from within a call on the worker, by a callback: it cannot wait for its turn.
+
+    It runs at once. Where its arguments are still to come, what is queued before it runs first,
+    but for calls that several devices run: these wait for the call that this one is within.
+    """
+    code, here, job = native_code(), queue_at(queue), QueuedCall.from_address(address)
+    events = [x for x in read_words(job.events, job.argument_count) if x]
+    if all(code.has_happened(x) for x in events):
+        _run_alone(here, address)
+        return
+    event = job.event
+    code.retain(event)
+    code.enqueue(queue, address)
+    here.run_until(event, is_shared)
+    code.release(event)
+
+
+def _run_alone(queue: DeviceQueue, address: int) -> None:
+    """Run a job that no queue has, and whose arguments are there or failed."""
+    code, error = native_code(), None
+    job: Any = QueuedCall.from_address(address)
+    launched: LaunchedProgram = value_of(job.launch)
+    try:
+        error = code.failed(address)
+        if not error:
+            _run_in_python(queue, job, launched.program)
+    except BaseException as found:
+        error = new_error(_explained(found, launched.program))
+    code.finish(address, error)
 
 
 _nested: Final[Any] = immortal(CFUNCTYPE(None, c_void_p, c_void_p)(_run_nested))

@@ -36,11 +36,15 @@ OWN_ARENA: Final = 1 << 20
 
 
 class LaunchedProgram:
-    """A launch for Python: the program, and the blocks that machine code reads."""
+    """A launch for Python: the program, and the blocks that machine code reads.
+
+    `calls_python` says whether it calls functions of this process.
+    """
 
     def __init__(self, program: PluginProgram) -> None:
         self.program = program
         executable = program.alive()
+        self.calls_python = bool(executable.program.python_call)
         queue = queue_of(program.device)
         executable.use_arenas(WORKER_ARENAS if program.is_shared else queue)
         plan = executable.launch_plan()

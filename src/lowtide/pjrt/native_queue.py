@@ -25,8 +25,6 @@ from lowtide.pjrt.native_jobs import (
 )
 from lowtide.pjrt.native_objects import (
     FREE,
-    RELEASE_EVENT,
-    RETAIN,
     add,
     argument,
     ask_python,
@@ -230,7 +228,6 @@ def execute_function(parts: dict[str, Function]) -> Function:
     job = f.call(parts["claim"], ["%a", launch, device, queue])
     go_unless(f, f.op(f"icmp ne ptr {job}, null"), "python")
     f.call(parts["announce"], ["%a", job])
-    event = get(f, QueuedCall, job, "event", "ptr")
     waits = get(f, QueuedCall, job, "waits")
     inline = f.compare("ne", get(f, Launch, launch, "is_inline"), 0)
     go_unless(f, f.op(f"and i1 {inline}, {f.compare('eq', waits, 0)}"), "later")
@@ -239,15 +236,12 @@ def execute_function(parts: dict[str, Function]) -> Function:
     f.label("later")
     thread = f.call(_THREAD, [])
     nested = f.compare("eq", thread, get(f, Queue, queue, "worker"))
-    with f.when(nested):
-        f.call(RETAIN, [event])
-    f.call(parts["enqueue"], [queue, job])
-    f.do(f"br i1 {nested}, label %nested, label %pressure")
+    f.do(f"br i1 {nested}, label %nested, label %queued")
     f.label("nested")
-    f.call(_NESTED, [queue, event])
-    f.call(RELEASE_EVENT, [event])
+    f.call(_NESTED, [queue, job])
     f.do("ret ptr null")
-    f.label("pressure")
+    f.label("queued")
+    f.call(parts["enqueue"], [queue, job])
     f.call(parts["back_pressure"], [queue])
     f.do("ret ptr null")
     f.label("python")

@@ -272,9 +272,9 @@ define void @set_nested(ptr %function) {
   ret void
 }
 
-define internal void @run_nested(ptr %queue, ptr %event) {
+define internal void @run_nested(ptr %queue, ptr %job) {
   %function = load ptr, ptr @nested
-  call void %function(ptr %queue, ptr %event)
+  call void %function(ptr %queue, ptr %job)
   ret void
 }
 

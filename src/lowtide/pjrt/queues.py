@@ -86,15 +86,27 @@ class DeviceQueue:
     def _work(self) -> None:
         self.block.worker = get_ident()
         _here.queue = self
-        self._serve(patient=True)
+        self._serve(lambda job: _run[0](self, job), patient=True)
 
-    def run_until(self, event: int) -> None:
-        """Run what waits, from within a call of the worker's, until an event has happened."""
-        code = native_code()
+    def run_until(self, event: int, is_left: Callable[[int], bool]) -> None:
+        """Run what waits, from within a call of the worker's, until an event has happened.
+
+        Jobs that are to be left wait until the worker is back.
+        """
+        code, left = native_code(), list[int]()
+
+        def run(job: int) -> None:
+            if is_left(job):
+                left.append(job)
+            else:
+                _run[0](self, job)
+
         while not code.has_happened(event) and not self.block.ended:
-            self._serve(patient=False)
+            self._serve(run, patient=False)
+        for job in reversed(left):
+            code.again(self.address, job)
 
-    def _serve(self, *, patient: bool) -> None:
+    def _serve(self, run: Callable[[int], None], *, patient: bool) -> None:
         """Run calls; return at the end, or where none waits and that is not `patient`."""
         code = native_code()
         while True:
@@ -104,7 +116,7 @@ class DeviceQueue:
             if job == SWEEP:
                 sweep()
             else:
-                _run[0](self, job)
+                run(job)
 
     def end(self, seconds: float) -> None:
         """Wait for the calls in flight, at most for so long, and take no other ones."""

@@ -105,6 +105,11 @@ def call_together(program: PluginProgram, launch: int, calls: list[Any]) -> int 
     return None
 
 
+def is_shared(job: int) -> bool:
+    """Whether a job that has not run is one of a program that several devices run."""
+    return job in _seats
+
+
 @contextmanager
 def seated(job: int, explain: Callable[[BaseException], BaseException]) -> Iterator[None]:
     """Have this thread be the device of a job.

@@ -49,7 +49,21 @@ def _effectful(
     return _call(ctx, operands, "jax.io_callback", callback, sharding, effect)
 
 
-def _debugging(ctx: Any, *operands: Any, callback: Any, effect: Any, **parameters: Any) -> Any:
+def _debugging(
+    ctx: Any, *operands: Any, callback: Any, effect: Any, partitioned: bool, **parameters: Any
+) -> Any:
+    from jax._src import debugging
+    from jax._src.interpreters import mlir
+
+    place = ctx.module_context.axis_context
+    if _is_partly_manual(place):
+        # JAX's own way: the first device along the other axes makes the call.
+        shown: Any = debugging
+        rules: Any = mlir
+        given = {"callback": callback, "effect": effect, "partitioned": partitioned}
+        call = partial(shown._debug_callback_partial_auto, place, **given, **parameters)
+        return rules.lower_fun(call)(ctx, *operands)
+
     def silent(*arrays: Any) -> tuple[()]:
         callback(*arrays)
         return ()
@@ -57,12 +71,19 @@ def _debugging(ctx: Any, *operands: Any, callback: Any, effect: Any, **parameter
     return _call(ctx, operands, "jax.debug.callback", silent, None, effect)
 
 
+def _is_partly_manual(place: Any) -> bool:
+    """Whether a part of a program is written for one device along some axes of its mesh only."""
+    names = getattr(place, "manual_axes", None)
+    return names is not None and frozenset(place.mesh.axis_names) != frozenset(names)
+
+
 def _printing(ctx: Any, *operands: Any, ordered: bool, **parameters: Any) -> Any:
     from jax._src import debugging
 
     shown: Any = debugging
     effect = shown.ordered_debug_effect if ordered else shown.debug_effect
-    return _debugging(ctx, *operands, callback=printer(parameters), effect=effect)
+    given = {"effect": effect, "partitioned": parameters["partitioned"]}
+    return _debugging(ctx, *operands, callback=printer(parameters), **given)
 
 
 def printer(parameters: Mapping[str, Any]) -> Callable[..., Any]:
@@ -179,7 +200,9 @@ def _device() -> Any:
     try:
         return jax.local_devices(backend="cpu")[0]
     except RuntimeError:
-        return jax.local_devices()[0]
+        config: Any = jax.config
+        chosen = config.jax_default_device
+        return chosen if isinstance(chosen, jax.Device) else jax.local_devices()[0]
 
 
 def _canonical(x: Any) -> Any:
