@@ -95,6 +95,16 @@ ROOMS: dict[str, list[str]] = {
         "certificate",
         "compiler",
     ],
+    "whatif": [
+        "ir",
+        "search",
+        "analysis",
+        "cost",
+        "report",
+        "compiler",
+        "autopsy",
+        "budgeting",
+    ],
     "packing": [
         "ir",
         "options",
@@ -173,6 +183,7 @@ ROOMS: dict[str, list[str]] = {
         "compiler",
         "autopsy",
         "budgeting",
+        "whatif",
         "client",
     ],
     "inspection": [
@@ -247,6 +258,7 @@ ROOMS: dict[str, list[str]] = {
         "compiler",
         "autopsy",
         "budgeting",
+        "whatif",
         "packing",
         "reduce",
         "client",

@@ -53,13 +53,21 @@ def compile(
 
 @overload
 def explain(
-    source: Module | str | os.PathLike[str], options: Options | None = None, **given: Any
+    source: Module | str | os.PathLike[str],
+    options: Options | None = None,
+    *,
+    what_if: bool | str = False,
+    **given: Any,
 ) -> MemoryReport: ...
 
 
 @overload
 def explain(
-    source: Callable[..., Any], *specs: Any, options: Options | None = None, **keywords: Any
+    source: Callable[..., Any],
+    *specs: Any,
+    options: Options | None = None,
+    what_if: bool | str = False,
+    **keywords: Any,
 ) -> MemoryReport: ...
 
 
@@ -72,6 +80,7 @@ def explain(
     *specs: Any,
     options: Options | None = None,
     lowered: Any = None,
+    what_if: bool | str = False,
     **keywords: Any,
 ) -> MemoryReport | PlanReport:
     """Return the memory report of a module, given itself or as the path of any MODULE file.
@@ -90,6 +99,9 @@ def explain(
     Where it is a program of lowtide's, compiled for the platform of that name, the report is that
     of the plan which it runs in.
 
+    With `what_if`, changes of the program are planned too, and those that pay are the report's
+    `what_if`; the name of one of them, such as "donate:params", asks for the report after it.
+
     `str` of the report is the screen of `lowtide explain`, `.to_json()` the schema
     "lowtide.memory/1". Raises InputError for a file that cannot be read, InvalidModuleError for a
     module that breaks the rules of HLO, ValueError for an unknown effort, TypeError for what is
@@ -100,9 +112,11 @@ def explain(
         own, rest = _split_keywords(None, None, keywords)
         base = _only_options(specs, options, rest)
         chosen = base if own is None else _split_keywords(None, base, keywords)[0]
-        return _explain_module(module, chosen)
+        return _explain_module(module, chosen, what_if)
     from lowtide.autopsy import jax_compiled
 
+    if what_if and (jax_compiled.is_compiled(source) or jax_compiled.is_lowered(source)):
+        raise TypeError("what_if changes a module or a function; of a compiled program give these")
     if jax_compiled.is_compiled(source) and jax_compiled.platform_of(source) == "lowtide":
         _only_options(specs, options, keywords)
         from lowtide.client.executable import compile_anew
@@ -116,20 +130,36 @@ def explain(
         return jax_compiled.explain_lowered(source)
     if callable(source):
         options, keywords = _split_keywords(source, options, keywords)
-        return _explain_function(source, specs, keywords, options)
+        return _explain_function(source, specs, keywords, options, what_if)
     raise TypeError(
         "expected a path, a Module, a function, or a compiled or lowered JAX program; found "
         f"{type(source).__name__}"
     )
 
 
-def _explain_module(module: Module, options: Options | None) -> MemoryReport:
+def _explain_module(
+    module: Module, options: Options | None, changes: bool | str = False
+) -> MemoryReport:
     verify(module)
     chosen = options or Options()
     plan_options = compiler.PlanOptions.of(chosen)
+    if changes:
+        return _explain_changes(module, chosen, plan_options, changes)
     if chosen.memory is not None:
         return plan_within(module, chosen.memory, plan_options).report
     return compiler.explain(module, plan_options)
+
+
+def _explain_changes(
+    module: Module, options: Options, plan_options: compiler.PlanOptions, changes: bool | str
+) -> MemoryReport:
+    from lowtide.whatif.search import after_change, what_if
+
+    if options.memory is not None:
+        raise ValueError("what_if is for the plan without a budget; leave out memory")
+    if isinstance(changes, str):
+        return after_change(module, changes, plan_options)
+    return what_if(module, plan_options)
 
 
 def _split_keywords(
@@ -181,16 +211,18 @@ def _explain_function(
     specs: tuple[Any, ...],
     keywords: dict[str, Any],
     options: Options | None,
+    changes: bool | str,
 ) -> MemoryReport:
     from lowtide.client.jit import Jitted, jit
     from lowtide.frontend.hlo_proto import read_hlo_proto
 
-    if isinstance(function, Jitted) and options is None:
+    if isinstance(function, Jitted) and options is None and not changes:
         report: MemoryReport = function.explain(*specs, **keywords)
         return report
     if isinstance(function, Jitted):
-        return _explain_module(function.lower(*specs, **keywords).module, options)
+        return _explain_module(function.lower(*specs, **keywords).module, options, changes)
     if not hasattr(function, "lower"):
-        return _explain_module(jit(function).lower(*specs, **keywords).module, options)
+        return _explain_module(jit(function).lower(*specs, **keywords).module, options, changes)
     hlo = function.lower(*specs, **keywords).compiler_ir("hlo")
-    return _explain_module(read_hlo_proto(hlo.as_serialized_hlo_module_proto()), options)
+    module = read_hlo_proto(hlo.as_serialized_hlo_module_proto())
+    return _explain_module(module, options, changes)
