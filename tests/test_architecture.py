@@ -95,6 +95,14 @@ ROOMS: dict[str, list[str]] = {
         "certificate",
         "compiler",
     ],
+    "fitting": [
+        "ir",
+        "verifier",
+        "analysis",
+        "report",
+        "spmd",
+        "compiler",
+    ],
     "whatif": [
         "ir",
         "search",
@@ -104,6 +112,7 @@ ROOMS: dict[str, list[str]] = {
         "compiler",
         "autopsy",
         "budgeting",
+        "fitting",
     ],
     "packing": [
         "ir",
@@ -153,6 +162,7 @@ ROOMS: dict[str, list[str]] = {
         "compiler",
         "budgeting",
         "backends",
+        "fitting",
     ],
     "testing": [
         "files",
@@ -183,6 +193,7 @@ ROOMS: dict[str, list[str]] = {
         "compiler",
         "autopsy",
         "budgeting",
+        "fitting",
         "whatif",
         "client",
     ],
@@ -258,6 +269,7 @@ ROOMS: dict[str, list[str]] = {
         "compiler",
         "autopsy",
         "budgeting",
+        "fitting",
         "whatif",
         "packing",
         "reduce",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, overload
@@ -19,6 +19,7 @@ from lowtide.verifier import verify
 
 if TYPE_CHECKING:
     from lowtide.client.executable import Executable
+    from lowtide.report.fit import FitReport
 
 
 def compile(
@@ -137,6 +138,54 @@ def explain(
     )
 
 
+def fit(
+    source: Any,
+    *specs: Any,
+    dim: str | Mapping[str, str],
+    limit: int | str,
+    options: Options | None = None,
+    **keywords: Any,
+) -> FitReport:
+    """Return the largest size of a dimension at which one call takes at most `limit` bytes.
+
+    `source` is a Module, the path of a MODULE file, or a function for JAX with `specs` and
+    `keywords`, as `explain` takes them. `dim` names the dimension by axes of arguments, as in
+    "B=images:0,labels:0" or {"B": "images:0,labels:0"}. Of a module one of them is enough: what
+    grows with it is found. A function is traced anew at each size, so all have to be named.
+
+    `limit`, in bytes or as text like "16GiB", counts all memory of a call, arguments and results
+    too. Raises LowtideError for a dimension that there is not, and for a program that holds for the
+    size it was made for only; otherwise what `explain` raises.
+    """
+    from lowtide.fitting.dimensions import NamedDimension
+    from lowtide.fitting.fit import fit_module, fit_program
+    from lowtide.ir.sizes import bytes_of
+
+    if not isinstance(dim, str) and len(dim) != 1:
+        raise ValueError(f"dim names one dimension at a time; found {len(dim)}")
+    named = (
+        NamedDimension.parse(dim)
+        if isinstance(dim, str)
+        else NamedDimension.of(*next(iter(dim.items())))
+    )
+    plan_options = compiler.PlanOptions.of(options or Options())
+    if isinstance(source, Module | str | os.PathLike):
+        if specs or keywords:
+            raise TypeError("arguments are only for functions: a program has its own")
+        module = source if isinstance(source, Module) else read(source)
+        verify(module)
+        return fit_module(module, named, bytes_of(limit), plan_options)
+    if not callable(source):
+        raise TypeError(f"expected a path, a Module or a function, found {type(source).__name__}")
+    from lowtide.client.sized_function import sized_function
+
+    def lower(*arguments: Any, **given: Any) -> Module:
+        return _module_of(source, arguments, given)
+
+    program = sized_function(lower, source, specs, keywords, named)
+    return fit_program(program, bytes_of(limit), plan_options)
+
+
 def _explain_module(
     module: Module, options: Options | None, changes: bool | str = False
 ) -> MemoryReport:
@@ -213,16 +262,22 @@ def _explain_function(
     options: Options | None,
     changes: bool | str,
 ) -> MemoryReport:
-    from lowtide.client.jit import Jitted, jit
-    from lowtide.frontend.hlo_proto import read_hlo_proto
+    from lowtide.client.jit import Jitted
 
     if isinstance(function, Jitted) and options is None and not changes:
         report: MemoryReport = function.explain(*specs, **keywords)
         return report
-    if isinstance(function, Jitted):
-        return _explain_module(function.lower(*specs, **keywords).module, options, changes)
-    if not hasattr(function, "lower"):
-        return _explain_module(jit(function).lower(*specs, **keywords).module, options, changes)
+    return _explain_module(_module_of(function, specs, keywords), options, changes)
+
+
+def _module_of(function: Any, specs: tuple[Any, ...], keywords: dict[str, Any]) -> Module:
+    """The module of a function for JAX, perhaps jitted, for some arguments."""
+    from lowtide.client.jit import Jitted, jit
+    from lowtide.frontend.hlo_proto import read_hlo_proto
+
+    if isinstance(function, Jitted) or not hasattr(function, "lower"):
+        jitted = function if isinstance(function, Jitted) else jit(function)
+        module: Module = jitted.lower(*specs, **keywords).module
+        return module
     hlo = function.lower(*specs, **keywords).compiler_ir("hlo")
-    module = read_hlo_proto(hlo.as_serialized_hlo_module_proto())
-    return _explain_module(module, options, changes)
+    return read_hlo_proto(hlo.as_serialized_hlo_module_proto())

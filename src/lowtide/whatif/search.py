@@ -20,7 +20,7 @@ from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
 from lowtide.whatif.checkpointing import checkpoint_changes
 from lowtide.whatif.donating import donation_changes
 from lowtide.whatif.narrowing import narrowing_changes
-from lowtide.whatif.programs import budget_changes, variant_changes
+from lowtide.whatif.programs import batch_changes, budget_changes, variant_changes
 
 _LEAST_SHARE: Final = 200
 """A change pays where it saves at least one part in so many of the peak."""
@@ -79,7 +79,8 @@ def changes_of(base: Baseline) -> list[ProgramChange]:
         argument_changes(base),
     ]
     quick = [x for row in zip_longest(*kinds) for x in row if x is not None]
-    slow = [x for row in zip_longest(budget_changes(base), variant_changes(base)) for x in row]
+    other = [batch_changes(base), budget_changes(base), variant_changes(base)]
+    slow = [x for row in zip_longest(*other) for x in row]
     return [*quick, *[x for x in slow if x is not None]]
 
 
