@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from lowtide.api import compile as compile
     from lowtide.api import explain as explain
+    from lowtide.api import fit as fit
     from lowtide.client.errors import OverMemoryError as OverMemoryError
     from lowtide.client.executable import Executable as Executable
     from lowtide.client.executable import deserialize_executable as deserialize
@@ -61,6 +62,7 @@ __all__ = [
     "diff",
     "evaluate",
     "explain",
+    "fit",
     "jit",
     "parse_hlo",
     "read",
@@ -89,6 +91,7 @@ _HOME: Final = {
     "diff": "lowtide.comparison.sides",
     "evaluate": "lowtide.evaluator",
     "explain": "lowtide.api",
+    "fit": "lowtide.api",
     "jit": "lowtide.client.jit",
     "parse_hlo": "lowtide.frontend.hlo_text",
     "read": "lowtide.frontend.files",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, overload
@@ -19,6 +19,7 @@ from lowtide.verifier import verify
 
 if TYPE_CHECKING:
     from lowtide.client.executable import Executable
+    from lowtide.report.fit import FitReport
 
 
 def compile(
@@ -53,13 +54,21 @@ def compile(
 
 @overload
 def explain(
-    source: Module | str | os.PathLike[str], options: Options | None = None, **given: Any
+    source: Module | str | os.PathLike[str],
+    options: Options | None = None,
+    *,
+    what_if: bool | str = False,
+    **given: Any,
 ) -> MemoryReport: ...
 
 
 @overload
 def explain(
-    source: Callable[..., Any], *specs: Any, options: Options | None = None, **keywords: Any
+    source: Callable[..., Any],
+    *specs: Any,
+    options: Options | None = None,
+    what_if: bool | str = False,
+    **keywords: Any,
 ) -> MemoryReport: ...
 
 
@@ -72,6 +81,7 @@ def explain(
     *specs: Any,
     options: Options | None = None,
     lowered: Any = None,
+    what_if: bool | str = False,
     **keywords: Any,
 ) -> MemoryReport | PlanReport:
     """Return the memory report of a module, given itself or as the path of any MODULE file.
@@ -90,6 +100,9 @@ def explain(
     Where it is a program of lowtide's, compiled for the platform of that name, the report is that
     of the plan which it runs in.
 
+    With `what_if`, changes of the program are planned too, and those that pay are the report's
+    `what_if`; the name of one of them, such as "donate:params", asks for the report after it.
+
     `str` of the report is the screen of `lowtide explain`, `.to_json()` the schema
     "lowtide.memory/1". Raises InputError for a file that cannot be read, InvalidModuleError for a
     module that breaks the rules of HLO, ValueError for an unknown effort, TypeError for what is
@@ -100,9 +113,11 @@ def explain(
         own, rest = _split_keywords(None, None, keywords)
         base = _only_options(specs, options, rest)
         chosen = base if own is None else _split_keywords(None, base, keywords)[0]
-        return _explain_module(module, chosen)
+        return _explain_module(module, chosen, what_if)
     from lowtide.autopsy import jax_compiled
 
+    if what_if and (jax_compiled.is_compiled(source) or jax_compiled.is_lowered(source)):
+        raise TypeError("what_if changes a module or a function; of a compiled program give these")
     if jax_compiled.is_compiled(source) and jax_compiled.platform_of(source) == "lowtide":
         _only_options(specs, options, keywords)
         from lowtide.client.executable import compile_anew
@@ -116,20 +131,84 @@ def explain(
         return jax_compiled.explain_lowered(source)
     if callable(source):
         options, keywords = _split_keywords(source, options, keywords)
-        return _explain_function(source, specs, keywords, options)
+        return _explain_function(source, specs, keywords, options, what_if)
     raise TypeError(
         "expected a path, a Module, a function, or a compiled or lowered JAX program; found "
         f"{type(source).__name__}"
     )
 
 
-def _explain_module(module: Module, options: Options | None) -> MemoryReport:
+def fit(
+    source: Any,
+    *specs: Any,
+    dim: str | Mapping[str, str],
+    limit: int | str,
+    options: Options | None = None,
+    **keywords: Any,
+) -> FitReport:
+    """Return the largest size of a dimension at which one call takes at most `limit` bytes.
+
+    `source` is a Module, the path of a MODULE file, or a function for JAX with `specs` and
+    `keywords`, as `explain` takes them. `dim` names the dimension by axes of arguments, as in
+    "B=images:0,labels:0" or {"B": "images:0,labels:0"}. Of a module one of them is enough: what
+    grows with it is found. A function is traced anew at each size, so all have to be named.
+
+    `limit`, in bytes or as text like "16GiB", counts all memory of a call, arguments and results
+    too. Raises LowtideError for a dimension that there is not, and for a program that holds for the
+    size it was made for only; otherwise what `explain` raises.
+    """
+    from lowtide.fitting.dimensions import NamedDimension
+    from lowtide.fitting.fit import fit_module, fit_program
+    from lowtide.ir.sizes import bytes_of
+
+    if not isinstance(dim, str) and len(dim) != 1:
+        raise ValueError(f"dim names one dimension at a time; found {len(dim)}")
+    named = (
+        NamedDimension.parse(dim)
+        if isinstance(dim, str)
+        else NamedDimension.of(*next(iter(dim.items())))
+    )
+    plan_options = compiler.PlanOptions.of(options or Options())
+    if isinstance(source, Module | str | os.PathLike):
+        if specs or keywords:
+            raise TypeError("arguments are only for functions: a program has its own")
+        module = source if isinstance(source, Module) else read(source)
+        verify(module)
+        return fit_module(module, named, bytes_of(limit), plan_options)
+    if not callable(source):
+        raise TypeError(f"expected a path, a Module or a function, found {type(source).__name__}")
+    from lowtide.client.sized_function import sized_function
+
+    def lower(*arguments: Any, **given: Any) -> Module:
+        return _module_of(source, arguments, given)
+
+    program = sized_function(lower, source, specs, keywords, named)
+    return fit_program(program, bytes_of(limit), plan_options)
+
+
+def _explain_module(
+    module: Module, options: Options | None, changes: bool | str = False
+) -> MemoryReport:
     verify(module)
     chosen = options or Options()
     plan_options = compiler.PlanOptions.of(chosen)
+    if changes:
+        return _explain_changes(module, chosen, plan_options, changes)
     if chosen.memory is not None:
         return plan_within(module, chosen.memory, plan_options).report
     return compiler.explain(module, plan_options)
+
+
+def _explain_changes(
+    module: Module, options: Options, plan_options: compiler.PlanOptions, changes: bool | str
+) -> MemoryReport:
+    from lowtide.whatif.search import after_change, what_if
+
+    if options.memory is not None:
+        raise ValueError("what_if is for the plan without a budget; leave out memory")
+    if isinstance(changes, str):
+        return after_change(module, changes, plan_options)
+    return what_if(module, plan_options)
 
 
 def _split_keywords(
@@ -181,16 +260,24 @@ def _explain_function(
     specs: tuple[Any, ...],
     keywords: dict[str, Any],
     options: Options | None,
+    changes: bool | str,
 ) -> MemoryReport:
+    from lowtide.client.jit import Jitted
+
+    if isinstance(function, Jitted) and options is None and not changes:
+        report: MemoryReport = function.explain(*specs, **keywords)
+        return report
+    return _explain_module(_module_of(function, specs, keywords), options, changes)
+
+
+def _module_of(function: Any, specs: tuple[Any, ...], keywords: dict[str, Any]) -> Module:
+    """The module of a function for JAX, perhaps jitted, for some arguments."""
     from lowtide.client.jit import Jitted, jit
     from lowtide.frontend.hlo_proto import read_hlo_proto
 
-    if isinstance(function, Jitted) and options is None:
-        report: MemoryReport = function.explain(*specs, **keywords)
-        return report
-    if isinstance(function, Jitted):
-        return _explain_module(function.lower(*specs, **keywords).module, options)
-    if not hasattr(function, "lower"):
-        return _explain_module(jit(function).lower(*specs, **keywords).module, options)
+    if isinstance(function, Jitted) or not hasattr(function, "lower"):
+        jitted = function if isinstance(function, Jitted) else jit(function)
+        module: Module = jitted.lower(*specs, **keywords).module
+        return module
     hlo = function.lower(*specs, **keywords).compiler_ir("hlo")
-    return _explain_module(read_hlo_proto(hlo.as_serialized_hlo_module_proto()), options)
+    return read_hlo_proto(hlo.as_serialized_hlo_module_proto())

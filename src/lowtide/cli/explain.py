@@ -20,7 +20,10 @@ from lowtide.cli.arguments import (
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
+    from lowtide.cli.progress import Line
+    from lowtide.compiler import PlanOptions
     from lowtide.ir import Module
+    from lowtide.report.memory import MemoryReport
     from lowtide.search.effort import Effort
 
 
@@ -29,8 +32,8 @@ def explain(
         str | None,
         typer.Argument(
             metavar="MODULE",
-            help="HLO text (.hlo, .txt), protobuf (.pb), either with .xz or .gz, an XLA dump "
-            "directory, or - for standard input. Not needed where --plan has the module in it.",
+            help="HLO text or protobuf, perhaps with .xz or .gz, an XLA dump "
+            "directory, or -. Not needed where --plan has the module in it.",
             show_default=False,
         ),
     ] = None,
@@ -83,18 +86,36 @@ def explain(
         Path | None,
         typer.Option("-o", metavar="FILE", show_default=False, help="Where --format writes."),
     ] = None,
+    what_if: Annotated[
+        bool,
+        typer.Option("--what-if", help="Plan changes of the program; list those that pay."),
+    ] = False,
+    try_change: Annotated[
+        str | None,
+        typer.Option(
+            "--try",
+            metavar="NAME",
+            show_default=False,
+            help="The report after a change that --what-if names.",
+        ),
+    ] = None,
 ) -> None:
     """Show what the memory peak is made of, why, and what bounds it.
 
-    A scheduled module is taken as it is, any other one is optimized and scheduled first; the stage
-    `input` only schedules it. With --plan, or for a dump directory that holds XLA's plan, the
-    report is on that plan: how far it is from others of the same program, why, and what would
-    lower it. All sizes are proved or counted, not measured: nothing is run.
+    A module without a schedule is optimized and scheduled first. With --plan, or for a dump
+    directory that holds XLA's plan, the report is on that plan: how far it is from others, and why.
+    All sizes are proved or counted, not measured: nothing is run.
     """
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.plan_request import effort_named
 
-    request = _Request(stage, effort_named(effort), deadline, reoptimize)
+    request = _Request(
+        stage, effort_named(effort), deadline, reoptimize, _Changes(what_if, try_change)
+    )
+    if what_if and try_change is not None:
+        raise UsageError("--what-if lists changes, --try makes one of them; give one of the two")
+    if (plan is not None or format is not None) and request.changes.any:
+        raise UsageError("--what-if and --try are for a report on our own plan of MODULE")
     view = _View(json, limit, _one_of("--by", by, _VIEWS), _one_of("--frames", frames, _FRAMES))
     if output is not None and format is None:
         raise UsageError("-o is for --format; the report goes to standard output")
@@ -129,6 +150,19 @@ def _one_of(option: str, name: str, known: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class _Changes:
+    """The changes of the program that are asked for: all that pay, or the one that is named."""
+
+    all: bool = False
+    name: str | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return self.all or self.name is not None
+
+
+@dataclass(frozen=True, slots=True)
 class _Request:
     """How a module is to be planned."""
 
@@ -136,6 +170,7 @@ class _Request:
     effort: Effort
     deadline: float | None
     reoptimize: bool
+    changes: _Changes = _Changes()
 
     @property
     def asks_for_a_plan(self) -> bool:
@@ -205,9 +240,10 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
             _take_apart(plan, found.module, view, compile_again=compile_again)
             return
         console.note("XLA's own plan is not in this directory: offsets are lowtide's")
-    with progress(f"planning {found.module.name}"), ending_at(request.deadline) as ends:
+    with progress(f"planning {found.module.name}") as line, ending_at(request.deadline) as ends:
         search = SearchOptions(request.effort, ends)
-        report = compiler.explain(found.module, compiler.PlanOptions(request.stage, search=search))
+        options = compiler.PlanOptions(request.stage, search=search)
+        report = _report(found.module, options, request, line)
     if view.frames == "all":
         report = report.in_all_frames()
     if view.json:
@@ -220,6 +256,19 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
         console.write(text)
     if ends.was_interrupted:
         raise KeyboardInterrupt
+
+
+def _report(module: Module, options: PlanOptions, request: _Request, line: Line) -> MemoryReport:
+    """The report on a module, with the changes that are asked for."""
+    from lowtide import compiler
+
+    if not request.changes.any:
+        return compiler.explain(module, options)
+    from lowtide.whatif.search import after_change, what_if
+
+    if request.changes.name is not None:
+        return after_change(module, request.changes.name, options)
+    return what_if(module, options, line.show_part)
 
 
 def _explain_plan(path: str | None, plan: str, view: _View, *, compile_again: bool) -> None:

@@ -18,6 +18,7 @@ from lowtide.cli.check import check
 from lowtide.cli.compile import compile
 from lowtide.cli.diff import diff
 from lowtide.cli.explain import explain
+from lowtide.cli.fit import fit
 from lowtide.cli.interrupted import INTERRUPTED, STAGE, PressedAgainError, interrupted
 from lowtide.cli.ops import ops
 from lowtide.cli.opt import opt
@@ -38,7 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 _COMMANDS: Final = (
-    *(explain, diff, check, plan, verify, compile, run, bench, opt, shard, partition, reduce),
+    *(explain, diff, fit, check, plan, verify, compile, run, bench, opt, shard, partition, reduce),
     *(passes, planners, ops),
 )
 for _command in _COMMANDS:

@@ -29,6 +29,10 @@ class Line:
         """The line without the seconds."""
         return f"{self.what}{self.state}"
 
+    def show_part(self, what: str) -> None:
+        """Say which part of the work is done now."""
+        self.state = f": {what},"
+
     def show_search(self, best: int, bound: int) -> None:
         """Say how far a search is: the bytes of its best plan, and those proved needed."""
         self.state = f": {best:,} bytes so far, at least {bound:,} needed,"

@@ -19,6 +19,7 @@ from lowtide.report.donations import DonationOutcome, donation_outcomes
 from lowtide.report.peak import Peak
 from lowtide.report.peak_making import PeakContext, peak_in
 from lowtide.report.schema import Json
+from lowtide.report.what_if import WhatIf
 
 SCHEMA: Final = "lowtide.memory/1"
 
@@ -151,7 +152,8 @@ class MemoryReport:
     `temp_bytes` includes `scratch_bytes`. In this order, no offsets make the arena smaller than
     `least_arena_bytes`. `seconds` are wall times by stage. `execution` is None in the report on a
     plan that another one made. `spaces` are those besides 0, in order. `has_given_order` says that
-    the module was scheduled when it came, so that only the offsets are ours.
+    the module was scheduled when it came, so that only the offsets are ours. `what_if` are changes
+    of the program that pay, None where none were sought.
     """
 
     module: str
@@ -173,6 +175,7 @@ class MemoryReport:
     execution: Execution | None = None
     spaces: tuple[SpaceMemory, ...] = ()
     has_given_order: bool = False
+    what_if: WhatIf | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -230,6 +233,7 @@ class MemoryReport:
             "computations": [x.to_json() for x in self.computations],
             **({} if self.execution is None else self.execution.to_json()),
             **({"memory_spaces": [x.to_json() for x in self.spaces]} if self.spaces else {}),
+            **({} if self.what_if is None else {"what_if": self.what_if.to_json()}),
             "seconds": dict(self.seconds),
             "caveats": list(self.caveats),
         }

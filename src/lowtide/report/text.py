@@ -15,6 +15,7 @@ from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, Space
 from lowtide.report.peak_table import TableForm, peak_table, place_text, step_text
 from lowtide.report.tree_text import tree_lines
 from lowtide.report.units import Unit, percentage, unit_for
+from lowtide.report.what_if import what_if_lines
 
 LINES: Final = 24
 WIDTH: Final = 100
@@ -63,9 +64,11 @@ def explain_text(
 
     The screen has at most 24 lines, and as many rows of the table of buffers as fit; `limit` asks
     for that many rows, however long the screen becomes. The rows are groups `by` "line",
-    "function", "scope", "op" or "cause"; by "stack" they are the tree of calls.
+    "function", "scope", "op" or "cause"; by "stack" they are the tree of calls. What changes of
+    the program save comes below these lines, where the report knows of any.
     """
-    screen = Screen(report, width, Paint(color=color), by)
+    paint = Paint(color=color)
+    screen = Screen(report, width, paint, by)
     wanted = min(_LEAST_ROWS, len(screen.peak(_LEAST_ROWS)) - _ROWS_AROUND + 1)
     for room in _ROOMS:
         head, foot = screen.head(room), screen.foot(room)
@@ -73,7 +76,8 @@ def explain_text(
         if rows >= wanted or limit is not None:
             break
     table = screen.peak(rows, rows) if limit is None else screen.peak(limit)
-    return "\n".join([*head, *table, *foot])
+    changes = [] if report.what_if is None else ["", *what_if_lines(report.what_if, width, paint)]
+    return "\n".join([*head, *table, *foot, *changes])
 
 
 def headline(report: MemoryReport, *, width: int = WIDTH, color: bool = False) -> list[str]:

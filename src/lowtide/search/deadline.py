@@ -31,6 +31,17 @@ class Deadline:
         """Whether it is over."""
         return self.was_interrupted or (self._end is not None and monotonic() >= self._end)
 
+    def end_in(self, seconds: float) -> None:
+        """Have it come in so many seconds, where it does not come by itself."""
+        if self._end is None:
+            self._end = monotonic() + seconds
+
+    def leaves(self, seconds: float) -> bool:
+        """Whether so many seconds are left before it."""
+        if self.was_interrupted:
+            return False
+        return self._end is None or monotonic() + seconds <= self._end
+
     def remarks(self) -> list[str]:
         """Return what to say of a result whose searches may not have ended by themselves."""
         if not self.passed:

@@ -1,0 +1,1 @@
+"""Programs at other sizes: which dimensions grow together, and the largest size that fits."""

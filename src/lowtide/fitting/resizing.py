@@ -1,0 +1,206 @@
+"""A module at another size: some dimensions of its arguments, and all that grow with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import cached_property
+from math import gcd
+from typing import Final
+
+from lowtide.analysis.loop_trip_count import trip_count
+from lowtide.fitting.arrays import ModuleArrays, arrays_of_entry
+from lowtide.fitting.errors import SpecializedError
+from lowtide.fitting.made_sizes import slice_bounds, window_at
+from lowtide.fitting.scales import Place, scaled_sizes, scales_of
+from lowtide.ir import Instruction, InvalidModuleError, Module, Opcode, Shape, array_shape
+from lowtide.ir.attributes import (
+    Attributes,
+    Constant,
+    Convolution,
+    DynamicSlice,
+    Gather,
+    ReduceWindow,
+    Slice,
+)
+from lowtide.ir.clone import CloneMap, clone_module
+from lowtide.ir.literal import zero_literal
+from lowtide.ir.shape import ProgramShape
+from lowtide.ir.traversal import post_order
+from lowtide.verifier import verify
+
+Leaf = tuple[int, int, int]
+"""A parameter's number, one of its leaves, and a dimension of that."""
+
+
+class ResizableModule:
+    """A module that can be had at other sizes of some dimensions, which are of one size now."""
+
+    def __init__(self, module: Module, dimensions: Sequence[Leaf]) -> None:
+        self.module = module
+        parameters = module.entry.parameters
+        self.places = [
+            (self.arrays.find(self.arrays.numbers[parameters[number]][leaf]), dimension)
+            for number, leaf, dimension in dimensions
+        ]
+        array, dimension = self.places[0]
+        self.size = self.arrays.shapes[array].dimensions[dimension]
+        """The size that the dimensions have in the module as given."""
+
+    @cached_property
+    def arrays(self) -> ModuleArrays:
+        """The arrays of the module."""
+        return arrays_of_entry(self.module.entry)
+
+    @cached_property
+    def step(self) -> int:
+        """The number that all sizes are multiples of: other ones would leave parts of elements."""
+        scales = self._scales(2 * self.size)
+        sizes = [
+            self.arrays.shapes[a].dimensions[d] for (a, d), scale in scales.items() if scale == 2
+        ]
+        return self.size // gcd(self.size, *sizes)
+
+    def at(self, size: int) -> Module:
+        """Return a copy of the module at a size.
+
+        Constants that grow are zeros. Raises SpecializedError where the program holds for the size
+        that it was made for only.
+        """
+        if size == self.size:
+            return clone_module(self.module)
+        scales = self._scales(size)
+        self._check_loops(scales)
+        mapping = CloneMap()
+        copy = clone_module(self.module, mapping)
+        for x, made in mapping.instructions.items():
+            if x in self.arrays.numbers:
+                self._resize(x, made, scales)
+        layout = copy.entry_layout
+        if layout is not None:
+            copy.entry_layout = _entry_layout(layout, copy)
+        try:
+            verify(copy)
+        except InvalidModuleError as error:
+            raise SpecializedError(f"at {size} it would be wrong: {error}", None) from None
+        return copy
+
+    def grown_parameters(self) -> list[Instruction]:
+        """Return the parameters that grow with the size; none where the module cannot."""
+        try:
+            scales = self._scales(2 * self.size)
+        except SpecializedError:
+            return []
+        scaled = {array for array, _ in scales}
+        parameters = self.module.entry.parameters
+        return [x for x in parameters if not scaled.isdisjoint(self.arrays.of(x))]
+
+    def _scales(self, size: int) -> dict[Place, Fraction]:
+        scale = Fraction(size, self.size)
+        return scales_of(self.arrays, dict.fromkeys(self.places, scale))
+
+    def _resize(self, x: Instruction, made: Instruction, scales: Mapping[Place, Fraction]) -> None:
+        leaves = iter(
+            [
+                _resized(self.arrays.shapes[a], scaled_sizes(self.arrays.shapes[a], a, scales))
+                for a in self.arrays.of(x)
+            ]
+        )
+        shape = x.shape.with_leaves(lambda leaf: _like(leaf, next(leaves)))
+        operands = [scaled_sizes(self.arrays.shapes[a], a, scales) for a in self.arrays.operands(x)]
+        changed = _attributes(x, shape, operands)
+        if changed is not x.attributes:
+            made.set_attributes(changed)
+        if shape is not x.shape:
+            made.set_shape(shape)
+
+    def _check_loops(self, scales: Mapping[Place, Fraction]) -> None:
+        """Raise SpecializedError where a loop runs once per element of what grows."""
+        for x in self.arrays.numbers:
+            found = trip_count(x) if x.opcode is Opcode.WHILE else None
+            if found is None:
+                continue
+            for y in post_order(x.called_computations[1]):
+                if y.opcode in _STEPPING and self._steps_along(y, found.count, scales):
+                    raise SpecializedError(
+                        f"the loop runs {found.count} times, once per element", x
+                    )
+
+    def _steps_along(self, y: Instruction, count: int, scales: Mapping[Place, Fraction]) -> bool:
+        """Whether an operation takes one of `count` elements along a dimension that grows."""
+        array = self.arrays.of(y.operands[0])[0]
+        part = y if y.opcode is Opcode.DYNAMIC_SLICE else y.operands[1]
+        sizes = zip(y.operands[0].shape.dimensions, part.shape.dimensions, strict=True)
+        return any(
+            (whole, taken) == (count, 1) and (array, dimension) in scales
+            for dimension, (whole, taken) in enumerate(sizes)
+        )
+
+
+_STEPPING: Final = (Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE)
+
+
+def _resized(shape: Shape, sizes: tuple[int, ...]) -> Shape:
+    if not shape.is_array or sizes == shape.dimensions:
+        return shape
+    return array_shape(shape.element_type, sizes, shape.layout, shape.dynamic)
+
+
+def _like(leaf: Shape, resized: Shape) -> Shape:
+    """The leaf of an instruction at the sizes of its array, whose layout may be another one."""
+    return _resized(leaf, resized.dimensions) if leaf.is_array else leaf
+
+
+def _entry_layout(layout: ProgramShape, module: Module) -> ProgramShape:
+    """The header of a module at the sizes of its entry, with the layouts that it had."""
+
+    def renewed(old: Shape, new: Shape) -> Shape:
+        leaves = iter([leaf for _, leaf in new.leaves()])
+        return old.with_leaves(lambda leaf: _like(leaf, next(leaves)))
+
+    given = zip(layout.parameters, module.entry.parameters, strict=True)
+    parameters = tuple([renewed(old, x.shape) for old, x in given])
+    return replace(
+        layout, parameters=parameters, result=renewed(layout.result, module.entry.root.shape)
+    )
+
+
+_SLICING: Final = (Slice, DynamicSlice, Gather, Constant, Convolution, ReduceWindow)
+
+
+def _attributes(x: Instruction, shape: Shape, operands: Sequence[tuple[int, ...]]) -> Attributes:
+    """The attributes of an instruction whose result and operands have other sizes."""
+    old = x.attributes
+    if not isinstance(old, _SLICING) or (shape is x.shape and operands == _sizes(x)):
+        return old
+    before = [] if not x.operands else x.operands[0].shape.dimensions
+    if isinstance(old, Slice):
+        bounds = slice_bounds(x, before, operands[0])
+        return replace(
+            old, starts=tuple([b[0] for b in bounds]), limits=tuple([b[1] for b in bounds])
+        )
+    if isinstance(old, DynamicSlice):
+        return replace(old, sizes=shape.dimensions)
+    if isinstance(old, Gather):
+        rows = zip(old.slice_sizes, before, operands[0], strict=True)
+        return replace(old, slice_sizes=tuple([b if s == a else s for s, a, b in rows]))
+    if isinstance(old, Constant):
+        return replace(old, literal=zero_literal(shape))
+    if isinstance(old, Convolution):
+        kernel = [operands[1][d] for d in old.dimensions.kernel_spatial]
+        sized = tuple(
+            [replace(w, size=size) for w, size in zip(old.window.dimensions, kernel, strict=True)]
+        )
+        return replace(old, window=replace(old.window, dimensions=sized))
+    pairs = zip(old.window.dimensions, before, operands[0], strict=True)
+    moved = tuple([window_at(window, a, b) if a != b else window for window, a, b in pairs])
+    return replace(old, window=replace(old.window, dimensions=moved))
+
+
+def _sizes(x: Instruction) -> list[tuple[int, ...]]:
+    return [
+        leaf.dimensions if leaf.is_array else ()
+        for operand in x.operands
+        for _, leaf in operand.shape.leaves()
+    ]

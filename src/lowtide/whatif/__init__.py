@@ -1,0 +1,1 @@
+"""Changes of a program, each planned again, with what they save and what time they cost."""

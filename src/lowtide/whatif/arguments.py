@@ -1,0 +1,134 @@
+"""Arguments in another form: with the host until they are read, or in bfloat16."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from lowtide.autopsy.remedies import argument_name
+from lowtide.compiler import ModulePlan
+from lowtide.ir import ElementType, Instruction, Module, Opcode, Shape
+from lowtide.ir.shape import HOST_MEMORY, major_to_minor
+from lowtide.whatif.baseline import Baseline
+from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
+from lowtide.whatif.editing import read_instead, replace_output, set_parameter_shape
+
+_MOST: Final = 4
+_LEAST_SHARE: Final = 50
+"""An argument is tried where it takes more than one part in so many of all memory."""
+_SMALL: Final = 1 << 12
+"""Arrays of fewer bytes stay as they are."""
+
+Form = Callable[[Shape], Shape | None]
+"""The form that an argument of a shape takes, None where it stays as it is."""
+
+
+def argument_changes(base: Baseline) -> list[ProgramChange]:
+    """Return the changes of form of the largest arguments; none where the order was given."""
+    if base.has_given_order:
+        return []
+    size: dict[str, int] = {}
+    floating: set[str] = set()
+    for parameter in base.module.entry.parameters:
+        name = _argument(parameter)
+        size[name] = size.get(name, 0) + parameter.shape.leaf_nbytes
+        if _narrow(parameter.shape) is not None:
+            floating.add(name)
+    total = base.report.total_bytes
+    names = sorted(size, key=lambda name: (-size[name], name))
+    large = [name for name in names if size[name] * _LEAST_SHARE > total][:_MOST]
+    narrow = [_bf16(base, name) for name in large if name in floating]
+    return [*[_offload(base, name) for name in large], *narrow]
+
+
+def _argument(parameter: Instruction) -> str:
+    return argument_name(parameter.metadata.op_name or parameter.name)
+
+
+def _offload(base: Baseline, name: str) -> ProgramChange:
+    return ProgramChange(
+        f"offload:{name}",
+        f"keep {name} in the host's memory, copied when it is read",
+        f"jax.device_put({name}, {name}_sharding.with_memory_kind('pinned_host'))",
+        base.outermost,
+        partial(_planned, name=name, form=_on_host, opcode=Opcode.COPY),
+        remark="time of a copy in memory",
+    )
+
+
+def _bf16(base: Baseline, name: str) -> ProgramChange:
+    return ProgramChange(
+        f"bf16:{name}",
+        f"keep {name} as bfloat16",
+        f"{name} = jax.tree.map(lambda x: x.astype(jnp.bfloat16), {name})",
+        base.outermost,
+        partial(_planned, name=name, form=_narrow, opcode=Opcode.CONVERT),
+        remark="results change",
+    )
+
+
+def _on_host(shape: Shape) -> Shape | None:
+    if not shape.is_array or shape.nbytes < _SMALL or shape.memory_space:
+        return None
+    layout = shape.layout or major_to_minor(shape.rank)
+    return shape.with_layout(replace(layout, memory_space=HOST_MEMORY))
+
+
+def _narrow(shape: Shape) -> Shape | None:
+    if shape.element_type is not ElementType.F32 or shape.nbytes < _SMALL:
+        return None
+    return shape.with_element_type(ElementType.BF16)
+
+
+def _planned(base: Baseline, name: str, form: Form, opcode: Opcode) -> ModulePlan:
+    module = base.copy()
+    changed = 0
+    for number, parameter in enumerate(list(module.entry.parameters)):
+        shape = form(parameter.shape)
+        if shape is not None and _argument(parameter) == name:
+            _change_output(module, number, shape, opcode)
+            _change_parameter(base, module, parameter, shape, opcode)
+            changed += 1
+    if not changed:
+        raise ImpossibleChangeError(f"{name} has no array of that kind")
+    return base.planned(module)
+
+
+def _change_output(module: Module, number: int, shape: Shape, opcode: Opcode) -> None:
+    """Bring the output that overwrites a parameter to the parameter's new form."""
+    for alias in module.input_output_aliases:
+        if alias.parameter != number or alias.parameter_index:
+            continue
+        place = alias.output_index[0] if alias.output_index else 0
+        root = module.entry.root
+        if len(alias.output_index) > 1 or (alias.output_index and root.opcode is not Opcode.TUPLE):
+            raise ImpossibleChangeError("the results are made in one piece")
+        made = root.operands[place] if alias.output_index else root
+        replace_output(module, place, module.entry.add(opcode, shape, (made,)))
+
+
+def _change_parameter(
+    base: Baseline, module: Module, parameter: Instruction, shape: Shape, opcode: Opcode
+) -> None:
+    """Have readers of a parameter read it in its old form; late readers have one of their own."""
+    before = parameter.shape
+    groups = list(_readers(base, module, parameter))
+    was_root = module.entry.root is parameter
+    set_parameter_shape(parameter, shape)
+    for readers in groups:
+        made = module.entry.add(opcode, before, (parameter,))
+        made.set_metadata(parameter.raw_metadata)
+        read_instead(parameter, made, readers)
+    if was_root:
+        module.entry.root = module.entry.add(opcode, before, (parameter,))
+
+
+def _readers(base: Baseline, module: Module, parameter: Instruction) -> Iterator[list[Instruction]]:
+    """Yield the readers of a parameter that run early, and those that run late."""
+    late = {x.name for x in base.late}
+    for is_late in (False, True):
+        found = [x for x in parameter.users if (x.name in late) is is_late]
+        if found:
+            yield found

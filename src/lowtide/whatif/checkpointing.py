@@ -1,0 +1,240 @@
+"""Checkpoints: what a function computes for the backward pass is computed again there.
+
+The plan's own kernels run again, as `jax.checkpoint` around the function would have them do: of
+each call of it only what it is given stays, and the rest is computed anew when the backward pass
+first reads any of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from lowtide.analysis.dataflow import dataflow
+from lowtide.budgeting.once import Memo, runs_once
+from lowtide.budgeting.rewriting import with_sequences
+from lowtide.compiler import ModulePlan
+from lowtide.ir import Instruction, SourceLocation
+from lowtide.report.blame import primitive_of, scope_of, user_frames
+from lowtide.report.peak import PeakBuffer
+from lowtide.report.peak_table import plain_function
+from lowtide.whatif.baseline import Baseline
+from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
+
+_MOST: Final = 6
+_LEAST_SHARE: Final = 50
+"""A function is tried where it holds more than one part in so many of the peak."""
+_NEARLY_ALL: Final = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """What makes arrays: a function of a file, or where none is known a scope, or a shape.
+
+    `kind` is "function", "scope" or "shape"; `name` tells it from others of its kind.
+    """
+
+    kind: str
+    name: str
+    file: str = ""
+
+
+def checkpoint_changes(base: Baseline) -> list[ProgramChange]:
+    """Return a checkpoint of each function that holds much at the peak, the largest first.
+
+    Of functions that hold the same buffers only the innermost is taken. Those that hold nearly all
+    come last: to compute everything again at once saves little.
+    """
+    held: dict[Maker, list[PeakBuffer]] = {}
+    for buffer in base.report.peak.buffers:
+        if buffer.kind == "temporary":
+            for maker in dict.fromkeys(_makers_of_buffer(buffer)):
+                held.setdefault(maker, []).append(buffer)
+    total = sum([x.nbytes for x in base.report.peak.buffers])
+    size = {maker: sum([x.nbytes for x in found]) for maker, found in held.items()}
+    nearly_all = _NEARLY_ALL * max(size.values(), default=0)
+    seen: set[tuple[int, ...]] = set()
+    changes: list[ProgramChange] = []
+    for maker in sorted(held, key=lambda x: (size[x] > nearly_all, -size[x])):
+        key = tuple([id(x) for x in held[maker]])
+        if size[maker] * _LEAST_SHARE <= total or key in seen:
+            continue
+        seen.add(key)
+        changes.append(_change(base, maker, held[maker][0]))
+    names: dict[str, int] = {}
+    unique = []
+    for change in changes[:_MOST]:
+        names[change.name] = names.get(change.name, 0) + 1
+        if names[change.name] == 1:
+            unique.append(change)
+    return unique
+
+
+def _makers_of_buffer(buffer: PeakBuffer) -> Iterator[Maker]:
+    """Yield what made a buffer, innermost first."""
+    frames = [x for x in user_frames(buffer.stack) if x.function]
+    if frames:
+        for frame in frames:
+            yield Maker("function", frame.function, frame.file)
+    elif scopes := scope_of(buffer.op_name):
+        for end in range(len(scopes), 0, -1):
+            yield Maker("scope", "/".join(scopes[:end]))
+    elif primitive := primitive_of(buffer.op_name):
+        yield Maker("scope", primitive)
+    else:
+        yield Maker("shape", buffer.shape)
+
+
+def _change(base: Baseline, maker: Maker, buffer: PeakBuffer) -> ProgramChange:
+    name = plain_function(maker.name)
+    place = _call_of(maker, buffer.stack) or buffer.source
+    wrapper = "nn.remat" if name.rpartition(".")[2][:1].isupper() else "jax.checkpoint"
+    return ProgramChange(
+        f"checkpoint:{name}",
+        f"compute again what {name} saves for the backward pass",
+        f"{wrapper}({name})",
+        place,
+        partial(_planned, maker=maker),
+    )
+
+
+def _call_of(maker: Maker, stack: Iterable[SourceLocation]) -> SourceLocation | None:
+    """The line that calls the function; its own first known line where no caller is known."""
+    found = None
+    for frame in user_frames(tuple(stack)):
+        if found is not None:
+            return frame
+        if (frame.function, frame.file) == (maker.name, maker.file):
+            found = frame
+    return found
+
+
+def _planned(base: Baseline, maker: Maker) -> ModulePlan:
+    sequence = _Repeats(base, maker).sequence()
+    flows = dataflow(base.module.entry)
+    changed = with_sequences(base.module, flows, {base.module.entry: sequence})
+    return base.planned(base.opened(changed))
+
+
+class _Repeats:
+    """The order of the entry in which a function's kernels run again for late readers."""
+
+    def __init__(self, base: Baseline, maker: Maker) -> None:
+        self.base = base
+        self.flow = base.flow
+        self.order = sorted(base.position_of, key=lambda x: base.position_of[x])
+        self.late = base.late
+        memo: Memo = {}
+        self.region = {
+            x: line
+            for x in self.order
+            if x not in self.late and not runs_once(x, memo)
+            if self.flow.makes[self.flow.number[x]]
+            for line in _lines_in(x, maker)
+        }
+        """The instructions that may run again, with their line in the function."""
+        self.call = self._calls()
+        self.handed_on = {} if maker.kind == "shape" else self._handed_on()
+        self.own_late = {x for x in self.late if _lines_in(x, maker)}
+
+    def sequence(self) -> list[int]:
+        """The numbers of nodes in the order in which they run.
+
+        Raises ImpossibleChangeError where nothing of the function is read late.
+        """
+        number, sequence = self.flow.number, []
+        again: set[Instruction] = set()
+        for x in self.order:
+            if x in self.late or x not in self.region:
+                for y in self._needed(x, again) if x in self.late else ():
+                    again.add(y)
+                    sequence.append(number[y])
+            sequence.append(number[x])
+        if not again:
+            raise ImpossibleChangeError("nothing that it makes is read in the backward pass")
+        return sequence
+
+    def _makers(self, x: Instruction) -> list[Instruction]:
+        """What makes the values that an instruction reads."""
+        flow = self.flow
+        values = flow.reads[flow.number[x]]
+        return [flow.nodes[node] for node in dict.fromkeys([flow.value_node[v] for v in values])]
+
+    def _calls(self) -> dict[Instruction, int]:
+        """To which call in turn each instruction belongs: a call ends where lines begin anew."""
+        found: dict[Instruction, int] = {}
+        for x in self.order:
+            if x not in self.region:
+                continue
+            before = [y for y in self._makers(x) if y in self.region]
+            found[x] = max(
+                [found[y] + (self.region[x] < self.region[y]) for y in before], default=0
+            )
+        return found
+
+    def _needed(self, reader: Instruction, again: Collection[Instruction]) -> list[Instruction]:
+        """What has to run again before a late reader, in order: back to what a call is given."""
+        wanted: dict[Instruction, None] = {}
+        stack = [
+            y
+            for y in self._makers(reader)
+            if self._repeats(y, again) and self._may_repeat(y, reader)
+        ]
+        while stack:
+            x = stack.pop()
+            if x in wanted:
+                continue
+            wanted[x] = None
+            inputs = [y for y in self._makers(x) if self._repeats(y, again)]
+            stack += [y for y in inputs if self.call[y] == self.call[x]]
+        return sorted(wanted, key=lambda x: self.base.position_of[x])
+
+    def _may_repeat(self, x: Instruction, reader: Instruction) -> bool:
+        """Whether a late reader may have a value made anew: what others are given stays."""
+        if x not in self.handed_on:
+            return True
+        return self.handed_on[x] == "outside" and reader in self.own_late
+
+    def _handed_on(self) -> dict[Instruction, str]:
+        """What the forward pass reads in another "call" of the function, or "outside" of it."""
+        found: dict[Instruction, str] = {}
+        for reader in self.order:
+            if reader in self.late or not self.flow.makes[self.flow.number[reader]]:
+                continue
+            for x in self._makers(reader):
+                if x not in self.region:
+                    continue
+                if reader not in self.region:
+                    found.setdefault(x, "outside")
+                elif self.call[reader] != self.call[x]:
+                    found[x] = "call"
+        return found
+
+    def _repeats(self, x: Instruction, again: Collection[Instruction]) -> bool:
+        return x in self.region and x not in again
+
+
+def _lines_in(x: Instruction, maker: Maker) -> list[int]:
+    """The line within the maker that an instruction comes from, in a list; none elsewhere."""
+    if maker.kind == "function":
+        return [f.line for f in x.stack if (f.function, f.file) == (maker.name, maker.file)][:1]
+    if maker.kind == "shape":
+        return [0] if _has_shape(x, maker.name) else []
+    scopes = [_forward(scope) for scope in scope_of(x.metadata.op_name)]
+    inside = "/".join(scopes)
+    if inside == maker.name or inside.startswith(f"{maker.name}/"):
+        return [0]
+    return [0] if not scopes and primitive_of(x.metadata.op_name) == maker.name else []
+
+
+def _forward(scope: str) -> str:
+    """The scope of the operation whose gradient a scope computes."""
+    start, end = "transpose(", ")"
+    inner = scope.startswith(start) and scope.endswith(end)
+    return scope[len(start) : -len(end)] if inner else scope
+
+
+def _has_shape(x: Instruction, shape: str) -> bool:
+    return any(leaf.text(layout=False) == shape for _, leaf in x.shape.leaves())

@@ -1,0 +1,56 @@
+"""Donations: arguments that outputs may overwrite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+
+from lowtide.analysis.donation import Donation, aliases, possible_donations
+from lowtide.autopsy.compilers import alias_entries
+from lowtide.autopsy.remedies import argument_name
+from lowtide.compiler import ModulePlan
+from lowtide.whatif.baseline import Baseline
+from lowtide.whatif.change import ProgramChange
+
+_MOST = 6
+"""So many arguments are tried one by one; all of them are tried together."""
+
+
+def donation_changes(base: Baseline) -> list[ProgramChange]:
+    """Return the donation of all arguments that could be, and of each, the largest first."""
+    module = base.module
+    by_argument: dict[str, list[Donation]] = {}
+    for donation in possible_donations(module, aliases(module)):
+        by_argument.setdefault(_argument(donation), []).append(donation)
+    if not by_argument:
+        return []
+    size = {name: sum([x.nbytes for x in found]) for name, found in by_argument.items()}
+    names = sorted(by_argument, key=lambda name: (-size[name], name))
+    single = [_change(base, f"donate:{name}", [name]) for name in names[:_MOST]]
+    if len(names) == 1:
+        return single
+    return [_change(base, "donate:all", names), *single]
+
+
+def _argument(donation: Donation) -> str:
+    return argument_name(donation.parameter.metadata.op_name or donation.parameter.name)
+
+
+def _change(base: Baseline, name: str, names: Sequence[str]) -> ProgramChange:
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return ProgramChange(
+        name,
+        f"donate {listed}, if not needed after the call",
+        f"jax.jit({base.function}, donate_argnames={json.dumps(names)})",
+        base.outermost,
+        partial(_planned, names=frozenset(names)),
+    )
+
+
+def _planned(base: Baseline, names: frozenset[str]) -> ModulePlan:
+    module = base.copy()
+    found = possible_donations(module, aliases(module))
+    given = [x for x in found if _argument(x) in names]
+    module.input_output_aliases += alias_entries(module, given)
+    return base.planned(module)

@@ -1,0 +1,157 @@
+"""The search for changes that pay: each is made, planned again, and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from time import perf_counter
+from typing import Final
+
+from lowtide import compiler
+from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
+from lowtide.ir import LowtideError, Module
+from lowtide.ir.suggestions import nearest
+from lowtide.report.memory import MemoryReport
+from lowtide.report.what_if import ChangeOutcome, WhatIf
+from lowtide.whatif.arguments import argument_changes
+from lowtide.whatif.baseline import Baseline, run_seconds
+from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
+from lowtide.whatif.checkpointing import checkpoint_changes
+from lowtide.whatif.donating import donation_changes
+from lowtide.whatif.narrowing import narrowing_changes
+from lowtide.whatif.programs import batch_changes, budget_changes, variant_changes
+
+_LEAST_SHARE: Final = 200
+"""A change pays where it saves at least one part in so many of the peak."""
+_LONGEST: Final = 1.0
+"""A change that takes longer than so many further runs of the program does not pay."""
+_TIMES: Final = 2.0
+"""All changes together may take so many times as long as the plan."""
+_LEAST_SECONDS: Final = 15.0
+"""And so many seconds at least."""
+
+Progress = Callable[[str], None]
+
+
+def what_if(
+    module: Module,
+    options: PlanOptions = DEFAULT_PLAN,
+    progress: Progress | None = None,
+) -> MemoryReport:
+    """Return the memory report of a module, with the changes that pay as its `what_if`.
+
+    Where the options have no deadline, all changes together are given twice the time of the plan.
+    One that the deadline leaves no time for is not planned, and named in `left_out`. Raises what
+    `compiler.plan` raises.
+    """
+    start = perf_counter()
+    base = _baseline(module, options)
+    seconds = perf_counter() - start
+    base.deadline.end_in(max(_LEAST_SECONDS, _TIMES * seconds))
+    found = _Search(base, seconds, progress or (lambda text: None)).run(changes_of(base))
+    return replace(base.report, what_if=found)
+
+
+def after_change(module: Module, name: str, options: PlanOptions = DEFAULT_PLAN) -> MemoryReport:
+    """Return the memory report after the change of a name, such as `donate:params`.
+
+    Raises LowtideError for a name that is not one of the module's changes, and where the change
+    cannot be made.
+    """
+    base = _baseline(module, options)
+    known = {x.name: x for x in changes_of(base)}
+    if name not in known:
+        listed = ", ".join(known) or "none"
+        raise LowtideError(f"no change {name!r}{nearest(name, known)}; there are: {listed}")
+    try:
+        return known[name].plan(base).report
+    except ImpossibleChangeError as error:
+        raise LowtideError(f"{name} cannot be made: {error}") from None
+
+
+def changes_of(base: Baseline) -> list[ProgramChange]:
+    """Return the changes that may lower the peak of a program, the first of each kind first."""
+    kinds = [
+        donation_changes(base),
+        checkpoint_changes(base),
+        narrowing_changes(base),
+        argument_changes(base),
+    ]
+    quick = [x for row in zip_longest(*kinds) for x in row if x is not None]
+    other = [batch_changes(base), budget_changes(base), variant_changes(base)]
+    slow = [x for row in zip_longest(*other) for x in row]
+    return [*quick, *[x for x in slow if x is not None]]
+
+
+def _baseline(module: Module, options: PlanOptions) -> Baseline:
+    options = options.begun()
+    return Baseline(module, compiler.plan(module, options), options)
+
+
+class _Search:
+    """The changes as they are planned, one after the other, until the deadline."""
+
+    def __init__(self, base: Baseline, plan_seconds: float, progress: Progress) -> None:
+        self.base = base
+        self.progress = progress
+        seconds = base.report.seconds
+        quick = plan_seconds - seconds.get("passes", 0.0)
+        self.longest = {False: quick, True: 2 * plan_seconds}
+        """The longest that a change took so far, by whether passes run again."""
+
+    def run(self, changes: Sequence[ProgramChange]) -> WhatIf:
+        found, useless, left_out, impossible = [], [], [], []
+        for number, change in enumerate(changes):
+            if not self.base.deadline.leaves(self.longest[change.is_slow]):
+                left_out.append(change.name)
+                continue
+            self.progress(f"what if {change.name} ({number + 1} of {len(changes)})")
+            try:
+                outcome = self.outcome(change)
+            except ImpossibleChangeError as error:
+                impossible.append(f"{change.name} ({error})")
+                continue
+            if outcome is None:
+                left_out.append(change.name)
+            elif self.pays(outcome):
+                found.append(outcome)
+            else:
+                useless.append(change.name)
+        found.sort(key=lambda x: x.rank)
+        groups = [tuple(x) for x in (useless, left_out, impossible)]
+        return WhatIf(self.base.seconds, tuple(found), *groups)
+
+    def outcome(self, change: ProgramChange) -> ChangeOutcome | None:
+        """What a change leads to; None where Ctrl-C ends its plan."""
+        start = perf_counter()
+        plan: ModulePlan | None = None
+        with self.base.deadline.until_interrupted():
+            plan = change.plan(self.base)
+        took = perf_counter() - start
+        self.longest[change.is_slow] = max(self.longest[change.is_slow], took)
+        return None if plan is None else _outcome(self.base, change, plan)
+
+    def pays(self, outcome: ChangeOutcome) -> bool:
+        """Whether a change saves enough, for a time that is not beyond all measure."""
+        if outcome.saved_bytes * _LEAST_SHARE < self.base.report.total_bytes:
+            return False
+        return outcome.saved_bytes > 0 and outcome.extra_seconds <= _LONGEST * self.base.seconds
+
+
+def _outcome(base: Baseline, change: ProgramChange, plan: ModulePlan) -> ChangeOutcome:
+    before, after = base.report, plan.report
+    seconds = change.runs * run_seconds(plan.module, base.options.target.machine)
+    ladder = after.ladder
+    return ChangeOutcome(
+        change.name,
+        change.what,
+        change.code,
+        change.source,
+        after.total_bytes,
+        after.total_bytes - ladder.arena_bytes + ladder.bound_bytes,
+        ladder.arena_bytes,
+        before.total_bytes - after.total_bytes,
+        max(0.0, seconds - base.seconds),
+        change.remark,
+    )
