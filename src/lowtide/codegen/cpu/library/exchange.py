@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
+from lowtide.codegen.cpu.library.ragged_exchange import plan_ragged_fetch
 from lowtide.codegen.cpu.library.trades import gathered, reduced, scattered, turned
 from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.elements.reducers import monoid_of
@@ -203,6 +204,18 @@ def _deal(writer: _Writer) -> None:
         writer.copy(ExchangeBuffer(Whose.DEALT, i), given, i)
 
 
+def _ragged(writer: _Writer) -> None:
+    """The rows that others send are fetched; the result lies where operand 1 does."""
+    numbers = writer.given[2].dimensions[0]
+    for size in writer.sizes:
+        if any(x.dimensions != (numbers,) for x in writer.given[2:]) or numbers % size:
+            raise writer.refusal(f"{numbers} slices are not as many for each of {size} devices")
+        plan = plan_ragged_fetch(writer.instruction, size, writer.target)
+        every = [writer.every(i) for i in (0, 2, 3, 4)]
+        first = ExchangeBuffer(Whose.PLACE, numbers // size)
+        writer.move(plan, *every, first, writer.own(0), size=size)
+
+
 def _broadcast(writer: _Writer) -> None:
     if writer.attributes.has_dynamic_root:
         raise writer.refusal("no form with a root chosen by a value is run; the plain one is")
@@ -239,6 +252,7 @@ _RULES: Final[Mapping[Opcode, Callable[[_Writer], None]]] = {
     Opcode.COLLECTIVE_BROADCAST: _broadcast,
     Opcode.COLLECTIVE_PERMUTE: _permute,
     Opcode.COLLECTIVE_PERMUTE_START: _permute,
+    Opcode.RAGGED_ALL_TO_ALL: _ragged,
     Opcode.REDUCE_SCATTER: _reduce_scatter,
 }
 """What starts an operation does all of it."""
