@@ -19,7 +19,7 @@ from lowtide.cli.arguments import (
 if TYPE_CHECKING:
     from lowtide.cli.outputs import Output
     from lowtide.cli.programs import NamedProgram
-    from lowtide.cli.run_devices import DeviceProgram
+    from lowtide.cli.run_devices import ProgramOnDevices
     from lowtide.cli.runs import Runs
     from lowtide.frontend.files import ModuleInput
     from lowtide.ir import Module
@@ -296,7 +296,7 @@ class _Given:
 
 
 def _on_devices(
-    several: DeviceProgram, given: _Given, options: Options, wanted: _Wanted, *, reference: bool
+    several: ProgramOnDevices, given: _Given, options: Options, wanted: _Wanted, *, reference: bool
 ) -> tuple[Runs, list[Output], str]:
     """Run on all devices; return runs, results of the whole program, where arguments come from."""
     from lowtide.cli import run_devices
