@@ -13,6 +13,7 @@ from lowtide.frontend.hlo_text import parse_hlo
 pytest.importorskip("jax")
 
 from lowtide.pjrt.errors import PluginError
+from lowtide.pjrt.program_options import CompileOptions
 from lowtide.pjrt.programs import module_of
 
 
@@ -132,9 +133,12 @@ ENTRY %main (x: f32[3,2]) -> (f32[3,2]) {
 }"""
 
 
+ONE = CompileOptions(b"", (0,))
+
+
 def test_programs_come_as_hlo_too() -> None:
-    module = module_of("hlo", write_hlo_module_proto(parse_hlo(TWICE)))
+    module = module_of("hlo", write_hlo_module_proto(parse_hlo(TWICE)), ONE)
     assert module.entry_layout is not None
     assert str(module.entry_layout.parameters[0]) == "f32[3,2]{0,1}"
     with pytest.raises(PluginError, match="'mlir' or 'hlo', not as 'text'"):
-        module_of("text", b"")
+        module_of("text", b"", ONE)
