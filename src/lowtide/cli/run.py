@@ -19,6 +19,7 @@ from lowtide.cli.arguments import (
 if TYPE_CHECKING:
     from lowtide.cli.outputs import Output
     from lowtide.cli.programs import NamedProgram
+    from lowtide.cli.run_devices import ProgramOnDevices
     from lowtide.cli.runs import Runs
     from lowtide.frontend.files import ModuleInput
     from lowtide.ir import Module
@@ -86,13 +87,16 @@ def run(
 ) -> None:
     """Execute a module as native code, and show its results.
 
-    MODULE may also be an executable. Without --inputs, arguments are those of the snapshot, or
-    generated. --plan and --order imply --arena. Exit status: 2 over --memory, 3 no native code,
-    4 a check failed.
+    MODULE may also be an executable. One for several devices runs on as many threads; if it has
+    shardings it is partitioned first, and whole arrays go in and come out. Without --inputs,
+    arguments are those of the snapshot, or generated. --plan and --order imply --arena. Exit
+    status: 2 over --memory, 3 no native code, 4 a check failed.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.programs import load_program
+    from lowtide.cli.run_devices import device_program
+    from lowtide.cli.runs import results_of
     from lowtide.options import CHECKS, Options
 
     evaluated = reference or arena or plan is not None or order is not None
@@ -121,15 +125,23 @@ def run(
     _check_executable(
         program, threads, deadline, must_have_values=elided > 0 and (sanitize or evaluated)
     )
-    arguments, origin = _arguments(program.found, inputs, seed)
     wanted = _Wanted(seed or 0, repeat, sanitize, reproducer, plan, order, profile, trace)
+    several = device_program(program)
+    if several is not None:
+        _refuse_on_devices(wanted, {"--arena": arena, "--check": check is not None})
+        given = _Given(program, inputs, seed)
+        runs, results, origin = _on_devices(several, given, options, wanted, reference=reference)
+        _show(program.module, origin, runs, results, outputs, json=json)
+        return
+    arguments, origin = _arguments(program.found, inputs, seed)
     if arena or plan is not None or order is not None or (reference and sanitize):
         runs = _in_arena(program, arguments, options, wanted)
     elif reference:
         runs = _reference(program, arguments, options, wanted)
     else:
         runs = _native(program, arguments, options, wanted)
-    _show(program.module, origin, runs, outputs, json=json)
+    results = results_of(program.module, runs.result)
+    _show(program.module, origin, runs, results, outputs, json=json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,15 +267,79 @@ def _reference(program: NamedProgram, arguments: Any, options: Options, wanted: 
     return Runs("reference", result, seconds, "reference evaluator", apart)
 
 
+def _refuse_on_devices(wanted: _Wanted, others: dict[str, bool]) -> None:
+    """Raise UsageError for options about one device."""
+    from lowtide.cli.exit_codes import UsageError
+
+    given = {
+        **others,
+        "--plan": wanted.plan is not None,
+        "--order": wanted.order is not None,
+        "--profile": wanted.profile,
+        "--trace": wanted.trace is not None,
+        "--reproducer": wanted.reproducer is not None,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise UsageError(
+                f"the module runs on several devices; {name} is about one: leave it out"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The program as it was given, and where its arguments come from."""
+
+    program: NamedProgram
+    inputs: Path | None
+    seed: int | None
+
+
+def _on_devices(
+    several: ProgramOnDevices, given: _Given, options: Options, wanted: _Wanted, *, reference: bool
+) -> tuple[Runs, list[Output], str]:
+    """Run on all devices; return runs, results of the whole program, where arguments come from."""
+    from lowtide.cli import run_devices
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.inputs import default_seed
+    from lowtide.evaluator.evaluate import parameter_leaves
+
+    if reference and (wanted.sanitize or options.memory is not None):
+        raise UsageError("--sanitize and --memory are about native code; leave out --reference")
+    program, seed = given.program, given.seed
+    leaves = list(parameter_leaves(program.module))
+    if given.inputs is None and program.found.arguments is None:
+        seed = default_seed(program.module) if seed is None else seed
+        arguments = run_devices.generated_for(several, leaves, seed)
+        origin = f"seed {seed}" if leaves else "none"
+    else:
+        arguments, origin = _arguments(program.found, given.inputs, seed)
+    own = run_devices.dealt(several, leaves, arguments)
+    if reference:
+        runs = run_devices.reference_on_devices(several, own, wanted.seed, wanted.repeat)
+    elif wanted.sanitize:
+        runs = run_devices.sanitized_on_devices(several, own, options)
+    else:
+        runs = run_devices.runs_on_devices(several, own, options, wanted.repeat)
+    return runs, run_devices.joined_results(several, program.module, runs.result), origin
+
+
 # -- what is shown -------------------------------------------------------------------------------
 
 
-def _show(module: Module, origin: str, runs: Runs, outputs: Path | None, *, json: bool) -> None:
+def _show(
+    module: Module,
+    origin: str,
+    runs: Runs,
+    results: list[Output],
+    outputs: Path | None,
+    *,
+    json: bool,
+) -> None:
     from lowtide.cli import console
     from lowtide.cli.outputs import output_table, save_npz
-    from lowtide.cli.runs import results_of, time_text
+    from lowtide.cli.runs import time_text
 
-    results = results_of(module, runs.result)
     if outputs is not None:
         save_npz(outputs, results)
     if json:

@@ -47,7 +47,15 @@ class KernelPlan:
     thread_bytes: int = 0
     others: Callable[[], tuple[KernelPlan, ...]] = tuple
     call: HostCall | None = None
-    exchange: Exchange | None = None
+    exchange: ExchangePlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangePlan:
+    """What an instruction exchanges with other devices; its moves number the kernels in `parts`."""
+
+    exchange: Exchange
+    parts: tuple[KernelPlan, ...]
 
 
 def first_of(ways: Callable[[], Iterator[KernelPlan]]) -> KernelPlan:

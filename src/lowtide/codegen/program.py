@@ -184,7 +184,9 @@ class _Writer:
         operands = [x for y in instruction.operands for x in self.leaves(number, y)]
         kept = len(results) - len(exchange.results)
         yield from self.moved(instruction.name, operands[:kept], results[:kept])
-        yield ExchangeThunk(instruction.name, exchange, (*operands, *results[kept:]))
+        buffers = (*operands, *results[kept:])
+        scratch = self.sites[number].scratch.get(instruction)
+        yield ExchangeThunk(instruction.name, exchange, buffers, scratch)
 
     def leaves(self, number: int, instruction: Instruction) -> list[BufferSlice]:
         """Where the arrays of a value lie, depth first."""

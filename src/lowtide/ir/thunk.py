@@ -129,6 +129,7 @@ class ExchangeThunk:
     name: str
     exchange: Exchange
     buffers: tuple[BufferSlice, ...]
+    scratch: BufferSlice | None = None
 
 
 @dataclass(frozen=True, slots=True)

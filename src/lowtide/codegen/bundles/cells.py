@@ -56,7 +56,7 @@ def slices_touched(thunks: Sequence[Thunk]) -> list[BufferSlice]:
     found: dict[BufferSlice, None] = {}
     for thunk in all_thunks(thunks):
         found |= dict.fromkeys((*slices_read(thunk), *slices_written(thunk)))
-        if isinstance(thunk, KernelThunk) and thunk.scratch is not None:
+        if isinstance(thunk, KernelThunk | ExchangeThunk) and thunk.scratch is not None:
             found[thunk.scratch] = None
     return [x for x in found if x.allocation >= 0 and x.nbytes]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.codegen.kernel import KernelPlan
@@ -63,7 +63,13 @@ class Kernels:
 
     def exchange(self, instruction: Instruction) -> Exchange | None:
         """Return what an instruction exchanges with other devices, if it does."""
-        return self.plan(instruction).exchange
+        plan = self.plan(instruction).exchange
+        if plan is None:
+            return None
+        key = likeness(instruction)
+        numbers = [self._number((key, place), part) for place, part in enumerate(plan.parts)]
+        moves = [replace(x, kernel=numbers[x.kernel]) for x in plan.exchange.moves]
+        return replace(plan.exchange, moves=tuple(moves))
 
     def prefer(self, instruction: Instruction, plan: KernelPlan) -> None:
         """Have an instruction, and all that are alike, run in another way than the first one."""
@@ -71,11 +77,13 @@ class Kernels:
 
     def number(self, instruction: Instruction) -> int:
         """Return the number of the kernel of an instruction."""
-        key = likeness(instruction)
+        return self._number(likeness(instruction), self.plan(instruction))
+
+    def _number(self, key: Hashable, plan: KernelPlan) -> int:
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._written)
-            self._written.append(self.plan(instruction))
+            self._written.append(plan)
         return number
 
     def write(self) -> WrittenKernels:

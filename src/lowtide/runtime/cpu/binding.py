@@ -32,6 +32,7 @@ class Binding:
         self, program: NativeProgram, compile_object: Callable[[str], bytes] | None
     ) -> None:
         self._stored: list[Any] = []
+        self.program = program
         self.interface: Interface = program.interface
         _check_overwritten(program.interface)
         self.native = native(compile_object)
@@ -59,7 +60,7 @@ class Binding:
         return FramePlan(
             self._bases(program.constants),
             self.arena,
-            (team, 0, 0, wake, *lock, 0, *_call_functions()),
+            (team, 0, 0, wake, *lock, 0, *_call_functions(), 0),
             context(self.made),
             context(self.consuming),
             table.workspace,

@@ -21,7 +21,9 @@ from lowtide.runtime.cpu.launch import LaunchPlan, launch_plan
 from lowtide.runtime.cpu.profile import Span, new_record, spans
 from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
 from lowtide.runtime.cpu.results import Made, reshaped
-from lowtide.runtime.devices.meeting import check_seat
+from lowtide.runtime.cpu.walker import SEAT
+from lowtide.runtime.devices.meeting import meeting_error, seat_for
+from lowtide.runtime.devices.native_meeting import UNMET
 
 _empty = np.empty
 _REFUSED: Final = object()
@@ -33,7 +35,7 @@ class CallOptions:
 
     `huge_pages` says whether the system may use them for arenas. At most `idle_arenas` arenas, of
     `idle_bytes` bytes together but at least one, are kept between calls, and as many times the
-    pages of results.
+    pages of results; of a program of several devices, as many arenas for each of them.
     """
 
     huge_pages: bool = True
@@ -65,7 +67,8 @@ class LinkedExecutable:
         self._pool = binding.pool
         self._entry = binding.native.entry
         arena = max(binding.arena.nbytes, 1)
-        self._most_idle = max(1, min(self._options.idle_arenas, self._options.idle_bytes // arena))
+        most = self._options.idle_arenas * program.devices
+        self._most_idle = max(1, min(most, self._options.idle_bytes // arena))
         self._idle: list[Frame] = []
         self._arenas: Arenas | None = None
         self._program = program
@@ -95,7 +98,7 @@ class LinkedExecutable:
         if pool is not None and not pool.alive:
             pool.start()
         if self._meets:
-            check_seat(self._program)
+            seat_for(self._program)
         kind = self._consuming if consume else self._plain
         found = self._quick(arguments, kind) if self._direct else _REFUSED
         if found is not _REFUSED:
@@ -118,7 +121,7 @@ class LinkedExecutable:
         million events the last ones are returned.
         """
         if self._meets:
-            check_seat(self._program)
+            seat_for(self._program)
         table = self._binding.linked.stamped
         record = new_record()
         arrays = prepared(self._binding, opened(self._binding, arguments), self._binding.made)
@@ -157,8 +160,11 @@ class LinkedExecutable:
         """Return the results where native code takes the arguments as they are, else _REFUSED."""
         frame = self._frame()
         results = tuple([_empty(sizes, dtype) for sizes, dtype in kind.new])
-        if self._entry(arguments, results, frame.consuming if kind.consume else frame.address):
+        status = self._entry(arguments, results, frame.consuming if kind.consume else frame.address)
+        if status:
             self._release(frame)
+            if status == UNMET:
+                raise meeting_error(self._program, self._binding.linked.exchanges)
             return _REFUSED
         if kind.single or kind.flat:
             self._release(frame)
@@ -172,6 +178,8 @@ class LinkedExecutable:
             return self._new_frame(0)
         if self._arenas is not None:
             frame.rest_on(self._arenas.take(self._binding.arena.nbytes))
+        if self._meets:
+            frame.control[SEAT] = seat_for(self._program).address
         return frame
 
     def _new_frame(self, workspace: int) -> Frame:
@@ -180,7 +188,10 @@ class LinkedExecutable:
             arena = Arena(nbytes, huge=self._options.huge_pages)
         else:
             arena = self._arenas.take(nbytes)
-        return Frame(self._binding.frames, arena, workspace)
+        frame = Frame(self._binding.frames, arena, workspace)
+        if self._meets:
+            frame.control[SEAT] = seat_for(self._program).address
+        return frame
 
     def _release(self, frame: Frame) -> None:
         if self._arenas is not None:

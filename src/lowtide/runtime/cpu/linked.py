@@ -8,7 +8,6 @@ from lowtide.host_calls.calls import Runner, runner
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.thunk import (
     BundleThunk,
-    ExchangeThunk,
     HostCall,
     all_thunks,
     exchanges,
@@ -19,7 +18,7 @@ from lowtide.llvm.machine import Library
 from lowtide.runtime.cpu.native import Native
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.table import Table, build_table
-from lowtide.runtime.devices.exchanges import ExchangeRun
+from lowtide.runtime.devices.exchange_block import ExchangeBlock
 
 
 class Linked:
@@ -28,12 +27,9 @@ class Linked:
     def __init__(self, program: NativeProgram, native: Native) -> None:
         self.native = native
         self.threads = program.threads
-        self._thunks, self._kernels = program.thunks, program.kernels
+        self._program = program
         self._runners: dict[HostCall, Runner] = {
             x.call: runner(x.call) for x in host_calls(program.thunks)
-        }
-        self._exchanges: dict[ExchangeThunk, Runner] = {
-            x: ExchangeRun(x).run for x in exchanges(program.thunks)
         }
         self._allocations = len(program.interface.memories)
         names = dict.fromkeys([p.function for kernel in program.kernels for p in kernel.phases])
@@ -55,23 +51,25 @@ class Linked:
         """Return what makes a call of a function outside of the program."""
         return self._runners[call]
 
-    def exchange(self, thunk: ExchangeThunk) -> Runner:
-        """Return what meets other devices."""
-        return self._exchanges[thunk]
-
-    def _called(self, called: HostCall | ExchangeThunk) -> int:
-        """The address of the Python object that makes a call or meets other devices."""
-        if isinstance(called, HostCall):
-            return id(self._runners[called])
-        return id(self._exchanges[called])
+    @cached_property
+    def exchanges(self) -> dict[str, ExchangeBlock]:
+        """The exchanges with other devices by name, which several places may call."""
+        program = self._program
+        return {
+            x.name: ExchangeBlock(
+                x, program.kernels, self.address, program.replicas, program.partitions
+            )
+            for x in exchanges(program.thunks)
+        }
 
     def _table(self, *, stamped: bool) -> Table:
         return build_table(
-            self._thunks,
-            self._kernels,
+            self._program.thunks,
+            self._program.kernels,
             self.address,
             self.native.copy,
-            self._called,
+            lambda call: id(self._runners[call]),
+            lambda thunk: self.exchanges[thunk.name],
             threads=self.threads,
             allocations=self._allocations,
             stamped=stamped,

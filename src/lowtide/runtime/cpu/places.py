@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lowtide.ir.buffer import NO_BYTES, BufferSlice
+from lowtide.ir.exchange import NUMBERS, Exchange
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.thunk import (
     ConditionalThunk,
@@ -44,6 +45,8 @@ def check_places(program: NativeProgram) -> None:
             raise ValueError("a step is of no kernel")
         if isinstance(thunk, HostCallThunk | ExchangeThunk) and not _fits(thunk):
             raise ValueError("a call has other buffers than arrays")
+        if isinstance(thunk, ExchangeThunk):
+            _check_exchange(thunk.exchange, program)
     _check_numbers(program)
 
 
@@ -53,6 +56,18 @@ def _fits(thunk: HostCallThunk | ExchangeThunk) -> bool:
     shapes = [*called.operands, *called.results]
     sizes = [x.element_count * DTYPES[x.element_type].itemsize if x.is_array else 0 for x in shapes]
     return [x.nbytes for x in thunk.buffers] == sizes
+
+
+def _check_exchange(exchange: Exchange, program: NativeProgram) -> None:
+    """Raise ValueError for a device, a kernel or a buffer that there is not."""
+    for group in exchange.groups:
+        if not all(0 <= x < program.devices for x in group):
+            raise ValueError("a device is none")
+    count = len(exchange.operands) + len(exchange.results)
+    for move in exchange.moves:
+        slots = [x.slot for x in move.buffers if x.whose not in NUMBERS]
+        if not 0 <= move.kernel < len(program.kernels) or not all(0 <= x < count for x in slots):
+            raise ValueError("a move is of no kernel or of no buffer")
 
 
 def _check_numbers(program: NativeProgram) -> None:
@@ -68,11 +83,11 @@ def _slices(program: NativeProgram) -> Iterator[BufferSlice]:
         yield result.place
     for thunk in all_thunks(program.thunks):
         match thunk:
-            case KernelThunk():
+            case KernelThunk() | ExchangeThunk():
                 yield from thunk.buffers
                 if thunk.scratch is not None:
                     yield thunk.scratch
-            case HostCallThunk() | ExchangeThunk():
+            case HostCallThunk():
                 yield from thunk.buffers
             case CopyThunk():
                 yield from (thunk.source, thunk.target)

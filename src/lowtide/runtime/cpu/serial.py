@@ -15,8 +15,7 @@ import numpy as np
 from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError, LowtideError
-from lowtide.ir.exchange import Exchange
-from lowtide.ir.opcode import Opcode
+from lowtide.ir.exchange import Exchange, ExchangeBuffer, ExchangeMove, Whose
 from lowtide.ir.shape import TOKEN, Layout, Shape, array_shape
 from lowtide.ir.thunk import (
     BundleThunk,
@@ -175,8 +174,9 @@ def _thunk(thunk: Thunk) -> list[Any]:
             return ["conditional", name, _slice(selector), is_predicate, parts]
         case HostCallThunk(name, call, buffers):
             return ["host", name, _call(call), [_slice(x) for x in buffers]]
-        case ExchangeThunk(name, exchange, buffers):
-            return ["exchange", name, _exchange(exchange), [_slice(x) for x in buffers]]
+        case ExchangeThunk(name, exchange, buffers, scratch):
+            places = [_slice(x) for x in buffers]
+            return ["exchange", name, _exchange(exchange), places, _slice(scratch)]
         case BundleThunk(name, function, seconds, within):
             return ["bundle", name, function, seconds, [_thunk(x) for x in within]]
 
@@ -209,24 +209,27 @@ def _leaf_of(row: Any) -> Shape:
 
 def _exchange(exchange: Exchange) -> list[Any]:
     shapes = [[_shape(x) for x in shapes] for shapes in (exchange.operands, exchange.results)]
-    reducer = exchange.reducer and exchange.reducer.value
-    return [
-        *(exchange.kind.value, *shapes, [list(x) for x in exchange.groups]),
-        *(exchange.dimension, reducer, [list(x) for x in exchange.pairs]),
+    moves = [
+        [x.kernel, [[y.whose.value, y.slot] for y in x.buffers], x.size, x.sent, x.shared]
+        for x in exchange.moves
     ]
+    return [*shapes, moves, [list(x) for x in exchange.groups], [list(x) for x in exchange.pairs]]
 
 
 def _exchange_of(row: Any) -> Exchange:
-    kind, operands, results, groups, dimension, reducer, pairs = row
+    operands, results, moves, groups, pairs = row
     return Exchange(
-        Opcode(kind),
         tuple([_shape_of(x) for x in operands]),
         tuple([_shape_of(x) for x in results]),
+        tuple([_move_of(*x) for x in moves]),
         tuple([tuple(x) for x in groups]),
-        dimension,
-        reducer and Opcode(reducer),
         tuple([(source, target) for source, target in pairs]),
     )
+
+
+def _move_of(kernel: int, buffers: Any, size: int, sent: bool | None, shared: bool) -> ExchangeMove:
+    found = tuple([ExchangeBuffer(Whose(whose), slot) for whose, slot in buffers])
+    return ExchangeMove(kernel, found, size, sent, shared)
 
 
 def _thunks_of(rows: Sequence[Any]) -> tuple[Thunk, ...]:
@@ -247,7 +250,8 @@ def _thunk_of(kind: str, name: str, *rest: Any) -> Thunk:
         return HostCallThunk(name, _call_of(rest[0]), tuple([BufferSlice(*x) for x in rest[1]]))
     if kind == "exchange":
         places = tuple([BufferSlice(*x) for x in rest[1]])
-        return ExchangeThunk(name, _exchange_of(rest[0]), places)
+        own = None if rest[2] is None else BufferSlice(*rest[2])
+        return ExchangeThunk(name, _exchange_of(rest[0]), places, own)
     if kind == "bundle":
         function, seconds, within = rest
         return BundleThunk(name, _text(function), float(seconds), _thunks_of(within))

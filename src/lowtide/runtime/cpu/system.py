@@ -76,13 +76,19 @@ class System:
         """Sleep while the i32 at `word` has a value (an i64), until woken; may return early."""
         self._futex(f, word, FUTEX_WAIT, value)
 
+    def wait_for(self, f: Function, word: str, value: str, time: str) -> None:
+        """Do so no longer than a time: the address of seconds and nanoseconds."""
+        self._futex(f, word, FUTEX_WAIT, value, time)
+
     def wake(self, f: Function, word: str, count: str) -> None:
         """Wake up to `count` (an i64) of the threads that sleep at a word."""
         self._futex(f, word, FUTEX_WAKE, count)
 
-    def _futex(self, f: Function, word: str, operation: int, number: str) -> None:
-        given: list[Integer] = [operation, number, 0]
-        self.call(f, self.futex, ("ptr", word), *[("i64", x) for x in given])
+    def _futex(
+        self, f: Function, word: str, operation: int, number: str, time: str = "null"
+    ) -> None:
+        numbers: list[Integer] = [operation, number]
+        self.call(f, self.futex, ("ptr", word), *[("i64", x) for x in numbers], ("ptr", time))
 
     def round_to_nearest(self, f: Function) -> str:
         """Have the thread compute as IEEE 754 says by default; return how it did before."""

@@ -30,6 +30,7 @@ from lowtide.ir.thunk import (
 from lowtide.runtime.cpu.grouping import Stage, ThunkWork, groups
 from lowtide.runtime.cpu.team import MOST_PIECES
 from lowtide.runtime.cpu.walker import COPY_BYTES, LOOK_WORDS, Step
+from lowtide.runtime.devices.exchange_block import ExchangeBlock
 
 ALONE_SECONDS: Final = 3e-6
 """Work below that runs on the caller alone. Sharing out costs 0.2 to 0.5 us where the workers are
@@ -85,7 +86,8 @@ def build_table(
     kernels: Sequence[KernelEntry],
     address: Callable[[str], int],
     copy: int,
-    host: Callable[[HostCall | ExchangeThunk], int],
+    host: Callable[[HostCall], int],
+    exchanges: Callable[[ExchangeThunk], ExchangeBlock],
     *,
     threads: int,
     allocations: int,
@@ -94,12 +96,12 @@ def build_table(
     """Return the table of a program.
 
     `address` gives the addresses of functions, `copy` is that of the function of copies, `host`
-    gives those of the Python objects that make calls of functions outside. There are
-    `allocations` bases; the run gets two more, for slices without bytes and, of value 0, for
-    numbers. With `stamped` each thunk runs by itself, those in bundles too, and its begin and end
-    are noted.
+    gives those of the Python objects that make calls of functions outside, `exchanges` the blocks
+    of exchanges with other devices. There are `allocations` bases; the run gets two more, for
+    slices without bytes and, of value 0, for numbers. With `stamped` each thunk runs by itself,
+    those in bundles too, and its begin and end are noted.
     """
-    builder = _Builder(kernels, address, copy, host, threads, allocations, stamped)
+    builder = _Builder(kernels, address, copy, host, exchanges, threads, allocations, stamped)
     builder.sequence(unbundled(thunks) if stamped else thunks)
     builder.end()
     return Table(
@@ -117,7 +119,8 @@ class _Builder:
         kernels: Sequence[KernelEntry],
         address: Callable[[str], int],
         copy: int,
-        host: Callable[[HostCall | ExchangeThunk], int],
+        host: Callable[[HostCall], int],
+        exchanges: Callable[[ExchangeThunk], ExchangeBlock],
         threads: int,
         allocations: int,
         stamped: bool,
@@ -129,6 +132,7 @@ class _Builder:
         self.address = address
         self.copy = copy
         self.host = host
+        self.exchanges = exchanges
         self.threads = threads
         self.nothing, self.zero = allocations, allocations + 1
         self.stamped = stamped
@@ -212,19 +216,25 @@ class _Builder:
             self.words[hole] = len(self.words)
 
     def host_call(self, thunk: HostCallThunk) -> None:
-        self.called(thunk.buffers, self.host(thunk.call))
-
-    def exchange(self, thunk: ExchangeThunk) -> None:
-        self.called(thunk.buffers, self.host(thunk))
-
-    def called(self, buffers: Sequence[BufferSlice], address: int) -> None:
-        slots = [self.place(x) for x in buffers]
-        self.workspace = max(self.workspace, len(slots))
-        self.words += [Step.BIND.value, len(slots), *[x for slot in slots for x in slot]]
-        self.words += [Step.HOST.value, address, 0]
+        self.bind([self.place(x) for x in thunk.buffers])
+        self.words += [Step.HOST.value, self.host(thunk.call), 0]
         self.ends.append(len(self.words) - 1)
         self.seconds += HOST_SECONDS
         self.unseen += HOST_SECONDS
+
+    def exchange(self, thunk: ExchangeThunk) -> None:
+        """Meet other devices, for any time, with room for the buffers of all behind the own."""
+        scratch = (self.zero, 0) if thunk.scratch is None else self.place(thunk.scratch)
+        self.bind([*[self.place(x) for x in thunk.buffers], scratch])
+        block = self.exchanges(thunk)
+        self.workspace = max(self.workspace, block.workspace)
+        self.words += [Step.EXCHANGE.value, block.address, 0]
+        self.ends.append(len(self.words) - 1)
+        self.seconds = inf
+
+    def bind(self, slots: Sequence[tuple[int, int]]) -> None:
+        self.workspace = max(self.workspace, len(slots))
+        self.words += [Step.BIND.value, len(slots), *[x for slot in slots for x in slot]]
 
     def bundle(self, thunk: BundleThunk) -> None:
         has_loops = any(isinstance(x, WhileThunk) for x in all_thunks(thunk.parts))

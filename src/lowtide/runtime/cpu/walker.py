@@ -69,18 +69,20 @@ class Step(IntEnum):
     BUNDLE = 10
     """The address of the function of a bundle, and the end of the table, where the run goes on if
     the function returns other than 0."""
+    EXCHANGE = 11
+    """The address of an exchange, and the end of the table: the device meets others."""
 
 
-CONTROL_WORDS: Final = 12
+CONTROL_WORDS: Final = 13
 """The block of a run: a team or null, the workspace, a record of times or null, how many workers to
 wake at once; how to release and to take Python's lock (null where it is kept) and to see to
 signals, the address of the number of the thread that does so, and the state of the thread while the
 lock is released, else null; how to make a Python number of an address, to call an object with one
-argument and to let go of one (null where nothing is called). The record has its capacity in pairs
-of words, the count, the pairs."""
+argument and to let go of one (null where nothing is called); the seat of the device, if it meets
+others. The record has its capacity in pairs of words, the count, the pairs."""
 
-NUMBER, CALL, LET_GO = range(9, 12)
-"""The words of the block about calls of Python objects."""
+NUMBER, CALL, LET_GO, SEAT = range(9, 13)
+"""The words of the block about calls of Python objects, and the one about other devices."""
 
 LOOK_WORDS: Final = 4
 """The words of a look."""
@@ -89,10 +91,10 @@ COPY_BYTES: Final = 1 << 16
 """The bytes of one unit of a copy."""
 
 
-def run_function(system: System, work: Function, look: Function) -> Function:
-    """Write `i64 run(ptr table, ptr bases, ptr control)`, which returns 0 or INTERRUPTED."""
+def run_function(system: System, work: Function, look: Function, exchange: Function) -> Function:
+    """Write `i64 run(ptr table, ptr bases, ptr control)`, which returns 0, INTERRUPTED or UNMET."""
     f = Function("run", parameters(table="ptr", bases="ptr", control="ptr"), "i64")
-    walk = _Walk(f, system, work, look)
+    walk = _Walk(f, system, work, look, exchange)
     walk.begin()
     walk.follow()
     walk.end()
@@ -100,10 +102,13 @@ def run_function(system: System, work: Function, look: Function) -> Function:
 
 
 class _Walk:
-    def __init__(self, f: Function, system: System, work: Function, look: Function) -> None:
+    def __init__(
+        self, f: Function, system: System, work: Function, look: Function, exchange: Function
+    ) -> None:
         self.f = f
         self.work = work
         self.looking = look
+        self.meeting = exchange
         self.system = system
         self.position = f.stack("i64", 1, 8)
         self.state = f.stack("i64", STATE_WORDS, 8)
@@ -147,6 +152,7 @@ class _Walk:
             Step.LOOK: self.look,
             Step.HOST: self.host,
             Step.BUNDLE: self.bundle,
+            Step.EXCHANGE: self.exchange,
         }
         f.do("br label %next")
         f.label("next")
@@ -287,6 +293,13 @@ class _Walk:
         f = self.f
         function = pointed(f.load("ptr", f.gep(self.here, 8), 8), "i64", "ptr", "ptr")
         ended = f.call(function, ["%bases", self.state])
+        return f.select(f.compare("eq", ended, 0), "i64", self.following(3), self.word(2))
+
+    def exchange(self) -> Integer:
+        f = self.f
+        exchange = f.load("ptr", f.gep(self.here, 8), 8)
+        given = [exchange, self.workspace, self.control(SEAT), self.state]
+        ended = f.call(self.meeting, given)
         return f.select(f.compare("eq", ended, 0), "i64", self.following(3), self.word(2))
 
     def host(self) -> Integer:

@@ -1,33 +1,51 @@
-"""The devices of one run of a program, each a thread, which meet in its collective operations."""
+"""One run of a program on several devices, each a thread, which meet in its exchanges."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, final
 
+import numpy as np
+
 from lowtide.ir.errors import InputError, LowtideError
-from lowtide.ir.exchange import Exchange
-from lowtide.ir.literal import Array
+from lowtide.runtime.cpu.native import native
 from lowtide.runtime.cpu.program import NativeProgram
-from lowtide.runtime.devices.trades import traded
+from lowtide.runtime.devices import block
+from lowtide.runtime.devices.exchange_block import ExchangeBlock
 
 TIMEOUT_SECONDS: Final = 300.0
 """How long a device waits for others, unless a meeting says otherwise."""
+
+_FOR_EVER: Final = 2**62
+"""Nanoseconds that never go by."""
 
 
 class MeetingError(LowtideError):
     """A run on several devices came to no end: one failed, or they wait for one another."""
 
 
-@dataclass(slots=True)
-class _Point:
-    """The devices at one collective operation, and what they bring; `received` once all came."""
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A device of a run: `address` is that of its words."""
 
-    brought: dict[int, Sequence[Array]] = field(default_factory=dict)
-    received: dict[int, Sequence[Array]] = field(default_factory=dict)
+    meeting: Meeting
+    number: int
+    address: int
+
+
+class _Threads(threading.local):
+    seat: Seat | None = None
+
+
+_threads: Final = _Threads()
+
+
+def current_seat() -> Seat | None:
+    """Return which device the calling thread is, None where it is none."""
+    return _threads.seat
 
 
 @final
@@ -48,15 +66,27 @@ class Meeting:
     ) -> None:
         if replicas < 1 or partitions < 1:
             raise InputError(f"a meeting has one device at least, not {replicas} x {partitions}")
+        if timeout_seconds is not None and not timeout_seconds > 0:
+            raise InputError(f"timeout_seconds is more than 0, or None; found {timeout_seconds}")
         self.replicas = replicas
         self.partitions = partitions
         self.timeout_seconds = timeout_seconds
-        self._turn = threading.Condition()
+        self._turn = threading.Lock()
         self._seated: set[int] = set()
-        self._ended: set[int] = set()
-        self._waiting: dict[int, tuple[str, tuple[int, ...]]] = {}
-        self._points: dict[tuple[str, tuple[int, ...]], _Point] = {}
         self._failure = ""
+        size = block.SEATS + self.count * block.SEAT_BYTES
+        self._words = np.zeros(size // 8, np.int64)
+        self._address = int(self._words.ctypes.data)
+        patience = _FOR_EVER if timeout_seconds is None else timeout_seconds * 1e9
+        self._set(block.COUNT, self.count)
+        self._set(block.PATIENCE, int(min(patience, _FOR_EVER)))
+        for number in range(self.count):
+            seat = block.SEATS + number * block.SEAT_BYTES
+            self._set(seat + block.MEETING, self._address)
+            self._set(seat + block.NUMBER, number)
+
+    def _set(self, offset: int, value: int) -> None:
+        self._words[offset // 8] = value
 
     @property
     def count(self) -> int:
@@ -72,13 +102,14 @@ class Meeting:
         """
         if not 0 <= number < self.count:
             raise InputError(f"device {number} is none of the {self.count}, counted from 0")
-        if current_seat() is not None:
+        if _threads.seat is not None:
             raise InputError("this thread is a device of a run already")
         with self._turn:
             if number in self._seated:
                 raise InputError(f"device {number} has run already: make a new Meeting")
             self._seated.add(number)
-        _threads.seat = Seat(self, number)
+        address = self._address + block.SEATS + number * block.SEAT_BYTES
+        _threads.seat = Seat(self, number, address)
         try:
             yield
         except BaseException as error:
@@ -87,95 +118,39 @@ class Meeting:
             raise
         finally:
             _threads.seat = None
-            with self._turn:
-                self._ended.add(number)
-                self._look_for_deadlock()
+            native().leave_meeting(address)
 
     def fail(self, why: str) -> None:
         """End the run: all devices that wait, or come to wait, raise MeetingError."""
         with self._turn:
-            self._fail(why)
+            self._failure = self._failure or why
+        native().fail_meeting(self._address)
 
-    def _fail(self, why: str) -> None:
-        self._failure = self._failure or why
-        self._turn.notify_all()
+    def error(self, exchanges: Mapping[int, ExchangeBlock]) -> MeetingError:
+        """Return why the meeting failed; `exchanges` are those of the program, by address."""
+        why = int(self._words[block.FAILED // 8])
+        if why == block.BY_PYTHON:
+            return MeetingError(self._failure)
+        waits = "; ".join(self._waits(exchanges))
+        if why == block.BY_TIME:
+            return MeetingError(f"devices waited for {self.timeout_seconds} s: {waits}")
+        return MeetingError(f"devices wait for others that never come: {waits}")
 
-    def exchange(
-        self, number: int, name: str, exchange: Exchange, brought: Sequence[Array]
-    ) -> Sequence[Array]:
-        """Bring arrays to the collective operation of a name; return what the device receives."""
-        group = exchange.group_of(number)
-        with self._turn:
-            self._check()
-            key = (name, group)
-            point = self._points.setdefault(key, _Point())
-            point.brought[number] = brought
-            if len(point.brought) == len(group):
-                received = traded(exchange, [point.brought[x] for x in group])
-                point.received = dict(zip(group, received, strict=True))
-                del self._points[key]
-                for member in group:
-                    self._waiting.pop(member, None)
-                self._turn.notify_all()
-            else:
-                self._wait(point, number, key)
-            return point.received[number]
-
-    def _wait(self, point: _Point, number: int, key: tuple[str, tuple[int, ...]]) -> None:
-        self._waiting[number] = key
-        self._look_for_deadlock()
-        came = self._turn.wait_for(
-            lambda: bool(point.received) or bool(self._failure), self.timeout_seconds
-        )
-        if not came:
-            self._fail(f"devices waited for {self.timeout_seconds} s: {self._waits()}")
-        if not point.received:
-            self._check()
-
-    def _check(self) -> None:
-        if self._failure:
-            raise MeetingError(self._failure)
-
-    def _look_for_deadlock(self) -> None:
-        """Fail where those that are waited for have ended, or all wait."""
-        absent = self._ended | self._waiting.keys()
-        if self._waiting and not self._failure and len(absent) == self.count:
-            self._fail(f"devices wait for one another: {self._waits()}")
-
-    def _waits(self) -> str:
-        """Which device waits at which collective operation for which others."""
-        found = []
-        for number in sorted(self._waiting):
-            name, group = self._waiting[number]
-            here = self._points[name, group].brought
-            missing = ", ".join([str(x) for x in group if x not in here])
-            found.append(f"device {number} waits at %{name} for {missing}")
-        return "; ".join(found)
+    def _waits(self, exchanges: Mapping[int, ExchangeBlock]) -> Iterator[str]:
+        """Which device waited at which instruction for which others when the meeting failed."""
+        offsets = [block.SEATS + x * block.SEAT_BYTES + block.WAS_AT for x in range(self.count)]
+        places = [int(self._words[x // 8]) for x in offsets]
+        for number, place in enumerate(places):
+            if place in exchanges:
+                found = exchanges[place]
+                group = found.exchange.group_of(number)
+                missing = ", ".join([str(x) for x in group if places[x] != place])
+                yield f"device {number} waits at %{found.name} for {missing}"
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """What a thread is: one device of a run."""
-
-    meeting: Meeting
-    number: int
-
-
-class _Threads(threading.local):
-    seat: Seat | None = None
-
-
-_threads: Final = _Threads()
-
-
-def current_seat() -> Seat | None:
-    """Return which device the calling thread is, None where it is none."""
-    return _threads.seat
-
-
-def check_seat(program: NativeProgram) -> None:
-    """Raise InputError unless the calling thread is a device of a run on the program's devices."""
-    seat = _threads.seat
+def seat_for(program: NativeProgram) -> Seat:
+    """Return which device of a program the calling thread is; raises InputError for none."""
+    seat: Seat | None = _threads.seat
     if seat is None:
         raise InputError(
             f"{program.name} runs on {program.devices} devices, which meet in "
@@ -187,3 +162,9 @@ def check_seat(program: NativeProgram) -> None:
             f"{program.name} runs on {program.replicas} x {program.partitions} replicas and "
             f"partitions, the meeting is one of {meeting.replicas} x {meeting.partitions}"
         )
+    return seat
+
+
+def meeting_error(program: NativeProgram, exchanges: Mapping[str, ExchangeBlock]) -> MeetingError:
+    """Return the error of a run on the calling thread that ended since its meeting failed."""
+    return seat_for(program).meeting.error({x.address: x for x in exchanges.values()})

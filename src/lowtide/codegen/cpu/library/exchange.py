@@ -1,28 +1,26 @@
-"""Collective operations of several devices: the runtime has the devices meet, no kernel does."""
+"""Collective operations of several devices: what each device does once all of a group have met.
+
+Devices read the buffers of one another. Values are combined in the order of the group, whoever does
+it, so that all devices have the same bits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from lowtide.codegen.cpu.library.copies import Copy, copies_code
+from lowtide.codegen.cpu.library.ragged_exchange import plan_ragged_fetch
+from lowtide.codegen.cpu.library.trades import gathered, reduced, scattered, turned
 from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.elements.reducers import monoid_of
-from lowtide.codegen.kernel import KernelCode, KernelPlan
-from lowtide.ir import Instruction, Opcode
+from lowtide.codegen.kernel import ExchangePlan, KernelCode, KernelPlan
+from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.errors import unsupported
-from lowtide.ir.exchange import Exchange
+from lowtide.ir.exchange import Exchange, ExchangeBuffer, ExchangeMove, Whose
 from lowtide.llvm.target import Target
-from lowtide.ops.meetings import devices_of, groups_of
-
-_WHOLE: Final[Mapping[Opcode, Opcode]] = {
-    Opcode.ALL_GATHER_START: Opcode.ALL_GATHER,
-    Opcode.ALL_REDUCE_START: Opcode.ALL_REDUCE,
-    Opcode.COLLECTIVE_PERMUTE_START: Opcode.COLLECTIVE_PERMUTE,
-}
-"""What starts an operation does all of it."""
-
-_NUMBERS: Final = frozenset({Opcode.PARTITION_ID, Opcode.REPLICA_ID})
+from lowtide.ops.meetings import Groups, devices_of, groups_of
 
 
 def plan_exchange(instruction: Instruction, target: Target) -> KernelPlan | None:
@@ -32,34 +30,229 @@ def plan_exchange(instruction: Instruction, target: Target) -> KernelPlan | None
     """
     if devices_of(instruction.parent.module) == 1:
         return None
-    exchange = _exchange_of(instruction)
-    if exchange is None:
-        return None
-    return KernelPlan(lambda: KernelCode((), ()), exchange=exchange)
-
-
-def _exchange_of(instruction: Instruction) -> Exchange | None:
-    opcode = instruction.opcode
-    kind = _WHOLE.get(opcode, opcode)
-    operands = tuple([x for operand in instruction.operands for x in leaves(operand.shape)])
-    results = tuple(leaves(instruction.shape))
-    if kind in _NUMBERS:
-        return Exchange(kind, operands, results)
+    if instruction.opcode in _NUMBERS:
+        return _planned(_Writer(instruction, (), target), _number)
     groups = groups_of(instruction)
-    if opcode in (Opcode.ALL_GATHER_START, Opcode.COLLECTIVE_PERMUTE_START):
-        results = results[len(operands) :]
-    if kind is Opcode.COLLECTIVE_PERMUTE:
-        how = instruction.attributes_as(CollectivePermute)
-        if how.slice_sizes:
-            raise unsupported(instruction, "no form with slice_sizes is run; the plain one is")
-        return Exchange(kind, operands, results, groups, pairs=how.source_target_pairs)
-    if all(len(group) == 1 for group in groups):
+    is_permute = instruction.opcode in _PERMUTES
+    if not is_permute and all(len(group) == 1 for group in groups):
         return None
-    reducer = None
-    if instruction.called_computations:
-        reducer = monoid_of(instruction.called_computations[0])
-        if reducer is None:
-            reason = "reduces by more than one plain operation, which no device can do in parts"
-            raise unsupported(instruction, reason)
-    dimension = instruction.attributes_as(Collective).dimension
-    return Exchange(kind, operands, results, groups, dimension, reducer)
+    return _planned(_Writer(instruction, groups, target), _RULES[instruction.opcode])
+
+
+class _Writer:
+    """The moves of an instruction, as they are found, and their kernels.
+
+    `given` and `received` are the arrays that a device brings and receives.
+    """
+
+    def __init__(self, instruction: Instruction, groups: Groups, target: Target) -> None:
+        self.instruction = instruction
+        self.groups = groups
+        self.target = target
+        self.given = [x for operand in instruction.operands for x in leaves(operand.shape)]
+        self.received = leaves(instruction.shape)
+        if instruction.opcode in _WITH_OPERANDS:
+            self.received = self.received[len(self.given) :]
+        self.sizes = sorted({len(group) for group in groups})
+        self.pairs: tuple[tuple[int, int], ...] = ()
+        self.moves: list[ExchangeMove] = []
+        self.parts: list[KernelPlan] = []
+
+    @property
+    def attributes(self) -> Collective:
+        """Those of all operations but collective-permute."""
+        return self.instruction.attributes_as(Collective)
+
+    @property
+    def dimension(self) -> int:
+        """The dimension that is gathered, scattered or split."""
+        found = self.attributes.dimension
+        assert found is not None
+        return found
+
+    def reducer(self) -> Opcode:
+        """The operation that combines values; raises UnsupportedOpError for more than one."""
+        found = monoid_of(self.instruction.called_computations[0])
+        if found is None:
+            raise self.refusal("reduces by more than one plain operation, which nothing here does")
+        return found
+
+    def refusal(self, reason: str) -> Exception:
+        """The error to raise."""
+        return unsupported(self.instruction, reason)
+
+    def own(self, result: int) -> ExchangeBuffer:
+        """The own buffer of a result."""
+        return ExchangeBuffer(Whose.OWN, len(self.given) + result)
+
+    def every(self, operand: int) -> ExchangeBuffer:
+        """The buffers of an operand on all devices of the group."""
+        return ExchangeBuffer(Whose.EVERY, operand)
+
+    def move(
+        self,
+        plan: KernelPlan,
+        *buffers: ExchangeBuffer,
+        size: int = 0,
+        sent: bool | None = None,
+        shared: bool = False,
+    ) -> None:
+        """Add a move."""
+        self.moves.append(ExchangeMove(len(self.parts), buffers, size, sent, shared))
+        self.parts.append(plan)
+
+    def copy(
+        self, source: ExchangeBuffer, given: Shape, result: int, sent: bool | None = None
+    ) -> None:
+        """Add a copy to a result of what is as large."""
+        shape = self.received[result]
+        if given.dimensions != shape.dimensions:
+            raise self.refusal(f"{given} cannot become {shape} by moving it")
+        copies = [Copy(0, given, 1, shape)]
+        self.move(KernelPlan(lambda: copies_code(copies)), source, self.own(result), sent=sent)
+
+    def clear(self, result: int, sent: bool | None = None) -> None:
+        """Add zeros in the place of a result."""
+        copies = [Copy(None, None, 0, self.received[result])]
+        self.move(KernelPlan(lambda: copies_code(copies)), self.own(result), sent=sent)
+
+    def check_sizes(self, whole: Shape, part: Shape, size: int) -> None:
+        """Raise UnsupportedOpError unless an array is `size` times another along the dimension."""
+        sizes = list(part.dimensions)
+        sizes[self.dimension] *= size
+        if list(whole.dimensions) != sizes:
+            raise self.refusal(f"{whole} is not {part} times the {size} devices of its group")
+
+
+def _planned(writer: _Writer, rule: Callable[[_Writer], None]) -> KernelPlan:
+    rule(writer)
+    exchange = Exchange(
+        tuple(writer.given),
+        tuple(writer.received),
+        tuple(writer.moves),
+        writer.groups,
+        writer.pairs,
+    )
+    return KernelPlan(
+        lambda: KernelCode((), ()),
+        max([x.shared_bytes for x in writer.parts], default=0),
+        max([x.thread_bytes for x in writer.parts], default=0),
+        exchange=ExchangePlan(exchange, tuple(writer.parts)),
+    )
+
+
+# -- rules -----------------------------------------------------------------------------------------
+
+
+def _number(writer: _Writer) -> None:
+    is_partition = writer.instruction.opcode is Opcode.PARTITION_ID
+    whose = Whose.PARTITION if is_partition else Whose.REPLICA
+    writer.copy(ExchangeBuffer(whose), writer.received[0], 0)
+
+
+def _all_reduce(writer: _Writer) -> None:
+    reducer = writer.reducer()
+    for size in writer.sizes:
+        for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
+            plan = reduced(given, result, size, reducer, writer.target)
+            everywhere = ExchangeBuffer(Whose.EVERY, len(writer.given) + i)
+            writer.move(plan, writer.every(i), everywhere, size=size, shared=True)
+
+
+def _reduce_scatter(writer: _Writer) -> None:
+    reducer, dimension = writer.reducer(), writer.dimension
+    for size in writer.sizes:
+        for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
+            writer.check_sizes(given, result, size)
+            plan = scattered(given, result, size, dimension, reducer, writer.target)
+            start = ExchangeBuffer(Whose.PLACE, result.dimensions[dimension])
+            zero = ExchangeBuffer(Whose.PLACE, 0)
+            writer.move(plan, writer.every(i), start, zero, writer.own(i), size=size)
+
+
+def _all_gather(writer: _Writer) -> None:
+    for size in writer.sizes:
+        for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
+            writer.check_sizes(result, given, size)
+            plan = gathered(given, result, size, writer.dimension, writer.target)
+            writer.move(plan, writer.every(i), writer.own(i), size=size)
+
+
+def _all_to_all(writer: _Writer) -> None:
+    if writer.attributes.dimension is None:
+        _deal(writer)
+        return
+    dimension = writer.dimension
+    for size in writer.sizes:
+        for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
+            if given.dimensions[dimension] % size:
+                raise writer.refusal(f"{given} is not cut in {size} equal parts")
+            plan = turned(given, result, size, dimension, writer.target)
+            start = ExchangeBuffer(Whose.PLACE, given.dimensions[dimension] // size)
+            zero = ExchangeBuffer(Whose.PLACE, 0)
+            writer.move(plan, writer.every(i), start, zero, writer.own(i), size=size)
+
+
+def _deal(writer: _Writer) -> None:
+    """Operand i goes to the device at place i."""
+    count = len(writer.given)
+    if writer.sizes != [count]:
+        raise writer.refusal(f"{count} operands need groups of as many devices")
+    if len({*writer.given}) > 1:
+        raise writer.refusal("its operands differ in type, sizes or layout")
+    for i, given in enumerate(writer.given):
+        writer.copy(ExchangeBuffer(Whose.DEALT, i), given, i)
+
+
+def _ragged(writer: _Writer) -> None:
+    """The rows that others send are fetched; the result lies where operand 1 does."""
+    numbers = writer.given[2].dimensions[0]
+    for size in writer.sizes:
+        if any(x.dimensions != (numbers,) for x in writer.given[2:]) or numbers % size:
+            raise writer.refusal(f"{numbers} slices are not as many for each of {size} devices")
+        plan = plan_ragged_fetch(writer.instruction, size, writer.target)
+        every = [writer.every(i) for i in (0, 2, 3, 4)]
+        first = ExchangeBuffer(Whose.PLACE, numbers // size)
+        writer.move(plan, *every, first, writer.own(0), size=size)
+
+
+def _broadcast(writer: _Writer) -> None:
+    if writer.attributes.has_dynamic_root:
+        raise writer.refusal("no form with a root chosen by a value is run; the plain one is")
+    for i, given in enumerate(writer.given):
+        writer.copy(ExchangeBuffer(Whose.FIRST, i), given, i)
+
+
+def _permute(writer: _Writer) -> None:
+    how = writer.instruction.attributes_as(CollectivePermute)
+    if how.slice_sizes:
+        raise writer.refusal("no form with slice_sizes is run; the plain one is")
+    most = max([x for pair in how.source_target_pairs for x in pair], default=0)
+    if most >= min(writer.sizes):
+        raise writer.refusal(f"device {most} of its pairs is none of {min(writer.sizes)}")
+    writer.pairs = how.source_target_pairs
+    for i, given in enumerate(writer.given):
+        writer.copy(ExchangeBuffer(Whose.SOURCE, i), given, i, sent=True)
+        writer.clear(i, sent=False)
+    for context in range(len(writer.given), len(writer.received)):
+        writer.clear(context)
+
+
+_NUMBERS: Final = frozenset({Opcode.PARTITION_ID, Opcode.REPLICA_ID})
+_PERMUTES: Final = frozenset({Opcode.COLLECTIVE_PERMUTE, Opcode.COLLECTIVE_PERMUTE_START})
+_WITH_OPERANDS: Final = frozenset({Opcode.ALL_GATHER_START, Opcode.COLLECTIVE_PERMUTE_START})
+"""Operations whose results begin with their operands."""
+
+_RULES: Final[Mapping[Opcode, Callable[[_Writer], None]]] = {
+    Opcode.ALL_GATHER: _all_gather,
+    Opcode.ALL_GATHER_START: _all_gather,
+    Opcode.ALL_REDUCE: _all_reduce,
+    Opcode.ALL_REDUCE_START: _all_reduce,
+    Opcode.ALL_TO_ALL: _all_to_all,
+    Opcode.COLLECTIVE_BROADCAST: _broadcast,
+    Opcode.COLLECTIVE_PERMUTE: _permute,
+    Opcode.COLLECTIVE_PERMUTE_START: _permute,
+    Opcode.RAGGED_ALL_TO_ALL: _ragged,
+    Opcode.REDUCE_SCATTER: _reduce_scatter,
+}
+"""What starts an operation does all of it."""
