@@ -57,6 +57,14 @@ def test_layouts_are_obeyed_and_kept(tmp_path: Path) -> None:
     free = Format(Layout.AUTO)
     automatic = jax.jit(lambda x: x.T, in_shardings=free, out_shardings=free)
     assert (np.asarray(automatic.lower(x).compile()(x)) == x.T).all()
+    for order in ((1, 2, 0), (0, 2, 1)):
+        form = Format(Layout(order), here)
+        turned = lambda x: jnp.transpose(x + 1, (2, 0, 1))
+        chosen = jax.jit(turned, in_shardings=form, out_shardings=free)
+        z = chosen.lower(x).compile()(jax.device_put(x, form))
+        assert (np.asarray(z) == (x + 1).transpose(2, 0, 1)).all()
+        assert z.format.layout.major_to_minor == tuple([(2, 0, 1).index(d) for d in order])
+    assert "copy" not in chosen.lower(x).compile().as_text()
     assert jnp.ones((1, 5, 1)).format.layout.major_to_minor == (0, 1, 2)
     """
     run(script, tmp_path, LOWTIDE_DEVICES="2")

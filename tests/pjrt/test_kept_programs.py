@@ -16,6 +16,30 @@ from lowtide.pjrt.errors import PluginError
 from lowtide.pjrt.program_options import CompileOptions
 from lowtide.pjrt.programs import module_of
 
+ONE_DEVICE = CompileOptions(b"", (0,))
+
+
+def test_programs_that_were_exported_for_the_processor_run_here(tmp_path: Path) -> None:
+    script = """
+    from jax import export
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    def f(x):
+        return jnp.linalg.svd(x, compute_uv=False) + jax.lax.platform_dependent(
+            x.sum(), cpu=lambda x: x, default=lambda x: x + 1
+        )
+    for platforms in (["cpu"], ["tpu", "cpu"]):
+        g = export.export(jax.jit(jnp.cumsum), platforms=platforms)
+        assert np.array_equal(jax.jit(g(x).call)(x), np.cumsum(x))
+    one = export.export(jax.jit(f), platforms=["cpu"])(x)
+    wanted = np.linalg.svd(x, compute_uv=False) + x.sum()
+    np.testing.assert_allclose(jax.jit(one.call)(x), wanted, rtol=1e-5, atol=1e-4)
+    try:
+        jax.jit(export.export(jax.jit(jnp.cumsum), platforms=["tpu"])(x).call)(x)
+    except ValueError as error:
+        print("exported for platforms" in str(error))
+    """
+    assert run(script, tmp_path) == "True\n"
+
 
 def test_programs_travel_as_bytes(tmp_path: Path) -> None:
     script = """
@@ -133,12 +157,9 @@ ENTRY %main (x: f32[3,2]) -> (f32[3,2]) {
 }"""
 
 
-ONE = CompileOptions(b"", (0,))
-
-
 def test_programs_come_as_hlo_too() -> None:
-    module = module_of("hlo", write_hlo_module_proto(parse_hlo(TWICE)), ONE)
+    module = module_of("hlo", write_hlo_module_proto(parse_hlo(TWICE)), ONE_DEVICE)
     assert module.entry_layout is not None
     assert str(module.entry_layout.parameters[0]) == "f32[3,2]{0,1}"
     with pytest.raises(PluginError, match="'mlir' or 'hlo', not as 'text'"):
-        module_of("text", b"", ONE)
+        module_of("text", b"", ONE_DEVICE)

@@ -11,14 +11,17 @@ from typing import Any, Final
 from lowtide.ir import Module
 from lowtide.ir.errors import InputError
 from lowtide.ir.shape import Layout, ProgramShape, Shape, tuple_shape
+from lowtide.pjrt.auto_layouts import chosen_layouts
 from lowtide.pjrt.devices import MEMORY_KIND
 
 _LAYOUT: Final = "mhlo.layout_mode"
 _MEMORY: Final = "mhlo.memory_kind"
 _ORDER: Final = re.compile(r"\{([\d,]*)\}")
 
-_FREE_LAYOUTS: Final = frozenset({"", "default", "auto"})
-"""Modes that leave the layout to the compiler, which takes the usual one."""
+_AUTO: Final = "auto"
+"""The mode that leaves the layout to the compiler: of arguments the usual one."""
+
+_USUAL: Final = frozenset({"", "default", _AUTO})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ def _texts(dictionaries: Sequence[Any], name: str) -> tuple[str, ...]:
 def mark_entry(module: Module, marks: EntryMarks) -> None:
     """Give a module the layouts that its marks ask for, row-major where they ask for none.
 
+    Those of results that are left to the compiler follow from the arguments'.
+
     Kinds of memory are kept as attributes of the module, which nothing but `memories_of` reads.
     Raises InputError for a layout that is no order of the dimensions.
     """
@@ -92,16 +97,16 @@ def mark_entry(module: Module, marks: EntryMarks) -> None:
         _laid_out(shape, _at(marks.argument_layouts, i))
         for i, shape in enumerate(program.parameters)
     ]
-    result = program.result
-    if result.is_tuple:
-        leaves = [
-            _laid_out(shape, _at(marks.result_layouts, i))
-            for i, shape in enumerate(result.tuple_shapes)
-        ]
-        result = tuple_shape(leaves)
-    else:
-        result = _laid_out(result, _at(marks.result_layouts, 0))
-    module.entry_layout = ProgramShape(tuple(parameters), result, program.parameter_names)
+    given, names, result = tuple(parameters), program.parameter_names, program.result
+    module.entry_layout = ProgramShape(given, result, names)
+    modes = list(marks.result_layouts)
+    if _AUTO in modes:
+        pairs = zip(modes, chosen_layouts(module), strict=True)
+        modes = [str(layout) if mode == _AUTO else mode for mode, layout in pairs]
+    shapes = result.tuple_shapes if result.is_tuple else (result,)
+    leaves = [_laid_out(shape, _at(modes, i)) for i, shape in enumerate(shapes)]
+    result = tuple_shape(leaves) if result.is_tuple else leaves[0]
+    module.entry_layout = ProgramShape(given, result, names)
     kept = [
         (_ATTRIBUTES[0], marks.argument_memories),
         (_ATTRIBUTES[1], marks.result_memories),
@@ -123,14 +128,14 @@ def memories_of(module: Module, arguments: int, results: int) -> tuple[list[str]
     return found[0], found[1]
 
 
-def _at(texts: tuple[str, ...], position: int) -> str:
+def _at(texts: Sequence[str], position: int) -> str:
     return texts[position] if texts else ""
 
 
 def _laid_out(shape: Shape, mode: str) -> Shape:
     if not shape.is_array:
         return shape
-    if mode in _FREE_LAYOUTS:
+    if mode in _USUAL:
         return shape.with_default_layout()
     found = _ORDER.match(mode)
     order = tuple([int(x) for x in found[1].split(",") if x]) if found else ()

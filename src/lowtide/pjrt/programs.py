@@ -17,6 +17,7 @@ from lowtide.ir import Module, Shape
 from lowtide.pjrt.blocks import HandleCell
 from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
+from lowtide.pjrt.donation import tie_donors
 from lowtide.pjrt.element_types import NUMBERS, dtype_of
 from lowtide.pjrt.entry_marks import entry_marks, mark_entry, memories_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, PluginError
@@ -193,6 +194,7 @@ def module_of(form: str, code: bytes, options: CompileOptions) -> Module:
     module = program_of_each(module, options)
     if form == "mlir":
         mark_entry(module, entry_marks(code))
+    tie_donors(module)
     _refuse_others(module)
     return module
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -43,6 +44,7 @@ def register() -> None:
     platforms = (config.jax_platforms or "").split(",")
     register_dlpack(is_default=platforms[0] == PLATFORM)
     _register_cache()
+    _register_exported()
     if "cpu" not in platforms:
         call_at_once()
     own = rules._platform_specific_lowerings[PLATFORM]
@@ -52,6 +54,23 @@ def register() -> None:
     for primitive, rule in rules._platform_specific_lowerings["cpu"].items():
         if primitive.name not in _RESTRICTED:
             own.setdefault(primitive, rule)
+
+
+def _register_exported() -> None:
+    """Have programs that were exported for XLA's processor run here, as its lowering rules do."""
+    from jax._src.export import _export
+    from jax._src.interpreters import mlir
+
+    home: Any = _export
+    rules: Any = mlir
+
+    def lower(ctx: Any, *operands: Any, exported: Any) -> Any:
+        if PLATFORM not in exported.platforms:
+            names = [PLATFORM if x == "cpu" else x for x in exported.platforms]
+            exported = replace(exported, platforms=tuple(names))
+        return home._call_exported_lowering(ctx, *operands, exported=exported)
+
+    rules.register_lowering(home.call_exported_p, lower, platform=PLATFORM)
 
 
 def _register_cache() -> None:
