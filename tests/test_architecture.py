@@ -46,7 +46,7 @@ ROOMS: dict[str, list[str]] = {
     "frontend": ["ir", "ops", "analysis", "builder", "evaluator", "verifier", "passes"],
     "fusion": ["ir", "ops", "analysis", "cost", "passes"],
     "runtime": ["ir", "host_calls", "llvm", "cost"],
-    "spmd": ["ir", "ops", "analysis", "passes"],
+    "spmd": ["ir", "ops", "analysis", "cost", "passes"],
     "transforms": ["ir", "host_calls", "ops", "analysis", "builder", "evaluator", "passes"],
     "xla": ["ir", "ops", "planning", "analysis", "scheduling"],
     "compiler": [

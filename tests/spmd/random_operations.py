@@ -212,6 +212,39 @@ def loop(b: Builder, source: random.Random, x: Op) -> Op | None:
     return b.get_tuple_element(end, source.choice([1, 2]))
 
 
+def accumulate(b: Builder, source: random.Random, x: Op) -> Op | None:
+    """Add up, in a loop, sums of an array along one dimension."""
+    if not x.rank:
+        return None
+    d = source.randrange(x.rank)
+    steps = source.randrange(1, 4)
+    kept = tuple([n for i, n in enumerate(x.dimensions) if i != d])
+    sums = array_shape(ElementType.F32, kept)
+    count = array_shape(ElementType.S32, ())
+    state = tuple_shape([count, x.instruction.shape, sums])
+
+    def step(s: Op) -> Op:
+        inner = s.builder
+        i, y, total = [inner.get_tuple_element(s, k) for k in range(3)]
+        reducer = inner.scalar_computation(Opcode.ADD, ElementType.F32)
+        more = inner.add(total, inner.reduce(y, inner.constant(1.0), reducer, [d]))
+        after = inner.add(i, inner.constant(1, ElementType.S32))
+        return inner.tuple([after, inner.negate(y), more])
+
+    def goes_on(s: Op) -> Op:
+        inner = s.builder
+        last = inner.constant(steps, ElementType.S32)
+        return inner.compare(inner.get_tuple_element(s, 0), last, "LT")
+
+    start = b.broadcast(b.constant(source.choice([0.0, 3.0])), sums.dimensions, [])
+    end = b.while_(
+        b.sub_computation("goes_on", [state], goes_on),
+        b.sub_computation("step", [state], step),
+        b.tuple([b.constant(0, ElementType.S32), x, start]),
+    )
+    return small(b, b.get_tuple_element(end, 2))
+
+
 def branch(b: Builder, source: random.Random, x: Op) -> Op | None:
     shape = x.instruction.shape
     yes = b.sub_computation("yes", [shape], lambda y: y.builder.negate(y))
@@ -223,5 +256,5 @@ def branch(b: Builder, source: random.Random, x: Op) -> Op | None:
 
 MAKERS: tuple[Maker, ...] = (
     *(sort, top_k, pad, reverse, strided, window, gather, scatter, convolve, largest_place),
-    *(masked, bits, loop, branch),
+    *(masked, bits, loop, accumulate, branch),
 )

@@ -55,6 +55,7 @@ def partition(
             "devices": parts.grid.count,
             "wire_bytes": traffic.wire_bytes,
             "unknown_loops": traffic.unknown_loops,
+            "combined": parts.combined,
             "collectives": {
                 kind: asdict(kinds) for kind, kinds in sorted(traffic.collectives.items())
             },

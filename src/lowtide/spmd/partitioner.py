@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.ir import Module, ProgramShape, Shape
+from lowtide.ir.errors import InputError
 from lowtide.ir.module import BufferDonor, InputOutputAlias
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import DeviceGrid
@@ -13,6 +14,7 @@ from lowtide.ir.tilings.sharding_forms import sharding_of
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.spmd.annotations import TilingWish, read_annotations
 from lowtide.spmd.cleanup import remove_dead
+from lowtide.spmd.combining import combine_collectives
 from lowtide.spmd.drafts import Task, cheapest
 from lowtide.spmd.flattening import flattened
 from lowtide.spmd.walk import SplitReason
@@ -22,7 +24,8 @@ from lowtide.spmd.walk import SplitReason
 class Partitioned:
     """The program of one device, and how the leaves of parameters and result lie on all of them.
 
-    `reasons` tell of each operation how it is split, what it sends, and why.
+    `reasons` tell of each operation how it is split, what it sends, and why. `combined` collectives
+    less are started, since others carry what they would.
     """
 
     module: Module
@@ -30,6 +33,7 @@ class Partitioned:
     parameters: tuple[Sharding, ...]
     results: tuple[Sharding, ...]
     reasons: tuple[SplitReason, ...]
+    combined: int = 0
 
 
 def partition(module: Module) -> Partitioned:
@@ -39,11 +43,17 @@ def partition(module: Module) -> Partitioned:
     for shardings that contradict each other or the devices, and UnsupportedOpError for what cannot
     be partitioned.
     """
+    if module.replica_count > 1 and module.num_partitions > 1:
+        raise InputError(
+            f"{module.name} has {module.replica_count} replicas of {module.num_partitions} "
+            "partitions: state one of the two, for all devices"
+        )
     source = flattened(module)
     shardings = read_annotations(source)
     grid = shardings.grid
     best = cheapest(Task(source, shardings))
     remove_dead(best.module)
+    combined = combine_collectives(best.module)
     _finish(module, best.module)
     return Partitioned(
         best.module,
@@ -51,6 +61,7 @@ def partition(module: Module) -> Partitioned:
         _shardings([w for own in shardings.parameters for w in own], best.parameters, grid),
         _shardings(shardings.results, best.results, grid),
         best.reasons,
+        combined,
     )
 
 

@@ -36,6 +36,7 @@ from lowtide.spmd.emitter import DeviceProgram, Emitter
 from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, result_of, tree
 from lowtide.spmd.local_op import LocalOp
 from lowtide.spmd.local_ops import write
+from lowtide.spmd.loop_states import accumulated, unchanged
 from lowtide.spmd.manual import border_wishes, is_entrance, is_exit
 from lowtide.spmd.placed import PlacedArray, TilingRequest
 from lowtide.spmd.reducers import sum_of
@@ -84,10 +85,14 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class DraftFindings:
-    """What a draft tells the next one, by cell: the tiling to want, and what readers took."""
+    """What a draft tells the next one, by cell: the tiling to want, and what readers took.
+
+    `terms` has tilings in which loops may carry terms of sums from step to step.
+    """
 
     asked: Mapping[int, Tiling] = field(default_factory=dict)
     requests: Mapping[int, tuple[TilingRequest, ...]] = field(default_factory=dict)
+    terms: Mapping[int, Tiling] = field(default_factory=dict)
 
 
 def leading_to_results(cells: ArrayCells) -> frozenset[int]:
@@ -103,23 +108,6 @@ def leading_to_results(cells: ArrayCells) -> frozenset[int]:
 def _keeps_elements(x: Instruction) -> bool:
     moves = (Opcode.TUPLE, Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.CUSTOM_CALL)
     return TABLE[x.opcode].elementwise or x.opcode in moves
-
-
-def unchanged(loop: Instruction) -> frozenset[int]:
-    """Return the leaves of the state that the body of a loop returns as it got them."""
-    body = loop.called_computations[1]
-    root = body.root
-    if root.opcode is not Opcode.TUPLE or any(s.is_tuple for s in loop.shape.tuple_shapes):
-        return frozenset()
-    return frozenset(
-        [
-            place
-            for place, x in enumerate(root.operands)
-            if x.opcode is Opcode.GET_TUPLE_ELEMENT
-            and x.operands[0] is body.parameters[0]
-            and x.attributes_as(GetTupleElement).index == place
-        ]
-    )
 
 
 @final
@@ -144,6 +132,8 @@ class ProgramWalk:
         self._policy = policy
         self._made: dict[int, PlacedArray] = {}
         self._found: dict[int, Tiling] = {}
+        self._carries = findings.terms
+        self._terms: dict[int, Tiling] = {}
         self._trips = 1
         self._last = leading_to_results(cells) if policy.follows is Follows.RESULTS else frozenset()
 
@@ -164,7 +154,7 @@ class ProgramWalk:
             agree = self._follows(number) and all(tiling == taken[0] for tiling in taken)
             if cell.wanted is None or agree:
                 asked[number] = taken[0]
-        return DraftFindings({**asked, **self._found}, requests)
+        return DraftFindings({**asked, **self._found}, requests, self._terms)
 
     def _follows(self, number: int) -> bool:
         follows = self._policy.follows
@@ -200,12 +190,19 @@ class ProgramWalk:
             tiling = cell.wanted or self._asked.get(number, cell.tiling)
             if cell.wanted is None and place in kept:
                 tiling = start[place].tiling.whole()
-            found.append(tiling)
+            found.append(self._carries.get(number, tiling))
         return found
 
     def _observe(self, x: Instruction, leaves: Sequence[PlacedArray]) -> None:
         """Keep the tilings in which a body or branch makes what nothing is known of."""
-        for number, leaf in zip(self.cells.numbers[x], leaves, strict=True):
+        addends = accumulated(x) if x.opcode is Opcode.WHILE else {}
+        for place, (number, leaf) in enumerate(zip(self.cells.numbers[x], leaves, strict=True)):
+            addend = (
+                self._made.get(self.cells.numbers[addends[place]][0]) if place in addends else None
+            )
+            made = addend.tiling if addend else leaf.tiling.whole()
+            if made.partial and made.reduction is Opcode.ADD:
+                self._terms[number] = made
             if self.cells.cells[number].wanted is None:
                 self._found[number] = leaf.tiling.whole()
 

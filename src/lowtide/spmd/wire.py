@@ -76,8 +76,8 @@ def _runs(entry: Computation) -> Iterator[tuple[Computation, int, bool]]:
 
 
 def _count(found: WireTraffic, x: Instruction, times: int, partitions: int) -> None:
-    sent = sum([operand.shape.nbytes for operand in x.operands])
-    received = _result(x).nbytes
+    sent = sum([operand.shape.leaf_nbytes for operand in x.operands])
+    received = _result(x).leaf_nbytes
     size = group_size(x, partitions)
     kind = _KINDS[x.opcode]
     traffic = found.collectives.setdefault(kind, KindTraffic())
