@@ -160,7 +160,7 @@ def _plan(picture: PlanPicture, tables: _Tables) -> dict[str, object]:
         "peak": max(range(len(live)), key=lambda i: live[i]) if live else 0,
         "name": [tables.text(x.name) for x in held],
         "shape": [tables.text(x.shape) for x in held],
-        "place": [tables.text(place_text(x.source) if x.source else x.op_name) for x in held],
+        "place": [tables.text(_place(x)) for x in held],
         "cause": [_CAUSES[x.cause] for x in held],
         "reason": [tables.text(x.reason) for x in held],
         "stack": [tables.stack(x) for x in held],
@@ -169,3 +169,9 @@ def _plan(picture: PlanPicture, tables: _Tables) -> dict[str, object]:
         "first": [x.first for x in buffers],
         "last": [x.last for x in buffers],
     }
+
+
+def _place(held: PeakBuffer) -> str:
+    """The line that made a buffer; of an argument, and where no line is known, what it is called."""
+    is_given = held.opcode == "parameter" and held.op_name
+    return held.op_name if is_given or held.source is None else place_text(held.source)
