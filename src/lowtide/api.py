@@ -207,8 +207,8 @@ def _explain_changes(
     if options.memory is not None:
         raise ValueError("what_if is for the plan without a budget; leave out memory")
     if isinstance(changes, str):
-        return after_change(module, changes, plan_options)
-    return what_if(module, plan_options)
+        return after_change(module, changes, plan_options).report
+    return what_if(module, plan_options).report
 
 
 def _split_keywords(

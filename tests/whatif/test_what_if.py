@@ -11,7 +11,7 @@ from lowtide.compiler import PlanOptions, plan
 from lowtide.ir import LowtideError, Opcode
 from lowtide.ir.literal import DTYPES
 from lowtide.report.drawing import Paint
-from lowtide.report.what_if import ChangeOutcome, WhatIf, what_if_lines, what_if_markdown
+from lowtide.report.what_if import what_if_lines
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import SearchOptions
 from lowtide.verifier import verify
@@ -169,7 +169,7 @@ def test_a_checkpoint_comes_near_the_one_in_the_program() -> None:
 def test_the_deadline_leaves_out_what_there_is_no_time_for() -> None:
     module = lowtide.parse_hlo(STEP)
     options = PlanOptions("input", search=SearchOptions(deadline=0.0))
-    found = what_if(module, options).what_if
+    found = what_if(module, options).report.what_if
     assert found is not None
     assert not found.changes and not found.useless
     assert "donate:state" in found.left_out
@@ -190,16 +190,6 @@ def test_a_module_without_metadata_has_changes_by_shape() -> None:
     np.testing.assert_array_equal(
         lowtide.evaluate(module, ARGUMENTS)[0], lowtide.evaluate(base.given, ARGUMENTS)[0]
     )
-
-
-def test_markdown_escapes_names() -> None:
-    found = WhatIf(1.0, (outcome("a|<b>"),), (), (), ())
-    (row,) = what_if_markdown(found)[2:]
-    assert "<b>" not in row.replace("\\<b\\>", "") and row.count(" | ") == 5
-
-
-def outcome(name: str) -> ChangeOutcome:
-    return ChangeOutcome(name, name, name, None, 10**9, 10**9, 5, 10**6, 0.1)
 
 
 def test_a_budget_and_what_if_exclude_each_other() -> None:

@@ -21,9 +21,8 @@ from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
     from lowtide.cli.progress import Line
-    from lowtide.compiler import PlanOptions
+    from lowtide.compiler import ModulePlan, PlanOptions
     from lowtide.ir import Module
-    from lowtide.report.memory import MemoryReport
     from lowtide.search.effort import Effort
 
 
@@ -32,8 +31,7 @@ def explain(
         str | None,
         typer.Argument(
             metavar="MODULE",
-            help="HLO text or protobuf, perhaps with .xz or .gz, an XLA dump "
-            "directory, or -. Not needed where --plan has the module in it.",
+            help="HLO text or protobuf, an XLA dump directory, or -.",
             show_default=False,
         ),
     ] = None,
@@ -79,12 +77,16 @@ def explain(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="The plan for other viewers: `chrome`, `csv`, `perfetto`.",
+            help="For others: `chrome`, `csv`, `markdown`, `memory_viz`, `perfetto`.",
         ),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", metavar="FILE", show_default=False, help="Where --format writes."),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", show_default=False, help="Draw the plan on a page, too."),
     ] = None,
     what_if: Annotated[
         bool,
@@ -102,10 +104,10 @@ def explain(
 ) -> None:
     """Show what the memory peak is made of, why, and what bounds it.
 
-    A module without a schedule is optimized and scheduled first. With --plan, or for a dump
-    directory that holds XLA's plan, the report is on that plan: how far it is from others, and why.
-    All sizes are proved or counted, not measured: nothing is run.
+    A module without a schedule is optimized first. With --plan, or for a dump directory with XLA's
+    plan, the report is on that plan. Sizes are proved or counted, not measured: nothing is run.
     """
+    from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.plan_request import effort_named
 
@@ -114,13 +116,18 @@ def explain(
     )
     if what_if and try_change is not None:
         raise UsageError("--what-if lists changes, --try makes one of them; give one of the two")
-    if (plan is not None or format is not None) and request.changes.any:
-        raise UsageError("--what-if and --try are for a report on our own plan of MODULE")
-    view = _View(json, limit, _one_of("--by", by, _VIEWS), _one_of("--frames", frames, _FRAMES))
+    if plan is not None and (request.changes.any or html is not None):
+        raise UsageError("--what-if, --try and --html are for our own plan; leave out --plan")
+    view = _View(
+        json, limit, _one_of("--by", by, _VIEWS), _one_of("--frames", frames, _FRAMES), html
+    )
+    console.check_outputs(html, output)
     if output is not None and format is None:
         raise UsageError("-o is for --format; the report goes to standard output")
     if format is not None:
         _check_format(format, plan, json=json)
+        if html is not None:
+            raise UsageError("--format and --html are two forms; give one of them")
         _write_format(module, request, format, output)
     elif plan is not None:
         if request.asks_for_a_plan:
@@ -188,6 +195,7 @@ class _View:
     limit: int | None
     by: str
     frames: str
+    html: Path | None = None
 
 
 def _check_format(name: str, plan: str | None, *, json: bool) -> None:
@@ -211,9 +219,9 @@ def _write_format(path: str | None, request: _Request, name: str, output: Path |
     if path is None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
     found = load(path, reoptimize=request.reoptimize)
-    with progress(f"planning {found.module.name}"), ending_at(request.deadline) as ends:
+    with progress(f"planning {found.module.name}") as line, ending_at(request.deadline) as ends:
         options = compiler.PlanOptions(request.stage, search=SearchOptions(request.effort, ends))
-        plan = compiler.plan(found.module, options)
+        plan = _plan(found.module, options, request, line)
     write_timeline(plan, name, output)
     if ends.was_interrupted:
         raise KeyboardInterrupt
@@ -243,7 +251,13 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
     with progress(f"planning {found.module.name}") as line, ending_at(request.deadline) as ends:
         search = SearchOptions(request.effort, ends)
         options = compiler.PlanOptions(request.stage, search=search)
-        report = _report(found.module, options, request, line)
+        if view.html is None and not request.changes.any:
+            report = compiler.explain(found.module, options)
+        else:
+            planned = _plan(found.module, options, request, line)
+            report = planned.report
+            if view.html is not None:
+                _write_page(planned, view.html)
     if view.frames == "all":
         report = report.in_all_frames()
     if view.json:
@@ -258,17 +272,28 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
         raise KeyboardInterrupt
 
 
-def _report(module: Module, options: PlanOptions, request: _Request, line: Line) -> MemoryReport:
-    """The report on a module, with the changes that are asked for."""
+def _plan(module: Module, options: PlanOptions, request: _Request, line: Line) -> ModulePlan:
+    """The plan of a module, with the changes that are asked for."""
     from lowtide import compiler
-
-    if not request.changes.any:
-        return compiler.explain(module, options)
     from lowtide.whatif.search import after_change, what_if
 
     if request.changes.name is not None:
         return after_change(module, request.changes.name, options)
-    return what_if(module, options, line.show_part)
+    if request.changes.all:
+        return what_if(module, options, line.show_part)
+    return compiler.plan(module, options)
+
+
+def _write_page(plan: ModulePlan, path: Path) -> None:
+    """Draw a plan on a page."""
+    from lowtide.cli import console
+    from lowtide.compiler.picture import picture_of
+    from lowtide.report.plan_page import plan_html
+    from lowtide.report.text import explain_text
+
+    picture = picture_of(plan)
+    page = plan_html([picture], plan.report.module, explain_text(plan.report)).encode()
+    console.write_file(path, lambda stream: stream.write(page))
 
 
 def _explain_plan(path: str | None, plan: str, view: _View, *, compile_again: bool) -> None:

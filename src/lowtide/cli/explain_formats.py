@@ -5,23 +5,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lowtide.compiler import ModulePlan
+from lowtide.compiler.picture import picture_of
+from lowtide.report.memory_markdown import memory_markdown
+from lowtide.report.memory_viz import memory_viz
 from lowtide.report.peak_table import place_text
 from lowtide.report.perfetto import timeline_perfetto
 from lowtide.report.timeline import Timeline, TimelineBuffer, timeline_chrome, timeline_csv
 
-if TYPE_CHECKING:
-    from lowtide.compiler import ModulePlan
-
-FORMATS: Final[Mapping[str, Callable[[Timeline], bytes]]] = {
-    "chrome": lambda timeline: timeline_chrome(timeline).encode(),
-    "csv": lambda timeline: timeline_csv(timeline).encode(),
-    "perfetto": timeline_perfetto,
+FORMATS: Final[Mapping[str, Callable[[ModulePlan], bytes]]] = {
+    "chrome": lambda plan: timeline_chrome(timeline_of(plan)).encode(),
+    "csv": lambda plan: timeline_csv(timeline_of(plan)).encode(),
+    "markdown": lambda plan: memory_markdown(plan.report).encode(),
+    "memory_viz": lambda plan: memory_viz(picture_of(plan)),
+    "perfetto": lambda plan: timeline_perfetto(timeline_of(plan)),
 }
-"""What writes a timeline, by the name of its format."""
+"""What writes a plan, by the name of its format."""
 
-_BINARY: Final = frozenset({"perfetto"})
+_BINARY: Final = frozenset({"memory_viz", "perfetto"})
 
 
 def write_timeline(plan: ModulePlan, name: str, output: Path | None) -> None:
@@ -34,7 +37,7 @@ def write_timeline(plan: ModulePlan, name: str, output: Path | None) -> None:
 
     if output is None and name in _BINARY:
         raise UsageError(f"--format {name} is binary; name a file with -o")
-    data = FORMATS[name](timeline_of(plan))
+    data = FORMATS[name](plan)
     if output is None:
         sys.stdout.write(data.decode())
         return

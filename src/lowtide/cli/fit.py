@@ -44,7 +44,7 @@ def fit(
     effort: EffortOption = "default",
     deadline: DeadlineOption = None,
 ) -> None:
-    """Find the largest size that fits, with a proof at that size and at the next one.
+    """Find the largest size that fits, and prove it.
 
     The peak is shown as a function of the size. Both sizes are planned: the first has a plan that
     fits; of the next one, no order fits, or else it is said that only the best plan known does not.

@@ -43,6 +43,12 @@ class ModulePlan:
     packed: PackedBuffers
     bounds: Bounds
 
+    def __repr__(self) -> str:
+        return repr(self.report).replace("<MemoryReport", "<ModulePlan", 1)
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
 
 def plan(module: Module, options: PlanOptions = DEFAULT_PLAN) -> ModulePlan:
     """Return where every value of a module, which is not changed, lies once it is optimized.

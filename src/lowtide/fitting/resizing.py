@@ -177,9 +177,11 @@ def _attributes(x: Instruction, shape: Shape, operands: Sequence[tuple[int, ...]
     before = [] if not x.operands else x.operands[0].shape.dimensions
     if isinstance(old, Slice):
         bounds = slice_bounds(x, before, operands[0])
-        return replace(
-            old, starts=tuple([b[0] for b in bounds]), limits=tuple([b[1] for b in bounds])
-        )
+        limits = [
+            size if (b[0], b[1], b[2]) == (0, known, 1) else b[1]
+            for b, known, size in zip(bounds, x.shape.dimensions, shape.dimensions, strict=True)
+        ]
+        return replace(old, starts=tuple([b[0] for b in bounds]), limits=tuple(limits))
     if isinstance(old, DynamicSlice):
         return replace(old, sizes=shape.dimensions)
     if isinstance(old, Gather):

@@ -143,6 +143,8 @@ class _Scaling:
             given = [self.sizes(operand) for operand in operands]
             for place, size in made_sizes(x, given).items():
                 before = self.arrays.shapes[array].dimensions[place]
+                if size <= 0 < before:
+                    raise SpecializedError(f"nothing would be left of a dimension of {before}", x)
                 scale = Fraction(size, before) if before else Fraction(1)
                 if scale != 1 and (array, place) not in self.scales:
                     self.set((array, place), scale, x)

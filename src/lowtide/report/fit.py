@@ -111,6 +111,10 @@ class FitReport:
     arguments: tuple[str, ...]
     plans: int
 
+    def __repr__(self) -> str:
+        largest = "no size" if self.largest is None else f"{self.name} = {self.largest.size:,}"
+        return visible(f"<FitReport {self.module}: {largest} fits {self.limit_bytes:,} bytes>")
+
     def __str__(self) -> str:
         return visible("\n".join(fit_lines(self)))
 
@@ -177,9 +181,7 @@ def _proved(x: SizedPlan, limit: int) -> str:
 def _peak_lines(fit: FitReport, width: int) -> list[str]:
     if not fit.peak:
         return ["The peak is not known as a polynomial: the kernels hold for their sizes only."]
-    lines = [
-        "Peak in bytes, with the kernels and the order as given, without holes between buffers:"
-    ]
+    lines = ["Peak in bytes, with the kernels and order as given, without holes between buffers:"]
     for piece in fit.peak:
         last = "" if piece.last is None else f"{piece.last:,}"
         sizes = f"{fit.name} = {piece.first:,}" if piece.last == piece.first else ""

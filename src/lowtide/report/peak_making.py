@@ -88,6 +88,14 @@ def peak_of(
     return Peak(position, instruction.name, user_frame(stack), tuple(buffers), stack)
 
 
+def held_buffers(
+    flat: FlatSchedule, held: Sequence[HeldValue], context: PeakContext = NO_CONTEXT
+) -> list[PeakBuffer]:
+    """Return what is known of buffers by the values that they hold, in order, at any time."""
+    maker = _PeakMaker(flat, context)
+    return [maker.buffer(x) for x in held]
+
+
 class _PeakMaker:
     def __init__(self, flat: FlatSchedule, context: PeakContext) -> None:
         self.flat = flat

@@ -127,17 +127,18 @@ def _rest(found: WhatIf, width: int) -> list[str]:
     return textwrap.wrap(f"Not planned before the deadline: {', '.join(found.left_out)}.", width)
 
 
-def what_if_markdown(found: WhatIf) -> list[str]:
-    """Return the changes that pay as the lines of a table in Markdown; none where none does."""
-    from lowtide.report.diff_text import escaped
+def what_if_rows(found: WhatIf) -> list[list[str]]:
+    """Return the changes that pay as rows of a table.
 
-    if not found.changes:
-        return []
-    unit = unit_for(max([x.total_bytes + x.saved_bytes for x in found.changes]))
-    lines = [f"| {unit.name} less | peak | bound | time | change | where |", "|-:|-:|-:|-:|-|-|"]
-    for x in found.changes:
-        place = "" if x.source is None else escaped(place_text(x.source))
-        figures = [unit.number(n) for n in (x.saved_bytes, x.total_bytes, x.bound_bytes)]
-        cells = [*figures, _time(x.extra_seconds, found.seconds), escaped(x.code), place]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+    The columns are the name, bytes saved, the peak, its bound, more time, what to write, and where.
+    """
+    return [
+        [
+            f"{x.name} ({x.remark})" if x.remark else x.name,
+            *[f"{n:,}" for n in (x.saved_bytes, x.total_bytes, x.bound_bytes)],
+            _time(x.extra_seconds, found.seconds),
+            x.code,
+            "" if x.source is None else place_text(x.source),
+        ]
+        for x in found.changes
+    ]

@@ -12,7 +12,6 @@ from lowtide import compiler
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.suggestions import nearest
-from lowtide.report.memory import MemoryReport
 from lowtide.report.what_if import ChangeOutcome, WhatIf
 from lowtide.whatif.arguments import argument_changes
 from lowtide.whatif.baseline import Baseline, run_seconds
@@ -38,8 +37,8 @@ def what_if(
     module: Module,
     options: PlanOptions = DEFAULT_PLAN,
     progress: Progress | None = None,
-) -> MemoryReport:
-    """Return the memory report of a module, with the changes that pay as its `what_if`.
+) -> ModulePlan:
+    """Return the plan of a module, whose report has the changes that pay as its `what_if`.
 
     Where the options have no deadline, all changes together are given twice the time of the plan.
     One that the deadline leaves no time for is not planned, and named in `left_out`. Raises what
@@ -50,11 +49,11 @@ def what_if(
     seconds = perf_counter() - start
     base.deadline.end_in(max(_LEAST_SECONDS, _TIMES * seconds))
     found = _Search(base, seconds, progress or (lambda text: None)).run(changes_of(base))
-    return replace(base.report, what_if=found)
+    return replace(base.plan, report=replace(base.report, what_if=found))
 
 
-def after_change(module: Module, name: str, options: PlanOptions = DEFAULT_PLAN) -> MemoryReport:
-    """Return the memory report after the change of a name, such as `donate:params`.
+def after_change(module: Module, name: str, options: PlanOptions = DEFAULT_PLAN) -> ModulePlan:
+    """Return the plan after the change of a name, such as `donate:params`.
 
     Raises LowtideError for a name that is not one of the module's changes, and where the change
     cannot be made.
@@ -65,7 +64,7 @@ def after_change(module: Module, name: str, options: PlanOptions = DEFAULT_PLAN)
         listed = ", ".join(known) or "none"
         raise LowtideError(f"no change {name!r}{nearest(name, known)}; there are: {listed}")
     try:
-        return known[name].plan(base).report
+        return known[name].plan(base)
     except ImpossibleChangeError as error:
         raise LowtideError(f"{name} cannot be made: {error}") from None
 
