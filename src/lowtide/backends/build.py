@@ -18,6 +18,7 @@ from lowtide.fusion.conflicts import (
 from lowtide.ir import Instruction, Module
 from lowtide.ir.clone import clone_module
 from lowtide.ir.partitioning import check_one_device
+from lowtide.transforms.elided_values import fill_elided_values
 from lowtide.transforms.layout.handed_on import obey_layouts
 from lowtide.transforms.layout.plain_memory import to_plain_memory
 
@@ -120,6 +121,7 @@ def _prepared(module: Module, kernels: KernelSet[ProgramT]) -> Module:
     """A copy of a module that says the same in a form that kernels can run."""
     check_one_device(module)
     module = clone_module(module)
+    fill_elided_values(module)
     to_plain_memory(module)
     obey_layouts(module)
     write_out_nested_fusions(module)

@@ -64,6 +64,7 @@ def _general(instruction: Instruction, target: Target) -> KernelPlan | None:
 TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
     **dict.fromkeys(PASSING, (plan_passing,)),
     Opcode.CHOLESKY: (LateTemplate("library.cholesky", "plan_cholesky"),),
+    Opcode.CONCATENATE: (LateTemplate("library.joining", "plan_joining"),),
     Opcode.CONVOLUTION: (LateTemplate("convolution.convolution", "plan_convolution"),),
     Opcode.CUSTOM_CALL: (
         LateTemplate("library.lapack", "plan_lapack"),
