@@ -9,8 +9,6 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, overload
 
 from lowtide import compiler
-from lowtide.autopsy.report import PlanReport
-from lowtide.budgeting.within import plan_within
 from lowtide.frontend.files import read
 from lowtide.ir import Module
 from lowtide.options import Options, options_with
@@ -18,6 +16,7 @@ from lowtide.report.memory import MemoryReport
 from lowtide.verifier import verify
 
 if TYPE_CHECKING:
+    from lowtide.autopsy.report import PlanReport
     from lowtide.client.executable import Executable
 
 
@@ -128,6 +127,8 @@ def _explain_module(module: Module, options: Options | None) -> MemoryReport:
     chosen = options or Options()
     plan_options = compiler.PlanOptions.of(chosen)
     if chosen.memory is not None:
+        from lowtide.budgeting.within import plan_within
+
         return plan_within(module, chosen.memory, plan_options).report
     return compiler.explain(module, plan_options)
 

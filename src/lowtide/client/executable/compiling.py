@@ -27,6 +27,7 @@ from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.ir.errors import InputError
+from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.printer import CANONICAL, COMPLETE, to_text
 from lowtide.options import Options, cache_folder
 from lowtide.passes import Observer
@@ -66,6 +67,7 @@ def _executable(
     return Executable(*parts, checked)
 
 
+@without_collection()
 def compile_module(
     module: Module, options: Options | None = None, progress: Progress | None = None
 ) -> Executable:
