@@ -24,13 +24,15 @@ def compile(
     source: Module | str | os.PathLike[str],
     memory: int | str | None = None,
     options: Options | None = None,
+    progress: Callable[[str], None] | None = None,
     **given: Any,
 ) -> Executable:
     """Return a module, given itself or as the path of any MODULE file, as native code.
 
     `memory`, in bytes or as text like "512MiB", is the most that one call may need beyond its
-    arguments: parts of the module run again to fit. `given` are fields of `Options`, and take the
-    place of what `options` has.
+    arguments: parts of the module run again to fit. Plans for that are sought for a minute, or
+    until the `deadline` of the options; `progress` is told in words what is tried and found.
+    `given` are fields of `Options`, and take the place of what `options` has.
 
     Raises InputError for a file that cannot be read, InvalidModuleError for a module that breaks
     the rules of HLO, UnsupportedOpError for an operation without native code (`evaluate` runs it),
@@ -47,7 +49,7 @@ def compile(
         )
     module = source if isinstance(source, Module) else read(source)
     verify(module)
-    return compile_module(module, chosen)
+    return compile_module(module, chosen, tell=progress)
 
 
 @overload
