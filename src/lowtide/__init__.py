@@ -13,6 +13,7 @@ What the names below need is imported when they are first used.
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -107,7 +108,13 @@ _NAMED_THERE: Final = {"deserialize": "deserialize_executable"}
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), _NAMED_THERE.get(name, name))
+    was_enabled = gc.isenabled()
+    gc.disable()  # Nothing of what is loaded is garbage, and looking for that takes a while.
+    try:
+        value = getattr(import_module(_HOME[name]), _NAMED_THERE.get(name, name))
+    finally:
+        if was_enabled:
+            gc.enable()
     globals()[name] = value
     return value
 

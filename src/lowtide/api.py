@@ -9,8 +9,6 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, overload
 
 from lowtide import compiler
-from lowtide.autopsy.report import PlanReport
-from lowtide.budgeting.within import plan_within
 from lowtide.frontend.files import read
 from lowtide.ir import Module
 from lowtide.options import Options, options_with
@@ -18,6 +16,7 @@ from lowtide.report.memory import MemoryReport
 from lowtide.verifier import verify
 
 if TYPE_CHECKING:
+    from lowtide.autopsy.report import PlanReport
     from lowtide.client.executable import Executable
     from lowtide.report.fit import FitReport
 
@@ -26,13 +25,15 @@ def compile(
     source: Module | str | os.PathLike[str],
     memory: int | str | None = None,
     options: Options | None = None,
+    progress: Callable[[str], None] | None = None,
     **given: Any,
 ) -> Executable:
     """Return a module, given itself or as the path of any MODULE file, as native code.
 
     `memory`, in bytes or as text like "512MiB", is the most that one call may need beyond its
-    arguments: parts of the module run again to fit. `given` are fields of `Options`, and take the
-    place of what `options` has.
+    arguments: parts of the module run again to fit. Plans for that are sought for a minute, or
+    until the `deadline` of the options; `progress` is told in words what is tried and found.
+    `given` are fields of `Options`, and take the place of what `options` has.
 
     Raises InputError for a file that cannot be read, InvalidModuleError for a module that breaks
     the rules of HLO, UnsupportedOpError for an operation without native code (`evaluate` runs it),
@@ -49,7 +50,7 @@ def compile(
         )
     module = source if isinstance(source, Module) else read(source)
     verify(module)
-    return compile_module(module, chosen)
+    return compile_module(module, chosen, tell=progress)
 
 
 @overload
@@ -195,6 +196,8 @@ def _explain_module(
     if changes:
         return _explain_changes(module, chosen, plan_options, changes)
     if chosen.memory is not None:
+        from lowtide.budgeting.within import plan_within
+
         return plan_within(module, chosen.memory, plan_options).report
     return compiler.explain(module, plan_options)
 

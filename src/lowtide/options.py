@@ -22,6 +22,9 @@ EFFORTS: Final = ("fast", "default", "proof")
 CHECKS: Final = ("never", "first", "always")
 """Which calls of a program are compared with the evaluator."""
 
+BUDGET_SECONDS: Final = 60.0
+"""How long plans for a limited memory are sought where no deadline is given."""
+
 DEFAULT_MEMORY_PRIORITY: Final = 0.03
 """The part by which a program may take longer for less memory: its runs differ by as much."""
 
@@ -37,8 +40,9 @@ class Options:
     "input" (not at all), "simplified", "layout", "fused" or "scheduled". A module that is scheduled
     is taken as it is. `effort` is "fast", "default" or "proof": how far to search for a smaller
     arena; with a `deadline`, in seconds of wall time, searches end earlier, with the best that they
-    have. Kernels may take longer by the part `memory_priority` of their estimated time where less
-    is live at the peak then. Equal options give equal programs, but for `autotune` and a deadline.
+    have. Where `memory` is limited and no other is given it is a minute (`BUDGET_SECONDS`). Kernels
+    may take longer by the part `memory_priority` of their estimated time where less is live at the
+    peak then. Equal options give equal programs, but for `autotune` and a deadline.
 
     The rest is about native code. `threads` is how many run a program, 0 for one per core that this
     process may use; results do not depend on it. `memory` is the most bytes that a call may need
@@ -86,6 +90,13 @@ class Options:
             raise ValueError(f"no target {self.target!r}; there are: {', '.join(TARGETS)}")
         if self.check not in CHECKS:
             raise ValueError(f"check is one of {', '.join(CHECKS)}; found {self.check!r}")
+
+    @property
+    def search_seconds(self) -> float | None:
+        """The deadline of all searches together; None is none."""
+        if self.deadline is None and self.memory is not None:
+            return BUDGET_SECONDS
+        return self.deadline
 
     @property
     def thread_count(self) -> int:

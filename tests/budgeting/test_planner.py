@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -129,6 +130,42 @@ def test_a_passed_deadline_leaves_the_plain_plan() -> None:
     fit = planner.within(0)
     assert fit.point is None and fit.least is not None
     assert fit.least.arena_bytes <= planner.own.plain.arena_bytes
+
+
+@pytest.mark.parametrize("make", [training_step, looped_step])
+def test_a_first_plan_is_made_whatever_the_deadline(make) -> None:
+    module = make()
+    planner = planner_of(module, deadline=Deadline(0))
+    budget = planner.own.plain.arena_bytes * 8 // 10
+    fit = planner.within(budget)
+    assert fit.point is not None and fit.was_late
+    assert fit.point.arena_bytes <= budget and fit.point.extra_seconds > 0
+    assert check_plan(fit.point.plan.module, fit.point.plan.assignment) == ()
+    arguments = seeded_arguments(module, 0)
+    expected = value_leaves(evaluate(module, arguments))
+    found = value_leaves(evaluate(fit.point.plan.module, arguments))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_deadline_that_is_not_reached_changes_nothing() -> None:
+    told: list[str] = []
+    module, planner = chain()
+    budget = planner.own.plain.arena_bytes * 7 // 10
+    plain, options = planner.own.plain.plan, options_until(Deadline(1000))
+    timed = BudgetPlanner(module, plain, options, (), told.append)
+    found, expected = timed.within(budget), planner.within(budget)
+    assert found.point is not None and expected.point is not None and not found.was_late
+    assert str(found.point.plan.module) == str(expected.point.plan.module)
+    assert "more time" in told[1]
+
+
+def test_a_refusal_says_that_the_deadline_came_first() -> None:
+    planner = planner_of(training_step(), deadline=Deadline(0))
+    fit = replace(planner.within(0), bound=None, was_late=True)
+    report = replace(planner.own.plain.plan.report, output_bytes=0)
+    assert "by the deadline" in refusal(report, fit)
+    assert "by the deadline" not in refusal(report, replace(fit, was_late=False))
 
 
 def test_ctrl_c_leaves_what_was_found(monkeypatch) -> None:

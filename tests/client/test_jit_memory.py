@@ -31,6 +31,10 @@ def test_a_function_keeps_to_its_memory(tmp_path, monkeypatch) -> None:
     assert fast.lower(weights, x).compile().memory["ladder"]["arena_bytes"] <= budget
     for found, expected in zip(fast(weights, x), step(weights, x), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    told: list[str] = []
+    again = lowtide.jit(step, memory=budget - 1, options=options, progress=told.append)
+    assert again.lower(weights, x).compile().memory["ladder"]["arena_bytes"] < budget
+    assert any("more time" in text for text in told)
     least = lowtide.jit(step, memory="100B", options=options)
     with pytest.raises(lowtide.OverMemoryError, match="donating arguments 0"):
         least(weights, x)

@@ -13,6 +13,7 @@ from lowtide.client.executable import compile_anew
 from lowtide.compiler import PlanOptions, ordering, proposals
 from lowtide.compiler.certificates import certificate_of
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.options import BUDGET_SECONDS
 from lowtide.planning.certificates import certificate_text
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort, SearchOptions
@@ -98,6 +99,27 @@ def test_programs_with_a_deadline_say_so_and_are_not_kept(cache) -> None:
     again = lowtide.compile(example(NAMES[0]))
     assert not again.making.was_cached and CAVEAT not in again.memory["caveats"]
     assert lowtide.compile(example(NAMES[0]), options=Options(deadline=0.0)).making.was_cached
+
+
+def test_programs_that_the_deadline_of_a_budget_ended_are_kept(cache, monkeypatch) -> None:
+    """But for who asks for a longer search."""
+    module = training_step()
+    budget = lowtide.compile(module).arena_bytes * 3 // 4
+    monkeypatch.setattr("lowtide.options.BUDGET_SECONDS", 0.0)
+    told: list[str] = []
+    made = lowtide.compile(module, memory=budget, progress=told.append)
+    assert CAVEAT in made.memory["caveats"] and made.arena_bytes <= budget
+    assert told and "more time" in told[-1]
+    assert lowtide.compile(module, memory=budget).making.was_cached
+    assert lowtide.compile(module, memory=budget, deadline=30).making.was_cached
+    longer = lowtide.compile(module, memory=budget, deadline=1e6)
+    assert not longer.making.was_cached and CAVEAT not in longer.memory["caveats"]
+
+
+def test_a_limited_memory_has_a_deadline_of_its_own() -> None:
+    assert Options().search_seconds is None
+    assert Options(memory=100).search_seconds == BUDGET_SECONDS
+    assert Options(memory=100, deadline=5.0).search_seconds == Options(deadline=5.0).search_seconds
 
 
 def test_one_deadline_is_that_of_all_plans_of_a_budget(monkeypatch) -> None:

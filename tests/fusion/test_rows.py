@@ -82,3 +82,27 @@ def test_the_checker_refuses_rows_that_are_not_marked() -> None:
         if instruction.opcode is Opcode.FUSION:
             instruction.set_annotations(Annotations())
     assert check_plan(plan.module, plan.assignment)
+
+
+NORM = """HloModule m
+plus { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY main {
+  x = f32[BATCH,64,32] parameter(0)
+  zero = f32[] constant(0)
+  sum = f32[BATCH,64] reduce(x, zero), dimensions={2}, to_apply=plus
+  sums = f32[BATCH,64,32] broadcast(sum), dimensions={0,1}
+  d = f32[BATCH,64,32] subtract(x, sums)
+  e = f32[BATCH,64,32] multiply(d, d)
+  squares = f32[BATCH,64] reduce(e, zero), dimensions={2}, to_apply=plus
+  wide = f32[BATCH,64,32] broadcast(squares), dimensions={0,1}
+  ROOT p = f32[BATCH,64,32] divide(d, wide)
+}"""
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_batch_of_one_works_in_rows(batch: int) -> None:
+    module = parse_hlo(NORM.replace("BATCH", str(batch)))
+    compiler.optimize(module, compiler.PlanOptions("layout"))
+    fuse_by_priority(module)
+    kernels = [x for x in module.entry.instructions.values() if x.opcode is Opcode.FUSION]
+    assert [x.annotations.backend_config for x in kernels] == ['{"kernel":"rows"}']

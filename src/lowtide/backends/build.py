@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic
 
-from lowtide.backends.interface import Backend, KernelSet, ProgramT, Progress
+from lowtide.backends.interface import Backend, KernelSet, ProgramT, Progress, Tell
 from lowtide.budgeting.errors import OverMemoryError, refusal
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions, plan
 from lowtide.fusion.conflicts import (
@@ -46,12 +46,14 @@ def build(
     options: PlanOptions = DEFAULT_PLAN,
     memory: int | None = None,
     progress: Progress | None = None,
+    tell: Tell | None = None,
 ) -> Build[ProgramT]:
     """Return the program of a module, which is not changed.
 
     The arena takes at most `memory` bytes, for which some instructions run again if need be; None
     is any number of them. `options.target` is the record of the backend, whatever it was. The
-    deadline of the options is one for all plans. Raises UnsupportedOpError for an operation that
+    deadline of the options is one for all plans. `tell` gets the plans that are tried and found for
+    a limited memory. Raises UnsupportedOpError for an operation that
     the target does not have, OverMemoryError where no plan is known to fit the memory, and what
     `compiler.plan` raises.
     """
@@ -65,7 +67,7 @@ def build(
 
     start = perf_counter()
     with_scratch = replace(options, scratch_bytes=kernels.scratch_bytes)
-    made, budget, base = _within(BudgetPlanner(module, made, with_scratch), memory)
+    made, budget, base = _within(BudgetPlanner(module, made, with_scratch, progress=tell), memory)
     searched = perf_counter() - start
     return Build(kernels.program(made, progress), made, budget, base, searched)
 

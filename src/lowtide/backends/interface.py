@@ -16,6 +16,10 @@ Progress: TypeAlias = "Callable[[int, int], None]"
 """Is told how many kernels are compiled, and of how many."""
 
 
+Tell: TypeAlias = "Callable[[str], None]"
+"""Is told in words what is being done, and what was found."""
+
+
 class KernelSet(Protocol[ProgramT]):
     """Kernels of a target for the instructions of one module; those that are alike run alike."""
 

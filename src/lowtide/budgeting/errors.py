@@ -35,7 +35,8 @@ def refusal(report: MemoryReport, fit: Fit) -> str:
             f"no recomputation fits, which is proved: {taker} takes {bound.binding_bytes:,} bytes"
         )
     else:
-        parts.append("no plan that was found fits, which does not prove that there is none")
+        late = " by the deadline (a later one is given as deadline=SECONDS)" if fit.was_late else ""
+        parts.append(f"no plan that was found{late} fits, which does not prove that there is none")
     if least is not None:
         step = least.plan.report.peak.instruction
         parts.append(

@@ -14,7 +14,14 @@ from typing import Any, Final
 
 from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
 from lowtide.budgeting.graphs import BudgetGraphs, budget_graphs
-from lowtide.budgeting.points import Progress, SequenceChoice, choices, plain_seconds, xla_choice
+from lowtide.budgeting.points import (
+    Progress,
+    SequenceChoice,
+    choices,
+    plain_seconds,
+    quick_choice,
+    xla_choice,
+)
 from lowtide.budgeting.rewriting import with_sequences
 from lowtide.budgeting.variants import MEMORY_VARIANTS, ProgramVariant, variant_of
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
@@ -40,7 +47,8 @@ class PlannedPoint:
 class Fit:
     """The time that a module needs within a budget of bytes.
 
-    `point` is the cheapest plan that fits, None where none that is known does. `least` is the plan
+    `point` is the cheapest plan that fits, None where none that is known does, `was_late` says that
+    the deadline ended the search for it. `least` is the plan
     of the smallest arena known, None where that was not asked. `bound` is proved for the module as
     it is, any order and any recomputation; None where the plain plan fits.
     """
@@ -49,6 +57,7 @@ class Fit:
     point: PlannedPoint | None
     least: PlannedPoint | None
     bound: ModuleBound | None
+    was_late: bool = False
 
     @property
     def is_feasible(self) -> bool:
@@ -82,6 +91,9 @@ _MARGIN: Final = 1.25
 """Where graphs are exact, no arena is smaller than what they say by more than this factor: copies
 that share a buffer may save a little."""
 
+_QUICK_SHARES: Final = (1.0, 0.92, 0.8)
+"""The parts of a budget for which a first plan is tried, in turn."""
+
 _KEPT_INSTRUCTIONS: Final = 100_000
 """Plans of a family are kept as long as they have not more instructions than this together."""
 
@@ -108,6 +120,27 @@ class Family:
     def choices(self) -> tuple[SequenceChoice, ...]:
         """What there is to choose from beside the plain plan, cheapest first."""
         return choices(self.graphs, self._options.search.effort, self._deadline, self._progress)
+
+    def quick(self, budget: int) -> PlannedPoint | None:
+        """Return a plan that fits a budget, the first that is found; None where a few tries fail.
+
+        Arenas may be larger than graphs say, so the next tries are for less.
+        """
+        found = None
+        with self._deadline.until_interrupted():
+            found = next(self._quick_plans(budget), None)
+        return found
+
+    def _quick_plans(self, budget: int) -> Iterator[PlannedPoint]:
+        for share in _QUICK_SHARES:
+            choice = quick_choice(self.graphs, int(budget * share))
+            if choice is None:
+                return
+            found = self._plan_of(choice)
+            if found.arena_bytes <= budget:
+                cost = 100 * choice.extra_seconds / max(plain_seconds(self.graphs), 1e-12)
+                self._progress(f"a plan of {found.arena_bytes:,} bytes takes {cost:.1f}% more time")
+                yield found
 
     def points(self, budget: int) -> Iterator[PlannedPoint]:
         """Yield the plans that fit a budget, cheapest first.
@@ -146,16 +179,18 @@ class Family:
     def planned(self, number: int) -> PlannedPoint:
         """Return the plan of a choice; of large modules only the last few are kept."""
         if number not in self._planned:
-            choice, graphs = self.choices[number], self.graphs
-            self._progress(f"planning for {choice.nbytes:,} bytes")
-            module = with_sequences(graphs.module, graphs.flows, choice.sequences)
-            plan = plan_module(module, self._options.at_stage("input"))
-            found = PlannedPoint(plan, self.extra_seconds(number), self.plain.variant)
-            self._planned[number] = found
-            most = max(2, _KEPT_INSTRUCTIONS // max(1, module.instruction_count))
+            found = self._planned[number] = self._plan_of(self.choices[number])
+            most = max(2, _KEPT_INSTRUCTIONS // max(1, found.plan.module.instruction_count))
             while len(self._planned) > most:
                 self._planned.popitem(last=False)
         return self._planned[number]
+
+    def _plan_of(self, choice: SequenceChoice) -> PlannedPoint:
+        self._progress(f"planning for {choice.nbytes:,} bytes")
+        module = with_sequences(self.graphs.module, self.graphs.flows, choice.sequences)
+        plan = plan_module(module, self._options.at_stage("input"))
+        extra = self.plain.extra_seconds + choice.extra_seconds
+        return PlannedPoint(plan, extra, self.plain.variant)
 
     def least(self) -> PlannedPoint:
         """Return the plan of the smallest arena, the cheapest of equal ones.
@@ -211,20 +246,27 @@ class BudgetPlanner:
         """Return the cheapest plan within a budget of bytes beyond the arguments.
 
         Where the plain plan fits it is taken, and nothing is searched. The deadline ends the search
-        with the best plan that it has.
+        with the best plan that it has: with one that comes in time, a plan is made at once that may
+        be none of those to choose from, and is taken where they came too late.
         """
         if self.own.plain.arena_bytes <= budget:
             return Fit(budget, self.own.plain, None, None)
+        quick = self.own.quick(budget) if self.deadline.is_timed else None
+        if quick is not None and self.deadline.passed:
+            return Fit(budget, quick, None, self.bound(budget), was_late=True)
         best = self._first_fit(self.own, budget)
         for family in self.variants:
             if best is None or family.plain.extra_seconds < best.extra_seconds:
                 found = self._first_fit(family, budget)
                 if found is not None and (best is None or found.extra_seconds < best.extra_seconds):
                     best = found
+        if quick is not None and self.deadline.passed:
+            best = min(quick, best or quick, key=lambda x: x.extra_seconds)
         least = self.least if best is None else None
         if least is not None and least.arena_bytes <= budget:
             best, least = least, None
-        return Fit(budget, best, least, self.bound(budget))
+        was_late = self.deadline.passed
+        return Fit(budget, best, least, self.bound(budget), was_late)
 
     def by_xla(self, budget: int) -> Fit:
         """Return what XLA's algorithm makes of the entry for a budget: a baseline."""

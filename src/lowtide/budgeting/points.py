@@ -19,6 +19,7 @@ from lowtide.budgeting.graphs import BudgetGraph, BudgetGraphs, Int64Array
 from lowtide.ir import Computation
 from lowtide.remat.frontier import Frontier, Point, frontier
 from lowtide.remat.measure import step_bytes
+from lowtide.remat.quick import quick_sequence
 from lowtide.remat.tables import tables_of
 from lowtide.remat.xla import xla_sequence
 from lowtide.scheduling.module_scheduler import SCHEDULERS
@@ -133,13 +134,20 @@ class _Search:
         self, number: int, graph: BudgetGraph, memory: MemoryGraph, share: float
     ) -> Point | None:
         """The cheapest sequence of a computation at a share; None where it stays as it is."""
+        cap = self._cap(number, share)
+        if cap is None:
+            return None
+        found = self._frontier(number, graph, memory)
+        point = found.within(cap) or found.least
+        return point if point.extra_seconds > 0 else None
+
+    def _cap(self, number: int, share: float) -> int | None:
+        """The bytes that a computation may need at a share; None where it stays as it is."""
         own = self.lows[number]
         need = self.plain.peaks[number] - own
         if share >= 1 or need < self.peak * _LEAST_SHARE:
             return None
-        found = self._frontier(number, graph, memory)
-        point = found.within(own + int(need * share)) or found.least
-        return point if point.extra_seconds > 0 else None
+        return own + int(need * share)
 
     def _lows(self) -> list[int]:
         """Per computation the bytes that belong to its callers."""
@@ -152,16 +160,19 @@ class _Search:
     def _add_entry(self, held: _Held) -> None:
         graph = self.graphs.entry
         memory = graph.holding(held.peaks, held.totals)
-        base = float(self.plain.totals[graph.computation])
         found = self._frontier(len(held.peaks), graph, memory)
-        for point in found.points:
-            sequence, peak = _program(graph, memory, point)
-            total = float(memory.seconds[list(sequence)].sum())
-            sequences = dict(held.sequences)
-            if point.sequence != graph.found.order:
-                sequences[graph.computation] = sequence
-            size = peak - graph.state_bytes
-            self.found.append(SequenceChoice(size, max(0.0, total - base), sequences))
+        self.found += [self._choice(held, memory, point) for point in found.points]
+
+    def _choice(self, held: _Held, memory: MemoryGraph, point: Point) -> SequenceChoice:
+        """A sequence of the entry, with those of what it runs."""
+        graph = self.graphs.entry
+        sequence, peak = _program(graph, memory, point)
+        total = float(memory.seconds[list(sequence)].sum())
+        sequences = dict(held.sequences)
+        if point.sequence != graph.found.order:
+            sequences[graph.computation] = sequence
+        base = float(self.plain.totals[graph.computation])
+        return SequenceChoice(peak - graph.state_bytes, max(0.0, total - base), sequences)
 
     def _frontier(self, number: int, graph: BudgetGraph, memory: MemoryGraph) -> Frontier:
         key = number, tuple(memory.inner_bytes.tolist())
@@ -214,6 +225,41 @@ def _plain(graphs: BudgetGraphs) -> _Held:
 def plain_seconds(graphs: BudgetGraphs) -> float:
     """Return the seconds of one run of the module as it is."""
     return graphs.totals[graphs.entry.computation]
+
+
+def quick_choice(graphs: BudgetGraphs, budget: int) -> SequenceChoice | None:
+    """Return a choice for a budget, each sequence found in one try; None where none is found.
+
+    The computations that the entry runs are brought to smaller shares as long as it does not fit.
+    """
+    return _QuickSearch(graphs, Effort.FAST, Deadline(), lambda text: None).choice(budget)
+
+
+class _QuickSearch(_Search):
+    def choice(self, budget: int) -> SequenceChoice | None:
+        graph = self.graphs.entry
+        for share in SHARES if len(self.graphs.graphs) > 1 else SHARES[:1]:
+            held = self._held(share)
+            memory = graph.holding(held.peaks, held.totals)
+            point = _quick_point(graph, memory, budget + graph.state_bytes)
+            if point is not None:
+                return self._choice(held, memory, point)
+        return None
+
+    def _point(
+        self, number: int, graph: BudgetGraph, memory: MemoryGraph, share: float
+    ) -> Point | None:
+        cap = self._cap(number, share)
+        return None if cap is None else _quick_point(graph, memory, cap)
+
+
+def _quick_point(graph: BudgetGraph, memory: MemoryGraph, cap: int) -> Point | None:
+    """A sequence of at most `cap` bytes; its time is not worked out."""
+    found = quick_sequence(memory, graph.order, cap, graph.once)
+    if found is None:
+        return None
+    steps = step_bytes(tables_of(memory, graph.once), found)
+    return Point(int(steps.max(initial=0)), 0.0, tuple(found.tolist()))
 
 
 def xla_choice(

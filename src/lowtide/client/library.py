@@ -62,6 +62,17 @@ def native_compiler() -> ModuleCompiler:
     return cast("ModuleCompiler", getattr(import_module(module), name))
 
 
+def telling_compiler(tell: Callable[[str], None]) -> ModuleCompiler:
+    """Return the compiler to native code that tells which plans it finds for a limited memory."""
+
+    def compile_told(module: Module, options: Options | None = None) -> ModuleExecutable:
+        compiler: Any = native_compiler()
+        made: ModuleExecutable = compiler(module, options, tell=tell)
+        return made
+
+    return compile_told
+
+
 @dataclass(frozen=True, slots=True)
 class Platform:
     """A kind of device. There is one, the CPU that Python runs on."""

@@ -38,7 +38,7 @@ class PlanOptions:
     @classmethod
     def of(cls, options: Options) -> PlanOptions:
         """Return what the options of a caller say; raises ValueError for an unknown effort."""
-        search = SearchOptions(effort_named(options.effort), options.deadline)
+        search = SearchOptions(effort_named(options.effort), options.search_seconds)
         return cls(options.stage, search=search, memory_priority=options.memory_priority)
 
     def begun(self) -> PlanOptions:

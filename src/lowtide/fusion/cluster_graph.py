@@ -240,18 +240,22 @@ def evaluations(reader: Cluster, read: ClusterRead, root: Instruction) -> float:
     if read.inner:
         return _packings(reader, root)
     elements = root.shape.element_count
-    if not elements or _is_hoisted(read.access):
+    if not elements or _is_hoisted(read.access, reader.space):
         return 1.0
     return prod(reader.space) / elements
 
 
 @lru_cache(maxsize=1 << 14)
-def _is_hoisted(access: Access) -> bool:
-    """Whether inner loops leave it alone: it depends on the outermost dimensions only."""
+def _is_hoisted(access: Access, space: tuple[int, ...]) -> bool:
+    """Whether inner loops leave it alone: it depends on the outermost dimensions only.
+
+    Dimensions of size 1 are no loops.
+    """
     if access is None:
         return False
-    used = [d for d in access if d >= 0]
-    return sorted(used) == list(range(len(used)))
+    used = sorted([d for d in access if d >= 0])
+    loops = [d for d, size in enumerate(space) if size != 1]
+    return used == loops[: len(used)]
 
 
 _REPACKED: Final = 1.5

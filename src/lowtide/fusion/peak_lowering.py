@@ -58,6 +58,8 @@ class PeakLowering:
                 if role is CallRole.BODY:
                     self._aliases[callee] = body_aliases(self._flows[callee])
         self._peaks: dict[Computation, int] = {}
+        self._settled_stores: ClusterGraph | None = None
+        """The clusters where storing values lowered nothing: that does not depend on prices."""
 
     def lowered(self, graph: ClusterGraph) -> ClusterGraph:
         """Return the clusters with lower peak, or the same ones; what is given stays as it is."""
@@ -101,11 +103,16 @@ class PeakLowering:
         self, graph: ClusterGraph, estimate: Estimate, change: Change, most_seconds: float
     ) -> tuple[ClusterGraph, Estimate]:
         """The clusters after a change, or before it where it lowers nothing or takes too long."""
-        trial = graph.copy()
-        if not change(trial, estimate) or total_seconds(trial) > most_seconds:
+        if change is store_before and graph is self._settled_stores:
             return graph, estimate
-        found = self._estimate(trial)
-        return (trial, found) if found.peak_bytes < estimate.peak_bytes else (graph, estimate)
+        trial = graph.copy()
+        if change(trial, estimate) and total_seconds(trial) <= most_seconds:
+            found = self._estimate(trial)
+            if found.peak_bytes < estimate.peak_bytes:
+                return trial, found
+        if change is store_before:
+            self._settled_stores = graph
+        return graph, estimate
 
     def _estimate(self, graph: ClusterGraph) -> Estimate:
         computation = graph.computation

@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from math import isfinite
 from pkgutil import walk_packages
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from lowtide.ir import Module
 from lowtide.ir.suggestions import nearest
 from lowtide.passes.interface import OptionValue, Pass, PassError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _PACKAGES: Final = ("lowtide.transforms", "lowtide.fusion")
 """Where passes are looked for: each module with a tuple `PASSES` adds those in it."""
@@ -30,11 +32,9 @@ def passes() -> Mapping[str, Pass]:
     in its sentence, and raises PassError where it is to run. Raises PassError where two of our own
     have one name.
     """
-    found: dict[str, Pass] = {}
-    for step in _own():
-        if step.name in found:
-            raise PassError(f"two passes have the name {step.name}")
-        found[step.name] = step
+    from importlib.metadata import entry_points  # It is slow to load; compiling rarely needs it.
+
+    found = dict(_own_passes())
     for point in sorted(entry_points(group=_GROUP)):
         step = _loaded(point)
         if step.name in found:
@@ -43,6 +43,17 @@ def passes() -> Mapping[str, Pass]:
             step = _refused(point, f"{step.name} of {package}", taken)
         found[step.name] = step
     return dict(sorted(found.items()))
+
+
+@cache
+def _own_passes() -> Mapping[str, Pass]:
+    """The passes of lowtide itself by name."""
+    found: dict[str, Pass] = {}
+    for step in _own():
+        if step.name in found:
+            raise PassError(f"two passes have the name {step.name}")
+        found[step.name] = step
+    return found
 
 
 def _own() -> Iterator[Pass]:
@@ -94,7 +105,9 @@ _ITEM: Final = re.compile(r"\s*(?P<name>[\w.-]+)\s*(?:\{(?P<options>[^{}]*)\})?\
 
 
 def _configured(name: str, options: str | None) -> Pass:
-    known = passes()
+    known = _own_passes()
+    if name not in known:
+        known = passes()
     if name not in known:
         hint = nearest(name, known) or ";"
         raise PassError(f"unknown pass {name!r}{hint} `lowtide passes` lists all")

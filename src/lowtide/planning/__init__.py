@@ -1,6 +1,6 @@
 """Places for buffers: the packing problem by itself, on plain numbers."""
 
-from lowtide.planning.assign import assign_objects, assign_offsets, offset_strategy, place
+from lowtide.planning.assign import assign_objects, assign_offsets, place
 from lowtide.planning.plans import ObjectsAssignment, OffsetsAssignment, Packing
 from lowtide.planning.problem import (
     ARENA,
@@ -16,6 +16,7 @@ from lowtide.planning.registry import (
     OffsetStrategy,
     object_strategies,
     offset_strategies,
+    offset_strategy,
 )
 from lowtide.search.effort import Effort, SearchOptions, StopReason
 

@@ -20,11 +20,11 @@ from lowtide.planning.problem import (
 )
 from lowtide.planning.registry import (
     ObjectOptions,
-    OffsetStrategy,
     ReallocationGraph,
     nearest,
     object_strategies,
     offset_strategies,
+    offset_strategy,
 )
 from lowtide.search.effort import SearchOptions
 
@@ -122,17 +122,6 @@ def place(
     return OffsetsAssignment(
         problem, packing, tuple(packing.offset.tolist()), packing.arena_bytes, bound
     )
-
-
-def offset_strategy(name: str) -> OffsetStrategy:
-    """Return a strategy by its name, `objects_in_sequence{NAME}` included.
-
-    Raises ValueError for an unknown name.
-    """
-    known = offset_strategies()
-    if name not in known:
-        raise nearest(name, list(known), "strategy for offsets")
-    return known[name]
 
 
 def _needs(problem: PackingProblem) -> frozenset[str]:

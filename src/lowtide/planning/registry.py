@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from lowtide.planning.plans import ObjectsAssignment, Packing
 from lowtide.planning.problem import PackingProblem, TensorUsageRecord
 from lowtide.search.effort import SearchOptions
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ReallocationGraph = Sequence[Sequence[int]]
 """Per tensor the tensors that may take over its object, sorted."""
@@ -115,7 +116,27 @@ def object_strategies() -> Mapping[str, ObjectStrategy]:
     return _collect("objects", _OBJECTS, ObjectStrategy)
 
 
+def offset_strategy(name: str) -> OffsetStrategy:
+    """Return a strategy by its name, `objects_in_sequence{NAME}` included.
+
+    One that has the name of its file is found without the others, which take a while to load.
+    Raises ValueError for an unknown name.
+    """
+    if name in _OFFSETS:
+        strategies: Sequence[OffsetStrategy]
+        strategies = import_module(f"lowtide.planning.offsets.{name}").STRATEGIES
+        for strategy in strategies:
+            if strategy.name == name:
+                return strategy
+    known = offset_strategies()
+    if name not in known:
+        raise nearest(name, list(known), "strategy for offsets")
+    return known[name]
+
+
 def _collect(kind: str, files: Sequence[str], of: type[Strategy]) -> Mapping[str, Strategy]:
+    from importlib.metadata import entry_points  # It is slow to load, and few need all strategies.
+
     found: dict[str, Strategy] = {}
     for file in files:
         for strategy in import_module(f"lowtide.planning.{kind}.{file}").STRATEGIES:
@@ -151,6 +172,8 @@ def _loaded(point: EntryPoint, of: type[Strategy], taken: bool) -> Strategy:
 
 def nearest(name: str, known: Sequence[str], what: str) -> ValueError:
     """Return the error for a name that is not known: what is meant perhaps, and what there is."""
+    from difflib import get_close_matches
+
     close = get_close_matches(name, known, 1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     stems = dict.fromkeys([x.partition("{")[0] + ("{NAME}" if "{" in x else "") for x in known])

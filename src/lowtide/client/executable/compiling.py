@@ -12,7 +12,7 @@ from typing import Any
 from lowtide import compiler
 from lowtide.backends.build import build
 from lowtide.backends.cpu import cpu_backend, kept
-from lowtide.backends.interface import Progress
+from lowtide.backends.interface import Progress, Tell
 from lowtide.client.errors import OverMemoryError
 from lowtide.client.executable.executable import (
     NOT_KEPT,
@@ -27,10 +27,12 @@ from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.ir.errors import InputError
+from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.printer import CANONICAL, COMPLETE, to_text
-from lowtide.options import Options, cache_folder
+from lowtide.options import BUDGET_SECONDS, Options, cache_folder
 from lowtide.passes import Observer
 from lowtide.runtime.cpu.program import NativeProgram
+from lowtide.search.deadline import ended_by
 
 
 def deserialize_executable(
@@ -66,15 +68,19 @@ def _executable(
     return Executable(*parts, checked)
 
 
+@without_collection()
 def compile_module(
-    module: Module, options: Options | None = None, progress: Progress | None = None
+    module: Module,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    tell: Tell | None = None,
 ) -> Executable:
     """Return a module, which is not changed, as a program in native code.
 
-    It is taken from the cache where it was compiled before, without a deadline. Where it needs more
-    than `options.memory`, instructions run again to fit. Raises UnsupportedOpError for an operation
-    without native code, OverMemoryError where no plan is known to fit, and what `compiler.plan`
-    raises.
+    It is taken from the cache where it was compiled before, without a deadline of its own. Where it
+    needs more than `options.memory`, instructions run again to fit; `tell` gets plans for that.
+    Raises UnsupportedOpError for an operation without native code, OverMemoryError where no plan is
+    known to fit, and what `compiler.plan` raises.
     """
     options = _for_devices(options or Options(), module)
     start = perf_counter()
@@ -84,10 +90,10 @@ def compile_module(
         known = _known(programs.get(program_key(module, wanted, environment)))
         if given is not None and known is not None and not spells_constants(known.program):
             known = None
-        if known is not None and _fits(known.memory, options.memory):
+        if known is not None and _does(known.memory, options):
             making = Making({"cache": perf_counter() - start}, was_cached=True)
             return _executable(known, options, making, CheckedModules(given=given))
-    made = executable_of(compile_anew(module, options, progress), options, given)
+    made = executable_of(compile_anew(module, options, progress, tell=tell), options, given)
     if options.deadline is None and not made.program.python_call:
         programs.put(program_key(module, options, environment), made.serialize())
     return _within_memory(made, options)
@@ -115,8 +121,13 @@ def _known(data: bytes | None) -> StoredProgram | None:
         return None
 
 
-def _fits(memory: Any, most: int | None) -> bool:
-    return most is None or int(memory["ladder"]["arena_bytes"]) <= most
+def _does(memory: Any, options: Options) -> bool:
+    """Whether the program of a report fits, and no longer search for a better one is asked for."""
+    most, seconds = options.memory, options.deadline
+    if most is not None and int(memory["ladder"]["arena_bytes"]) > most:
+        return False
+    is_longer = seconds is not None and seconds > BUDGET_SECONDS
+    return not (is_longer and ended_by("a deadline") in memory["caveats"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +150,13 @@ def compile_anew(
     options: Options | None = None,
     progress: Progress | None = None,
     observers: Sequence[Observer] = (),
+    tell: Tell | None = None,
 ) -> PlannedProgram:
     """Return the native program of a module, which is not changed, with all that is known of it.
 
     It is compiled also where a cache has the program; kernels come from the cache. `observers` look
-    on while passes run. Raises what `compile_module` raises.
+    on while passes run, `tell` gets the plans for a limited memory. Raises what `compile_module`
+    raises.
     """
     options = _for_devices(options or Options(), module)
     start = perf_counter()
@@ -154,7 +167,7 @@ def compile_anew(
         observed = perf_counter() - start
         if options.memory is None:
             module, wanted = watched, wanted.at_stage("input")
-    found = build(module, cpu_backend(options), wanted, options.memory, progress)
+    found = build(module, cpu_backend(options), wanted, options.memory, progress, tell)
     seconds = dict(found.plan.report.seconds)
     seconds["passes"] = seconds.get("passes", 0.0) + observed
     if found.budget_seconds:

@@ -27,7 +27,12 @@ from lowtide.client.jit.lowering import (
 from lowtide.client.jit.program import Call, JaxFallback, JitProgram, output_kind
 from lowtide.client.jit.stages import Lowered, chosen_options
 from lowtide.client.jit.statics import Names, Numbers, StaticArguments
-from lowtide.client.library import ModuleCompiler, ModuleExecutable, native_compiler
+from lowtide.client.library import (
+    ModuleCompiler,
+    ModuleExecutable,
+    native_compiler,
+    telling_compiler,
+)
 from lowtide.ir import Module, UnsupportedOpError
 from lowtide.options import Options
 
@@ -56,7 +61,8 @@ def jit(
 
     `memory`, in bytes or as text like "512MiB", limits what one call needs beyond its arguments:
     parts of the program run again to fit. `fields` are those of `Options`, such as check="first",
-    and take the place of what `options` has.
+    and take the place of what `options` has. One more is `progress`: a function that is told in
+    words which plans are tried and found for a limited memory.
     `compiler` makes executables of modules; by default it is that of lowtide to native code.
     Inside of `jax.grad`, `jax.vmap` or another `jax.jit`, called with what these trace or using it,
     the function is `jax.jit`'s.
@@ -78,6 +84,9 @@ def jit(
         keep_unused=True,
     )
     statics = StaticArguments.of(function, static_argnums, static_argnames)
+    progress = fields.pop("progress", None)
+    if progress is not None and compiler is None:
+        compiler = telling_compiler(progress)
     chosen = chosen_options(options, memory, fields)
     return Jitted(function, staged, statics, chosen, compiler, output, fallback=fallback)
 

@@ -69,6 +69,7 @@ TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
         (LateTemplate("library.exchange", "plan_exchange"), plan_passing),
     ),
     Opcode.CHOLESKY: (LateTemplate("library.cholesky", "plan_cholesky"),),
+    Opcode.CONCATENATE: (LateTemplate("library.joining", "plan_joining"),),
     Opcode.CONVOLUTION: (LateTemplate("convolution.convolution", "plan_convolution"),),
     Opcode.CUSTOM_CALL: (
         LateTemplate("library.lapack", "plan_lapack"),

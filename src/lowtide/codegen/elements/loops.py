@@ -141,11 +141,15 @@ def product_type(type_: ElementType) -> ElementType:
 
 
 def multiplied(elements: Elements, total: Value, a: Element, b: Element) -> list[Value]:
-    """Return the total after a product of two elements of any types."""
+    """Return the total after a product of two elements of any types; real ones round once."""
     type_ = total.type
     x = converted(elements, a, type_).values[0]
     y = converted(elements, b, type_).values[0]
     x, y, total = elements.vectors.same_lanes([x, y, total])
+    if type_ in (ElementType.F32, ElementType.F64):
+        names = (x.name, y.name, total.name)
+        fused = elements.function.intrinsic("fma", total.llvm_type, *names)
+        return [Value((fused,), type_, total.lanes)]
     is_predicate = type_ is ElementType.PRED
     times, plus = (Opcode.AND, Opcode.OR) if is_predicate else (Opcode.MULTIPLY, Opcode.ADD)
     fn, target = elements.function, elements.target

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.codegen.cpu.contraction.products import check, inputs_of, plan_of
+from tests.codegen.cpu.library import running as in_process
 from tests.codegen.running import Kernel
 
 from lowtide import parse_hlo
@@ -271,3 +272,24 @@ def test_algorithms_round_operands(algorithm: str) -> None:
         text = square(F32, m, 30, 50)
         end = "rhs_contracting_dims={0}"
         check(text.replace(end, f"{end}, algorithm=dot_{algorithm}"))
+
+
+def vectors(size: int, more: str = "") -> str:
+    sides = "lhs_contracting_dims={0}, rhs_contracting_dims={0}"
+    return f"""HloModule m
+ENTRY main {{
+  a = f32[{size}] parameter(0)
+  b = f32[{size}] parameter(1)
+  ROOT d = f32[] dot(a, b), {sides}{more}
+}}"""
+
+
+@pytest.mark.parametrize("size", [2, 8])
+def test_a_sum_of_few_products_is_a_loop_of_elements(size: int) -> None:
+    assert plan_of(parse_hlo(vectors(size)), host_target()) is None
+    in_process.check(vectors(size), inputs_of(parse_hlo(vectors(size))), tolerance=1e-6)
+
+
+@pytest.mark.parametrize("text", [vectors(9), vectors(4, ", algorithm=dot_tf32_tf32_f32")])
+def test_longer_sums_and_rounded_operands_have_the_template(text: str) -> None:
+    check(text)

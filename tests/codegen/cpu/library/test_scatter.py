@@ -8,9 +8,11 @@ from tests.codegen.cpu.library.running import TARGETS, check
 
 from lowtide.codegen.cpu.library.scatter import split_of
 from lowtide.codegen.cpu.library.scatter_form import ScatterForm
+from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode
 from lowtide.ir.literal import DTYPES
+from lowtide.llvm.target import host_target
 
 COMBINERS = {
     "add": "add(a, b)",
@@ -265,3 +267,50 @@ def test_narrow_indices_of_a_long_array(index_type) -> None:
     arrays = [np.zeros(size, np.float32), indices, np.arange(1, 5, dtype=np.float32)]
     for target in TARGETS:
         check(text, arrays, target)
+
+
+ONE_ELEMENT = """
+HloModule m
+
+f {
+  a = f32[] parameter(0)
+  ROOT b = f32[] parameter(1)
+}
+
+fused {
+  x = f32[7] parameter(0)
+  i = s32[] parameter(1)
+  p = f32[] parameter(2)
+  q = f32[5] parameter(3)
+  c = f32[] cosine(p)
+  u = f32[] multiply(c, p)
+  j = s32[1] broadcast(i), dimensions={}
+  s = f32[7] scatter(x, j, u), update_window_dims={}, inserted_window_dims={0},
+      scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=f
+  c1 = f32[1] reshape(c)
+  n = f32[5] negate(q)
+  ROOT t = (f32[7], f32[], f32[1], f32[5]) tuple(s, c, c1, n)
+}
+
+ENTRY main {
+  x = f32[7] parameter(0)
+  i = s32[] parameter(1)
+  p = f32[] parameter(2)
+  q = f32[5] parameter(3)
+  ROOT k = (f32[7], f32[], f32[1], f32[5]) fusion(x, i, p, q), kind=kLoop, calls=fused
+}
+"""
+
+
+def test_single_values_beside_one_element_are_computed_once() -> None:
+    plan = kernel_plan(parse_hlo(ONE_ELEMENT).entry.root, host_target())
+    functions = [x.text() for x in plan.emit().functions]
+    assert sum(["llvm.fabs.f32" in x for x in functions]) == 1
+    for at in (-1, 0, 6, 7):
+        inputs = [
+            np.arange(7, dtype=np.float32),
+            np.array(at, np.int32),
+            np.array(0.25, np.float32),
+            np.arange(5, dtype=np.float32),
+        ]
+        check(ONE_ELEMENT, inputs, tolerance=1e-6)

@@ -34,9 +34,12 @@ ROUNDED: Final = {
 """The algorithms that round operands. Those that add up products of several parts of them come
 close to the products of f32, which are taken instead; the others change nothing."""
 
+_FEW: Final = 8
+"""Products of which a sum in turn, as loops of elements write it, is ready before one of lanes."""
+
 
 def plan_dot(instruction: Instruction, target: Target) -> KernelPlan | None:
-    """Return the plan of a dot whose operands are arrays in memory."""
+    """Return the plan of a dot whose operands are arrays in memory, None for a sum of few."""
     finish = Epilogue(instruction, instruction, (instruction,))
     return _planned(finish, target)
 
@@ -62,6 +65,8 @@ def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
     shape = geometry_of(dot)
     if not shape.batch * shape.m * shape.n:
         return KernelPlan(lambda: KernelCode((), ()))
+    if shape.batch * shape.m * shape.n == 1 and shape.k <= _FEW and _algorithm(dot) not in ROUNDED:
+        return None
     types = [x.shape.element_type for x in (*dot.operands, dot)]
     how = arithmetic_of(types[0], types[1], types[2], target)
     wide = tiled(how, types[0], types[1], target)
@@ -101,7 +106,10 @@ def _side(finish: Epilogue, number: int, roles: Roles) -> OperandSide:
     operand = finish.dot.operands[number]
     is_array = finish.kernel is finish.dot
     view = whole(operand) if is_array else view_of(operand)
-    algorithm = finish.dot.attributes_as(Dot).precision.algorithm
     is_wide = operand.shape.element_type in (ElementType.F32, ElementType.F64)
-    rounded_to = ROUNDED.get(algorithm) if is_wide else None
+    rounded_to = ROUNDED.get(_algorithm(finish.dot)) if is_wide else None
     return OperandSide(operand, roles, view, finish.kernel, rounded_to)
+
+
+def _algorithm(dot: Instruction) -> DotAlgorithm:
+    return dot.attributes_as(Dot).precision.algorithm

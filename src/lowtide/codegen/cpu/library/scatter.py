@@ -13,9 +13,10 @@ from lowtide.codegen.cpu.cost import element_bytes, seconds, vector_cycles, wide
 from lowtide.codegen.cpu.library.scatter_form import ScatterForm
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import Bound, bind, members
+from lowtide.codegen.elements.outputs import KernelOutput, stored
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
 from lowtide.codegen.value import Value
 from lowtide.ir import Computation, Instruction
@@ -73,14 +74,28 @@ def plan_scatter(instruction: Instruction, target: Target) -> KernelPlan | None:
     return KernelPlan(lambda: scatter_code(instruction, instruction, arrays, target, "scatter"))
 
 
+def stands_beside(output: KernelOutput, scatter: Instruction) -> bool:
+    """Whether a scatter of a kernel can store another output: either is of one element."""
+    form = ScatterForm(scatter)
+    return prod(output.dimensions) == prod(form.update_sizes) == 1 and prod(form.sizes) > 0
+
+
 def scatter_code(
-    kernel: Instruction, scatter: Instruction, results: Sequence[int], target: Target, name: str
+    kernel: Instruction,
+    scatter: Instruction,
+    results: Sequence[int],
+    target: Target,
+    name: str,
+    beside: Sequence[KernelOutput] = (),
 ) -> KernelCode:
-    """Return the code of a scatter in a kernel; `results` number the kernel's arrays it updates."""
+    """Return the code of a scatter in a kernel; `results` number the kernel's arrays it updates.
+
+    Outputs `beside` it are computed first and stored last.
+    """
     form = ScatterForm(scatter)
     if not prod(form.update_sizes) or not prod(form.sizes):
         return KernelCode((), ())
-    return ScatterKernel(kernel, form, results, target, name).write()
+    return ScatterKernel(kernel, form, results, target, name).write(beside)
 
 
 class ScatterKernel:
@@ -118,9 +133,13 @@ class ScatterKernel:
             lanes *= 2
         return lanes
 
-    def write(self) -> KernelCode:
-        """Write the function, and say how it runs."""
+    def write(self, beside: Sequence[KernelOutput]) -> KernelCode:
+        """Write the function, with single elements of other outputs; say how it runs."""
+        for x in beside:
+            self.elements.all_at(x.source, _origin(x), self.bound.frame)
         self._windows([], list(self.form.batch))
+        if beside:
+            stored(self.elements, beside, self.bound, [_origin(beside[0])], None)
         units = 1 if self.split is None else self.split.units
         text = "\n".join(self.elements.globals.values())
         phase = Phase(self.function.name, units, self._seconds() / units)
@@ -284,6 +303,11 @@ class ScatterKernel:
         given = [Element((x,), level) for x in (*old, *new)]
         found = elements.apply(combine, given, mask).values
         return [x if x.lanes == self.lanes else elements.vectors.splat(x, level) for x in found]
+
+
+def _origin(output: KernelOutput) -> Index:
+    """The index of the only element of an output."""
+    return (indexing.ZERO,) * len(output.dimensions)
 
 
 def combine_reads(combine: Computation) -> frozenset[int]:

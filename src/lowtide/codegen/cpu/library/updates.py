@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lowtide.codegen.cpu.library.scatter import scatter_code
+from lowtide.codegen.cpu.library.scatter import scatter_code, stands_beside
 from lowtide.codegen.cpu.loop import loop_parts
 from lowtide.codegen.elements.operands import members, roots_of
 from lowtide.codegen.elements.outputs import KernelOutput
@@ -39,7 +39,8 @@ def plan_update(fusion: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a fusion that scatters in place, None where it is no such fusion.
 
     An array that is not updated in place is filled first. Each scatter is a phase; then values that
-    the fusion also returns are stored. None of them reads what a scatter overwrites.
+    the fusion also returns are stored. None of them reads what a scatter overwrites. A scatter of
+    one element computes single values that are stored beside it, since it is often made of them.
     """
     inner = members(fusion)
     if not any(x.opcode is Opcode.SCATTER for x in inner):
@@ -90,6 +91,7 @@ def _code(fusion: Instruction, results: _Results, target: Target) -> KernelCode:
     codes: list[KernelCode] = []
     places = [index for index, leaf in fusion.shape.leaves() if leaf.is_array]
     in_place = {places.index(output) for _, output in in_place_pairs(fusion)}
+    plain = [KernelOutput(x, number, x.shape.dimensions) for number, x in results.plain.items()]
     for number, (scatter, found) in enumerate(results.scatters.items()):
         arrays = [found[x] for x in range(len(found))]
         start = [
@@ -98,8 +100,9 @@ def _code(fusion: Instruction, results: _Results, target: Target) -> KernelCode:
             if array not in in_place
         ]
         codes += _loops(fusion, start, target, f"start{number}_")
-        codes.append(scatter_code(fusion, scatter, arrays, target, f"scatter{number}"))
-    plain = [KernelOutput(x, number, x.shape.dimensions) for number, x in results.plain.items()]
+        beside = [x for x in plain if stands_beside(x, scatter)]
+        plain = [x for x in plain if x not in beside]
+        codes.append(scatter_code(fusion, scatter, arrays, target, f"scatter{number}", beside))
     codes += _loops(fusion, plain, target, "plain")
     text = "\n".join(dict.fromkeys([x.globals for x in codes if x.globals]))
     functions = [x for code in codes for x in code.functions]
