@@ -144,6 +144,7 @@ ROOMS: dict[str, list[str]] = {
     "client": [
         "files",
         "ir",
+        "search",
         "host_calls",
         "options",
         "builder",
