@@ -1,4 +1,4 @@
-"""What the body of a loop does to the leaves of its state."""
+"""The leaves of the state of a loop, as its body changes them."""
 
 from __future__ import annotations
 
