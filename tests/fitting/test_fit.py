@@ -228,3 +228,15 @@ def test_a_function_is_traced_at_each_size() -> None:
         lowtide.fit(loss, *specs, dim={"S": "batch:1"}, limit="100KB")
     with pytest.raises(ValueError, match="one dimension at a time"):
         lowtide.fit(loss, *specs, dim={"S": "batch:1", "B": "batch:0"}, limit="1MB")
+
+
+def test_an_argument_that_the_program_drops_costs_the_polynomial_only() -> None:
+    jax = pytest.importorskip("jax")
+
+    def total(unused, x):
+        return (x * 2).sum()
+
+    specs = [jax.ShapeDtypeStruct((8, 64), "float32") for _ in range(2)]
+    found = lowtide.fit(total, *specs, dim="B=unused:0,x:0", limit="64KB")
+    assert found.largest is not None and found.largest.total_bytes <= 64_000
+    assert found.largest.proof is FitProof.PLAN

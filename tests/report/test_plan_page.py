@@ -28,7 +28,7 @@ HOSTILE = """HloModule m
 ENTRY e {
   x = f32[64,64]{1,0} parameter(0), metadata={op_name="</script><script>document.title='no'</script>"}
   y = f32[64,64]{1,0} tanh(x), metadata={op_name="a\u202e<img src=x onerror=alert(1)>" source_file="<b>\\001{{data}}.py" source_line=3}
-  ROOT z = f32[64,64]{1,0} dot(y, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT z = f32[64,64]{1,0} dot(y, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/</script><i>"}
 }
 """  # noqa: E501
 

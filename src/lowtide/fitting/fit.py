@@ -10,6 +10,7 @@ from typing import Final
 from lowtide import compiler
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
 from lowtide.fitting.dimensions import NamedDimension, module_leaves
+from lowtide.fitting.errors import DimensionError
 from lowtide.fitting.peaks import SizedPeaks, bytes_by_step, sized_peaks
 from lowtide.fitting.resizing import ResizableModule
 from lowtide.ir import Module
@@ -115,20 +116,26 @@ class _Search:
         return SizedPlan(size, total, bound, FitProof.PLAN if total <= self.limit else proof)
 
     @cached_property
-    def frozen(self) -> ResizableModule:
-        """The planned module at other sizes, with its kernels and their order."""
+    def frozen(self) -> ResizableModule | None:
+        """The planned module at other sizes, with its kernels and their order.
+
+        None where the program has dropped an argument that has the dimension.
+        """
         module = self.plan(self.program.given).module
-        leaves = self.program.dimension.leaves(module_leaves(module))
+        try:
+            leaves = self.program.dimension.leaves(module_leaves(module))
+        except DimensionError:
+            return None
         places = [(leaf.key[0], leaf.key[1], axis) for leaf, axis in leaves]
         return ResizableModule(module, places)
 
     def peaks(self) -> SizedPeaks | None:
         """The peaks of the steps by size; None where the kernels cannot be had at others."""
-        return sized_peaks(self.frozen, self.options)
+        return None if self.frozen is None else sized_peaks(self.frozen, self.options)
 
     def confirms(self, peaks: SizedPeaks, size: int | None) -> bool:
         """Whether the polynomials hold at a further size, too."""
-        if size is None or size in peaks.sizes:
+        if size is None or size in peaks.sizes or self.frozen is None:
             return True
         row = bytes_by_step(self.frozen.at(size), self.options)
         return int(row.max(initial=0)) == peaks.at(size)

@@ -172,6 +172,6 @@ def _plan(picture: PlanPicture, tables: _Tables) -> dict[str, object]:
 
 
 def _place(held: PeakBuffer) -> str:
-    """The line that made a buffer; the name of an argument, and where no line is known."""
+    """The line that made a buffer; of an argument, and without a line, what it is called."""
     is_given = held.opcode == "parameter" and held.op_name
     return held.op_name if is_given or held.source is None else place_text(held.source)

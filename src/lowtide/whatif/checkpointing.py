@@ -26,7 +26,8 @@ from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
 _MOST: Final = 6
 _LEAST_SHARE: Final = 50
 """A function is tried where it holds more than one part in so many of the peak."""
-_NEARLY_ALL: Final = 0.9
+_MOST_SCORED: Final = 12
+"""Of so many functions it is estimated what their checkpoint saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,9 @@ class Maker:
 
 
 def checkpoint_changes(base: Baseline) -> list[ProgramChange]:
-    """Return a checkpoint of each function that holds much at the peak, the largest first.
+    """Return a checkpoint of each function that holds much at the peak, those of promise first.
 
-    Of functions that hold the same buffers only the innermost is taken. Those that hold nearly all
-    come last: to compute everything again at once saves little.
+    Of functions that hold the same buffers only the innermost is taken.
     """
     held: dict[Maker, list[PeakBuffer]] = {}
     for buffer in base.report.peak.buffers:
@@ -54,22 +54,28 @@ def checkpoint_changes(base: Baseline) -> list[ProgramChange]:
                 held.setdefault(maker, []).append(buffer)
     total = sum([x.nbytes for x in base.report.peak.buffers])
     size = {maker: sum([x.nbytes for x in found]) for maker, found in held.items()}
-    nearly_all = _NEARLY_ALL * max(size.values(), default=0)
-    seen: set[tuple[int, ...]] = set()
-    changes: list[ProgramChange] = []
-    for maker in sorted(held, key=lambda x: (size[x] > nearly_all, -size[x])):
-        key = tuple([id(x) for x in held[maker]])
-        if size[maker] * _LEAST_SHARE <= total or key in seen:
-            continue
-        seen.add(key)
-        changes.append(_change(base, maker, held[maker][0]))
-    names: dict[str, int] = {}
-    unique = []
-    for change in changes[:_MOST]:
-        names[change.name] = names.get(change.name, 0) + 1
-        if names[change.name] == 1:
-            unique.append(change)
-    return unique
+    tried: dict[tuple[int, ...], Maker] = {}
+    for maker in sorted(held, key=lambda x: -size[x]):
+        if size[maker] * _LEAST_SHARE > total and len(tried) < _MOST_SCORED:
+            tried.setdefault(tuple([id(x) for x in held[maker]]), maker)
+    promise = {maker: _promise(base, maker) for maker in tried.values()}
+    changes: dict[str, ProgramChange] = {}
+    for maker in sorted(promise, key=lambda x: -promise[x]):
+        change = _change(base, maker, held[maker][0])
+        changes.setdefault(change.name, change)
+    return list(changes.values())[:_MOST]
+
+
+def _promise(base: Baseline, maker: Maker) -> float:
+    """The bytes of the peak that are computed again, less those of one call, as an estimate.
+
+    All of one call is there at once when it runs again.
+    """
+    repeats = _Repeats(base, maker)
+    again = {x.name for x in repeats.repeated()}
+    buffers = base.report.peak.buffers
+    remade = sum([x.nbytes for x in buffers if x.instruction in again and x.kind == "temporary"])
+    return remade * (1 - 1 / (1 + max(repeats.call.values(), default=0)))
 
 
 def _makers_of_buffer(buffer: PeakBuffer) -> Iterator[Maker]:
@@ -144,17 +150,23 @@ class _Repeats:
 
         Raises ImpossibleChangeError where nothing of the function is read late.
         """
-        number, sequence = self.flow.number, []
-        again: set[Instruction] = set()
-        for x in self.order:
-            if x in self.late or x not in self.region:
-                for y in self._needed(x, again) if x in self.late else ():
-                    again.add(y)
-                    sequence.append(number[y])
-            sequence.append(number[x])
-        if not again:
+        found = self.repeated()
+        if not found:
             raise ImpossibleChangeError("nothing that it makes is read in the backward pass")
-        return sequence
+        before: dict[Instruction, list[Instruction]] = {}
+        for x, reader in found.items():
+            before.setdefault(reader, []).append(x)
+        number = self.flow.number
+        return [number[y] for x in self.order for y in (*before.get(x, ()), x)]
+
+    def repeated(self) -> dict[Instruction, Instruction]:
+        """What runs again, in order, with the late reader before which it does."""
+        found: dict[Instruction, Instruction] = {}
+        for x in self.order:
+            if x in self.late:
+                for y in self._needed(x, found):
+                    found[y] = x
+        return found
 
     def _makers(self, x: Instruction) -> list[Instruction]:
         """What makes the values that an instruction reads."""
