@@ -1,4 +1,4 @@
-"""What the body of a loop does to the leaves of its state."""
+"""Leaves of the state of a loop that its body returns as they were, or only adds to."""
 
 from __future__ import annotations
 
