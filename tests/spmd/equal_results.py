@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from lowtide.checking.communication import check_communication
 from lowtide.evaluator.evaluate import evaluate, parameter_leaves
 from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.evaluator.values import value_leaves
@@ -44,6 +45,7 @@ def check_equal(module: Module, arguments: list[Any] | None = None) -> Partition
     parts = partition(module)
     assert str(module) == before
     verify(parts.module)
+    assert not check_communication([parts.module]).faults
     assert str(parse_hlo(str(parts.module))) == str(parts.module)
     given = [
         cut(x, sharding, parts.grid)
