@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""The leaves of the state of a loop, as its body changes them."""
-=======
 """Leaves of the state of a loop that its body returns as they were, or only adds to."""
->>>>>>> parts
 
 from __future__ import annotations
 
