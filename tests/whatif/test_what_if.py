@@ -156,6 +156,7 @@ def test_the_screen_and_the_json_have_them(cnn: lowtide.MemoryReport) -> None:
     assert "what_if" not in lowtide.explain(EXAMPLES / "mlp.hlo.xz", effort="fast").to_json()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_comes_near_the_one_in_the_program() -> None:
     plain, found = [
         lowtide.explain(EXAMPLES / "gpt2.hlo.xz", effort="fast", **given)
