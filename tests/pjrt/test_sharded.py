@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,16 @@ BOTH = """
         x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
         return jax.device_put(x, jax.NamedSharding(mesh, P(*spec)))
 """
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "jax_plugin.md"
+
+
+def test_the_example_in_the_documents_prints_what_it_says(tmp_path: Path) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    said = re.findall(r"print\(.*\)  # (.*)$", code, re.MULTILINE)
+    assert len(said) == 3
+    assert run(code, tmp_path, LOWTIDE_DEVICES="8").splitlines() == said
 
 
 def run_both(script: str, folder: Path) -> str:
