@@ -254,6 +254,14 @@ def test_arrays_lie_in_the_memories_and_layouts_that_are_asked_for(tmp_path: Pat
     assert w.sharding == host
     assert {z.data.sharding.memory_kind for z in w.addressable_shards} == {"pinned_host"}
     np.testing.assert_allclose(w, np.asarray(x) + 1)
+    here = jax.jit(lambda x: jnp.tanh(x), out_shardings=host)
+    u = here(w)
+    assert u.sharding == host and "all-gather" not in here.lower(w).compile().as_text()
+    np.testing.assert_allclose(u, np.tanh(np.asarray(w)), rtol=1e-5)
+    rows = jax.NamedSharding(mesh, P("x"))
+    held = jax.jit(lambda x: lax.with_sharding_constraint(x.T, Format(Layout((0, 1)), rows)))
+    assert held(x).sharding == rows
+    np.testing.assert_allclose(held(x), np.asarray(x).T)
     turned = Format(Layout((1, 0)), jax.NamedSharding(mesh, P("x")))
     z = jax.jit(lambda x: x + 1, out_shardings=turned)(x)
     assert z.format.layout.major_to_minor == (1, 0)

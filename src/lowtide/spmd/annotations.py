@@ -26,7 +26,14 @@ from lowtide.ir.tilings.tiling import Tiling, replicated
 SHARDY_KEY = "xla.sdy.sharding"
 MESHES_KEY = "xla.sdy.meshes"
 RESULT_TARGET = "xla.sdy.FuncResultSharding"
-CONSTRAINT_TARGETS = frozenset({"Sharding", RESULT_TARGET})
+CONSTRAINT_TARGETS = frozenset(
+    {
+        *("Sharding", RESULT_TARGET),
+        *("LayoutConstraint", "annotate_device_placement", "MoveToDevice", "MoveToHost"),
+    }
+)
+"""Custom calls that return their operand, and say how or where it lies."""
+
 BARRIER_TARGETS = frozenset({"ShardBarrierFrom", "ShardBarrierTo", "xla.sdy.PropagationBarrier"})
 GROUP_TARGET = "xla.sdy.ShardingGroup"
 
