@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,16 @@ BOTH = """
         x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
         return jax.device_put(x, jax.NamedSharding(mesh, P(*spec)))
 """
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "jax_plugin.md"
+
+
+def test_the_example_in_the_documents_prints_what_it_says(tmp_path: Path) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    said = re.findall(r"print\(.*\)  # (.*)$", code, re.MULTILINE)
+    assert len(said) == 3
+    assert run(code, tmp_path, LOWTIDE_DEVICES="8").splitlines() == said
 
 
 def run_both(script: str, folder: Path) -> str:
@@ -214,6 +225,41 @@ def test_callbacks_run_programs_of_their_own_device_meanwhile(tmp_path: Path) ->
     run(script, tmp_path, LOWTIDE_DEVICES="4")
 
 
+TWO_REPLICAS = """
+    from jax._src.interpreters import mlir
+    from jaxlib import _jax
+    from jaxlib.mlir import ir
+    text = '''
+      func.func public @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<ui32>) {
+        %sum = "stablehlo.all_reduce"(%x) ({
+          ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+            %c = stablehlo.add %a, %b : tensor<f32>
+            stablehlo.return %c : tensor<f32>
+        }) {replica_groups = dense<[[0,1]]> : tensor<1x2xi64>} : (tensor<3xf32>) -> tensor<3xf32>
+        %number = stablehlo.replica_id : tensor<ui32>
+        return %sum, %number : tensor<3xf32>, tensor<ui32>
+      }'''
+    devices = [jax.devices()[3], jax.devices()[1]]
+    options = _jax.CompileOptions()
+    options.num_replicas = 2
+    options.device_assignment = _jax.DeviceAssignment.create(np.array([[3], [1]]))
+    with mlir.make_ir_context():
+        program = jax.devices()[0].client.compile_and_load(
+            ir.Module.parse(text), _jax.DeviceList(tuple(devices)), options
+        )
+    parts = [jax.device_put(np.float32([0, 1, 2]) * (i + 1), x) for i, x in enumerate(devices)]
+    over = jax.NamedSharding(jax.sharding.Mesh(np.array(devices), "i"), jax.P("i"))
+    whole = jax.make_array_from_single_device_arrays((6,), over, parts)
+    found = program.execute_sharded([whole]).disassemble_into_single_device_arrays()
+    assert [x.tolist() for x in found[0]] == [[0, 3, 6]] * 2
+    assert [(int(x), x.devices()) for x in found[1]] == [(0, {devices[0]}), (1, {devices[1]})]
+"""
+
+
+def test_replicas_run_together_too(tmp_path: Path) -> None:
+    run(TWO_REPLICAS, tmp_path, LOWTIDE_DEVICES="4")
+
+
 def test_stored_programs_know_their_shardings(tmp_path: Path) -> None:
     script = """
     from jax import export
@@ -243,6 +289,14 @@ def test_arrays_lie_in_the_memories_and_layouts_that_are_asked_for(tmp_path: Pat
     assert w.sharding == host
     assert {z.data.sharding.memory_kind for z in w.addressable_shards} == {"pinned_host"}
     np.testing.assert_allclose(w, np.asarray(x) + 1)
+    here = jax.jit(lambda x: jnp.tanh(x), out_shardings=host)
+    u = here(w)
+    assert u.sharding == host and "all-gather" not in here.lower(w).compile().as_text()
+    np.testing.assert_allclose(u, np.tanh(np.asarray(w)), rtol=1e-5)
+    rows = jax.NamedSharding(mesh, P("x"))
+    held = jax.jit(lambda x: lax.with_sharding_constraint(x.T, Format(Layout((0, 1)), rows)))
+    assert held(x).sharding == rows
+    np.testing.assert_allclose(held(x), np.asarray(x).T)
     turned = Format(Layout((1, 0)), jax.NamedSharding(mesh, P("x")))
     z = jax.jit(lambda x: x + 1, out_shardings=turned)(x)
     assert z.format.layout.major_to_minor == (1, 0)

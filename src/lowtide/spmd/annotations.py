@@ -32,7 +32,14 @@ from lowtide.ir.tilings.shardy_reader import read_meshes, read_shardings
 from lowtide.ir.tilings.tiling import Tiling, replicated
 
 RESULT_TARGET = "xla.sdy.FuncResultSharding"
-CONSTRAINT_TARGETS = frozenset({"Sharding", RESULT_TARGET})
+CONSTRAINT_TARGETS = frozenset(
+    {
+        *("Sharding", RESULT_TARGET),
+        *("LayoutConstraint", "annotate_device_placement", "MoveToDevice", "MoveToHost"),
+    }
+)
+"""Custom calls that return their operand, and say how or where it lies."""
+
 BARRIER_TARGETS = frozenset({"ShardBarrierFrom", "ShardBarrierTo", "xla.sdy.PropagationBarrier"})
 GROUP_TARGET = "xla.sdy.ShardingGroup"
 
