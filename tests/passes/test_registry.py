@@ -56,7 +56,7 @@ def test_passes_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
         point("taken", f"{here}:TAKEN"),
         point("vague", f"{here}:VAGUE"),
     ]
-    monkeypatch.setattr("lowtide.passes.registry.entry_points", lambda group: points)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
     found = passes.__wrapped__()
     assert found.keys() - passes().keys() == {
         "absent",

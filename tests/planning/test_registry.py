@@ -9,7 +9,6 @@ from lowtide.planning import (
     assign_offsets,
     object_strategies,
     offset_strategies,
-    registry,
 )
 
 RECORDS = [(5, 0, 1), (7, 1, 2)]
@@ -21,7 +20,7 @@ def entry_points(monkeypatch):
     """Let these entry points be those of other packages."""
     added = []
     monkeypatch.setattr(
-        registry, "entry_points", lambda group: [x for x in added if x.group == group]
+        "importlib.metadata.entry_points", lambda group: [x for x in added if x.group == group]
     )
     for strategies in (offset_strategies, object_strategies):
         strategies.cache_clear()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from lowtide.analysis.dataflow import Dataflow, ValueKind
 from lowtide.analysis.donation import possible_donations
@@ -14,6 +15,7 @@ from lowtide.compiler.state import PlacedModule
 from lowtide.ir.shape import HOST_MEMORY
 from lowtide.report.caveats import caveats
 from lowtide.report.memory import FixedSizes, Ladder, MemoryReport, SpaceMemory, memory_report
+from lowtide.search.deadline import ended_by
 
 
 def report(placed: PlacedModule) -> MemoryReport:
@@ -75,3 +77,8 @@ def _constant_bytes(flows: Dataflow) -> int:
             if kind is ValueKind.CONSTANT
         ]
     )
+
+
+def was_cut_short(document: Mapping[str, Any]) -> bool:
+    """Return whether a deadline ended the search for the plan of a report, given as in JSON."""
+    return ended_by("a deadline") in document["caveats"]

@@ -23,6 +23,7 @@ from lowtide.client.executable.executable import (
 )
 from lowtide.client.executable.keys import program_key
 from lowtide.client.executable.stored import StoredProgram, open_program, read_program
+from lowtide.compiler.reporting import was_cut_short
 from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
@@ -32,7 +33,6 @@ from lowtide.ir.printer import CANONICAL, COMPLETE, to_text
 from lowtide.options import BUDGET_SECONDS, Options, cache_folder
 from lowtide.passes import Observer
 from lowtide.runtime.cpu.program import NativeProgram
-from lowtide.search.deadline import ended_by
 
 
 def deserialize_executable(
@@ -127,7 +127,7 @@ def _does(memory: Any, options: Options) -> bool:
     if most is not None and int(memory["ladder"]["arena_bytes"]) > most:
         return False
     is_longer = seconds is not None and seconds > BUDGET_SECONDS
-    return not (is_longer and ended_by("a deadline") in memory["caveats"])
+    return not (is_longer and was_cut_short(memory))
 
 
 @dataclass(frozen=True, slots=True)
