@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lowtide.frontend.files import ModuleInput
     from lowtide.ir import Module
     from lowtide.options import Options
+    from lowtide.runtime.mpi.world import World
 
 _ROWS = 40
 
@@ -82,18 +83,22 @@ def run(
     trust: Annotated[
         bool, typer.Option("--trust", help="Run what somebody else compiled.")
     ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.0, metavar="SECONDS", help="How long a rank waits for others."),
+    ] = 300.0,
     json: JsonOption = False,
 ) -> None:
     """Execute a module as native code, and show its results.
 
     MODULE may also be an executable. Without --inputs, arguments are those of the snapshot, or
-    generated. --plan and --order imply --arena. Exit status: 2 over --memory, 3 no native code,
-    4 a check failed.
+    generated. --plan and --order imply --arena. Under mpiexec each rank runs one device, and rank 0
+    shows whole arrays. Exit status: 2 over --memory, 3 no native code, 4 a check failed.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.programs import load_program
-    from lowtide.options import CHECKS, Options
+    from lowtide.options import CHECKS, Options, started_ranks
 
     evaluated = reference or arena or plan is not None or order is not None
     _check_usage(
@@ -114,6 +119,18 @@ def run(
     options = Options(
         threads=threads or 0, memory=memory, deadline=deadline, check=check or "never"
     )
+    if started_ranks() > 1:
+        from lowtide.cli.run_ranks import together
+
+        native_only = {"--sanitize": sanitize, "--profile": profile, "--trace": trace}
+        with together() as world:
+            _check_on_ranks(evaluated, native_only | {"--check": check})
+            program = load_program(module, options, trust=trust)
+            given = _arguments(program.found, inputs, seed)
+            runs = _on_ranks(world, program, given[0], options, repeat, timeout)
+            if runs is not None:
+                _show(program.module, given[1], runs, outputs, json=json)
+        return
     program = load_program(module, options, trust=trust)
     elided = _elided(program.module)
     if program.executable is None and elided:
@@ -165,6 +182,17 @@ def _check_usage(
             raise UsageError(f"{name} is about plain runs; leave out --sanitize")
     if reproducer is not None:
         raise UsageError("--reproducer needs --sanitize on native code")
+
+
+def _check_on_ranks(evaluated: bool, options: dict[str, Any]) -> None:
+    """Raise UsageError for what several ranks cannot do together."""
+    from lowtide.cli.exit_codes import UsageError
+
+    given = [name for name, value in options.items() if value]
+    if evaluated:
+        given.append("--reference, --arena, --plan and --order")
+    if given:
+        raise UsageError(f"leave out {given[0]} under mpiexec: ranks only run native code")
 
 
 def _check_executable(
@@ -222,6 +250,24 @@ def _native(program: NamedProgram, arguments: Any, options: Options, wanted: _Wa
         return sanitized_runs(program, arguments, options, wanted.reproducer)
     request = NativeRequest(wanted.repeat, wanted.profile, wanted.trace)
     return native_runs(program, arguments, options, request)
+
+
+def _on_ranks(
+    world: World,
+    program: NamedProgram,
+    arguments: Any,
+    options: Options,
+    repeat: int,
+    timeout: float,
+) -> Runs | None:
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.run_ranks import rank_runs
+
+    if program.executable is not None:
+        raise UsageError("ranks compile the program themselves: give the module")
+    if _elided(program.module):
+        raise UsageError("the text leaves out the values of constants: give the whole module")
+    return rank_runs(world, program.module, arguments, options, repeat, timeout or None)
 
 
 def _in_arena(program: NamedProgram, arguments: Any, options: Options, wanted: _Wanted) -> Runs:

@@ -11,6 +11,7 @@ from lowtide.host_calls.arrays import array_at, write_array
 from lowtide.host_calls.foreign.calls import PlainCall, TypedCall
 from lowtide.host_calls.foreign.targets import target_named
 from lowtide.host_calls.functions import TARGET
+from lowtide.host_calls.memory_calls import MEMORY_TARGET, memory_function
 from lowtide.host_calls.python_calls import PythonCall
 from lowtide.ir.attributes import Aliasing, CustomCall
 from lowtide.ir.errors import UnsupportedOpError, unsupported
@@ -60,6 +61,8 @@ def runner(call: HostCall) -> Runner:
     """Return what makes a call, and keeps the function; raises UnsupportedOpError without one."""
     if call.target == TARGET:
         return PythonCall(call).run
+    if call.target == MEMORY_TARGET:
+        return memory_function(call)
     target = target_named(call.target)
     if target is None:
         raise UnsupportedOpError(
