@@ -109,7 +109,7 @@ def test_what_has_no_native_code_names_the_way_out(lowtide, tmp_path):
 def test_what_the_evaluator_cannot_do_either_is_not_sent_there(lowtide, tmp_path):
     path = tmp_path / "sum.hlo"
     path.write_text(
-        "HloModule s, replica_count=2\nadd { a = f32[] parameter(0) b = f32[] parameter(1) "
+        "HloModule s\nadd { a = f32[] parameter(0) b = f32[] parameter(1) "
         "ROOT c = f32[] add(a, b) }\nENTRY e { p = f32[8] parameter(0) ROOT "
         "n = f32[8] all-reduce(p), replica_groups={{0,1}}, to_apply=add }"
     )

@@ -19,11 +19,11 @@ from lowtide.cli.arguments import (
 if TYPE_CHECKING:
     from lowtide.cli.outputs import Output
     from lowtide.cli.programs import NamedProgram
+    from lowtide.cli.run_devices import DeviceProgram
     from lowtide.cli.runs import Runs
     from lowtide.frontend.files import ModuleInput
     from lowtide.ir import Module
     from lowtide.options import Options
-    from lowtide.runtime.mpi.world import World
 
 _ROWS = 40
 
@@ -91,13 +91,16 @@ def run(
 ) -> None:
     """Execute a module as native code, and show its results.
 
-    MODULE may also be an executable. Without --inputs, arguments are those of the snapshot, or
-    generated. --plan and --order imply --arena. Under mpiexec each rank runs one device, and rank 0
-    shows whole arrays. Exit status: 2 over --memory, 3 no native code, 4 a check failed.
+    MODULE may also be an executable. One for several devices runs on as many threads, or under
+    mpiexec on as many ranks; if it has shardings it is partitioned first, and whole arrays go in
+    and come out. Without --inputs, arguments are those of the snapshot, or generated. --plan and
+    --order imply --arena. Exit status: 2 over --memory, 3 no native code, 4 a check failed.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.programs import load_program
+    from lowtide.cli.run_devices import device_program, joined_results
+    from lowtide.cli.runs import results_of
     from lowtide.options import CHECKS, Options, started_ranks
 
     evaluated = reference or arena or plan is not None or order is not None
@@ -119,17 +122,10 @@ def run(
     options = Options(
         threads=threads or 0, memory=memory, deadline=deadline, check=check or "never"
     )
+    wanted = _Wanted(seed or 0, repeat, sanitize, reproducer, plan, order, profile, trace)
     if started_ranks() > 1:
-        from lowtide.cli.run_ranks import together
-
-        native_only = {"--sanitize": sanitize, "--profile": profile, "--trace": trace}
-        with together() as world:
-            _check_on_ranks(evaluated, native_only | {"--check": check})
-            program = load_program(module, options, trust=trust)
-            given = _arguments(program.found, inputs, seed)
-            runs = _on_ranks(world, program, given[0], options, repeat, timeout)
-            if runs is not None:
-                _show(program.module, given[1], runs, outputs, json=json)
+        others = {"--reference": reference, "--arena": arena, "--check": check is not None}
+        _on_ranks(module, _Given(inputs, seed), options, wanted, others, timeout, outputs, json)
         return
     program = load_program(module, options, trust=trust)
     elided = _elided(program.module)
@@ -138,15 +134,23 @@ def run(
     _check_executable(
         program, threads, deadline, must_have_values=elided > 0 and (sanitize or evaluated)
     )
+    several = device_program(program)
+    if several is not None:
+        _refuse_on_devices(wanted, {"--arena": arena, "--check": check is not None})
+        own, origin = _dealt(program, several, _Given(inputs, seed))
+        runs = _on_devices(several, own, options, wanted, reference=reference)
+        results = joined_results(several, program.module, runs.result)
+        _show(program.module, origin, runs, results, outputs, json=json)
+        return
     arguments, origin = _arguments(program.found, inputs, seed)
-    wanted = _Wanted(seed or 0, repeat, sanitize, reproducer, plan, order, profile, trace)
     if arena or plan is not None or order is not None or (reference and sanitize):
         runs = _in_arena(program, arguments, options, wanted)
     elif reference:
         runs = _reference(program, arguments, options, wanted)
     else:
         runs = _native(program, arguments, options, wanted)
-    _show(program.module, origin, runs, outputs, json=json)
+    results = results_of(program.module, runs.result)
+    _show(program.module, origin, runs, results, outputs, json=json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +186,6 @@ def _check_usage(
             raise UsageError(f"{name} is about plain runs; leave out --sanitize")
     if reproducer is not None:
         raise UsageError("--reproducer needs --sanitize on native code")
-
-
-def _check_on_ranks(evaluated: bool, options: dict[str, Any]) -> None:
-    """Raise UsageError for what several ranks cannot do together."""
-    from lowtide.cli.exit_codes import UsageError
-
-    given = [name for name, value in options.items() if value]
-    if evaluated:
-        given.append("--reference, --arena, --plan and --order")
-    if given:
-        raise UsageError(f"leave out {given[0]} under mpiexec: ranks only run native code")
 
 
 def _check_executable(
@@ -252,24 +245,6 @@ def _native(program: NamedProgram, arguments: Any, options: Options, wanted: _Wa
     return native_runs(program, arguments, options, request)
 
 
-def _on_ranks(
-    world: World,
-    program: NamedProgram,
-    arguments: Any,
-    options: Options,
-    repeat: int,
-    timeout: float,
-) -> Runs | None:
-    from lowtide.cli.exit_codes import UsageError
-    from lowtide.cli.run_ranks import rank_runs
-
-    if program.executable is not None:
-        raise UsageError("ranks compile the program themselves: give the module")
-    if _elided(program.module):
-        raise UsageError("the text leaves out the values of constants: give the whole module")
-    return rank_runs(world, program.module, arguments, options, repeat, timeout or None)
-
-
 def _in_arena(program: NamedProgram, arguments: Any, options: Options, wanted: _Wanted) -> Runs:
     from lowtide.cli.progress import progress
     from lowtide.cli.run_arena import runs_in_arena, target_of
@@ -301,15 +276,123 @@ def _reference(program: NamedProgram, arguments: Any, options: Options, wanted: 
     return Runs("reference", result, seconds, "reference evaluator", apart)
 
 
+def _refuse_on_devices(wanted: _Wanted, others: dict[str, bool]) -> None:
+    """Raise UsageError for options about one device."""
+    from lowtide.cli.exit_codes import UsageError
+
+    given = {
+        **others,
+        "--plan": wanted.plan is not None,
+        "--order": wanted.order is not None,
+        "--profile": wanted.profile,
+        "--trace": wanted.trace is not None,
+        "--reproducer": wanted.reproducer is not None,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise UsageError(
+                f"the module runs on several devices; {name} is about one: leave it out"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Where arguments come from: a file, or a seed."""
+
+    inputs: Path | None
+    seed: int | None
+
+
+def _dealt(
+    program: NamedProgram, several: DeviceProgram, given: _Given
+) -> tuple[list[list[Any]], str]:
+    """Return the arguments of each device, and in words where they come from."""
+    from lowtide.cli.inputs import default_seed
+    from lowtide.cli.run_devices import dealt, generated_for
+    from lowtide.evaluator.evaluate import parameter_leaves
+
+    leaves = list(parameter_leaves(program.module))
+    if given.inputs is None and program.found.arguments is None:
+        seed = default_seed(program.module) if given.seed is None else given.seed
+        arguments = generated_for(several, leaves, seed)
+        origin = f"seed {seed}" if leaves else "none"
+    else:
+        arguments, origin = _arguments(program.found, given.inputs, given.seed)
+    return dealt(several, leaves, arguments), origin
+
+
+def _on_devices(
+    several: DeviceProgram,
+    own: list[list[Any]],
+    options: Options,
+    wanted: _Wanted,
+    *,
+    reference: bool,
+) -> Runs:
+    """Run on all devices, with the arguments of each."""
+    from lowtide.cli import run_devices
+    from lowtide.cli.exit_codes import UsageError
+
+    if reference and (wanted.sanitize or options.memory is not None):
+        raise UsageError("--sanitize and --memory are about native code; leave out --reference")
+    if reference:
+        return run_devices.reference_on_devices(several, own, wanted.seed, wanted.repeat)
+    if wanted.sanitize:
+        return run_devices.sanitized_on_devices(several, own, options)
+    return run_devices.runs_on_devices(several, own, options, wanted.repeat)
+
+
+def _on_ranks(
+    path: str,
+    given: _Given,
+    options: Options,
+    wanted: _Wanted,
+    others: dict[str, bool],
+    timeout: float,
+    outputs: Path | None,
+    json: bool,
+) -> None:
+    """Run the own device of a module, each rank another one; rank 0 shows the results."""
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.programs import load_program
+    from lowtide.cli.run_devices import device_program, joined_results
+    from lowtide.cli.run_ranks import rank_runs, together
+
+    with together() as world:
+        _refuse_on_devices(wanted, {**others, "--sanitize": wanted.sanitize})
+        program = load_program(path, options, trust=False)
+        if program.executable is not None:
+            raise UsageError("ranks compile the program themselves: give the module")
+        if _elided(program.module):
+            raise UsageError("the text leaves out the values of constants: give the whole module")
+        several = device_program(program)
+        if several is None:
+            raise UsageError(
+                f"{program.module.name} is no program of several devices: run it without mpiexec"
+            )
+        own, origin = _dealt(program, several, given)
+        runs = rank_runs(world, several.module, own, options, wanted.repeat, timeout or None)
+        if not world.rank:
+            results = joined_results(several, program.module, runs.result)
+            _show(program.module, origin, runs, results, outputs, json=json)
+
+
 # -- what is shown -------------------------------------------------------------------------------
 
 
-def _show(module: Module, origin: str, runs: Runs, outputs: Path | None, *, json: bool) -> None:
+def _show(
+    module: Module,
+    origin: str,
+    runs: Runs,
+    results: list[Output],
+    outputs: Path | None,
+    *,
+    json: bool,
+) -> None:
     from lowtide.cli import console
     from lowtide.cli.outputs import output_table, save_npz
-    from lowtide.cli.runs import results_of, time_text
+    from lowtide.cli.runs import time_text
 
-    results = results_of(module, runs.result)
     if outputs is not None:
         save_npz(outputs, results)
     if json:

@@ -29,39 +29,33 @@ class RankError(LowtideError):
 def rank_runs(
     world: World,
     module: Module,
-    arguments: Sequence[Any],
+    arguments: Sequence[Sequence[Any]],
     options: Options,
     repeat: int,
     timeout: float | None,
-) -> Runs | None:
-    """Compile a module and run the own device; return the runs on rank 0, None on the others.
+) -> Runs:
+    """Compile the program of a device and run the own one, whose arguments are one of `arguments`.
 
-    Arguments are whole arrays, or those of each device where the module is partitioned already.
+    The result has, on rank 0, those of all ranks; on the others nothing.
     """
     from lowtide.cli.progress import progress
     from lowtide.client.executable.on_ranks import compile_for_ranks
 
     with progress(f"compiling {module.name}"):
         program = compile_for_ranks(module, options, timeout_seconds=timeout)
-    is_whole = program.parts.has_whole_arrays
-    own = program.tiles(*arguments) if is_whole else arguments
     with progress(f"running {module.name}"):
+        own = arguments[world.rank]
         result, first, seconds = timed(lambda: _call(program, own), repeat)
-        shown = program.whole(result, 0) if is_whole else result
-    if world.rank:
-        return None
+        found = program.results_of_all(result, 0)
     threads = program.executable.program.threads
     arena = program.executable.arena_bytes
-    each = f"{threads} thread{'' if threads == 1 else 's'}"
-    remark = [] if is_whole else ["all devices were given the same; shown are results of device 0"]
     return Runs(
         "native",
-        shown,
+        found,
         seconds,
-        f"native code on {world.count} ranks, {each} and an arena of {arena:,} bytes on each",
+        f"native code on {world.count} ranks, arena of {arena:,} bytes each",
         first if repeat > 1 else None,
-        remarks=remark,
-        document={"ranks": world.count, "threads": threads, "arena_bytes": arena},
+        document={"devices": world.count, "threads": threads, "arena_bytes": arena},
     )
 
 

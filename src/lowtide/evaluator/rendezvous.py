@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import final
 
@@ -47,6 +48,15 @@ class Rendezvous:
         self._running -= 1
         self._look_for_deadlock()
         self._turn.release()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """The turn is another thread's until the end of the block, which may wait."""
+        self._turn.release()
+        try:
+            yield
+        finally:
+            self._turn.acquire()
 
     def meet(
         self,

@@ -10,6 +10,8 @@ import numpy as np
 from lowtide.checking.tolerances import Difference, worst_difference
 from lowtide.client.errors import SanitizerError
 from lowtide.evaluator import TOKEN, Interpreter, Token, Value, evaluate, value_leaves
+from lowtide.evaluator.device_groups import GroupDevice
+from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.evaluator.registry import handlers
 from lowtide.evaluator.values import from_leaves
 from lowtide.inspection.reducer_order import depends_on_order
@@ -17,6 +19,7 @@ from lowtide.ir import Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import Array
+from lowtide.ir.shape import tuple_shape
 
 MOST_FACTOR: Final = 64.0
 """By how much errors of one kernel may exceed those of one operation, however many it does."""
@@ -37,9 +40,22 @@ _UNDEFINED: Final = "AllocateBuffer"
 class Expected:
     """Compares kernels of one module; `not_compared` collects what the evaluator does not say."""
 
-    def __init__(self, module: Module) -> None:
-        self._interpreter = Interpreter(module)
+    def __init__(self, module: Module, device: GroupDevice | None = None) -> None:
+        self._interpreter = Interpreter(module, device=device)
         self.not_compared: set[str] = set()
+
+    def exchange_difference(
+        self, instruction: Instruction, operands: Sequence[Array], found: Sequence[Array]
+    ) -> str:
+        """Return how what a device received differs from the evaluator's, or "".
+
+        All devices of the group have to ask, since they meet in the evaluator too. `found` are the
+        last arrays of the result.
+        """
+        expected = self._evaluated(instruction, operands)[-len(found) :]
+        shapes = [leaf for _, leaf in instruction.shape.leaves() if leaf.is_array][-len(found) :]
+        wrong = _first_difference(tuple_shape(shapes), found, expected, _factor(instruction))
+        return "" if wrong is None else f"result {wrong[0]}: {wrong[1]}"
 
     def difference(
         self, instruction: Instruction, operands: Sequence[Array], found: Sequence[Array]
@@ -102,6 +118,26 @@ def whole_difference(module: Module, arguments: Sequence[Array], found: Sequence
         return ""
     noises = [_arrays(evaluate(module, moved)) for moved in _moved(arguments)]
     return _beyond_noise(shape, found, expected, noises, WHOLE_FACTOR)
+
+
+def difference_on_devices(
+    module: Module, arguments: Sequence[Sequence[Array]], found: Sequence[Sequence[Array]]
+) -> str:
+    """Return how results of devices differ from what the evaluator makes of a module, or ""."""
+    shape = module.entry.root.shape
+    expected = [_arrays(x) for x in evaluate_on_devices(module, arguments)]
+    pairs = list(zip(found, expected, strict=True))
+    if all(_first_difference(shape, *pair, WHOLE_FACTOR) is None for pair in pairs):
+        return ""
+    runs = [
+        [_arrays(x) for x in evaluate_on_devices(module, moved)]
+        for moved in zip(*[_moved(one) for one in arguments], strict=True)
+    ]
+    for number, pair in enumerate(pairs):
+        wrong = _beyond_noise(shape, *pair, [run[number] for run in runs], WHOLE_FACTOR)
+        if wrong:
+            return f"on device {number} {wrong}"
+    return ""
 
 
 def undetermined(module: Module) -> tuple[str, ...]:

@@ -16,22 +16,25 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from lowtide.client.errors import SanitizerError
 from lowtide.client.executable import compile_anew
+from lowtide.evaluator.device_groups import GroupDevice
 from lowtide.inspection.expected_results import Expected
 from lowtide.inspection.watched_memory import WatchedMemory
 from lowtide.ir import Instruction, Module
 from lowtide.ir.buffer import BufferSlice
-from lowtide.ir.errors import place_of
+from lowtide.ir.errors import InputError, place_of
 from lowtide.ir.given_arrays import check_count
 from lowtide.ir.literal import Array
 from lowtide.ir.thunk import (
     ConditionalThunk,
     CopyThunk,
+    ExchangeThunk,
     HostCallThunk,
     KernelEntry,
     KernelThunk,
@@ -46,6 +49,7 @@ from lowtide.runtime.cpu.linked import Linked
 from lowtide.runtime.cpu.native import native
 from lowtide.runtime.cpu.program import NativeProgram, nested
 from lowtide.runtime.cpu.walker import COPY_BYTES
+from lowtide.runtime.devices.exchange_block import ExchangeBlock
 
 POISONS: Final = (0xFF, 0x3C)
 """The bytes that fill memory for the two runs of a kernel: as f32 NaN and 0.0115, as integers -1
@@ -89,11 +93,13 @@ def check_program(program: NativeProgram, module: Module, arguments: Sequence[An
 
     `module` is the scheduled one that it was made of.
     """
-    wanted = program.interface.arguments
-    check_count(wanted, len(arguments))
-    arrays = [as_array(x, given) for x, given in zip(wanted, arguments, strict=True)]
+    if program.first_exchange:
+        raise InputError(
+            f"{program.name} runs on {program.devices} devices, and is checked on all at once"
+        )
+    arrays = checked_arguments(program, arguments)
     start = perf_counter()
-    run = _Run(program, module, arrays)
+    run = WatchedRun(program, module, arrays)
     run.sequence(unbundled(program.thunks))
     results = run.results()
     run.expected.check_whole(module, arrays, results)
@@ -103,6 +109,28 @@ def check_program(program: NativeProgram, module: Module, arguments: Sequence[An
         tuple(sorted(run.expected.not_compared)),
         perf_counter() - start,
     )
+
+
+def checked_arguments(program: NativeProgram, arguments: Sequence[Any]) -> list[Array]:
+    """Return arguments as a program takes them; raises InputError where they do not fit."""
+    wanted = program.interface.arguments
+    check_count(wanted, len(arguments))
+    return [as_array(x, given) for x, given in zip(wanted, arguments, strict=True)]
+
+
+class WatchedDevice(Protocol):
+    """One of the devices of a run, which share a linked program."""
+
+    @property
+    def evaluated(self) -> GroupDevice:
+        """The device in the evaluator."""
+
+    @property
+    def linked(self) -> Linked:
+        """The program of all devices."""
+
+    def meet(self, exchange: ExchangeBlock, words: npt.NDArray[np.uint64]) -> None:
+        """Meet others, given the words of a workspace; raises MeetingError where they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +150,26 @@ class _Job:
         return self.writes if self.scratch is None else (*self.writes, self.scratch)
 
 
-class _Run:
-    def __init__(self, program: NativeProgram, module: Module, arguments: list[Array]) -> None:
+class WatchedRun:
+    """One run of a program, thunk by thunk; `device` is the one that runs, if there are several."""
+
+    def __init__(
+        self,
+        program: NativeProgram,
+        module: Module,
+        arguments: list[Array],
+        device: WatchedDevice | None = None,
+    ) -> None:
         self.program = program
         self.memory = WatchedMemory(program, arguments, POISONS[0])
         self.instructions = {
             x.name: x for c in module.computations.values() for x in c.instructions.values()
         }
-        self.expected = Expected(module)
+        self.device = device
+        self.expected = Expected(module, None if device is None else device.evaluated)
         self.count = 0
         self._checks: dict[KernelThunk | CopyThunk, int] = {}
-        self._linked = Linked(program, native())
+        self._linked = Linked(program, native()) if device is None else device.linked
         word, number = ctypes.c_void_p, ctypes.c_int64
         self._prototype = ctypes.CFUNCTYPE(None, word, word, number, number, number)
 
@@ -151,6 +188,8 @@ class _Run:
                 self.branch(thunk)
             elif isinstance(thunk, HostCallThunk):
                 self.host_call(thunk)
+            elif isinstance(thunk, ExchangeThunk):
+                self.exchange(thunk)
             elif isinstance(thunk, KernelThunk | CopyThunk):
                 self.work(thunk)
 
@@ -191,6 +230,29 @@ class _Run:
             return
         job = _Job(thunk.name, (), (), None, thunk.buffers[:count], writes)
         self._compare(self.instructions[thunk.name], job, operands)
+
+    def exchange(self, thunk: ExchangeThunk) -> None:
+        """Meet other devices, natively and in the evaluator; both give the same."""
+        assert self.device is not None
+        self.count += 1
+        count = len(thunk.exchange.operands)
+        pairs = zip(thunk.buffers, thunk.exchange.operands, strict=False)
+        operands = [self.memory.read(*pair) for pair in pairs]
+        found = self._linked.exchanges[thunk.name]
+        words = np.zeros(found.workspace, np.uint64)
+        at = self.memory.address
+        places = [*[at(x) for x in thunk.buffers], at(thunk.scratch)]
+        words[: len(places)] = places
+        self.device.meet(found, words)
+        writes = thunk.buffers[count:]
+        touched = writes if thunk.scratch is None else (*writes, thunk.scratch)
+        self.memory.accept(touched, thunk.name)
+        arrays = zip(writes, thunk.exchange.results, strict=True)
+        received = [self.memory.read(*pair) for pair in arrays]
+        instruction = self.instructions[thunk.name]
+        wrong = self.expected.exchange_difference(instruction, operands, received)
+        if wrong:
+            raise self.fault(thunk.name, f"does not give what the evaluator does: {wrong}")
 
     def work(self, thunk: KernelThunk | CopyThunk) -> None:
         """Run a kernel or a copy, and check it unless it was checked often enough."""

@@ -97,3 +97,15 @@ def _check(instruction: Instruction, groups: Groups) -> None:
         instruction,
         f"its groups name a device twice, or device {named[-1]} of {count}: numbers go from 0 on",
     )
+
+
+def has_meetings(module: Module) -> bool:
+    """Return whether an instruction needs other devices, or asks for the number of its own."""
+    return any(
+        isinstance(x.attributes, Collective | CollectivePermute) or x.opcode in _NUMBERS
+        for computation in module.computations.values()
+        for x in computation.instructions.values()
+    )
+
+
+_NUMBERS: Final = frozenset({Opcode.PARTITION_ID, Opcode.REPLICA_ID})

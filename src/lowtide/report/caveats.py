@@ -75,10 +75,7 @@ def _devices(module: Module) -> str:
             "not partitioned yet: sizes are those of the arrays as written, which may be whole "
             f"arrays of {module.num_partitions} devices"
         )
-    return (
-        f"partitioned: these are the figures of each of {module.num_partitions} devices; lowtide "
-        "runs one device, so that it can plan this module, but not run it"
-    )
+    return f"partitioned: these are the figures of each of {module.num_partitions} devices"
 
 
 def time_caveats(module: Module) -> tuple[str, ...]:

@@ -94,12 +94,21 @@ class RankProgram:
         With `rank` that rank alone gets them, and the others None. Raises InputError for a program
         that was given partitioned already.
         """
-        own = [np.asarray(x, order="C") for x in value_leaves(result)]
-        tiles = self._meeting.gathered(own, rank)
-        if tiles is None:
+        found = self.results_of_all(result, rank)
+        if not found:
             return None
         structure = self.executable.program.interface.structure
-        return nested(structure, self.parts.whole(tiles))
+        return nested(structure, self.parts.whole([value_leaves(x) for x in found]))
+
+    def results_of_all(self, result: Any, rank: int | None = None) -> list[Any]:
+        """Return the results of each rank, all of which call this with their own.
+
+        With `rank` that rank alone gets them, and the others an empty list.
+        """
+        own = [np.asarray(x, order="C") for x in value_leaves(result)]
+        found = self._meeting.gathered(own, rank)
+        structure = self.executable.program.interface.structure
+        return [nested(structure, arrays) for arrays in found]
 
     def fingerprint(self, module: Module, options: Options) -> Document:
         """Return what has to be equal on all ranks, by what it is called."""

@@ -8,11 +8,14 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.llvm.target import Target, host_target
 from lowtide.runtime.cpu.entry import entry_function, unlocked_function
-from lowtide.runtime.cpu.looking import look_function
+from lowtide.runtime.cpu.looking import STATE_WORDS, THREAD_STATE, look_function
 from lowtide.runtime.cpu.system import system_of
 from lowtide.runtime.cpu.team import (
     dismiss_function,
@@ -26,7 +29,7 @@ from lowtide.runtime.devices.native_meeting import MeetingCode
 
 EXPORTS: Final = (
     *("worker", "unlocked", "entry", "copy", "take", "dismiss"),
-    *("fail_meeting", "leave_meeting"),
+    *("exchange", "fail_meeting", "leave_meeting"),
 )
 
 
@@ -68,8 +71,18 @@ class Native:
         self.dismiss: Any = ctypes.CFUNCTYPE(None, one)(self.library["dismiss"])
         self.fail_meeting: Any = ctypes.CFUNCTYPE(None, one)(self.library["fail_meeting"])
         self.leave_meeting: Any = ctypes.CFUNCTYPE(None, one)(self.library["leave_meeting"])
+        self._exchange: Any = ctypes.CFUNCTYPE(ctypes.c_int64, one, one, one, one)(
+            self.library["exchange"]
+        )
         three = (ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
         self.entry: Any = ctypes.PYFUNCTYPE(ctypes.c_int64, *three)(self.library["entry"])
+
+    def meet(self, exchange: int, words: npt.NDArray[np.uint64], seat: int) -> bool:
+        """Meet other devices outside of a run, given a workspace; return whether they came."""
+        state = np.zeros(STATE_WORDS + THREAD_STATE + 1, np.uint64)
+        state[1] = state.ctypes.data + 8 * STATE_WORDS  # No words about Python's lock are needed.
+        given = exchange, words.ctypes.data, seat, state.ctypes.data
+        return bool(self._exchange(*given) == 0)
 
 
 _lock: Final = Lock()

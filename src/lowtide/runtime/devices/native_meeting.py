@@ -214,7 +214,7 @@ class MeetingCode:
         It returns what the run is to return, other than 0 where it is to end.
         """
         given = parameters(exchange="ptr", workspace="ptr", seat="ptr", state="ptr")
-        f = Function("exchange", given, "i64", linkage="internal")
+        f = Function("exchange", given, "i64")
         meeting = f.load("ptr", f.gep("%seat", MEETING), 8)
         group, runs = self._of_device(f, f.load("i64", f.gep("%seat", NUMBER), 8))
         size = f.load("i64", group, 8)

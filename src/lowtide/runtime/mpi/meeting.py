@@ -90,17 +90,17 @@ class RankMeeting:
         number = rank % self.partitions if is_partition else rank // self.partitions
         write_array(address, trade.results[0], np.full((), number, np.uint32))
 
-    def gathered(self, arrays: Sequence[Array], rank: int | None) -> list[list[Array]] | None:
+    def gathered(self, arrays: Sequence[Array], rank: int | None) -> list[list[Array]]:
         """Return the arrays of each rank, where all bring as many of the same types and sizes.
 
-        With a rank these come to that one only, and the others return None.
+        With a rank these come to that one only, and the others get none.
         """
         world = self.world
         trade = Trade("results", "results", Opcode.ALL_GATHER, (), (), (tuple(range(world.count)),))
         link = Link(world, trade, self._wait)
         if rank is not None and rank != world.rank:
             link.wait([x for array in arrays for x in link.send(array, rank)])
-            return None
+            return []
         found = [[np.empty_like(x) for x in arrays] for _ in range(world.count)]
         found[world.rank] = list(arrays)
         requests = [

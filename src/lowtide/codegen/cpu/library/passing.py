@@ -1,6 +1,6 @@
-"""Operations whose results are their operands: exchange among devices of which there is one.
+"""Operations whose results are their operands: collectives in which each device is alone.
 
-Beside collectives these are copies in two halves, custom calls that mark a value for a compiler,
+Beside these there are copies in two halves, custom calls that mark a value for a compiler,
 and the numbers of the device, which are 0.
 """
 
@@ -44,7 +44,10 @@ def plan_passing(instruction: Instruction, target: Target) -> KernelPlan | None:
 
 
 def _several(instruction: Instruction) -> UnsupportedOpError:
-    reason = "it exchanges values with other devices; native code and the evaluator run one"
+    reason = (
+        "it exchanges values with other devices, but by its replica_count and num_partitions the "
+        "module runs on one, in native code and in the evaluator"
+    )
     return unsupported(instruction, reason)
 
 
