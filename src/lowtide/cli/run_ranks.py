@@ -90,6 +90,7 @@ def together() -> Iterator[World]:
             os._exit(1)
         raise
     failure: BaseException | None = None
+    before = world.agreements
     with ExitStack() as stack:
         if world.rank:
             nowhere = stack.enter_context(open(os.devnull, "w"))
@@ -99,6 +100,8 @@ def together() -> Iterator[World]:
             yield world
         except BaseException as error:
             failure = error
+    if failure is not None and world.agreements == before:  # Others are yet to agree on a start.
+        world.agreed({"error": str(failure)}, END_SECONDS)
     _end(world, failure)
 
 

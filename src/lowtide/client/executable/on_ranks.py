@@ -111,13 +111,13 @@ class RankProgram:
         return [nested(structure, arrays) for arrays in found]
 
     def fingerprint(self, module: Module, options: Options) -> Document:
-        """Return what has to be equal on all ranks, by what it is called."""
+        """Return what has to be equal on all ranks, by what another value is called."""
         exchanges = hashlib.sha256(repr(self._exchanges).encode()).hexdigest()
         return {
-            "version of lowtide": package_digest(),
-            "module": module_digest(module),
-            "options": repr(options),
-            "compiled exchanges": exchanges,
+            "another version of lowtide": package_digest(),
+            "another module": module_digest(module),
+            "other options": repr(options),
+            "other exchanges in its compiled program": exchanges,
         }
 
 
@@ -144,7 +144,7 @@ def compile_for_ranks(
     try:
         program = _compiled(module, chosen, world, timeout_seconds)
     except BaseException as error:
-        world.agreed({"error": f"{type(error).__name__}: {error}"}, _FAILED_SECONDS)
+        world.agreed({"error": str(error) or type(error).__name__}, _FAILED_SECONDS)
         raise
     _check_equal(world.agreed(program.fingerprint(module, chosen), timeout_seconds), world)
     return program
@@ -178,4 +178,4 @@ def _check_equal(found: Sequence[Document | None], world: World) -> None:
     for rank, other in enumerate(found):
         for what, value in own.items():
             if other is not None and other[what] != value:
-                raise InputError(f"rank {rank} has another {what} than rank 0")
+                raise InputError(f"rank {rank} has {what} than rank 0")

@@ -47,7 +47,8 @@ def mpi_library() -> Any:
 class World:
     """The ranks of a communicator, which is duplicated: no message meets one of the caller's.
 
-    All ranks of it make their World at once. `data` is the communicator of the program's data.
+    All ranks of it make their World at once. `data` is the communicator of the program's data, and
+    `agreements` is how often the ranks told one another something at once.
     """
 
     def __init__(self, comm: Any) -> None:
@@ -56,6 +57,7 @@ class World:
         self._words = comm.Dup()
         self.rank: int = comm.Get_rank()
         self.count: int = comm.Get_size()
+        self.agreements = 0
         self._sent: list[Any] = []
 
     # -- waiting -----------------------------------------------------------------------------------
@@ -106,20 +108,19 @@ class World:
         After so many seconds (None: never) there is None for each rank from which nothing came; a
         rank that rank 0 does not answer knows of itself only.
         """
+        self.agreements += 1
         found: list[Document | None] = [None] * self.count
         found[self.rank] = own
         if self.rank:
-            self._say(own, 0, _WORD)
+            self._say({"number": self.agreements, "says": own}, 0, _WORD)
             answer = self._awaited(0, _ANSWER, seconds)
-            if answer is not None:
-                found = list(answer["all"])
-            return found
+            return found if answer is None else list(answer)
         deadline = None if seconds is None else time.monotonic() + seconds
         for rank in range(1, self.count):
             left = None if deadline is None else max(deadline - time.monotonic(), 0.01)
             found[rank] = self._awaited(rank, _WORD, left)
         for rank in range(1, self.count):
-            self._say({"all": found}, rank, _ANSWER)
+            self._say({"number": self.agreements, "says": found}, rank, _ANSWER)
         return found
 
     def _say(self, document: Document, rank: int, tag: int) -> None:
@@ -136,14 +137,15 @@ class World:
         self._words.Recv([data, self.mpi.BYTE], sender, tag)
         return sender, json.loads(bytes(data))
 
-    def _awaited(self, source: int, tag: int, seconds: float | None) -> Document | None:
-        came: list[Document] = []
+    def _awaited(self, source: int, tag: int, seconds: float | None) -> Any:
+        """What a rank says at this agreement; None where nothing comes in time."""
+        came: list[Any] = []
 
         def is_there() -> bool:
             found = self._next(source, tag)
-            if found is not None:
-                came.append(found[1])
-            return found is not None
+            if found is not None and found[1]["number"] == self.agreements:
+                came.append(found[1]["says"])
+            return bool(came)
 
         def look(waited: float) -> None:
             if seconds is not None and waited > seconds:
