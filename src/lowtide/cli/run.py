@@ -19,7 +19,7 @@ from lowtide.cli.arguments import (
 if TYPE_CHECKING:
     from lowtide.cli.outputs import Output
     from lowtide.cli.programs import NamedProgram
-    from lowtide.cli.run_devices import DeviceProgram
+    from lowtide.cli.run_devices import ProgramOnDevices
     from lowtide.cli.runs import Runs
     from lowtide.frontend.files import ModuleInput
     from lowtide.ir import Module
@@ -304,7 +304,7 @@ class _Given:
 
 
 def _dealt(
-    program: NamedProgram, several: DeviceProgram, given: _Given
+    program: NamedProgram, several: ProgramOnDevices, given: _Given
 ) -> tuple[list[list[Any]], str]:
     """Return the arguments of each device, and in words where they come from."""
     from lowtide.cli.inputs import default_seed
@@ -322,7 +322,7 @@ def _dealt(
 
 
 def _on_devices(
-    several: DeviceProgram,
+    several: ProgramOnDevices,
     own: list[list[Any]],
     options: Options,
     wanted: _Wanted,

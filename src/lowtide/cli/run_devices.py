@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceProgram:
+class ProgramOnDevices:
     """The program of each of several devices: `parts` say what is whose, where it was cut here."""
 
     program: NamedProgram
@@ -34,7 +34,7 @@ class DeviceProgram:
         return self.program.module
 
 
-def device_program(program: NamedProgram) -> DeviceProgram | None:
+def device_program(program: NamedProgram) -> ProgramOnDevices | None:
     """Return the program of each device, None for one that runs on a single device.
 
     A module that has shardings is partitioned. Raises InputError and UnsupportedOpError where that
@@ -53,12 +53,12 @@ def device_program(program: NamedProgram) -> DeviceProgram | None:
         with progress(f"partitioning {module.name}"):
             parts = partition(module)
         made = replace(program, found=replace(program.found, module=parts.module))
-        return DeviceProgram(made, devices_of(parts.module), parts)
-    return DeviceProgram(program, devices) if has_meetings(module) else None
+        return ProgramOnDevices(made, devices_of(parts.module), parts)
+    return ProgramOnDevices(program, devices) if has_meetings(module) else None
 
 
 def dealt(
-    program: DeviceProgram, leaves: Sequence[Leaf], arguments: Sequence[Any]
+    program: ProgramOnDevices, leaves: Sequence[Leaf], arguments: Sequence[Any]
 ) -> list[list[Any]]:
     """Return the arguments of each device.
 
@@ -82,7 +82,7 @@ def dealt(
     ]
 
 
-def generated_for(program: DeviceProgram, leaves: Sequence[Leaf], seed: int) -> list[Any]:
+def generated_for(program: ProgramOnDevices, leaves: Sequence[Leaf], seed: int) -> list[Any]:
     """Return generated arguments: whole arrays, or a row for each device with a seed of its own."""
     from lowtide.cli.inputs import generated
 
@@ -93,7 +93,7 @@ def generated_for(program: DeviceProgram, leaves: Sequence[Leaf], seed: int) -> 
 
 
 def runs_on_devices(
-    program: DeviceProgram, arguments: Sequence[Sequence[Any]], options: Options, repeat: int
+    program: ProgramOnDevices, arguments: Sequence[Sequence[Any]], options: Options, repeat: int
 ) -> Runs:
     """Run natively on all devices; the result has those of each one."""
     from lowtide.cli.programs import executable_of
@@ -114,7 +114,7 @@ def runs_on_devices(
 
 
 def reference_on_devices(
-    program: DeviceProgram, arguments: Sequence[Sequence[Any]], seed: int, repeat: int
+    program: ProgramOnDevices, arguments: Sequence[Sequence[Any]], seed: int, repeat: int
 ) -> Runs:
     """Run in the evaluator on all devices; the result has those of each one."""
     from lowtide.cli.progress import progress
@@ -132,7 +132,7 @@ def reference_on_devices(
 
 
 def sanitized_on_devices(
-    program: DeviceProgram, arguments: Sequence[Sequence[Any]], options: Options
+    program: ProgramOnDevices, arguments: Sequence[Sequence[Any]], options: Options
 ) -> Runs:
     """Run thunk by thunk under watch; raises SanitizerError at the first fault."""
     from lowtide.cli.programs import while_compiling
@@ -168,7 +168,7 @@ def sanitized_on_devices(
     )
 
 
-def joined_results(program: DeviceProgram, whole: Module, found: Sequence[Any]) -> list[Output]:
+def joined_results(program: ProgramOnDevices, whole: Module, found: Sequence[Any]) -> list[Output]:
     """Return the results of all devices: whole arrays, or with a row for each device.
 
     `whole` is the module as it was given.

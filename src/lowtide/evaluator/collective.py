@@ -157,8 +157,11 @@ def ragged_all_to_all(
     """Return operand 1 with slices of operand 0 written over it, along the major dimension.
 
     Slice `i` has `send_sizes[i]` rows; it starts at `input_offsets[i]` in the input, and at
-    `output_offsets[i]` in the output.
+    `output_offsets[i]` in the output. Of several devices, slice `i` goes to the one at place `i` of
+    the group, or `i` by the number of slices for each.
     """
+    if interpreter.device is not None:
+        return interpreter.device.trade(instruction, operands)[0]
     _require_alone(instruction)
     source, output, starts, sizes, places, _ = (as_array(x) for x in operands)
     result = output.copy()

@@ -165,6 +165,17 @@ def _all_to_all(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:
     return [[np.concatenate([own[place] for own in pieces], axis)] for place in range(len(brought))]
 
 
+def _ragged(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:
+    """Each device writes rows of its input over those of the output of each, in order."""
+    found = [[one[1].copy()] for one in brought]
+    for source, _, starts, sizes, places, _ in brought:
+        count = len(starts) // len(brought)
+        slices = zip(starts.tolist(), sizes.tolist(), places.tolist(), strict=True)
+        for number, (start, size, place) in enumerate(slices):
+            found[number // count][0][place : place + size] = source[start : start + size]
+    return found
+
+
 def _broadcast(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:
     return [list(brought[0]) for _ in brought]
 
@@ -176,6 +187,7 @@ _TRADES: Final[dict[Opcode, Callable[[Instruction, Sequence[Arrays]], Traded]]] 
     Opcode.ALL_REDUCE_START: _all_reduce,
     Opcode.ALL_TO_ALL: _all_to_all,
     Opcode.COLLECTIVE_BROADCAST: _broadcast,
+    Opcode.RAGGED_ALL_TO_ALL: _ragged,
     Opcode.REDUCE_SCATTER: _reduce_scatter,
 }
 

@@ -33,7 +33,7 @@ NUMBERS: Final = frozenset({Whose.PLACE, Whose.PARTITION, Whose.REPLICA})
 
 
 @dataclass(frozen=True, slots=True)
-class MoveBuffer:
+class ExchangeBuffer:
     """A buffer of a kernel: number `slot` of those that a device has at the exchange."""
 
     whose: Whose
@@ -41,7 +41,7 @@ class MoveBuffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ExchangeMove:
     """One kernel that a device runs when all have met.
 
     It is for groups of `size` devices (0: of any), and for devices that are `sent` something or
@@ -49,7 +49,7 @@ class Move:
     """
 
     kernel: int
-    buffers: tuple[MoveBuffer, ...]
+    buffers: tuple[ExchangeBuffer, ...]
     size: int = 0
     sent: bool | None = None
     shared: bool = False
@@ -67,7 +67,7 @@ class Exchange:
 
     operands: tuple[Shape, ...]
     results: tuple[Shape, ...]
-    moves: tuple[Move, ...]
+    moves: tuple[ExchangeMove, ...]
     groups: tuple[tuple[int, ...], ...] = ()
     pairs: tuple[tuple[int, int], ...] = ()
 

@@ -263,3 +263,23 @@ def test_results_of_all_devices_have_the_same_bits() -> None:
     found = judge(text(one("all-reduce", "f32[999]", "f32[999]", rest)))
     for x in found[1:]:
         np.testing.assert_array_equal(x.view(np.uint32), found[0].view(np.uint32))
+
+
+RAGGED = """  x = f32[9,2] parameter(0)
+  o = f32[20,2] parameter(1)
+  i = s32[8] constant({0,1,3,3,4,6,6,8})
+  s = s32[8] constant({1,2,0,1,2,0,2,1})
+  p = u32[] partition-id()
+  n = s32[] convert(p)
+  five = s32[] constant(5)
+  m = s32[] multiply(n, five)
+  w = s32[8] broadcast(m), dimensions={}
+  l = s32[8] constant({0,2,0,2,1,4,0,3})
+  t = s32[8] add(l, w)
+  r = s32[8] constant({1,2,0,1,2,0,2,1})
+  ROOT y = f32[20,2] ragged-all-to-all(x, o, i, s, t, r), """
+
+
+@pytest.mark.parametrize("groups", ["{{3,0,1,2}}", "{{2,0},{1,3}}"])
+def test_ragged_exchange(groups: str) -> None:
+    judge(text(f"{RAGGED}channel_id=1, replica_groups={groups}", devices="1x4"))

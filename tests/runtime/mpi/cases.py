@@ -29,6 +29,19 @@ PAIRS = [
     "channel_id=1, source_target_pairs={{0,0}}",
     "channel_id=1, source_target_pairs={}",
 ]
+RAGGED = """  x = f32[9,2] parameter(0)
+  o = f32[20,2] parameter(1)
+  i = s32[8] constant({0,1,3,3,4,6,6,8})
+  s = s32[8] constant({1,2,0,1,2,0,2,1})
+  p = u32[] partition-id()
+  n = s32[] convert(p)
+  nine = s32[] constant(9)
+  m = s32[] multiply(n, nine)
+  w = s32[8] broadcast(m), dimensions={}
+  l = s32[8] constant({0,2,5,4,1,4,5,7})
+  t = s32[8] add(l, w)
+  r = s32[8] constant({1,2,0,1,2,0,2,1})
+  ROOT y = f32[20,2] ragged-all-to-all(x, o, i, s, t, r), """
 
 
 def text(body: str, type_: str = "f32", reducer: str = "add", header: str = "") -> str:
@@ -144,6 +157,9 @@ def _pairs() -> Iterator[tuple[str, str]]:
   r = f32[300] negate(t)
   ROOT z = (f32[300], f32[160,200], f32[40,200]) tuple(r, h, e)""".replace(",\n    ", ", ")
     yield "pairs", text(body, header=", is_scheduled=true")
+    for groups in ("{{1,0}}", "{{0,1}}"):
+        rest = f"channel_id=1, replica_groups={groups}"
+        yield f"ragged {groups}", text(RAGGED + rest)
     large = f"""  x = f32[40000] parameter(0)
   c = f32[40000] copy(x)
   s = f32[40000] all-reduce-start(c), {ALL}, to_apply=add

@@ -15,7 +15,7 @@ import numpy as np
 from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError, LowtideError
-from lowtide.ir.exchange import Exchange, Move, MoveBuffer, Whose
+from lowtide.ir.exchange import Exchange, ExchangeBuffer, ExchangeMove, Whose
 from lowtide.ir.shape import TOKEN, Layout, Shape, array_shape
 from lowtide.ir.thunk import (
     BundleThunk,
@@ -227,9 +227,9 @@ def _exchange_of(row: Any) -> Exchange:
     )
 
 
-def _move_of(kernel: int, buffers: Any, size: int, sent: bool | None, shared: bool) -> Move:
-    found = tuple([MoveBuffer(Whose(whose), slot) for whose, slot in buffers])
-    return Move(kernel, found, size, sent, shared)
+def _move_of(kernel: int, buffers: Any, size: int, sent: bool | None, shared: bool) -> ExchangeMove:
+    found = tuple([ExchangeBuffer(Whose(whose), slot) for whose, slot in buffers])
+    return ExchangeMove(kernel, found, size, sent, shared)
 
 
 def _thunks_of(rows: Sequence[Any]) -> tuple[Thunk, ...]:

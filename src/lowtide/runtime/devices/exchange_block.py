@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.ir.exchange import Exchange, Move, MoveBuffer, Whose
+from lowtide.ir.exchange import Exchange, ExchangeBuffer, ExchangeMove, Whose
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.thunk import ExchangeThunk, KernelEntry
 from lowtide.runtime.devices.block import DEVICE_BYTES, DEVICES
@@ -68,7 +68,7 @@ class ExchangeBlock:
         words[0] = count
         return words, most
 
-    def _parts(self, move: Move, size: int, place: int) -> list[tuple[int, int, int]]:
+    def _parts(self, move: ExchangeMove, size: int, place: int) -> list[tuple[int, int, int]]:
         """Of each phase of a kernel the units that a device does, and the function."""
         phases = self._kernels[move.kernel].phases
         found = []
@@ -80,7 +80,7 @@ class ExchangeBlock:
         return found
 
     def _picks(
-        self, buffer: MoveBuffer, group: tuple[int, ...], place: int, source: int | None
+        self, buffer: ExchangeBuffer, group: tuple[int, ...], place: int, source: int | None
     ) -> list[tuple[int, int]]:
         device, slot = group[place], buffer.slot
         match buffer.whose:

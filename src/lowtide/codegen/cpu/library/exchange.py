@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
+from lowtide.codegen.cpu.library.ragged_exchange import plan_ragged_fetch
 from lowtide.codegen.cpu.library.trades import gathered, reduced, scattered, turned
 from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.elements.reducers import monoid_of
@@ -17,7 +18,7 @@ from lowtide.codegen.kernel import ExchangePlan, KernelCode, KernelPlan
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.errors import unsupported
-from lowtide.ir.exchange import Exchange, Move, MoveBuffer, Whose
+from lowtide.ir.exchange import Exchange, ExchangeBuffer, ExchangeMove, Whose
 from lowtide.llvm.target import Target
 from lowtide.ops.meetings import Groups, devices_of, groups_of
 
@@ -54,7 +55,7 @@ class _Writer:
             self.received = self.received[len(self.given) :]
         self.sizes = sorted({len(group) for group in groups})
         self.pairs: tuple[tuple[int, int], ...] = ()
-        self.moves: list[Move] = []
+        self.moves: list[ExchangeMove] = []
         self.parts: list[KernelPlan] = []
 
     @property
@@ -80,27 +81,29 @@ class _Writer:
         """The error to raise."""
         return unsupported(self.instruction, reason)
 
-    def own(self, result: int) -> MoveBuffer:
+    def own(self, result: int) -> ExchangeBuffer:
         """The own buffer of a result."""
-        return MoveBuffer(Whose.OWN, len(self.given) + result)
+        return ExchangeBuffer(Whose.OWN, len(self.given) + result)
 
-    def every(self, operand: int) -> MoveBuffer:
+    def every(self, operand: int) -> ExchangeBuffer:
         """The buffers of an operand on all devices of the group."""
-        return MoveBuffer(Whose.EVERY, operand)
+        return ExchangeBuffer(Whose.EVERY, operand)
 
     def move(
         self,
         plan: KernelPlan,
-        *buffers: MoveBuffer,
+        *buffers: ExchangeBuffer,
         size: int = 0,
         sent: bool | None = None,
         shared: bool = False,
     ) -> None:
         """Add a move."""
-        self.moves.append(Move(len(self.parts), buffers, size, sent, shared))
+        self.moves.append(ExchangeMove(len(self.parts), buffers, size, sent, shared))
         self.parts.append(plan)
 
-    def copy(self, source: MoveBuffer, given: Shape, result: int, sent: bool | None = None) -> None:
+    def copy(
+        self, source: ExchangeBuffer, given: Shape, result: int, sent: bool | None = None
+    ) -> None:
         """Add a copy to a result of what is as large."""
         shape = self.received[result]
         if given.dimensions != shape.dimensions:
@@ -144,7 +147,7 @@ def _planned(writer: _Writer, rule: Callable[[_Writer], None]) -> KernelPlan:
 def _number(writer: _Writer) -> None:
     is_partition = writer.instruction.opcode is Opcode.PARTITION_ID
     whose = Whose.PARTITION if is_partition else Whose.REPLICA
-    writer.copy(MoveBuffer(whose), writer.received[0], 0)
+    writer.copy(ExchangeBuffer(whose), writer.received[0], 0)
 
 
 def _all_reduce(writer: _Writer) -> None:
@@ -152,7 +155,7 @@ def _all_reduce(writer: _Writer) -> None:
     for size in writer.sizes:
         for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
             plan = reduced(given, result, size, reducer, writer.target)
-            everywhere = MoveBuffer(Whose.EVERY, len(writer.given) + i)
+            everywhere = ExchangeBuffer(Whose.EVERY, len(writer.given) + i)
             writer.move(plan, writer.every(i), everywhere, size=size, shared=True)
 
 
@@ -162,8 +165,8 @@ def _reduce_scatter(writer: _Writer) -> None:
         for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
             writer.check_sizes(given, result, size)
             plan = scattered(given, result, size, dimension, reducer, writer.target)
-            start = MoveBuffer(Whose.PLACE, result.dimensions[dimension])
-            zero = MoveBuffer(Whose.PLACE, 0)
+            start = ExchangeBuffer(Whose.PLACE, result.dimensions[dimension])
+            zero = ExchangeBuffer(Whose.PLACE, 0)
             writer.move(plan, writer.every(i), start, zero, writer.own(i), size=size)
 
 
@@ -185,8 +188,8 @@ def _all_to_all(writer: _Writer) -> None:
             if given.dimensions[dimension] % size:
                 raise writer.refusal(f"{given} is not cut in {size} equal parts")
             plan = turned(given, result, size, dimension, writer.target)
-            start = MoveBuffer(Whose.PLACE, given.dimensions[dimension] // size)
-            zero = MoveBuffer(Whose.PLACE, 0)
+            start = ExchangeBuffer(Whose.PLACE, given.dimensions[dimension] // size)
+            zero = ExchangeBuffer(Whose.PLACE, 0)
             writer.move(plan, writer.every(i), start, zero, writer.own(i), size=size)
 
 
@@ -198,14 +201,26 @@ def _deal(writer: _Writer) -> None:
     if len({*writer.given}) > 1:
         raise writer.refusal("its operands differ in type, sizes or layout")
     for i, given in enumerate(writer.given):
-        writer.copy(MoveBuffer(Whose.DEALT, i), given, i)
+        writer.copy(ExchangeBuffer(Whose.DEALT, i), given, i)
+
+
+def _ragged(writer: _Writer) -> None:
+    """The rows that others send are fetched; the result lies where operand 1 does."""
+    numbers = writer.given[2].dimensions[0]
+    for size in writer.sizes:
+        if any(x.dimensions != (numbers,) for x in writer.given[2:]) or numbers % size:
+            raise writer.refusal(f"{numbers} slices are not as many for each of {size} devices")
+        plan = plan_ragged_fetch(writer.instruction, size, writer.target)
+        every = [writer.every(i) for i in (0, 2, 3, 4)]
+        first = ExchangeBuffer(Whose.PLACE, numbers // size)
+        writer.move(plan, *every, first, writer.own(0), size=size)
 
 
 def _broadcast(writer: _Writer) -> None:
     if writer.attributes.has_dynamic_root:
         raise writer.refusal("no form with a root chosen by a value is run; the plain one is")
     for i, given in enumerate(writer.given):
-        writer.copy(MoveBuffer(Whose.FIRST, i), given, i)
+        writer.copy(ExchangeBuffer(Whose.FIRST, i), given, i)
 
 
 def _permute(writer: _Writer) -> None:
@@ -217,7 +232,7 @@ def _permute(writer: _Writer) -> None:
         raise writer.refusal(f"device {most} of its pairs is none of {min(writer.sizes)}")
     writer.pairs = how.source_target_pairs
     for i, given in enumerate(writer.given):
-        writer.copy(MoveBuffer(Whose.SOURCE, i), given, i, sent=True)
+        writer.copy(ExchangeBuffer(Whose.SOURCE, i), given, i, sent=True)
         writer.clear(i, sent=False)
     for context in range(len(writer.given), len(writer.received)):
         writer.clear(context)
@@ -237,6 +252,7 @@ _RULES: Final[Mapping[Opcode, Callable[[_Writer], None]]] = {
     Opcode.COLLECTIVE_BROADCAST: _broadcast,
     Opcode.COLLECTIVE_PERMUTE: _permute,
     Opcode.COLLECTIVE_PERMUTE_START: _permute,
+    Opcode.RAGGED_ALL_TO_ALL: _ragged,
     Opcode.REDUCE_SCATTER: _reduce_scatter,
 }
 """What starts an operation does all of it."""
