@@ -39,7 +39,7 @@ HELPERS = {
     "cost": "CacheRate Times",
     "ir": """AxisRef CloneMap DimensionLevel FileLocation Form IotaDevices NameUniquer PerRecord
         PrintOptions ResultAccuracy ShardGroup Shown SourceText SplitConfig Statistics Wanted
-        Written""",
+        Whose Written""",
     "ops": "FusedUpdate Need",
     "passes": "Checking Dumping Observing PassesUntil Timing TupleElements",
     "planning": "Placed PoolPlacement Size",

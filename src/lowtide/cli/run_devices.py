@@ -70,7 +70,8 @@ def dealt(
     if program.parts is not None:
         pairs = zip(arguments, program.parts.parameters, strict=True)
         tiles = [cut(array, sharding, program.parts.grid) for array, sharding in pairs]
-        return [[tile[i] for tile in tiles] for i in range(program.devices)]
+        count = program.parts.grid.count  # Each replica has all of them.
+        return [[tile[i % count] for tile in tiles] for i in range(program.devices)]
     arrays = [np.asarray(x) for x in arguments]
     count = program.devices
     in_rows = [
@@ -179,6 +180,8 @@ def joined_results(program: ProgramOnDevices, whole: Module, found: Sequence[Any
     from lowtide.spmd.shards import joined
 
     each = [results_of(program.module, one) for one in found]
+    if program.parts is not None:
+        each = each[: program.parts.grid.count]
     columns = zip(*each, strict=True)
     if program.parts is None:
         return [

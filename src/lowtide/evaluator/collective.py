@@ -52,7 +52,10 @@ def group_size(instruction: Instruction) -> int:
 
 
 def _refuse(instruction: Instruction, devices: str) -> NoReturn:
-    reason = "the evaluator runs one device, and only collectives in which it is alone"
+    reason = (
+        "the evaluator runs one device here, and only collectives in which it is alone; of a "
+        "module that says how many devices there are `lowtide run --reference` runs all"
+    )
     raise unsupported(instruction, f"takes {devices}; {reason}")
 
 

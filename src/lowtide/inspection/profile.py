@@ -14,6 +14,7 @@ from lowtide.ir.thunk import (
     BundleThunk,
     ConditionalThunk,
     CopyThunk,
+    ExchangeThunk,
     HostCallThunk,
     Thunk,
     WhileThunk,
@@ -132,6 +133,8 @@ class _Work:
             kind = "conditional"
         elif isinstance(thunk, HostCallThunk):
             kind = "host call"
+        elif isinstance(thunk, ExchangeThunk):
+            kind = "exchange"
         else:
             flops, nbytes = self._of_kernel(instruction)
         return ThunkTime(

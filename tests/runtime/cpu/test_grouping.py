@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from tests.runtime.cpu.handmade import ADD, Draft, kernel
 
 from lowtide.ir.buffer import NO_BYTES, BufferSlice
-from lowtide.ir.thunk import KernelEntry, KernelThunk, Phase
+from lowtide.ir.thunk import ExchangeThunk, KernelEntry, KernelThunk, Phase
 from lowtide.runtime.cpu.grouping import LARGEST_GROUP, Bytes, Stage, ThunkWork, groups
 from lowtide.runtime.cpu.table import PIECES, build_table
 from lowtide.runtime.cpu.team import MOST_PIECES
 from lowtide.runtime.cpu.walker import LOOK_WORDS, Step
+from lowtide.runtime.devices.exchange_block import ExchangeBlock
 
 SLICES = st.one_of(
     st.just(NO_BYTES),
@@ -24,6 +25,10 @@ SLICES = st.one_of(
         st.integers(0, 12),
     ),
 )
+
+
+def no_exchange(thunk: ExchangeThunk) -> ExchangeBlock:
+    raise AssertionError(thunk.name)
 
 
 def works(pairs: list[tuple[list[BufferSlice], list[BufferSlice]]]) -> list[ThunkWork]:
@@ -80,7 +85,14 @@ def test_a_group_has_no_more_pieces_than_bits(phases: list[tuple[int, float]]) -
     thunks = [KernelThunk("k", n, (BufferSlice(0, 64 * n, 64),), 0) for n in range(len(phases))]
     for threads in (2, 7, 64):
         table = build_table(
-            thunks, kernels, lambda _: 7, 8, lambda _: 0, threads=threads, allocations=1
+            thunks,
+            kernels,
+            lambda _: 7,
+            8,
+            lambda _: 0,
+            no_exchange,
+            threads=threads,
+            allocations=1,
         )
         for step, words in steps(table.words.tolist()):
             if step is Step.TOGETHER:
@@ -116,7 +128,7 @@ def test_work_is_shared_out_by_its_cost(units: int, seconds: float, threads: int
     kernels = (KernelEntry((Phase("f", units, seconds),)),)
     thunk = KernelThunk("k", 0, (BufferSlice(0, 0, 4), BufferSlice(0, 64, 4)), 1)
     table = build_table(
-        [thunk], kernels, lambda _: 7, 8, lambda _: 0, threads=threads, allocations=1
+        [thunk], kernels, lambda _: 7, 8, lambda _: 0, no_exchange, threads=threads, allocations=1
     )
     _, (step, words), _ = steps(table.words.tolist())
     if threads == 1 or units == 1 or units * seconds < 1e-6:
@@ -141,7 +153,14 @@ def test_the_table_of_a_large_program_takes_linear_time(threads: int) -> None:
         for _ in range(3):
             start = time.process_time()
             build_table(
-                thunks, kernels, lambda _: 7, 8, lambda _: 0, threads=threads, allocations=1
+                thunks,
+                kernels,
+                lambda _: 7,
+                8,
+                lambda _: 0,
+                no_exchange,
+                threads=threads,
+                allocations=1,
             )
             least = min(least, time.process_time() - start)
         return least

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.runtime.cpu.handmade import ARGUMENTS, Draft, kernel
 
+from lowtide.ir.thunk import ExchangeThunk
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.llvm.target import AARCH64, host_target, restricted
@@ -19,6 +20,7 @@ from lowtide.runtime.cpu.grouping import Stage
 from lowtide.runtime.cpu.native import native, runtime_text
 from lowtide.runtime.cpu.pool import pool_of
 from lowtide.runtime.cpu.walker import CONTROL_WORDS
+from lowtide.runtime.devices.exchange_block import ExchangeBlock
 
 LONG = 1e-3
 ROOT = Path(__file__).parents[3]
@@ -95,7 +97,8 @@ def test_each_unit_is_done_once_and_by_workers_too(members: int) -> None:
     found = np.zeros((members, 128), np.int64)
     from lowtide.runtime.cpu.table import _Builder  # the words of one stage
 
-    builder = _Builder((), lambda _: 0, 0, lambda _: 0, 3, 0, False)
+    exchanges: dict[ExchangeThunk, ExchangeBlock] = {}
+    builder = _Builder((), lambda _: 0, 0, lambda _: 0, exchanges.__getitem__, 3, 0, False)
     stage = Stage(library["counts"], 50, LONG)
     slots = [int(row.ctypes.data) for row in found]
     builder.stage([(stage, x, members) for x in range(members)])

@@ -56,7 +56,11 @@ NOT_KEPT: Final = CheckedModules()
 
 @final
 class Executable:
-    """A program in native code, which several threads may call at once."""
+    """A program in native code, which several threads may call at once.
+
+    One of several devices is called on all of them by `lowtide.run_on_devices`, or by a thread for
+    each within a `Meeting`.
+    """
 
     def __init__(
         self,

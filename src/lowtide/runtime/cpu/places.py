@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lowtide.ir.buffer import NO_BYTES, BufferSlice
-from lowtide.ir.exchange import NUMBERS, Exchange
+from lowtide.ir.exchange import NUMBERS, Exchange, Whose
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.thunk import (
     ConditionalThunk,
@@ -21,6 +21,8 @@ from lowtide.runtime.cpu.program import NativeProgram
 
 def check_places(program: NativeProgram) -> None:
     """Raise ValueError for a slice outside of its allocation, or a number that nothing has."""
+    if not all(type(x) is int and x > 0 for x in (program.replicas, program.partitions)):
+        raise ValueError("a program runs on one device at least")
     sizes = [x.nbytes for x in program.interface.memories]
     if any(not isinstance(x, int) or x < 0 for x in sizes):
         raise ValueError("an allocation has no size")
@@ -59,15 +61,21 @@ def _fits(thunk: HostCallThunk | ExchangeThunk) -> bool:
 
 
 def _check_exchange(exchange: Exchange, program: NativeProgram) -> None:
-    """Raise ValueError for a device, a kernel or a buffer that there is not."""
-    for group in exchange.groups:
-        if not all(0 <= x < program.devices for x in group):
-            raise ValueError("a device is none")
+    """Raise ValueError for a device, a place, a kernel or a buffer that there is not."""
+    named = sorted([x for group in exchange.groups for x in group])
+    if named and named != list(range(program.devices)):
+        raise ValueError("a device is in no group, or in two")
+    least = min(map(len, exchange.groups), default=1)
+    if not all(0 <= x < least for pair in exchange.pairs for x in pair):
+        raise ValueError("a place of a group is none")
     count = len(exchange.operands) + len(exchange.results)
     for move in exchange.moves:
         slots = [x.slot for x in move.buffers if x.whose not in NUMBERS]
         if not 0 <= move.kernel < len(program.kernels) or not all(0 <= x < count for x in slots):
             raise ValueError("a move is of no kernel or of no buffer")
+        dealt = [x.slot for x in move.buffers if x.whose is Whose.DEALT]
+        if not all(x < least for x in dealt):
+            raise ValueError("a place of a group is none")
 
 
 def _check_numbers(program: NativeProgram) -> None:
