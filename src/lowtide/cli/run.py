@@ -85,16 +85,15 @@ def run(
     ] = False,
     timeout: Annotated[
         float,
-        typer.Option(min=0.0, metavar="SECONDS", help="How long a rank waits for others."),
+        typer.Option(min=0.0, metavar="SECONDS", hidden=True),
     ] = 300.0,
     json: JsonOption = False,
 ) -> None:
     """Execute a module as native code, and show its results.
 
-    MODULE may also be an executable. One for several devices runs on as many threads, or under
-    mpiexec on as many ranks; if it has shardings it is partitioned first, and whole arrays go in
-    and come out. Without --inputs, arguments are those of the snapshot, or generated. --plan and
-    --order imply --arena. Exit status: 2 over --memory, 3 no native code, 4 a check failed.
+    MODULE may also be an executable. Several devices are threads, or MPI's ranks. Without --inputs,
+    arguments are a snapshot's or generated. --plan and --order imply --arena. Exit status: 2 over
+    --memory, 3 no native code, 4 a check failed.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
