@@ -91,9 +91,9 @@ def run(
 ) -> None:
     """Execute a module as native code, and show its results.
 
-    MODULE may also be an executable. Devices are threads, or ranks of MPI. Without --inputs,
-    arguments are a snapshot's or generated. --plan and --order imply --arena.
-    Exits with 2 over --memory, 3 no native code, 4 not equal.
+    MODULE may be an executable. Devices are threads, or ranks of MPI. Without --inputs, arguments
+    are a snapshot's or generated. --plan, --order imply --arena. Exit status: 2 over --memory,
+    3 no native code, 4 a check failed.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
