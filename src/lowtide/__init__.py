@@ -5,6 +5,7 @@
     run = lowtide.compile(module, memory="1GiB")
     results = run(*arguments)                  # native code, in one planned arena
     lowtide.run_on_devices(run, arguments_of_each)  # the program of several devices, on threads
+    lowtide.compile_for_ranks(module)          # the same over MPI: each rank runs one device
     fast = lowtide.jit(function)               # the same for what JAX traces
     lowtide.evaluate(module, arguments)        # the reference interpreter
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lowtide.client.executable import Executable as Executable
     from lowtide.client.executable import deserialize_executable as deserialize
     from lowtide.client.executable.on_devices import run_on_devices as run_on_devices
+    from lowtide.client.executable.on_ranks import compile_for_ranks as compile_for_ranks
     from lowtide.client.jit import jit as jit
     from lowtide.client.library import ClientLibrary as ClientLibrary
     from lowtide.comparison.gate import check as check
@@ -59,6 +61,7 @@ __all__ = [
     "__version__",
     "check",
     "compile",
+    "compile_for_ranks",
     "deserialize",
     "diff",
     "evaluate",
@@ -88,6 +91,7 @@ _HOME: Final = {
     "UnsupportedOpError": "lowtide.ir.errors",
     "check": "lowtide.comparison.gate",
     "compile": "lowtide.api",
+    "compile_for_ranks": "lowtide.client.executable.on_ranks",
     "deserialize": "lowtide.client.executable",
     "diff": "lowtide.comparison.sides",
     "evaluate": "lowtide.evaluator",

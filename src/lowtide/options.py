@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path
@@ -141,6 +141,29 @@ def device_count() -> int:
     if not given.isdigit() or not int(given):
         raise ValueError(f"LOWTIDE_DEVICES is a number of devices from 1 on; found {given!r}")
     return int(given)
+
+
+_RANK_VARIABLES: Final = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
+_SIZE_VARIABLES: Final = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+"""What launchers of MPI programs tell each process; Slurm tells sizes outside of MPI too."""
+
+
+def started_rank() -> int | None:
+    """Return the rank of this process among those that a launcher of MPI started, None without."""
+    return _number_in(_RANK_VARIABLES)
+
+
+def started_ranks() -> int:
+    """Return how many ranks a launcher of MPI started, 1 where none did."""
+    if started_rank() is None:
+        return 1
+    return _number_in(_SIZE_VARIABLES) or 1
+
+
+def _number_in(variables: Sequence[str]) -> int | None:
+    """The number in the first of the variables that has one."""
+    values = [os.environ.get(x, "") for x in variables]
+    return next((int(x) for x in values if x.isdecimal()), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _usage(error: BaseException) -> int:
     from lowtide.cli import console
     from lowtide.cli.exit_codes import ExitCode
+    from lowtide.options import started_rank
 
+    if started_rank():  # All ranks are used in the same way: rank 0 says so.
+        return ExitCode.BAD_INPUT
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "lowtide"
     message = getattr(error, "format_message", error.__str__)()

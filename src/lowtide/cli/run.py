@@ -83,21 +83,24 @@ def run(
     trust: Annotated[
         bool, typer.Option("--trust", help="Run what somebody else compiled.")
     ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.0, metavar="SECONDS", hidden=True),
+    ] = 300.0,
     json: JsonOption = False,
 ) -> None:
     """Execute a module as native code, and show its results.
 
-    MODULE may also be an executable. One for several devices runs on as many threads; if it has
-    shardings it is partitioned first, and whole arrays go in and come out. Without --inputs,
-    arguments are those of the snapshot, or generated. --plan and --order imply --arena. Exit
-    status: 2 over --memory, 3 no native code, 4 a check failed.
+    MODULE may be an executable. Devices are threads, or ranks of MPI. Without --inputs, arguments
+    are a snapshot's or generated. --plan, --order imply --arena. Exit status: 2 over --memory,
+    3 no native code, 4 a check failed.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.programs import load_program
-    from lowtide.cli.run_devices import device_program
+    from lowtide.cli.run_devices import device_program, joined_results
     from lowtide.cli.runs import results_of
-    from lowtide.options import CHECKS, Options
+    from lowtide.options import CHECKS, Options, started_ranks
 
     evaluated = reference or arena or plan is not None or order is not None
     _check_usage(
@@ -118,6 +121,11 @@ def run(
     options = Options(
         threads=threads or 0, memory=memory, deadline=deadline, check=check or "never"
     )
+    wanted = _Wanted(seed or 0, repeat, sanitize, reproducer, plan, order, profile, trace)
+    if started_ranks() > 1:
+        others = {"--reference": reference, "--arena": arena, "--check": check is not None}
+        _on_ranks(module, _Given(inputs, seed), options, wanted, others, timeout, outputs, json)
+        return
     program = load_program(module, options, trust=trust)
     elided = _elided(program.module)
     if program.executable is None and elided:
@@ -125,12 +133,12 @@ def run(
     _check_executable(
         program, threads, deadline, must_have_values=elided > 0 and (sanitize or evaluated)
     )
-    wanted = _Wanted(seed or 0, repeat, sanitize, reproducer, plan, order, profile, trace)
     several = device_program(program)
     if several is not None:
         _refuse_on_devices(wanted, {"--arena": arena, "--check": check is not None})
-        given = _Given(program, inputs, seed)
-        runs, results, origin = _on_devices(several, given, options, wanted, reference=reference)
+        own, origin = _dealt(program, several, _Given(inputs, seed))
+        runs = _on_devices(several, own, options, wanted, reference=reference)
+        results = joined_results(several, program.module, runs.result)
         _show(program.module, origin, runs, results, outputs, json=json)
         return
     arguments, origin = _arguments(program.found, inputs, seed)
@@ -288,40 +296,84 @@ def _refuse_on_devices(wanted: _Wanted, others: dict[str, bool]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """The program as it was given, and where its arguments come from."""
+    """Where arguments come from: a file, or a seed."""
 
-    program: NamedProgram
     inputs: Path | None
     seed: int | None
 
 
+def _dealt(
+    program: NamedProgram, several: ProgramOnDevices, given: _Given
+) -> tuple[list[list[Any]], str]:
+    """Return the arguments of each device, and in words where they come from."""
+    from lowtide.cli.inputs import default_seed
+    from lowtide.cli.run_devices import dealt, generated_for
+    from lowtide.evaluator.evaluate import parameter_leaves
+
+    leaves = list(parameter_leaves(program.module))
+    if given.inputs is None and program.found.arguments is None:
+        seed = default_seed(program.module) if given.seed is None else given.seed
+        arguments = generated_for(several, leaves, seed)
+        origin = f"seed {seed}" if leaves else "none"
+    else:
+        arguments, origin = _arguments(program.found, given.inputs, given.seed)
+    return dealt(several, leaves, arguments), origin
+
+
 def _on_devices(
-    several: ProgramOnDevices, given: _Given, options: Options, wanted: _Wanted, *, reference: bool
-) -> tuple[Runs, list[Output], str]:
-    """Run on all devices; return runs, results of the whole program, where arguments come from."""
+    several: ProgramOnDevices,
+    own: list[list[Any]],
+    options: Options,
+    wanted: _Wanted,
+    *,
+    reference: bool,
+) -> Runs:
+    """Run on all devices, with the arguments of each."""
     from lowtide.cli import run_devices
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.cli.inputs import default_seed
-    from lowtide.evaluator.evaluate import parameter_leaves
 
     if reference and (wanted.sanitize or options.memory is not None):
         raise UsageError("--sanitize and --memory are about native code; leave out --reference")
-    program, seed = given.program, given.seed
-    leaves = list(parameter_leaves(program.module))
-    if given.inputs is None and program.found.arguments is None:
-        seed = default_seed(program.module) if seed is None else seed
-        arguments = run_devices.generated_for(several, leaves, seed)
-        origin = f"seed {seed}" if leaves else "none"
-    else:
-        arguments, origin = _arguments(program.found, given.inputs, seed)
-    own = run_devices.dealt(several, leaves, arguments)
     if reference:
-        runs = run_devices.reference_on_devices(several, own, wanted.seed, wanted.repeat)
-    elif wanted.sanitize:
-        runs = run_devices.sanitized_on_devices(several, own, options)
-    else:
-        runs = run_devices.runs_on_devices(several, own, options, wanted.repeat)
-    return runs, run_devices.joined_results(several, program.module, runs.result), origin
+        return run_devices.reference_on_devices(several, own, wanted.seed, wanted.repeat)
+    if wanted.sanitize:
+        return run_devices.sanitized_on_devices(several, own, options)
+    return run_devices.runs_on_devices(several, own, options, wanted.repeat)
+
+
+def _on_ranks(
+    path: str,
+    given: _Given,
+    options: Options,
+    wanted: _Wanted,
+    others: dict[str, bool],
+    timeout: float,
+    outputs: Path | None,
+    json: bool,
+) -> None:
+    """Run the own device of a module, each rank another one; rank 0 shows the results."""
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.programs import load_program
+    from lowtide.cli.run_devices import device_program, joined_results
+    from lowtide.cli.run_ranks import rank_runs, together
+
+    with together() as world:
+        _refuse_on_devices(wanted, {**others, "--sanitize": wanted.sanitize})
+        program = load_program(path, options, trust=False)
+        if program.executable is not None:
+            raise UsageError("ranks compile the program themselves: give the module")
+        if _elided(program.module):
+            raise UsageError("the text leaves out the values of constants: give the whole module")
+        several = device_program(program)
+        if several is None:
+            raise UsageError(
+                f"{program.module.name} is no program of several devices: run it without mpiexec"
+            )
+        own, origin = _dealt(program, several, given)
+        runs = rank_runs(world, several.module, own, options, wanted.repeat, timeout or None)
+        if not world.rank:
+            results = joined_results(several, program.module, runs.result)
+            _show(program.module, origin, runs, results, outputs, json=json)
 
 
 # -- what is shown -------------------------------------------------------------------------------

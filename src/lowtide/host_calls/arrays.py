@@ -13,16 +13,16 @@ from lowtide.ir.shape import Shape
 
 def array_at(address: int, shape: Shape) -> Array:
     """Return a copy of the array at an address, in row-major order."""
-    return np.array(_view(address, shape), order="C")
+    return np.array(memory_at(address, shape), order="C")
 
 
 def write_array(address: int, shape: Shape, value: Array) -> None:
     """Write an array of the type and the sizes of a shape to an address."""
-    _view(address, shape)[...] = value
+    memory_at(address, shape)[...] = value
 
 
-def _view(address: int, shape: Shape) -> Array:
-    """The memory at an address as an array; a layout has no tiles in native code."""
+def memory_at(address: int, shape: Shape) -> Array:
+    """Return the memory at an address as an array; a layout has no tiles in native code."""
     dtype = DTYPES[shape.element_type]
     nbytes = shape.element_count * dtype.itemsize
     if not nbytes:

@@ -11,6 +11,7 @@ from lowtide.host_calls.arrays import array_at, write_array
 from lowtide.host_calls.foreign.calls import PlainCall, TypedCall
 from lowtide.host_calls.foreign.targets import target_named
 from lowtide.host_calls.functions import TARGET
+from lowtide.host_calls.memory_calls import MEMORY_TARGET, memory_function
 from lowtide.host_calls.python_calls import PythonCall
 from lowtide.host_calls.random_counter import (
     COUNTER,
@@ -73,6 +74,8 @@ def runner(call: HostCall, counter: RandomCounter | None = None) -> Runner:
         return PythonCall(call).run
     if call.target == COUNTER:
         return CounterCall(call, counter or RandomCounter()).run
+    if call.target == MEMORY_TARGET:
+        return memory_function(call)
     target = target_named(call.target)
     if target is None:
         raise UnsupportedOpError(

@@ -21,13 +21,19 @@ def program_key(module: Module, options: Options, environment: str) -> str:
     """
     digest = hashlib.sha256()
     for part in (
-        to_text(module),
+        module_digest(module),
         f"{options.stage} {options.effort} {options.thread_count}",
         f"tuned {options.autotune} within {options.memory} for {options.memory_priority}",
         environment,
         _code_version(),
     ):
         digest.update(f"{part}\n".encode())
+    return digest.hexdigest()[:40]
+
+
+def module_digest(module: Module) -> str:
+    """Return what is different for different modules: a digest of the text and all constants."""
+    digest = hashlib.sha256(to_text(module).encode())
     for computation in module.computations.values():
         for x in computation.instructions.values():
             if x.opcode is Opcode.CONSTANT:
@@ -39,6 +45,17 @@ def _constant_bytes(literal: Literal) -> bytes:
     if literal.shape.is_array:
         return literal.array.tobytes()
     return literal.text(large=True).encode()
+
+
+@cache
+def package_digest() -> str:
+    """Return a digest of the source of this package, the same wherever it is installed."""
+    root = Path(lowtide.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root)}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @cache

@@ -174,7 +174,7 @@ def _store_units(
     values = []
     for part in range(how.group):
         inner = k + part
-        inside = pack.inside(inner, pack.k) if part or how.is_tiled else None
+        inside = pack.inside(inner, pack.k)
         values.append(pack.value(free, LanePosition(inner), elements.vectors.both(mask, inside)))
     if how.group == 1:
         stored(pack, values[0], to, unit)

@@ -1,0 +1,102 @@
+"""The program of several devices as one rank runs it: exchanges are calls of its meeting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lowtide.host_calls.calls import Runner, runner
+from lowtide.host_calls.memory_calls import MemoryCallee
+from lowtide.ir.thunk import (
+    BundleThunk,
+    ConditionalThunk,
+    ExchangeThunk,
+    HostCallThunk,
+    Thunk,
+    WhileThunk,
+    all_thunks,
+    exchanges,
+    host_calls,
+)
+from lowtide.runtime.cpu.program import NativeProgram
+from lowtide.runtime.mpi.meeting import RankMeeting
+from lowtide.runtime.mpi.trade import Trade
+
+
+class RankThunks:
+    """Makes the program of a rank, which runs as long as this is held.
+
+    `trades` are the exchanges by name. `before` has for each that is only begun there the names of
+    the instructions that run before it has to be finished. `failed_at` is the name of the
+    instruction at which the last run ended, "" where none did.
+    """
+
+    def __init__(
+        self,
+        program: NativeProgram,
+        meeting: RankMeeting,
+        trades: Mapping[str, Trade],
+        before: Mapping[str, frozenset[str]],
+    ) -> None:
+        self.failed_at = ""
+        self._before = before
+        self._callees: dict[str, MemoryCallee] = {}
+        for thunk in exchanges(program.thunks):
+            trade = trades[thunk.name]
+            waits = thunk.name in before
+            self._add(thunk.name, thunk.name, meeting.runner(trade, waits=waits))
+            if waits:
+                self._add(_end(thunk.name), thunk.name, meeting.waiter(trade))
+        for call in host_calls(program.thunks):
+            self._add(call.name, call.name, runner(call.call))
+        self.program = replace(
+            program, thunks=self._sequence(program.thunks), replicas=1, partitions=1
+        )
+
+    def _add(self, key: str, name: str, run: Runner) -> None:
+        def noted(place: int) -> None:
+            try:
+                run(place)
+            except BaseException:
+                self.failed_at = name
+                raise
+
+        self._callees[key] = MemoryCallee(noted)
+
+    def _sequence(self, thunks: Sequence[Thunk]) -> tuple[Thunk, ...]:
+        """The same with calls for exchanges; nests as loops and branches do."""
+        found: list[Thunk] = []
+        begun: list[str] = []
+        for thunk in thunks:
+            names = {x.name for x in all_thunks([thunk])}
+            for name in [x for x in begun if not names <= self._before[x]]:
+                begun.remove(name)
+                found.append(self._wait(name))
+            found.append(self._called(thunk))
+            if isinstance(thunk, ExchangeThunk) and thunk.name in self._before:
+                begun.append(thunk.name)
+        return (*found, *[self._wait(x) for x in begun])
+
+    def _wait(self, name: str) -> Thunk:
+        return HostCallThunk(name, self._callees[_end(name)].call((), ()), ())
+
+    def _called(self, thunk: Thunk) -> Thunk:
+        match thunk:
+            case ExchangeThunk(name, exchange, buffers):
+                call = self._callees[name].call(exchange.operands, exchange.results)
+                return HostCallThunk(name, call, buffers)
+            case HostCallThunk(name, call, _):
+                callee = self._callees[name]
+                return replace(thunk, call=callee.call(call.operands, call.results))
+            case WhileThunk():
+                condition, body = self._sequence(thunk.condition), self._sequence(thunk.body)
+                return replace(thunk, condition=condition, body=body)
+            case ConditionalThunk():
+                return replace(thunk, branches=tuple([self._sequence(x) for x in thunk.branches]))
+            case BundleThunk():
+                assert not exchanges(thunk.parts)
+        return thunk
+
+
+def _end(name: str) -> str:
+    return f"the end of {name}"
