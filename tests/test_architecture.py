@@ -144,7 +144,6 @@ ROOMS: dict[str, list[str]] = {
     "client": [
         "files",
         "ir",
-        "search",
         "host_calls",
         "options",
         "builder",
@@ -260,6 +259,7 @@ ROOMS: dict[str, list[str]] = {
         "scheduling",
         "certificate",
         "frontend",
+        "runtime",
         "spmd",
         "xla",
         "compiler",
@@ -270,7 +270,6 @@ ROOMS: dict[str, list[str]] = {
         "reduce",
         "whatif",
         "client",
-        "runtime",
         "inspection",
         "comparison",
     ],

@@ -12,7 +12,7 @@ from lowtide.ir.partitioning import first_sharded
 from lowtide.ir.shape import Shape
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import DeviceGrid
-from lowtide.spmd.annotations import MESHES_KEY
+from lowtide.ir.tilings.shardy import MESHES_KEY
 from lowtide.spmd.partitioner import partition
 from lowtide.spmd.shards import cut, joined
 
