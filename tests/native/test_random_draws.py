@@ -6,6 +6,7 @@ from tests.native.comparing import flat
 
 import lowtide
 from lowtide.evaluator import evaluate
+from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.options import Options
 
@@ -85,3 +86,27 @@ ENTRY e {{
 }}
 """
     np.testing.assert_array_equal(program(text)(), evaluate(parse_hlo(text), []))
+
+
+def test_each_device_has_a_counter_of_its_own():
+    text = """HloModule m, num_partitions=4
+ENTRY e {
+  a = f32[] constant(0)
+  b = f32[] constant(1)
+  n = u32[] partition-id()
+  i = f32[] convert(n)
+  c = f32[] add(b, i)
+  r = f32[3] rng(a, c), distribution=rng_uniform
+  ROOT g = f32[12] all-gather(r), dimensions={0}, replica_groups={{0,1,2,3}}, channel_id=1, \
+    use_global_device_ids=true
+}
+"""
+    run = program(text)
+    expected = evaluate_on_devices(parse_hlo(text), [[]] * 4)
+    for a, b in zip(lowtide.run_on_devices(run, [[]] * 4), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    first, second = [lowtide.run_on_devices(run, [[]] * 4)[0] for _ in range(2)]
+    assert (first != second).all()
+    again = program(text)
+    found = [lowtide.run_on_devices(again, [[]] * 4)[0] for _ in range(3)]
+    np.testing.assert_array_equal(found[1:], [first, second])

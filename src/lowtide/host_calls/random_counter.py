@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from typing import Final, final
 
 from lowtide.ir.attributes import RngGetAndUpdateState
@@ -19,17 +20,23 @@ _MASK_64: Final = 2**64 - 1
 
 @final
 class RandomCounter:
-    """A counter of 128 bits, which begins at 0 and goes on from run to run of a program."""
+    """A counter of 128 bits, which begins at 0 and goes on from run to run of a program.
 
-    def __init__(self) -> None:
-        self._value = 0
+    Each device has one of its own, so that what it draws does not depend on who comes first;
+    `device` is asked which one the calling thread is.
+    """
+
+    def __init__(self, device: Callable[[], int] = lambda: 0) -> None:
+        self._device = device
+        self._values: dict[int, int] = {}
         self._turn = threading.Lock()
 
     def advanced(self, delta: int) -> int:
         """Return the counter, and add `delta` to it."""
+        device = self._device()
         with self._turn:
-            value = self._value
-            self._value = (value + delta) % 2**128
+            value = self._values.get(device, 0)
+            self._values[device] = (value + delta) % 2**128
         return value
 
 

@@ -20,6 +20,7 @@ from lowtide.runtime.cpu.native import Native
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.table import Table, build_table
 from lowtide.runtime.devices.exchange_block import ExchangeBlock
+from lowtide.runtime.devices.meeting import current_seat
 
 
 class Linked:
@@ -29,7 +30,7 @@ class Linked:
         self.native = native
         self.threads = program.threads
         self._program = program
-        counter = RandomCounter()
+        counter = RandomCounter(_device)
         self._runners: dict[HostCall, Runner] = {
             x.call: runner(x.call, counter) for x in host_calls(program.thunks)
         }
@@ -86,3 +87,9 @@ class Linked:
     def stamped(self) -> Table:
         """The table of runs in which each thunk runs by itself and its times are noted."""
         return self._table(stamped=True)
+
+
+def _device() -> int:
+    """The number of the device that the calling thread is; 0 outside of meetings."""
+    seat = current_seat()
+    return 0 if seat is None else seat.number
