@@ -12,15 +12,17 @@ from tests.budgeting.chains import looped_step, training_step
 
 from lowtide import compiler
 from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
-from lowtide.budgeting.errors import refusal
+from lowtide.budgeting.errors import OverMemoryError, refusal
 from lowtide.budgeting.pareto import pareto
 from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.budgeting.points import xla_choice
 from lowtide.budgeting.variants import ProgramVariant
 from lowtide.checking import check_plan
+from lowtide.client.executable.compiling import compile_module
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
+from lowtide.options import Options
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort, SearchOptions
 from lowtide.testing.check_pass import seeded_arguments
@@ -290,3 +292,35 @@ def test_xla_is_a_baseline() -> None:
     theirs, ours = planner.by_xla(budget), planner.within(budget)
     assert theirs.point is not None and ours.point is not None
     assert theirs.point.extra_seconds >= ours.point.extra_seconds
+
+
+SQUARES = """HloModule squares
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+ENTRY e {
+  x = f32[64,32] parameter(0)
+  w = f32[32,32] parameter(1)
+  h = f32[64,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[64,32] tanh(h)
+  i = f32[64,32] dot(t, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  u = f32[64,32] tanh(i)
+  j = f32[64,32] dot(u, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  m = f32[64,32] multiply(j, t)
+  n = f32[64,32] multiply(m, u)
+  z = f32[] constant(0)
+  ROOT s = f32[] reduce(n, z), dimensions={0,1}, to_apply=add
+}
+"""
+
+
+def test_a_refusal_at_the_deadline_says_that_something_was_left_untried() -> None:
+    with pytest.raises(OverMemoryError, match=r"not all tried by the deadline .a later one"):
+        compile_module(parse_hlo(SQUARES), Options(memory=8192, deadline=0, cache=False))
+
+
+def test_what_a_variant_fits_is_not_proved_to_be_infeasible() -> None:
+    found = compile_module(parse_hlo(SQUARES), Options(memory=8192, cache=False)).memory["budget"]
+    assert found["variant"] and found["feasible"] and not found["infeasible_proved"]

@@ -34,6 +34,11 @@ def refusal(report: MemoryReport, fit: Fit) -> str:
         parts.append(
             f"no recomputation fits, which is proved: {taker} takes {bound.binding_bytes:,} bytes"
         )
+        if fit.was_late:
+            parts.append(
+                "programs with large steps in parts were not all tried by the deadline (a later "
+                "one is given as deadline=SECONDS)"
+            )
     else:
         late = " by the deadline (a later one is given as deadline=SECONDS)" if fit.was_late else ""
         parts.append(f"no plan that was found{late} fits, which does not prove that there is none")

@@ -67,10 +67,12 @@ class Fit:
     def document(self) -> dict[str, Any]:
         """Return the report's `budget`.
 
-        `extra_seconds_bound` is null where no recomputation fits, which is proved then, and for a
-        variant, of which nothing is proved.
+        `extra_seconds_bound` is null where no recomputation fits, and for a variant, of which
+        nothing is proved. `infeasible_proved`: no recomputation fits, and no variant was found
+        to, with none left untried at the deadline.
         """
         point, bound, least = self.point, self.bound, self.least
+        no_plan = point is None and bound is not None and bound.is_infeasible
         proved = None if bound is None or bound.is_infeasible else bound.extra_seconds
         if point is not None and bound is None:
             proved = 0.0
@@ -79,7 +81,7 @@ class Fit:
         return {
             "bytes": self.budget_bytes,
             "feasible": point is not None,
-            "infeasible_proved": bound is not None and bound.is_infeasible,
+            "infeasible_proved": no_plan and not self.was_late,
             "extra_seconds": None if point is None else point.extra_seconds,
             "extra_seconds_bound": proved,
             "smallest_feasible_bytes": None if least is None else least.arena_bytes,
