@@ -44,6 +44,7 @@ def with_strategies(monkeypatch, **places):
         for name, place in places.items()
     }
     known = {**offset_strategies(), **added}
+    monkeypatch.setattr("lowtide.planning.registry._OFFSETS", ())  # All are looked up.
     for module in ("registry", "assign"):
         monkeypatch.setattr(f"lowtide.planning.{module}.offset_strategies", lambda: known)
     for module in ("named", "compare"):

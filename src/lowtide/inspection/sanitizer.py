@@ -15,6 +15,7 @@ import signal
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import current_thread, main_thread
 from time import perf_counter
 from typing import Any, Final, Protocol
 
@@ -326,8 +327,12 @@ class WatchedRun:
         raise self.fault(job.name, why)
 
     def _probe(self, job: _Job, operands: Sequence[Array]) -> None:
-        """Run a thunk in a process of its own; raise where that crashes or does not end."""
-        if not hasattr(os, "fork"):
+        """Run a thunk in a process of its own; raise where that crashes or does not end.
+
+        Only on the main thread: a fork waits for the threads of NumPy's linear algebra, and never
+        ends where another thread waits for those.
+        """
+        if not hasattr(os, "fork") or current_thread() is not main_thread():
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Other libraries warn of forks; nothing is run there.
