@@ -127,6 +127,7 @@ def test_a_resized_example_computes_the_same_per_element(name: str) -> None:
         assert lowtide.evaluate(larger, arguments)
 
 
+@pytest.mark.slow
 def test_the_polynomials_are_the_peaks_of_the_plan_at_random_sizes() -> None:
     module = lowtide.read(EXAMPLES / "mnist_cnn.hlo.xz")
     report = fit_module(module, NamedDimension.parse("B=images"), 10**8)

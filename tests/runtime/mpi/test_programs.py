@@ -109,10 +109,9 @@ if program.rank == 1:
     def combine(*given):
         raise ValueError("no room")
     collectives.combine = combine
-for _ in range(2):
+for _ in range(3):
     try:
         program(*own)
-        print("came through")
     except Exception as error:
         line = f"{program.rank} {type(error).__name__} {str(error)[:25]}" + chr(10)
         os.write(1, line.encode())  # In one piece, so that no other rank's is within.
@@ -120,11 +119,10 @@ for _ in range(2):
 
 
 def test_failures_are_raised_on_all_ranks_and_stay(tmp_path: Path) -> None:
+    """The other rank may have all that it needs of the first run before this one fails."""
     found = run_script(2, tmp_path, RAISES)
-    lines = sorted(found.output.splitlines())
-    assert [x[:27] for x in lines] == [
-        "0 MeetingError rank 1 faile",
-        "0 MeetingError rank 1 faile",
-        "1 MeetingError rank 1 faile",
-        "1 ValueError no room",
-    ]
+    lines = [x[:27] for x in found.output.splitlines()]
+    assert lines.count("0 MeetingError rank 1 faile") in (2, 3)
+    assert lines.count("1 MeetingError rank 1 faile") == 2
+    assert lines.count("1 ValueError no room") == 1
+    assert len(lines) in (5, 6)
