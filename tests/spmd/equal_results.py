@@ -17,6 +17,20 @@ from lowtide.spmd.shards import cut, joined
 from lowtide.transforms.sharding_removal import remove_shardings
 from lowtide.verifier import verify
 
+ADD_AND_MAX = """
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+max {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] maximum(a, b)
+}
+"""
+"""Reducers by these names."""
+
 TOLERANCE = 1e-5
 
 

@@ -3,27 +3,19 @@
 import itertools
 
 import pytest
-from tests.spmd.equal_results import partitioned_text
+from tests.spmd.equal_results import ADD_AND_MAX, partitioned_text
 
 from lowtide.spmd.wire import wire_traffic
 
-REDUCERS = """
-add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b)
-}
-max {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] maximum(a, b)
-}
-ge {
+REDUCERS = (
+    ADD_AND_MAX
+    + """ge {
   a = f32[] parameter(0)
   b = f32[] parameter(1)
   ROOT c = pred[] compare(a, b), direction=GE
 }
 """
+)
 
 
 BOTH = """both {

@@ -2,22 +2,13 @@
 
 import numpy as np
 import pytest
-from tests.spmd.equal_results import partitioned_text
+from tests.spmd.equal_results import ADD_AND_MAX, partitioned_text
 
 from lowtide.spmd.wire import wire_traffic
 
-REDUCERS = """
-add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b)
-}
-max {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] maximum(a, b)
-}
-set {
+REDUCERS = (
+    ADD_AND_MAX
+    + """set {
   a = f32[] parameter(0)
   ROOT b = f32[] parameter(1)
 }
@@ -41,6 +32,7 @@ less {
   ROOT c = pred[] compare(a, b), direction=LT
 }
 """
+)
 ROWS = "{devices=[4,1]<=[4]}"
 COLUMNS = "{devices=[1,4]<=[4]}"
 BOTH = "{devices=[2,2]<=[4]}"
