@@ -134,7 +134,7 @@ def test_bytes_that_changed_are_one_error_in_every_command(lowtide, module) -> N
     assert lowtide("plan", module, "-o", path) == 0
     right = path.read_bytes()
     broken = [right[: len(right) * i // 24] for i in range(24)]
-    for i in range(0, len(right), 5):
+    for i in range(0, len(right), 13):
         broken += [right[:i] + bytes([right[i] ^ 1 << i % 8]) + right[i + 1 :]]
     commands = (("verify",), ("explain", "--no-compile", "--plan"), ("run", module, "--plan"))
     for data in broken:
