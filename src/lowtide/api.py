@@ -33,7 +33,8 @@ def compile(
     `memory`, in bytes or as text like "512MiB", is the most that one call may need beyond its
     arguments: parts of the module run again to fit. Plans for that are sought for a minute, or
     until the `deadline` of the options; `progress` is told in words what is tried and found.
-    `given` are fields of `Options`, and take the place of what `options` has.
+    `given` are fields of `Options`, and take the place of what `options` has. One with shardings
+    is partitioned: the program takes whole arrays, and runs on devices that are threads.
 
     Raises InputError for a file that cannot be read, InvalidModuleError for a module that breaks
     the rules of HLO, UnsupportedOpError for an operation without native code (`evaluate` runs it),

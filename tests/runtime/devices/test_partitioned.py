@@ -1,5 +1,6 @@
 """Programs that the partitioner wrote: natively on all devices they compute what they should."""
 
+import numpy as np
 import pytest
 from tests.runtime.devices.judging import same
 from tests.spmd.equal_results import arguments_for
@@ -23,6 +24,32 @@ def test_random_modules(seed: int) -> None:
     wanted = evaluate_on_devices(parts.module, given)
     for one, other in zip(found, wanted, strict=True):
         same(one, other)
+
+
+def test_whole_arrays_in_and_out() -> None:
+    module = lowtide.parse_hlo(LOOP)
+    arguments = arguments_for(module)
+    executable = lowtide.compile(lowtide.parse_hlo(LOOP))
+    kept = [np.array(x) for x in arguments]
+    same(executable(*arguments), lowtide.evaluate(without_devices(module), kept))
+    for one, other in zip(arguments, kept, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert executable.program.devices == 4
+    assert any("each of 4 devices" in x for x in executable.memory["caveats"])
+    with pytest.raises(lowtide.InputError, match=r"takes 2 arguments, found 1; .*%w"):
+        executable(arguments[0])
+    with pytest.raises(lowtide.InputError, match=r"%x.* needs f32\[8,8\] .*found float32\[4, 8\]"):
+        executable(arguments[0][:4], arguments[1])
+    with pytest.raises(lowtide.InputError, match="takes whole arrays"):
+        lowtide.run_on_devices(executable, [arguments] * 4)
+    with pytest.raises(lowtide.LowtideError, match="lowtide partition"):
+        executable.serialize()
+
+
+def without_devices(module: lowtide.Module) -> lowtide.Module:
+    whole = lowtide.parse_hlo(str(module))
+    whole.num_partitions = 1
+    return whole
 
 
 LOOP = """HloModule m, num_partitions=4

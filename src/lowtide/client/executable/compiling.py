@@ -78,11 +78,19 @@ def compile_module(
     """Return a module, which is not changed, as a program in native code.
 
     It is taken from the cache where it was compiled before, without a deadline of its own. Where it
-    needs more than `options.memory`, instructions run again to fit; `tell` gets plans for that.
+    needs more than `options.memory`, instructions run again to fit; `tell` gets plans for that. One
+    with shardings is partitioned, and the program takes whole arrays.
     Raises UnsupportedOpError for an operation without native code, OverMemoryError where no plan is
     known to fit, and what `compiler.plan` raises.
     """
     options = _for_devices(options or Options(), module)
+    if module.num_partitions > 1:
+        from lowtide.client.executable.device_parts import device_parts
+
+        parts = device_parts(module)
+        if parts.has_whole_arrays:
+            own = compile_module(parts.module, options, progress, tell)
+            return own.for_whole_arrays(parts)
     start = perf_counter()
     programs, environment = kept("programs", options), cpu_backend(options).environment
     given = None if options.check == "never" else clone_module(module)

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lowtide.evaluator.evaluate import Leaf, parameter_leaves
 from lowtide.ir.errors import InputError
+from lowtide.ir.given_arrays import check_count, misfit, opened_array, read_as, sizes_fit
+from lowtide.ir.literal import Array
 from lowtide.ir.module import Module
 from lowtide.ir.partitioning import first_sharded
 from lowtide.ir.shape import Shape
@@ -22,12 +25,13 @@ class DeviceParts:
     """The program of each device of a module for several, in `module`.
 
     Where lowtide partitioned it, `parameters` and `results` say how the whole arrays, of the shapes
-    in `whole_results`, lie on the devices of `grid`; else they are None, and arrays are those of
-    devices.
+    in `whole_parameters` and `whole_results`, lie on the devices of `grid`; else that is None, and
+    arrays are those of devices.
     """
 
     module: Module
     devices: int
+    whole_parameters: tuple[Leaf, ...] = ()
     whole_results: tuple[Shape, ...] = ()
     grid: DeviceGrid | None = None
     parameters: tuple[Sharding, ...] = ()
@@ -52,6 +56,21 @@ class DeviceParts:
         pairs = zip(arrays, self.parameters, strict=True)
         return [cut(array, sharding, grid)[place] for array, sharding in pairs]
 
+    def dealt(self, arrays: Sequence[Any]) -> list[list[Any]]:
+        """Return what each device takes of whole arrays, one for each leaf of the parameters.
+
+        Raises InputError where one does not fit, and where tiles are not known.
+        """
+        grid = self._known_grid()
+        check_count(self.whole_parameters, len(arrays))
+        tiles = [
+            cut(_fitting(leaf, x), sharding, grid)
+            for leaf, x, sharding in zip(
+                self.whole_parameters, arrays, self.parameters, strict=True
+            )
+        ]
+        return [[each[i % grid.count] for each in tiles] for i in range(self.devices)]
+
     def whole(self, tiles: Sequence[Sequence[Any]]) -> list[Any]:
         """Return the whole results; `tiles` has those of each device, one for each leaf.
 
@@ -74,6 +93,14 @@ class DeviceParts:
         return self.grid
 
 
+def _fitting(leaf: Leaf, given: Any) -> Array:
+    """A given array, in the type of a leaf."""
+    array = opened_array(given)
+    if not sizes_fit(array.shape, leaf.shape):
+        raise misfit(leaf, array)
+    return read_as(leaf, array, given)
+
+
 def device_parts(module: Module) -> DeviceParts:
     """Return the program of each device; a module with shardings, or Shardy's meshes, is split.
 
@@ -87,4 +114,6 @@ def device_parts(module: Module) -> DeviceParts:
         return DeviceParts(module, devices)
     made = partition(module)
     shapes = tuple([shape for _, shape in module.entry.root.shape.leaves()])
-    return DeviceParts(made.module, devices, shapes, made.grid, made.parameters, made.results)
+    leaves = tuple(parameter_leaves(module))
+    tilings = made.parameters, made.results
+    return DeviceParts(made.module, devices, leaves, shapes, made.grid, *tilings)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from html import escape
 from time import perf_counter
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from lowtide.backends.cpu import linked
 from lowtide.client.executable.checked import CheckedCalls, CheckSubject
@@ -21,6 +22,9 @@ from lowtide.runtime.cpu.call import Arenas
 from lowtide.runtime.cpu.launch import LaunchPlan
 from lowtide.runtime.cpu.profile import Span
 from lowtide.runtime.cpu.program import NativeProgram
+
+if TYPE_CHECKING:
+    from lowtide.client.executable.device_parts import DeviceParts
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,9 @@ NOT_KEPT: Final = CheckedModules()
 class Executable:
     """A program in native code, which several threads may call at once.
 
-    One of several devices is called on all of them by `lowtide.run_on_devices`, or by a thread for
-    each within a `Meeting`.
+    One that was given partitioned is called on all devices by `lowtide.run_on_devices`, or by a
+    thread for each within a `Meeting`. One that lowtide partitioned takes and returns whole arrays,
+    and runs on all devices itself; figures of memory are those of one device.
     """
 
     def __init__(
@@ -114,6 +119,19 @@ class Executable:
         return self._callee(*arrays, consume=consume)
 
     execute = __call__
+
+    def for_whole_arrays(self, parts: DeviceParts) -> Executable:
+        """Return this program of one device as one that takes whole arrays and runs on all."""
+        from lowtide.client.executable.whole_arrays import WholeArrayCalls
+
+        made = copy(self)
+        made._callee = WholeArrayCalls(parts, self._program, self._linked)
+        return made
+
+    @property
+    def takes_whole_arrays(self) -> bool:
+        """Whether arguments and results are whole arrays of several devices."""
+        return self._callee is not self._linked and self._program.devices > 1
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -194,8 +212,14 @@ class Executable:
 
         They are signed as this user's, where the user has a key or one can be made in the cache
         folder. Equal programs of one user give equal bytes: times are not in them. Raises
-        LowtideError for a program that calls Python functions.
+        LowtideError for a program that calls Python functions, and for one that takes whole arrays
+        of several devices.
         """
+        if self.takes_whole_arrays:
+            raise LowtideError(
+                f"{self.name} was partitioned when it was compiled, and bytes are those of the "
+                "program of one device: compile what `lowtide partition` writes"
+            )
         memory = {**self._memory, "seconds": {}}
         stored = StoredProgram(self._program, self._text, memory, self._base)
         return stored_bytes(stored, signing_key(cache_folder()))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lowtide.client.executable.executable import Executable
 from lowtide.ir.errors import InputError
+from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.devices.meeting import TIMEOUT_SECONDS, Meeting, MeetingError
 
 
@@ -24,11 +25,29 @@ def run_on_devices(
     waits for others longer than `timeout_seconds` (None: any time), or all wait for one another.
     """
     program = executable.program
+    if executable.takes_whole_arrays:
+        raise InputError(
+            f"{executable.name} takes whole arrays and cuts them for its {program.devices} devices "
+            "itself: call it"
+        )
     if len(arguments) != program.devices:
         raise InputError(
             f"{executable.name} runs on {program.devices} devices, found arguments of "
             f"{len(arguments)}"
         )
+    return on_threads(program, executable, arguments, timeout_seconds)
+
+
+def on_threads(
+    program: NativeProgram,
+    call: Callable[..., Any],
+    arguments: Sequence[Sequence[Any]],
+    timeout_seconds: float | None = TIMEOUT_SECONDS,
+) -> list[Any]:
+    """Return what `call`, which runs the program of one device, returns for each one's arguments.
+
+    Each is called on a thread of its own. Raises what `run_on_devices` raises.
+    """
     meeting = Meeting(program.replicas, program.partitions, timeout_seconds=timeout_seconds)
     results: list[Any] = [None] * program.devices
     errors: list[BaseException] = []
@@ -36,7 +55,7 @@ def run_on_devices(
     def run(number: int) -> None:
         try:
             with meeting.device(number):
-                results[number] = executable(*arguments[number])
+                results[number] = call(*arguments[number])
         except BaseException as error:
             errors.append(error)
 
