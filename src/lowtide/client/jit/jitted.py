@@ -24,6 +24,7 @@ from lowtide.client.jit.lowering import (
     refuse_several_devices,
     trace_state,
 )
+from lowtide.client.jit.meshes import MeshFunction, MeshOptions
 from lowtide.client.jit.program import Call, JaxFallback, JitProgram, output_kind
 from lowtide.client.jit.stages import Lowered, chosen_options
 from lowtide.client.jit.statics import Names, Numbers, StaticArguments
@@ -61,9 +62,16 @@ def jit(
 
     `memory`, in bytes or as text like "512MiB", limits what one call needs beyond its arguments:
     parts of the program run again to fit. `fields` are those of `Options`, such as check="first",
-    and take the place of what `options` has. One more is `progress`: a function that is told in
-    words which plans are tried and found for a limited memory.
+    and take the place of what `options` has. Others are `progress`, a function that is told in
+    words which plans are tried and found for a limited memory, and those of meshes.
     `compiler` makes executables of modules; by default it is that of lowtide to native code.
+
+    `mesh`, a mesh of JAX or sizes by the names of axes ({"x": 4}), has the function run on as many
+    devices, none of them JAX's: threads of this process, or with `comm`, a communicator of mpi4py,
+    its ranks. Arguments and results are whole arrays, which all ranks call it with.
+    `in_shardings` and `out_shardings` are trees of PartitionSpecs or shardings over that mesh, as
+    `jax.jit` has them; the function may name its axes (`with_sharding_constraint`, `shard_map`).
+
     Inside of `jax.grad`, `jax.vmap` or another `jax.jit`, called with what these trace or using it,
     the function is `jax.jit`'s.
 
@@ -75,14 +83,22 @@ def jit(
     """
     import jax
 
-    staged = jax.jit(
+    over = MeshOptions.taken_from(fields)
+    if over.comm is not None:
+        from lowtide.client.executable.rank_arrays import compiler_for_ranks
+
+        compiler = compiler_for_ranks(over.comm)
+    staged: Any = jax.jit(
         function,
         donate_argnums=donate_argnums,
         donate_argnames=donate_argnames,
         static_argnums=static_argnums,
         static_argnames=static_argnames,
         keep_unused=True,
+        **over.shardings,
     )
+    if over.mesh is not None:
+        staged = MeshFunction(staged, over.mesh)
     statics = StaticArguments.of(function, static_argnums, static_argnames)
     progress = fields.pop("progress", None)
     if progress is not None and compiler is None:
@@ -114,6 +130,7 @@ class Jitted:
 
         functools.update_wrapper(self, function)
         self._staged = staged
+        self._devices = staged.mesh.size if isinstance(staged, MeshFunction) else 1
         self._statics = statics
         self._options = options
         self._compiler = compiler
@@ -201,7 +218,7 @@ class Jitted:
             raise _EnclosingTrace
         try:
             refuse_several_devices(places)
-            program = program_of(traced)
+            program = program_of(traced, self._devices)
             return JitProgram(program, self._executable(program.module), self._output)
         except UnsupportedOpError as error:
             if not self._fallback:
@@ -239,7 +256,7 @@ class Jitted:
         Raises UnsupportedOpError at what cannot be compiled.
         """
         traced = self._staged.trace(*arguments, **keywords)
-        program = program_of(traced)
+        program = program_of(traced, self._devices)
         return Lowered(program, self._executable, self._options, self._output)
 
     def trace(self, *arguments: Any, **keywords: Any) -> Any:

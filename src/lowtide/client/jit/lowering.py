@@ -46,8 +46,10 @@ class LoweredProgram:
         return tuple([i for i, x in enumerate(self.arguments) if x.donated])
 
 
-def program_of(traced: Any) -> LoweredProgram:
+def program_of(traced: Any, devices: int = 1) -> LoweredProgram:
     """Return the program of a function that keeps unused arguments, traced by JAX.
+
+    `devices` are those of the mesh that it was traced with.
 
     Raises UnsupportedOpError for a call back into Python that no rule of ours lowers, with the line
     of the user's program, and where what goes in or out is no array, such as references, which the
@@ -56,9 +58,12 @@ def program_of(traced: Any) -> LoweredProgram:
     import jax
 
     know_targets_of_jax()
-    lowered = traced.lower(**lowering_parameters())
+    # JAX has no devices of a mesh, and so no platform to lower for unless it is told.
+    platforms = {"lowering_platforms": ("cpu",)} if devices > 1 else {}
+    lowered = traced.lower(**platforms, **lowering_parameters())
     hlo = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
     module = read_hlo_proto(hlo)
+    module.num_partitions = devices
     refuse_callbacks(module)
     _refuse_others([*traced.jaxpr.in_avals, *_leaves(traced.out_info)])
     paths = jax.tree_util.tree_flatten_with_path(lowered.args_info)[0]
