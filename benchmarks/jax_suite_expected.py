@@ -10,7 +10,10 @@ _CHOSEN = "nothing says how a result is divided, and lowtide chooses another way
 
 _TERMS = "terms of a sum lie on other devices than XLA leaves them, or are added elsewhere"
 
+_XLA = "the test asks for what XLA says of one of its own options or objects"
+
 EXPECTED: Final = {
+    r"compiler_options_invalid|test_print_token_buffer_error|test_jit_lower_cost_analysis": _XLA,
     r"KeyError: 'lowtide'": _PLATFORM,
     r"test_platform_dependent|test_default_export_platform": _PLATFORM,
     r"(prng_sharding_propagation|sharded_prng_key|propagate_through|compile_multi_device_sharding)"

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from tests.evaluator.against_xla import check_jax, run_text
 
+import lowtide
 from lowtide.evaluator.custom_call import CUSTOM_CALL_TARGETS
 from lowtide.ir import UnsupportedOpError
 
@@ -87,6 +88,20 @@ ENTRY e {
     a, c = run_text(text)
     assert (a.dtype, a.tolist()) == (np.int32, [[0, 0, 0]] * 2)
     assert (c.dtype, c.astype(int).tolist()) == (ml_dtypes.bfloat16, [0, 0, 0, 0])
+
+
+def test_what_only_keeps_a_value_alive_has_no_result():
+    text = """HloModule m
+ENTRY e {
+  a = f32[2] parameter(0)
+  b = f32[2] negate(a)
+  s = () custom-call(b), custom_call_target="dce_sink", custom_call_has_side_effect=true
+  ROOT c = f32[2] add(a, a)
+}"""
+    assert run_text(text, np.ones(2, np.float32)).tolist() == [2, 2]
+    run = lowtide.compile(lowtide.parse_hlo(text))
+    assert run(np.ones(2, np.float32)).tolist() == [2, 2]
+    assert "negate" in run.as_text()
 
 
 def test_topk_takes_k_from_the_shape():

@@ -124,6 +124,13 @@ def slice_to_dynamic(
     return as_array(operands[0])[tuple([slice(n) for n in sizes])]
 
 
+def read_only(
+    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+) -> Value:
+    """Return an empty tuple: the call only keeps its operands alive."""
+    return ()
+
+
 def top_k(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
     """Return (values, places) of the greatest elements of each row; the result's shape says k."""
     shapes = instruction.shape.tuple_shapes
@@ -165,6 +172,7 @@ CUSTOM_CALL_TARGETS: Final[dict[str, Handler]] = {
     "PadToStatic": pad_to_static,
     "SliceToDynamic": slice_to_dynamic,
     "TopK": top_k,
+    "dce_sink": read_only,
     **lapack.TARGETS,
     **lapack_spectra.TARGETS,
 }

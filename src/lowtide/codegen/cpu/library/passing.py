@@ -141,6 +141,8 @@ def _custom_call(instruction: Instruction) -> Sources | None:
         return list(range(_given(instruction)))
     if name in _NEW and instruction.shape.is_array:
         return _zeros(instruction)
+    if name in _READERS and not leaves(instruction.shape):
+        return []
     reason = f'no native code for the target "{name}"'
     raise unsupported(
         instruction,
@@ -181,6 +183,9 @@ MARKERS: Final = frozenset(
 
 _NEW: Final = frozenset({"AllocateBuffer"})
 """Targets that make an array of any contents; it gets zeros."""
+
+_READERS: Final = frozenset({"dce_sink"})
+"""Targets that only keep what they read alive, and have no result."""
 
 _SOURCES: Final[dict[Opcode, Callable[[Instruction], Sources | None]]] = {
     Opcode.ALL_GATHER: _all,
