@@ -14,6 +14,7 @@ from lowtide.analysis.live_range import LiveRanges
 from lowtide.ir import Instruction, Module
 from lowtide.ir.attributes import Parameter
 from lowtide.report.causes import PeakCause, peak_causes
+from lowtide.report.constants import HeldConstant
 from lowtide.report.copies import Inserted, LoopCopies, NeededCopy, loop_copies, needed_copies
 from lowtide.report.donations import DonationOutcome, donation_outcomes
 from lowtide.report.peak import Peak
@@ -153,7 +154,8 @@ class MemoryReport:
     `least_arena_bytes`. `seconds` are wall times by stage. `execution` is None in the report on a
     plan that another one made. `spaces` are those besides 0, in order. `has_given_order` says that
     the module was scheduled when it came, so that only the offsets are ours. `what_if` are changes
-    of the program that pay, None where none were sought.
+    of the program that pay, None where none were sought. `largest_constant` is None where no
+    constant takes memory, and in the report on a plan that another one made.
     """
 
     module: str
@@ -176,6 +178,7 @@ class MemoryReport:
     spaces: tuple[SpaceMemory, ...] = ()
     has_given_order: bool = False
     what_if: WhatIf | None = None
+    largest_constant: HeldConstant | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -233,6 +236,11 @@ class MemoryReport:
             "computations": [x.to_json() for x in self.computations],
             **({} if self.execution is None else self.execution.to_json()),
             **({"memory_spaces": [x.to_json() for x in self.spaces]} if self.spaces else {}),
+            **(
+                {}
+                if self.largest_constant is None
+                else {"largest_constant": self.largest_constant.to_json()}
+            ),
             **({} if self.what_if is None else {"what_if": self.what_if.to_json()}),
             "seconds": dict(self.seconds),
             "caveats": list(self.caveats),
