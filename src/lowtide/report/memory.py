@@ -227,6 +227,7 @@ class MemoryReport:
             "output_bytes": self.output_bytes,
             "alias_bytes": self.alias_bytes,
             "constant_bytes": self.constant_bytes,
+            "largest_constant": self.largest_constant and self.largest_constant.to_json(),
             "temp_bytes": self.temp_bytes,
             "scratch_bytes": self.scratch_bytes,
             "total_bytes": self.total_bytes,
@@ -236,11 +237,6 @@ class MemoryReport:
             "computations": [x.to_json() for x in self.computations],
             **({} if self.execution is None else self.execution.to_json()),
             **({"memory_spaces": [x.to_json() for x in self.spaces]} if self.spaces else {}),
-            **(
-                {}
-                if self.largest_constant is None
-                else {"largest_constant": self.largest_constant.to_json()}
-            ),
             **({} if self.what_if is None else {"what_if": self.what_if.to_json()}),
             "seconds": dict(self.seconds),
             "caveats": list(self.caveats),
