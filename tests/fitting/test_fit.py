@@ -259,7 +259,7 @@ def test_an_exported_program_is_fitted_by_the_name_of_its_size() -> None:
     spec = {"x": jax.ShapeDtypeStruct((found.largest.size, 16), "float32")}
     assert lowtide.explain(total, w, spec).total_bytes == found.largest.total_bytes
     assert lowtide.explain(one.call, w, spec).total_bytes == found.largest.total_bytes
-    with pytest.raises(DimensionError, match="no size 'C'; .* symbolic sizes are: B"):
+    with pytest.raises(DimensionError, match=r"no size 'C'; .* symbolic sizes are: B"):
         lowtide.fit(one, dim="C", limit="1MB")
     spec = {"x": jax.ShapeDtypeStruct(sizes, "float32")}
     two = export.export(jax.jit(lambda w, x: x["x"].sum() + w.sum()))(w, spec)
