@@ -36,6 +36,10 @@ def is_there(path: str) -> bool:
     return "/" not in path and any(any((ROOT / x).rglob(path)) for x in ("src", "tests"))
 
 
+SERIES = ("docs/jax.md",)
+"""Documents whose blocks are one program, each after the ones above it."""
+
+
 @pytest.mark.parametrize("document", documents(), ids=lambda x: x.name)
 def test_named_files_are_there(document: Path) -> None:
     text = document.read_text()
@@ -57,3 +61,14 @@ def test_block_runs(name: str, code: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(linecache.cache, name, (len(code), None, code.splitlines(True), name))
     exec(compile(code, name, "exec"), {"__name__": "document"})
     assert Path(os.getcwd()) == ROOT
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_blocks_run_in_turn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jax")
+    monkeypatch.chdir(ROOT)
+    names = {"__name__": "document"}
+    codes = BLOCK.findall((ROOT / name).read_text())
+    assert codes
+    for i, code in enumerate(codes, 1):
+        exec(compile(code, f"{name}:{i}", "exec"), names)

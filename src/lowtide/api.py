@@ -153,7 +153,8 @@ def fit(
     `source` is a Module, the path of a MODULE file, or a function for JAX with `specs` and
     `keywords`, as `explain` takes them. `dim` names the dimension by axes of arguments, as in
     "B=images:0,labels:0" or {"B": "images:0,labels:0"}. Of a module one of them is enough: what
-    grows with it is found. A function is traced anew at each size, so all have to be named.
+    grows with it is found. A function is traced anew at each size, so all have to be named. Of a
+    `jax.export.Exported` with a symbolic size, `dim` is the name of that: dim="B".
 
     `limit`, in bytes or as text like "16GiB", counts all memory of a call, arguments and results
     too. Raises LowtideError for a dimension that there is not, and for a program that holds for the
@@ -163,6 +164,13 @@ def fit(
     from lowtide.fitting.fit import fit_module, fit_program
     from lowtide.ir.sizes import bytes_of
 
+    plan_options = compiler.PlanOptions.of(options or Options())
+    if isinstance(dim, str) and dim.isidentifier() and not (specs or keywords):
+        from lowtide.client.exported_program import exported_program, is_exported
+
+        if is_exported(source):
+            program = exported_program(_module_of, source, dim)
+            return fit_program(program, bytes_of(limit), plan_options)
     if not isinstance(dim, str) and len(dim) != 1:
         raise ValueError(f"dim names one dimension at a time; found {len(dim)}")
     named = (
@@ -170,7 +178,6 @@ def fit(
         if isinstance(dim, str)
         else NamedDimension.of(*next(iter(dim.items())))
     )
-    plan_options = compiler.PlanOptions.of(options or Options())
     if isinstance(source, Module | str | os.PathLike):
         if specs or keywords:
             raise TypeError("arguments are only for functions: a program has its own")

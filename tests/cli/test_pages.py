@@ -3,7 +3,11 @@
 import json
 
 import pytest
+from tests.autopsy.plans import WASTEFUL, planned
+from tests.report.test_plan_page import data_of
 from tests.support import EXAMPLES
+
+from lowtide.xla.dumps.buffer_assignment import buffer_assignment_text
 
 MODULE = EXAMPLES / "mlp.hlo.xz"
 
@@ -27,6 +31,50 @@ def test_diff_writes_both_plans(lowtide, tmp_path):
     assert lowtide.out == plain
 
 
+def test_a_plan_is_drawn_beside_our_own(lowtide, tmp_path):
+    made = planned(WASTEFUL)
+    module, plan = tmp_path / "m.hlo", tmp_path / "plan.txt"
+    module.write_text(str(made.module))
+    plan.write_text(buffer_assignment_text(made.module, made.assignment))
+    page = tmp_path / "page.html"
+    assert lowtide("explain", module, "--plan", plan, "--no-compile", "--html", page) == 0
+    theirs, ours = data_of(page.read_text())["plans"]
+    assert theirs["title"] == "wasteful, the plan" and ours["title"].endswith("by lowtide")
+    assert max(theirs["live"]) > 2 * max(ours["live"]) > 0
+    for drawn in (theirs, ours):
+        assert max(drawn["live"]) <= drawn["arena"]
+        held = [0] * len(drawn["steps"])
+        for first, last, nbytes in zip(drawn["first"], drawn["last"], drawn["bytes"], strict=True):
+            for step in range(first, last + 1):
+                held[step] += nbytes
+        assert held == drawn["live"]
+
+
+def test_the_plan_in_a_dump_directory_is_drawn(lowtide, tmp_path):
+    made = planned(WASTEFUL)
+    name = "module_0001.jit_f.cpu_after_optimizations"
+    (tmp_path / f"{name}.txt").write_text(str(made.module))
+    text = buffer_assignment_text(made.module, made.assignment)
+    (tmp_path / f"{name}-buffer-assignment.txt").write_text(text)
+    page = tmp_path / "page.html"
+    assert lowtide("explain", tmp_path, "--no-compile", "--html", page) == 0
+    assert len(data_of(page.read_text())["plans"]) == 2
+    assert lowtide("diff", tmp_path, EXAMPLES / "mlp.hlo.xz", "--html", page) == 0
+    theirs, _ = data_of(page.read_text())["plans"]
+    assert max(theirs["live"]) > 16384
+    assert lowtide("explain", tmp_path, "--what-if") == 0
+    assert "XLA's own plan is left aside" in lowtide.err
+
+
+def test_a_report_cannot_be_drawn(lowtide, tmp_path):
+    assert lowtide("explain", MODULE, "--json") == 0
+    (tmp_path / "r.json").write_text(lowtide.out)
+    page = tmp_path / "page.html"
+    assert lowtide("diff", tmp_path / "r.json", MODULE, "--html", page) == 1
+    assert "holds no plan that could be drawn; give the module" in lowtide.err
+    assert not page.exists()
+
+
 def test_markdown_goes_to_standard_output(lowtide):
     assert lowtide("explain", MODULE, "--format", "markdown") == 0
     assert lowtide.out.startswith("**jit\\_mlp**: ")
@@ -37,8 +85,8 @@ def test_markdown_goes_to_standard_output(lowtide):
     [
         (["--format", "memory_viz"], "--format memory_viz is binary; name a file with -o"),
         (["--format", "csv", "--html", "x.html"], "--format and --html are two forms"),
-        (["--plan", "x", "--html", "x.html"], "--html are for our own plan"),
-        (["--plan", "x", "--what-if"], "--what-if, --try and --html are for our own plan"),
+        (["--plan", "x", "--what-if"], "--what-if and --try change the program"),
+        (["--plan", "x", "--try", "donate:x"], "leave out --plan, whose report says what would"),
         (["--format", "memoryviz"], "no 'memoryviz'; did you mean 'memory_viz'?"),
     ],
 )

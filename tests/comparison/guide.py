@@ -43,7 +43,12 @@ def output_of(command: str) -> str:
     with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(io.StringIO()):
         status = main(command.split())
     assert status == 0, f"lowtide {command} ended with {status}"
-    lines = [_TIMES.sub("", line).rstrip() for line in stream.getvalue().rstrip().split("\n")]
+    return without_times(stream.getvalue())
+
+
+def without_times(output: str) -> str:
+    """Return an output without the times that it took to make it."""
+    lines = [_TIMES.sub("", line).rstrip() for line in output.rstrip().split("\n")]
     return "\n".join(lines).rstrip() + "\n"
 
 

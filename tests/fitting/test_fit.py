@@ -241,3 +241,29 @@ def test_an_argument_that_the_program_drops_costs_the_polynomial_only() -> None:
     found = lowtide.fit(total, *specs, dim="B=unused:0,x:0", limit="64KB")
     assert found.largest is not None and found.largest.total_bytes <= 64_000
     assert found.largest.proof is FitProof.PLAN
+
+
+def test_an_exported_program_is_fitted_by_the_name_of_its_size() -> None:
+    jax = pytest.importorskip("jax")
+    from jax import export
+
+    def total(w, batch):
+        return jax.nn.relu(batch["x"] @ w).sum(0)
+
+    w = jax.ShapeDtypeStruct((16, 8), "float32")
+    sizes = export.symbolic_shape("B, S")
+    one = export.export(jax.jit(total))(w, {"x": jax.ShapeDtypeStruct((sizes[0], 16), "float32")})
+    found = lowtide.fit(one, dim="B", limit="1MB")
+    assert found.largest is not None and found.next is not None
+    assert found.largest.total_bytes <= 10**6 < found.next.bound_bytes
+    spec = {"x": jax.ShapeDtypeStruct((found.largest.size, 16), "float32")}
+    assert lowtide.explain(total, w, spec).total_bytes == found.largest.total_bytes
+    assert lowtide.explain(one.call, w, spec).total_bytes == found.largest.total_bytes
+    with pytest.raises(DimensionError, match=r"no size 'C'; .* symbolic sizes are: B"):
+        lowtide.fit(one, dim="C", limit="1MB")
+    spec = {"x": jax.ShapeDtypeStruct(sizes, "float32")}
+    two = export.export(jax.jit(lambda w, x: x["x"].sum() + w.sum()))(w, spec)
+    with pytest.raises(DimensionError, match="other symbolic sizes besides B: S"):
+        lowtide.fit(two, dim="B", limit="1MB")
+    known = {"x": jax.ShapeDtypeStruct((4, 5), "float32")}
+    assert lowtide.fit(two.call, w, known, dim="B=1:0", limit="1MB").largest is not None

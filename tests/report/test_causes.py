@@ -175,3 +175,19 @@ def test_an_order_above_the_bound():
     ladder = replace(report.ladder, bound_bytes=report.ladder.live_bytes - 100)
     found = {x.kind.value: x.nbytes for x in replace(report, ladder=ladder).causes}
     assert found["order"] == 100
+
+
+def test_a_large_constant_is_named_with_the_line_that_reads_it():
+    values = "{" + ", ".join(["1"] * 63 + ["2"]) + "}"
+    text = f"""HloModule m
+ENTRY e {{
+  x = f32[64] parameter(0)
+  c = f32[64] constant({values})
+  ROOT y = f32[64] add(x, c), metadata={{op_name="jit(f)/add" source_file="m.py" source_line=3}}
+}}
+"""
+    report = explain(parse_hlo(text), PlanOptions("input"))
+    check_sums(report)
+    assert "constant f32[64] of 256 B, read at m.py:3: make it an argument" in str(report)
+    assert report.to_json()["largest_constant"]["bytes"] == 256
+    assert explain(parse_hlo(HEAD + BACKWARD), PlanOptions("input")).largest_constant is None

@@ -72,6 +72,23 @@ def test_the_last_one_asked_for(header, verdict, reason):
     assert verdict != NONE or reason in str(report)
 
 
+def test_an_output_of_another_type_is_named_with_its_line():
+    text = """HloModule m, buffer_donor={ (0, {}) }
+ENTRY main {
+  p = f32[1000] parameter(0), metadata={op_name="state"}
+  ROOT half = bf16[1000] convert(p), metadata={op_name="half" source_file="m.py" source_line=7}
+}
+"""
+    report = explain(parse_hlo(text), PlanOptions("input"))
+    (found,) = report.to_json()["donations_asked"]
+    assert found["verdict"] == NONE
+    assert found["reason"].endswith(
+        "; output {} has its dimensions, but is bf16[1000], made at m.py:7"
+    )
+    other = explain(parse_hlo(text.replace("bf16[1000]", "f32[1000]")), PlanOptions("input"))
+    assert "has its dimensions" not in str(other)
+
+
 def test_an_output_that_is_another_argument_is_copied_into_place():
     report, (found,) = outcomes("input_output_alias={ {2}: (0, {0}) }")
     assert found["verdict"] == COPIED

@@ -68,8 +68,8 @@ def test_a_donor_without_output_takes_one_of_its_size():
 
 KEYS = {
     "schema", "module", "instructions", "argument_bytes", "output_bytes", "alias_bytes",
-    "constant_bytes", "temp_bytes", "scratch_bytes", "total_bytes", "ladder", "peak",
-    "computations", "causes", "copies", "loops", "donations_asked", "seconds", "caveats",
+    "constant_bytes", "largest_constant", "temp_bytes", "scratch_bytes", "total_bytes", "ladder",
+    "peak", "computations", "causes", "copies", "loops", "donations_asked", "seconds", "caveats",
 }  # fmt: skip
 
 

@@ -48,6 +48,8 @@ class AskedDonation:
     result that overwrites it or, where `reason` says why none does, the one that it was to be; None
     for an offer to any output. `pair` numbers the leaves where the offer has an effect. `is_tied`
     says that the module names the output, `must` that the caller may not keep the argument.
+    `nearest` is an output that has the argument's dimensions but not its type, where there is no
+    other that could overwrite it.
     """
 
     parameter: int
@@ -59,6 +61,7 @@ class AskedDonation:
     reason: str
     is_tied: bool
     must: bool = False
+    nearest: ShapeIndex | None = None
 
 
 def asked_donations(module: Module) -> tuple[AskedDonation, ...]:
@@ -156,9 +159,14 @@ class _Asked:
         shape = instruction.shape.at(donor.parameter_index)
         output = None if leaf is None else self.output_of.get(leaf)
         reason = self._no_output(donor, leaf, shape)
-        pair = None
+        pair, nearest = None, None
         if leaf is not None and output is not None and not reason:
             pair = Alias(output.number, leaf.number)
+        elif leaf is not None and output is None:
+            nearest = self._nearest(shape)
+        if nearest is not None:
+            other = nearest.shape.text(layout=False)
+            reason += f"; output {_braces(nearest.index)} has its dimensions, but is {other}"
         return AskedDonation(
             donor.parameter,
             instruction,
@@ -168,7 +176,17 @@ class _Asked:
             pair,
             reason,
             is_tied=False,
+            nearest=None if nearest is None else nearest.index,
         )
+
+    def _nearest(self, shape: Shape) -> _Leaf | None:
+        """The first output that overwrites nothing, of the dimensions of a shape but its type."""
+        for output in self.outputs.values():
+            other = output.shape
+            same = other.is_array and other.dimensions == shape.dimensions != ()
+            if same and output not in self.parameter_of and other.nbytes != shape.nbytes:
+                return output
+        return None
 
     def _no_output(self, donor: BufferDonor, leaf: _Leaf | None, shape: Shape) -> str:
         """Why no output overwrites a donor; empty where one does."""

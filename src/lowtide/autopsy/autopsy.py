@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
@@ -13,17 +14,37 @@ from lowtide.analysis.flat_schedule import FlatSchedule
 from lowtide.analysis.live_range import live_ranges
 from lowtide.autopsy.compilers import Compiler, RebuiltCompiler, jax_is_installed
 from lowtide.autopsy.loop_states import loop_states
+from lowtide.autopsy.plan_picture import picture_of_plan
 from lowtide.autopsy.plan_profile import PlanProfile, plan_profile
 from lowtide.autopsy.remedies import Planned, donation_remedies, option_remedies
 from lowtide.autopsy.repeatable import repeatable_bytes
 from lowtide.autopsy.report import Alternatives, Autopsy, PlanReport, Remedy, causes_of
 from lowtide.autopsy.without_copies import without_copies
 from lowtide.checking import ViolationKind, check_plan
+from lowtide.compiler.picture import picture_of
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.buffer import AllocationKind, BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.report.memory import Ladder, MemoryReport, donation_savings
 from lowtide.report.peak_making import HeldValue, peak_of
+from lowtide.report.plan_page import PlanPicture
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedPlan:
+    """A plan taken apart, with what it takes to draw it beside the best one that is known."""
+
+    report: PlanReport
+    assignment: BufferAssignment
+    flat: FlatSchedule
+    best: compiler.ModulePlan
+
+    def pictures(self) -> list[PlanPicture]:
+        """Return the pictures of the plan, and of lowtide's plan of the same instructions."""
+        memory = self.report.memory
+        given = picture_of_plan(self.flat, self.assignment, memory, f"{memory.module}, the plan")
+        best = picture_of(self.best)
+        return [given, replace(best, label=f"{memory.module}, planned by lowtide")]
 
 
 def explain_plan(
@@ -34,6 +55,24 @@ def explain_plan(
     compile_with: Compiler | None = None,
     compile_again: bool = True,
 ) -> PlanReport:
+    """Return the report of `examine_plan`."""
+    return examine_plan(
+        module,
+        assignment,
+        made_by_xla_cpu=made_by_xla_cpu,
+        compile_with=compile_with,
+        compile_again=compile_again,
+    ).report
+
+
+def examine_plan(
+    module: Module,
+    assignment: BufferAssignment,
+    *,
+    made_by_xla_cpu: bool = True,
+    compile_with: Compiler | None = None,
+    compile_again: bool = True,
+) -> ExaminedPlan:
     """Return the report on a plan of a scheduled module, which is not changed.
 
     Options of XLA:CPU are remedies only for plans `made_by_xla_cpu`. With `compile_again`, and
@@ -41,7 +80,7 @@ def explain_plan(
     `compile_with` compiles the program, by default one rebuilt from the module.
     Raises LowtideError for a module without an order, and where copies are missing.
     """
-    memory, same = _reports(module, assignment)
+    memory, same, flat = _reports(module, assignment)
     unordered = clone_module(module)
     unordered.schedule = None
     bare = compiler.plan(without_copies(unordered), compiler.PlanOptions("input"))
@@ -65,7 +104,7 @@ def explain_plan(
         tuple(_remedies(module, planned, compile_with, with_options=with_options)),
         loop_states(module, bare),
     )
-    return PlanReport(memory, autopsy)
+    return ExaminedPlan(PlanReport(memory, autopsy), assignment, flat, best)
 
 
 def report_on_plan(module: Module, assignment: BufferAssignment) -> MemoryReport:
@@ -76,10 +115,18 @@ def report_on_plan(module: Module, assignment: BufferAssignment) -> MemoryReport
     return _reports(module, assignment)[0]
 
 
+def drawn_plan(
+    module: Module, assignment: BufferAssignment, label: str
+) -> tuple[MemoryReport, PlanPicture]:
+    """Return the figures of a plan as `report_on_plan` does, and its picture."""
+    memory, _, flat = _reports(module, assignment)
+    return memory, picture_of_plan(flat, assignment, memory, label)
+
+
 def _reports(
     module: Module, assignment: BufferAssignment
-) -> tuple[MemoryReport, compiler.ModulePlan]:
-    """The figures of a plan, and our own plan in the same order."""
+) -> tuple[MemoryReport, compiler.ModulePlan, FlatSchedule]:
+    """The figures of a plan, our own plan in the same order, and that order."""
     if module.schedule is None:
         raise LowtideError(
             f"{module.name} has no schedule, so that a plan of it cannot be followed; give the "
@@ -93,7 +140,8 @@ def _reports(
     profile = plan_profile(flat, assignment)
     same = compiler.plan(module, compiler.PlanOptions("input"))
     seconds = perf_counter() - start
-    return plan_memory(module, assignment, profile, flat, same.report, seconds), same
+    memory = plan_memory(module, assignment, profile, flat, same.report, seconds)
+    return memory, same, flat
 
 
 def _check_places(module: Module, assignment: BufferAssignment) -> None:

@@ -9,6 +9,7 @@ from lowtide.analysis.dataflow import dataflow
 from lowtide.autopsy.report import LoopState
 from lowtide.compiler import ModulePlan
 from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.report.blame import user_frame
 
 
 def loop_states(module: Module, bare: ModulePlan) -> tuple[LoopState, ...]:
@@ -26,9 +27,9 @@ def loop_states(module: Module, bare: ModulePlan) -> tuple[LoopState, ...]:
     for loop in _loops(module):
         body = bodies[loop.name]
         planned = _copied_bytes(while_body(loop))
-        found.append(
-            LoopState(loop.name, planned, _copied_bytes(body), tuple(reasons.get(body, ())))
-        )
+        why = tuple(reasons.get(body, ()))
+        source = user_frame(loop.stack)
+        found.append(LoopState(loop.name, planned, _copied_bytes(body), why, source))
     return tuple(found)
 
 

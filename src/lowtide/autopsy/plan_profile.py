@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -47,6 +47,25 @@ class PlanProfile:
     unplaced_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class TakenSlice:
+    """A slice for as long as it is taken: steps from `first` to `last`, both included.
+
+    `value` is the first one in it, `kind` as in `HeldSlice`.
+    """
+
+    value: int
+    place: BufferSlice
+    first: int
+    last: int
+    kind: str
+
+
+def taken_slices(flat: FlatSchedule, assignment: BufferAssignment) -> tuple[TakenSlice, ...]:
+    """Return all that a plan has in memory over time, in the order of the flat schedule."""
+    return _Profiler(flat, assignment).taken()
+
+
 def plan_profile(flat: FlatSchedule, assignment: BufferAssignment) -> PlanProfile:
     """Return when the memory of a plan is fullest, in the order of the flat schedule.
 
@@ -78,6 +97,22 @@ class _Profiler:
         alias_bytes = sum([self.assignment.allocations[x].nbytes for x in self.aliased])
         taken = sum([x.nbytes for x in held])
         return PlanProfile(position, held, max(0, taken - alias_bytes), alias_bytes, self.unplaced)
+
+    def taken(self) -> tuple[TakenSlice, ...]:
+        outputs = set(self.assignment.outputs)
+        rows = [
+            (*row, value, place)
+            for value, place in self._placed()
+            for row in self._rows(value, place)
+        ]
+        found: list[TakenSlice] = []
+        for *_, first, last, value, place in sorted(rows, key=lambda row: row[:6]):
+            before = found[-1] if found and found[-1].place == place else None
+            if before is not None and first <= before.last:
+                found[-1] = replace(before, last=max(last, before.last))
+            else:
+                found.append(TakenSlice(value, place, first, last, self._kind(place, outputs)))
+        return tuple(found)
 
     def _placed(self) -> list[tuple[int, BufferSlice]]:
         """Each value whose memory counts, with its slice."""

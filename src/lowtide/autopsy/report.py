@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lowtide.ir import SourceLocation
 from lowtide.report.memory import MemoryReport
-from lowtide.report.schema import Json
+from lowtide.report.schema import Json, source_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class LoopState:
     planned_bytes: int
     needed_bytes: int
     reasons: tuple[str, ...]
+    source: SourceLocation | None = None
 
     @property
     def in_place(self) -> bool:
@@ -112,6 +114,7 @@ class LoopState:
             "copied_bytes": self.planned_bytes,
             "needed_bytes": self.needed_bytes,
             "reasons": list(self.reasons),
+            "source": source_json(self.source),
         }
 
 

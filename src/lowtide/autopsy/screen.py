@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Final
 
 from lowtide.autopsy.report import UNKNOWN, Autopsy, LoopState, PlanReport, Remedy
-from lowtide.report.drawing import Paint, elide, in_lines, whole_or_short
+from lowtide.report.drawing import Paint, elide, elide_start, in_lines, whole_or_short
+from lowtide.report.peak_table import place_text
 from lowtide.report.text import LINES, WIDTH, Screen
 from lowtide.report.units import Unit, percentage, unit_for
 
@@ -166,16 +167,26 @@ class _AutopsyScreen:
 def _shorter(loop: LoopState) -> tuple[str, str]:
     """What a loop has to copy, and why."""
     nbytes = unit_for(loop.needed_bytes).text(loop.needed_bytes)
-    return f"{loop.loop} has to copy {nbytes} each iteration", next(iter(loop.reasons), "")
+    return f"{_named(loop)} has to copy {nbytes} each iteration", next(iter(loop.reasons), "")
 
 
 def _loop_text(loop: LoopState) -> str:
     """What a loop copies, and whether it has to."""
     if not loop.needed_bytes:
         nbytes = unit_for(loop.planned_bytes).text(loop.planned_bytes)
-        return f"{loop.loop} copies {nbytes} each iteration; its state could be changed in place."
+        return (
+            f"{_named(loop)} copies {nbytes} each iteration; its state could be changed in place, "
+            "as lowtide's own plan does."
+        )
     nbytes = unit_for(loop.needed_bytes).text(loop.needed_bytes)
-    return f"{loop.loop} has to copy {nbytes} each iteration: {loop.reasons[0]}."
+    return f"{_named(loop)} has to copy {nbytes} each iteration: {loop.reasons[0]}."
+
+
+def _named(loop: LoopState) -> str:
+    """A loop with its line in the user's program."""
+    if loop.source is None or not loop.source.file:
+        return loop.loop
+    return f"{loop.loop} ({elide_start(place_text(loop.source, function=False), 40)})"
 
 
 def _is_as_good(first: Remedy, second: Remedy) -> bool:

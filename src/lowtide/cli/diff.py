@@ -13,7 +13,7 @@ from lowtide.cli.arguments import EffortOption, JsonOption, StageOption
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
-    from lowtide.compiler import ModulePlan
+    from lowtide.report.plan_page import PlanPicture
 
 
 def diff(
@@ -51,32 +51,31 @@ def diff(
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.cli.modules import load
     from lowtide.cli.plan_request import effort_named
     from lowtide.cli.progress import progress
-    from lowtide.comparison.sides import side_of
-    from lowtide.compiler import PlanOptions, plan
+    from lowtide.comparison.sides import drawn_side_of, side_of
+    from lowtide.compiler import PlanOptions
     from lowtide.options import display_for
     from lowtide.report.diff import diff_of
     from lowtide.report.diff_text import diff_markdown, diff_text
-    from lowtide.report.side import side_of_report
     from lowtide.search.effort import SearchOptions
 
     if json and markdown:
         raise UsageError("--json and --markdown are two forms; give one of them")
     console.check_outputs(html)
     options = PlanOptions(stage, search=SearchOptions(effort_named(effort)))
-    sides, plans = [], []
+    sides, pictures = [], []
     for path in (before, after):
         with progress(f"planning {path}"):
             if html is None:
                 sides.append(side_of(path, path, options))
             else:
-                plans.append(plan(load(path).module, options))
-                sides.append(side_of_report(plans[-1].report, path, plans[-1].module))
+                side, picture = drawn_side_of(path, options)
+                sides.append(side)
+                pictures.append(picture)
     found = diff_of(*sides)
     if html is not None:
-        _write_page(plans, diff_text(found, limit=limit), html)
+        _write_page(pictures, diff_text(found, limit=limit), html)
     if json:
         console.write_json(found.to_json())
     elif markdown:
@@ -86,12 +85,11 @@ def diff(
         console.write(diff_text(found, width=display.width, color=display.color, limit=limit))
 
 
-def _write_page(plans: Sequence[ModulePlan], text: str, path: Path) -> None:
+def _write_page(pictures: Sequence[PlanPicture], text: str, path: Path) -> None:
     """Draw two plans side by side, under the text of their difference."""
     from lowtide.cli import console
-    from lowtide.compiler.picture import picture_of
     from lowtide.report.plan_page import plan_html
 
-    names = " and ".join([x.report.module for x in plans])
-    page = plan_html([picture_of(x) for x in plans], names, text).encode()
+    names = " and ".join([x.title for x in pictures])
+    page = plan_html(pictures, names, text).encode()
     console.write_file(path, lambda stream: stream.write(page))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lowtide.cli.progress import Line
     from lowtide.compiler import ModulePlan, PlanOptions
     from lowtide.ir import Module
+    from lowtide.report.plan_page import PlanPicture
     from lowtide.search.effort import Effort
 
 
@@ -86,7 +87,11 @@ def explain(
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", show_default=False, help="Draw the plan on a page, too."),
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Draw the plan on a page, too; with --plan, beside lowtide's.",
+        ),
     ] = None,
     what_if: Annotated[
         bool,
@@ -116,8 +121,11 @@ def explain(
     )
     if what_if and try_change is not None:
         raise UsageError("--what-if lists changes, --try makes one of them; give one of the two")
-    if plan is not None and (request.changes.any or html is not None):
-        raise UsageError("--what-if, --try and --html are for our own plan; leave out --plan")
+    if plan is not None and request.changes.any:
+        raise UsageError(
+            "--what-if and --try change the program and plan it anew; leave out --plan, whose "
+            "report says what would lower that plan"
+        )
     view = _View(
         json, limit, _one_of("--by", by, _VIEWS), _one_of("--frames", frames, _FRAMES), html
     )
@@ -242,12 +250,16 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
 
     found = load(path, reoptimize=request.reoptimize)
     is_dump = os.path.isdir(path) and found.module.is_scheduled
-    if is_dump and not request.asks_for_a_plan:
-        if plan := plan_beside(found.file):
+    if is_dump:
+        plan = plan_beside(found.file)
+        if plan is not None and not request.asks_for_a_plan:
             console.note(f"taking apart XLA's plan, {plan}")
             _take_apart(plan, found.module, view, compile_again=compile_again)
             return
-        console.note("XLA's own plan is not in this directory: offsets are lowtide's")
+        if plan is None:
+            console.note("XLA's own plan is not in this directory: offsets are lowtide's")
+        else:
+            console.note("XLA's own plan is left aside: this one is lowtide's, in XLA's order")
     with progress(f"planning {found.module.name}") as line, ending_at(request.deadline) as ends:
         search = SearchOptions(request.effort, ends)
         options = compiler.PlanOptions(request.stage, search=search)
@@ -286,13 +298,18 @@ def _plan(module: Module, options: PlanOptions, request: _Request, line: Line) -
 
 def _write_page(plan: ModulePlan, path: Path) -> None:
     """Draw a plan on a page."""
-    from lowtide.cli import console
     from lowtide.compiler.picture import picture_of
-    from lowtide.report.plan_page import plan_html
     from lowtide.report.text import explain_text
 
-    picture = picture_of(plan)
-    page = plan_html([picture], plan.report.module, explain_text(plan.report)).encode()
+    _write_pictures([picture_of(plan)], plan.report.module, explain_text(plan.report), path)
+
+
+def _write_pictures(pictures: Sequence[PlanPicture], title: str, summary: str, path: Path) -> None:
+    """Draw plans side by side on a page."""
+    from lowtide.cli import console
+    from lowtide.report.plan_page import plan_html
+
+    page = plan_html(pictures, title, summary).encode()
     console.write_file(path, lambda stream: stream.write(page))
 
 
@@ -307,7 +324,7 @@ def _take_apart(plan: str, given: Module | None, view: _View, *, compile_again: 
     """Report on a plan in a file, of the module given or of the one that it holds."""
     from pathlib import PurePath
 
-    from lowtide.autopsy.autopsy import explain_plan
+    from lowtide.autopsy.autopsy import examine_plan
     from lowtide.autopsy.screen import autopsy_text
     from lowtide.cli import console
     from lowtide.cli.progress import progress
@@ -319,12 +336,15 @@ def _take_apart(plan: str, given: Module | None, view: _View, *, compile_again: 
         found = read_plan(plan, given)
         verify(found.module)
     with progress(f"taking apart the plan of {found.module.name}"):
-        report = explain_plan(
+        examined = examine_plan(
             found.module,
             found.assignment,
             made_by_xla_cpu=found.made_by_xla and _is_for_cpu(PurePath(plan).name),
             compile_again=compile_again,
         )
+    report = examined.report
+    if view.html is not None:
+        _write_pictures(examined.pictures(), report.memory.module, autopsy_text(report), view.html)
     if view.frames == "all":
         report = report.in_all_frames()
     if view.json:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lowtide import compiler
-from lowtide.autopsy.autopsy import report_on_plan
+from lowtide.autopsy.autopsy import drawn_plan, report_on_plan
 from lowtide.autopsy.report import PlanReport
+from lowtide.compiler.picture import picture_of
 from lowtide.frontend.files import STDIN, read_input
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.frontend.json_document import load_json
@@ -17,6 +18,7 @@ from lowtide.ir import InputError, Module
 from lowtide.options import Options
 from lowtide.report.diff import MemoryDiff, diff_of
 from lowtide.report.memory import MemoryReport
+from lowtide.report.plan_page import PlanPicture
 from lowtide.report.side import DiffSide, side_of_json, side_of_report
 from lowtide.verifier import verify
 
@@ -52,6 +54,26 @@ def side_of(
     )
 
 
+def drawn_side_of(
+    path: str, options: compiler.PlanOptions = compiler.DEFAULT_PLAN
+) -> tuple[DiffSide, PlanPicture]:
+    """Return the side for a path that `diff` takes, and the picture of its plan.
+
+    Raises InputError for what `explain --json` wrote, which has no plan.
+    """
+    module, plan, data = _found(path)
+    if plan is not None:
+        file = plan_from(data, plan, module)
+        verify(file.module)
+        report, picture = drawn_plan(file.module, file.assignment, file.module.name)
+        return side_of_report(report, plan, file.module), picture
+    if module is None:
+        raise InputError("holds no plan that could be drawn; give the module", file=path)
+    verify(module)
+    made = compiler.plan(module, options)
+    return side_of_report(made.report, path, made.module), picture_of(made)
+
+
 def _planned(module: Module, label: str, options: compiler.PlanOptions) -> DiffSide:
     verify(module)
     plan = compiler.plan(module, options)
@@ -59,20 +81,33 @@ def _planned(module: Module, label: str, options: compiler.PlanOptions) -> DiffS
 
 
 def _side_in(path: str, options: compiler.PlanOptions) -> DiffSide:
+    module, plan, data = _found(path)
+    if plan is not None:
+        return _of_plan(data, plan, module)
+    if module is None:
+        text = text_in(data)
+        assert text is not None
+        return _of_json(load_json(text, "a report", path), path)
+    return _planned(module, path, options)
+
+
+def _found(path: str) -> tuple[Module | None, str | None, bytes]:
+    """The module at a path, the path of a plan of XLA's, and the bytes of that or of a report.
+
+    Where there is neither module nor plan, it is a report.
+    """
     if os.path.isdir(path):
         found = read_input(path)
         beside = plan_beside(found.file) if found.module.is_scheduled else None
-        if beside is None:
-            return _planned(found.module, path, options)
-        return _of_plan(read_plan_bytes(beside), beside, found.module)
+        return found.module, beside, b"" if beside is None else read_plan_bytes(beside)
     if path != STDIN and os.path.isfile(path):
         data = read_plan_bytes(path)
         text = text_in(data)
         if text is not None and text.lstrip().startswith("{"):
-            return _of_json(load_json(text, "a report", path), path)
+            return None, None, data
         if path.endswith((".pb", ".pb.gz", ".pb.xz")) and plan_beside(path) is not None:
-            return _of_plan(data, path, None)
-    return _planned(read_input(path).module, path, options)
+            return None, path, data
+    return read_input(path).module, None, b""
 
 
 def _of_json(document: Any, path: str) -> DiffSide:

@@ -14,6 +14,7 @@ from lowtide.compiler.stages import is_fused
 from lowtide.compiler.state import PlacedModule
 from lowtide.ir.shape import HOST_MEMORY
 from lowtide.report.caveats import caveats
+from lowtide.report.constants import largest_constant
 from lowtide.report.memory import FixedSizes, Ladder, MemoryReport, SpaceMemory, memory_report
 from lowtide.search.deadline import ended_by
 
@@ -48,7 +49,12 @@ def report(placed: PlacedModule) -> MemoryReport:
         ],
     )
     given = ordered.optimized.was_scheduled
-    return replace(made, spaces=tuple(_spaces(placed)), has_given_order=given)
+    return replace(
+        made,
+        spaces=tuple(_spaces(placed)),
+        has_given_order=given,
+        largest_constant=largest_constant(flows),
+    )
 
 
 def _spaces(placed: PlacedModule) -> Iterator[SpaceMemory]:

@@ -10,7 +10,9 @@ from lowtide.analysis.colocation import WishKind
 from lowtide.analysis.donation import AskedDonation, asked_donations
 from lowtide.ir import Instruction, Module, Opcode, ShapeIndex
 from lowtide.ir.attributes import GetTupleElement
+from lowtide.report.blame import user_frame
 from lowtide.report.copies import NeededCopy
+from lowtide.report.peak_table import place_text
 from lowtide.report.schema import Json
 
 
@@ -65,15 +67,31 @@ def _outcome(
     module: Module, asked: AskedDonation, reasons: dict[Instruction, str]
 ) -> DonationOutcome:
     if asked.pair is None or asked.output is None:
-        return DonationOutcome(asked, DonationVerdict.NO_EFFECT, asked.reason)
-    reason = reasons.get(_maker(module.entry.root, asked.output), "")
+        reason = asked.reason + _made_at(module, asked)
+        return DonationOutcome(asked, DonationVerdict.NO_EFFECT, reason)
+    reason = reasons.get(_maker(module.entry.root, asked.output)[0], "")
     return DonationOutcome(
         asked, DonationVerdict.COPIED if reason else DonationVerdict.IN_PLACE, reason
     )
 
 
-def _maker(instruction: Instruction, index: ShapeIndex) -> Instruction:
-    """The instruction that makes an element, seen through tuples and their elements."""
+def _made_at(module: Module, asked: AskedDonation) -> str:
+    """Where the output is made that would overwrite the argument, were it of its type."""
+    if asked.nearest is None:
+        return ""
+    kernel, index = _maker(module.entry.root, asked.nearest)
+    makers = [kernel]
+    if kernel.opcode is Opcode.FUSION:
+        makers.insert(0, _maker(kernel.called_computations[0].root, index)[0])
+    source = next((y for y in [user_frame(x.stack) for x in makers] if y is not None), None)
+    return "" if source is None else f", made at {place_text(source)}"
+
+
+def _maker(instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex]:
+    """The instruction that makes an element, seen through tuples and their elements.
+
+    The index is that of the element within its result.
+    """
     while True:
         if instruction.opcode is Opcode.TUPLE and index:
             instruction, index = instruction.operands[index[0]], index[1:]
@@ -81,4 +99,4 @@ def _maker(instruction: Instruction, index: ShapeIndex) -> Instruction:
             index = (instruction.attributes_as(GetTupleElement).index, *index)
             instruction = instruction.operands[0]
         else:
-            return instruction
+            return instruction, index

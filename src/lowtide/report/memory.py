@@ -14,6 +14,7 @@ from lowtide.analysis.live_range import LiveRanges
 from lowtide.ir import Instruction, Module
 from lowtide.ir.attributes import Parameter
 from lowtide.report.causes import PeakCause, peak_causes
+from lowtide.report.constants import HeldConstant
 from lowtide.report.copies import Inserted, LoopCopies, NeededCopy, loop_copies, needed_copies
 from lowtide.report.donations import DonationOutcome, donation_outcomes
 from lowtide.report.peak import Peak
@@ -153,7 +154,8 @@ class MemoryReport:
     `least_arena_bytes`. `seconds` are wall times by stage. `execution` is None in the report on a
     plan that another one made. `spaces` are those besides 0, in order. `has_given_order` says that
     the module was scheduled when it came, so that only the offsets are ours. `what_if` are changes
-    of the program that pay, None where none were sought.
+    of the program that pay, None where none were sought. `largest_constant` is None where no
+    constant takes memory, and in the report on a plan that another one made.
     """
 
     module: str
@@ -176,6 +178,7 @@ class MemoryReport:
     spaces: tuple[SpaceMemory, ...] = ()
     has_given_order: bool = False
     what_if: WhatIf | None = None
+    largest_constant: HeldConstant | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -224,6 +227,7 @@ class MemoryReport:
             "output_bytes": self.output_bytes,
             "alias_bytes": self.alias_bytes,
             "constant_bytes": self.constant_bytes,
+            "largest_constant": self.largest_constant and self.largest_constant.to_json(),
             "temp_bytes": self.temp_bytes,
             "scratch_bytes": self.scratch_bytes,
             "total_bytes": self.total_bytes,

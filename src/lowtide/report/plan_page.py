@@ -42,7 +42,8 @@ class PictureBuffer:
 class PlanPicture:
     """A plan to be drawn: the names of its steps, live bytes at each, and its buffers.
 
-    `bound_bytes` is what no order keeps below, in the bytes that `live_bytes` count.
+    `bound_bytes` is what no order keeps below, in the bytes that `live_bytes` count. `label` says
+    whose plan it is; "" stands for the name of the module.
     """
 
     report: MemoryReport
@@ -50,6 +51,12 @@ class PlanPicture:
     live_bytes: tuple[int, ...]
     bound_bytes: int
     buffers: tuple[PictureBuffer, ...]
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """What stands above the picture."""
+        return self.label or self.report.module
 
 
 def plan_html(pictures: Sequence[PlanPicture], title: str, summary: str) -> str:
@@ -60,7 +67,7 @@ def plan_html(pictures: Sequence[PlanPicture], title: str, summary: str) -> str:
     page = (files("lowtide.report") / _PAGE).read_text(encoding="utf-8")
     parts = {
         "title": _text(title),
-        "summary": f"<pre>{_text(summary)}</pre>",
+        "summary": f'<pre tabindex="0" role="region" aria-label="Summary">{_text(summary)}</pre>',
         "tables": "\n".join([x for picture in pictures for x in _tables(picture, len(pictures))]),
         "data": _packed(pictures),
     }
@@ -80,7 +87,7 @@ def _text(text: str) -> str:
 
 def _tables(picture: PlanPicture, count: int) -> Iterable[str]:
     report = picture.report
-    of = f" of {_text(report.module)}" if count > 1 else ""
+    of = f": {_text(picture.title)}" if count > 1 else ""
     rows = [[x.kind.value, f"{x.nbytes:,}", x.text] for x in report.causes]
     yield _table(f"Causes of the peak{of}", ["cause", "bytes", "what it is"], rows)
     if report.what_if is not None and report.what_if.changes:
@@ -94,7 +101,8 @@ def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) ->
         ["<tr>" + "".join([f"<td>{_text(x)}</td>" for x in row]) + "</tr>" for row in rows]
     )
     return (
-        f'<h2>{caption}</h2><div class="scroll"><table><thead><tr>{head}</tr></thead>'
+        f'<h2>{caption}</h2><div class="scroll" tabindex="0" role="region" '
+        f'aria-label="{caption}"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 
@@ -152,7 +160,7 @@ def _plan(picture: PlanPicture, tables: _Tables) -> dict[str, object]:
     held = [x.held for x in buffers]
     live = picture.live_bytes
     return {
-        "title": harmless(picture.report.module),
+        "title": harmless(picture.title),
         "steps": [tables.text(x) for x in picture.steps] or [tables.text("")],
         "live": list(live) or [0],
         "bound": picture.bound_bytes,

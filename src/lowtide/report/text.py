@@ -48,6 +48,8 @@ _ROOMS: Final = (
     *(_Room(0, 0, 0, 2), _Room(0, 0, 0, 1)),
 )
 """What is tried in turn until enough rows of the table fit."""
+_LARGE_CONSTANT: Final = 20
+"""A constant with at least one part in so many of all memory is named."""
 _TINY_CAUSE: Final = 200
 """A cause of less than one part in so many is not worth a place on the screen."""
 
@@ -184,8 +186,19 @@ class Screen:
         donation, refused = self._donation(), self._refused_donation(room.refused)
         if donation:
             lines.append(f"  {self.paint('good', donation)}")
-        lines += [f"  {self.paint('warn', x)}" for x in refused]
+        lines += [f"  {self.paint('warn', x)}" for x in [*refused, *self._constant()]]
         return lines
+
+    def _constant(self) -> list[str]:
+        """Which constant takes much of the memory, where it is read, and what to do about it."""
+        largest = self.report.largest_constant
+        if largest is None or largest.nbytes * _LARGE_CONSTANT < self.report.total_bytes:
+            return []
+        source = largest.source
+        place = "" if source is None else f", read at {place_text(source)}"
+        what = f"constant {elide(largest.shape, 30)} of {self.unit.text(largest.nbytes)}{place}"
+        advice = "make it an argument, so that it is not stored in the program as well"
+        return textwrap.wrap(f"{what}: {advice}.", self.width - 2)
 
     def causes(self, most: int) -> list[str]:
         """Why the memory of a call is taken, in shares of all of it: as many as go on the lines."""

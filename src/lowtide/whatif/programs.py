@@ -12,7 +12,7 @@ from lowtide.budgeting.variants import ProgramVariant, variant_of
 from lowtide.compiler import ModulePlan
 from lowtide.fitting.errors import SpecializedError
 from lowtide.fitting.resizing import ResizableModule
-from lowtide.ir import Instruction
+from lowtide.ir import Instruction, SourceLocation
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
 
@@ -68,14 +68,14 @@ _VARIANTS: Final = (
     ),
     _Variant(
         "chunk:2",
-        "split-large-instructions{parts=2}",
-        "the largest arrays are made in 2 parts, one after the other",
+        "split-large-instructions{parts=2,rounds=1}",
+        "what makes the largest array runs in 2 parts, one after the other",
         "jax.lax.map(f, x, batch_size=len(x) // 2)",
     ),
     _Variant(
         "chunk:8",
-        "split-large-instructions{parts=8}",
-        "the largest arrays are made in 8 parts, one after the other",
+        "split-large-instructions{parts=8,rounds=1}",
+        "what makes the largest array runs in 8 parts, one after the other",
         "jax.lax.map(f, x, batch_size=len(x) // 8)",
     ),
 )
@@ -90,12 +90,18 @@ def variant_changes(base: Baseline) -> list[ProgramChange]:
             x.name,
             x.what,
             x.code,
-            base.report.peak.source or base.outermost,
+            _largest_place(base) or base.outermost,
             partial(_variant, passes=x.passes),
             is_slow=True,
         )
         for x in _VARIANTS
     ]
+
+
+def _largest_place(base: Baseline) -> SourceLocation | None:
+    """The line that makes the largest value at the peak which is no argument."""
+    made = [x for x in base.report.peak.buffers if x.kind != "argument"]
+    return next((x.source for x in made), base.report.peak.source)
 
 
 def _variant(base: Baseline, passes: str) -> ModulePlan:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from lowtide.client.jit.foreign_targets import know_targets_of_jax
 from lowtide.client.jit.host_rules import lowering_parameters
+from lowtide.client.jit.symbolic_sizes import hlo_of
 from lowtide.frontend.hlo_proto import read_hlo_proto
 from lowtide.host_calls.calls import is_python_call
 from lowtide.host_calls.functions import HostFunction, function_named
@@ -61,8 +62,7 @@ def program_of(traced: Any, devices: int = 1) -> LoweredProgram:
     # JAX has no devices of a mesh, and so no platform to lower for unless it is told.
     platforms = {"lowering_platforms": ("cpu",)} if devices > 1 else {}
     lowered = traced.lower(**platforms, **lowering_parameters())
-    hlo = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
-    module = read_hlo_proto(hlo)
+    module = read_hlo_proto(hlo_of(lowered))
     module.num_partitions = devices
     refuse_callbacks(module)
     _refuse_others([*traced.jaxpr.in_avals, *_leaves(traced.out_info)])
