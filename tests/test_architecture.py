@@ -145,6 +145,7 @@ ROOMS: dict[str, list[str]] = {
         "files",
         "ir",
         "host_calls",
+        "llvm",
         "options",
         "builder",
         "evaluator",
