@@ -96,6 +96,7 @@ ROOMS: dict[str, list[str]] = {
         "compiler",
     ],
     "fitting": ["ir", "analysis", "verifier", "report", "spmd", "compiler"],
+    "micro": ["ir", "search", "planning", "scheduling", "frontend"],
     "packing": [
         "ir",
         "options",
@@ -145,6 +146,7 @@ ROOMS: dict[str, list[str]] = {
         "files",
         "ir",
         "host_calls",
+        "llvm",
         "options",
         "builder",
         "evaluator",
@@ -271,6 +273,7 @@ ROOMS: dict[str, list[str]] = {
         "whatif",
         "client",
         "inspection",
+        "micro",
         "comparison",
     ],
     "__main__": ["cli"],

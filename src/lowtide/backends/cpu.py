@@ -133,7 +133,7 @@ class CpuKernels:
         ways = kernels.number, kernels.host_call, kernels.exchange
         thunks = thunks_of(plan.assignment, sequences, *ways)
         written = kernels.write()
-        constants = _constants(plan)
+        constants = constants_of(plan)
         small = {i: x.tobytes() for i, x in constants if x.size <= _SMALL_BYTES}
         found = bundled(thunks, written.entries, written.texts, small, plan.assignment.outputs)
         objects = compile_modules(written.texts, kernels.target, self._cached, 0, progress)
@@ -172,8 +172,8 @@ class TunedKernels(CpuKernels):
         return super().scratch_bytes(instruction)
 
 
-def _constants(plan: ModulePlan) -> tuple[tuple[int, Bytes], ...]:
-    """Of each allocation that is a constant its index and its bytes."""
+def constants_of(plan: ModulePlan) -> tuple[tuple[int, Bytes], ...]:
+    """Return of each allocation that is a constant its index and its bytes."""
     found = [
         (x.index, _bytes(x.constant))
         for x in plan.assignment.allocations

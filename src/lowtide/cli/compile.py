@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -50,14 +50,49 @@ def compile(
             "expression matches, where it changed something.",
         ),
     ] = "",
+    target: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The processor: cpu is this one, cpu:avx2 the same with fewer features; with "
+            "--aot also x86-64, x86-64-v2, x86-64-v3, x86-64-v4, aarch64.",
+        ),
+    ] = "cpu",
+    aot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write an object, headers for C and C++ and a file for CMake instead: a program "
+            "that runs without Python.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --aot: the prefix of all names; else `model`."),
+    ] = None,
+    weights_file: Annotated[
+        bool,
+        typer.Option(
+            "--weights-file", help="With --aot: constants in a file of their own, to be mapped."
+        ),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Compile a module to native code, and say what it came to.
 
     What was compiled before is taken from the cache, unless --dump-to is given. With --memory parts
-    of it run again to fit; where that does not do (exit status 2), -o writes nothing.
+    of it run again to fit; where that does not do (exit status 2), nothing is written.
     An executable runs on this processor, or on one that can do the same.
     """
+    if aot is not None:
+        if output is not None or dump_to is not None or threads is not None:
+            raise typer.BadParameter("--aot goes with neither -o, --dump-to nor --threads")
+        _compile_ahead(module, aot, (target, name or "model", weights_file), memory, deadline, json)
+        return
+    if name is not None or weights_file:
+        raise typer.BadParameter("--name and --weights-file need --aot")
+    if target not in _HERE:
+        raise typer.BadParameter(f"--target {target} needs --aot; else: {', '.join(_HERE)}")
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
@@ -67,7 +102,7 @@ def compile(
     if dump_pass_re and dump_to is None:
         raise UsageError("--dump-pass-re needs --dump-to")
     console.check_outputs(output)
-    options = Options(threads=threads or 0, memory=memory, deadline=deadline)
+    options = Options(threads=threads or 0, memory=memory, deadline=deadline, target=_HERE[target])
     found = load(module).module
     executable = _compiled(found, options, dump_to, dump_pass_re)
     if output is not None:
@@ -80,6 +115,29 @@ def compile(
         console.write_json(account.to_json(executable))
         return
     console.write("\n".join(account.lines(executable)))
+
+
+_HERE: Final = {"cpu": "native", "cpu:avx2": "avx2"}
+"""Processors that run here, and how options call them."""
+
+
+def _compile_ahead(
+    module: str,
+    folder: Path,
+    wanted: tuple[str, str, bool],
+    memory: int | None,
+    deadline: float | None,
+    json: bool,
+) -> None:
+    from lowtide.cli.compile_aot import compile_to_folder
+    from lowtide.cli.modules import load
+    from lowtide.client.ahead import AheadRequest
+    from lowtide.options import Options
+
+    target, name, weights_file = wanted
+    request = AheadRequest(target, name, weights_file)
+    options = Options(memory=memory, deadline=deadline)
+    compile_to_folder(load(module).module, folder, request, options, json=json)
 
 
 def _compiled(module: Module, options: Options, directory: Path | None, pattern: str) -> Executable:

@@ -32,7 +32,7 @@ def explain(
         str | None,
         typer.Argument(
             metavar="MODULE",
-            help="HLO text or protobuf, an XLA dump directory, or -.",
+            help="HLO text or protobuf, an XLA dump directory, a TFLite model, or -.",
             show_default=False,
         ),
     ] = None,
@@ -116,6 +116,13 @@ def explain(
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.plan_request import effort_named
 
+    if module is not None and module.endswith(".tflite"):
+        from lowtide.cli.plan_micro import explain_model
+
+        if plan is not None or format is not None or html is not None or what_if or try_change:
+            raise UsageError(f"{module}: a TFLite model has --limit and --json only")
+        explain_model(module, limit, json=json)
+        return
     request = _Request(
         stage, effort_named(effort), deadline, reoptimize, _Changes(what_if, try_change)
     )

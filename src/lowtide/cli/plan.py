@@ -22,6 +22,7 @@ from lowtide.cli.plan_request import PlanRequest
 from lowtide.options import DEFAULT_STAGE
 
 _GRAPHS: Final = (".json",)
+_LITE: Final = ".tflite"
 
 
 def plan(
@@ -30,7 +31,7 @@ def plan(
         typer.Argument(
             metavar="FILE",
             help="A module; a memory graph, .json; a packing: CSV of id,lower,upper,size, perhaps "
-            "alignment,gaps,offset.",
+            "alignment,gaps,offset; a .tflite model with --target tflm.",
             show_default=False,
         ),
     ],
@@ -92,6 +93,14 @@ def plan(
     alignment: Annotated[
         int, typer.Option(min=1, metavar="N", show_default=False, help="Of all offsets, for CSV.")
     ] = 1,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="`tflm`: plan a .tflite model for microcontrollers."),
+    ] = None,
+    bank: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=SIZE", help="With tflm: a memory, the fastest first."),
+    ] = None,
     effort: EffortOption = "default",
     deadline: DeadlineOption = None,
     svg: Annotated[
@@ -110,7 +119,30 @@ def plan(
     request = PlanRequest(effort, deadline, json, limit, output, svg, html)
     packed = PackingRequest(strategy, capacity, compare)
     module = ModuleRequest(stage, assigner, packing, reoptimize)
+    if target is not None or bank or _plain(file).endswith(_LITE):
+        others = packed != PackingRequest() or module != ModuleRequest() or alignment != 1
+        wanted = BudgetRequest(budget, remat, pareto)
+        _plan_micro(file, request, target, bank or [], is_plain=not (others or wanted.is_wanted))
+        return
     _plan(file, request, packed, module, BudgetRequest(budget, remat, pareto), alignment)
+
+
+def _plan_micro(
+    file: str, request: PlanRequest, target: str | None, banks: list[str], *, is_plain: bool
+) -> None:
+    """Plan a TFLite model; raises UsageError for options that are not for one."""
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.plan_micro import plan_model
+
+    if not _plain(file).endswith(_LITE):
+        raise UsageError(f"{file}: --target and --bank are for .tflite models")
+    if target != "tflm":
+        found = "" if target is None else f"; there is no target {target!r}"
+        raise UsageError(f"{file}: a .tflite model is planned with --target tflm{found}")
+    if not is_plain or request.svg or request.html or request.deadline is not None:
+        raise UsageError(f"{file}: with tflm there are --bank, --effort, --json and -o only")
+    request.check()
+    plan_model(file, request, banks)
 
 
 def _plan(

@@ -17,6 +17,7 @@ Value: TypeAlias = "str | int | None"
 
 _PREFIX: Final = "lowtide_lapack_"
 _USED: Final = re.compile(rb"\0lowtide_lapack_([a-z0-9]+)(?=\0)")
+_DECLARED: Final = re.compile(r"^declare void @lowtide_lapack_([a-z0-9]+)\(", re.MULTILINE)
 _ROOM: Final = 256
 """Bytes of an array of which a routine writes the first element at most."""
 
@@ -28,6 +29,11 @@ class MissingRoutineError(Exception):
 def symbol(routine: str) -> str:
     """Return the name by which code calls a routine, such as "dgeev"."""
     return _PREFIX + routine
+
+
+def routines_called(text: str) -> list[str]:
+    """Return the distinct routines that a module in LLVM's IR calls, in order."""
+    return list(dict.fromkeys(_DECLARED.findall(text)))
 
 
 def imports(objects: Iterable[bytes]) -> dict[str, int]:

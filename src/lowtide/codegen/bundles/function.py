@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lowtide.codegen.bundles.cells import slices_touched
 from lowtide.codegen.bundles.locals import Local
-from lowtide.ir.buffer import BufferSlice
+from lowtide.ir.buffer import NO_BYTES, BufferSlice
 from lowtide.ir.thunk import (
     BundleThunk,
     ConditionalThunk,
@@ -56,7 +56,7 @@ def bundle_text(
     names = [FunctionParameter("ptr", f"base{x}", "noalias") for x in bases]
     given = (*names, *parameters(bases="ptr", state="ptr"))
     body = Function(f"body.{bundle.function}", given, "i64", linkage="internal")
-    writer = _Writer(body, kernels, seconds)
+    writer = ThunkWriter(body, kernels, seconds)
     writer.begin(slices, memory)
     writer.sequence(bundle.parts)
     writer.end(bundle)
@@ -66,7 +66,9 @@ def bundle_text(
     return module_text([body, entry])
 
 
-class _Writer:
+class ThunkWriter:
+    """Writes thunks as code of a function, which calls those of kernels at fixed places."""
+
     def __init__(
         self, f: Function, kernels: Sequence[KernelEntry], seconds: Callable[[Thunk], float]
     ) -> None:
@@ -102,7 +104,7 @@ class _Writer:
                 self.addresses[x] = f.gep(address, x.offset - place.offset)
         for allocation, found in memory.constants.items():
             if any(x.allocation == allocation for x in slices):
-                f.define(_constant(allocation, found))
+                f.define(constant_definition(allocation, found))
         for x in slices:
             base = "@constant" if x.allocation in memory.constants else "%base"
             if x not in self.addresses:
@@ -123,6 +125,10 @@ class _Writer:
         """The address of a slice; one without bytes has any."""
         return self.addresses.get(place, "%bases")
 
+    def table(self, count: int) -> str:
+        """Room for the addresses of the buffers of one call; its own, so that LLVM may drop it."""
+        return self.f.stack("ptr", count, 8)
+
     # -- thunks --------------------------------------------------------------------------------
 
     def sequence(self, thunks: Sequence[Thunk]) -> None:
@@ -133,10 +139,10 @@ class _Writer:
     def kernel(self, thunk: KernelThunk) -> None:
         """Call the phases of a kernel, each with all of its units."""
         f = self.f
-        buffers = f.stack("ptr", max(len(thunk.buffers), 1), 8)
+        buffers = self.table(max(len(thunk.buffers), 1))
         for number, place in enumerate(thunk.buffers):
             f.store("ptr", self.address(place), f.gep(buffers, number, "ptr"), 8)
-        scratch = "%bases" if thunk.scratch is None else self.address(thunk.scratch)
+        scratch = self.address(thunk.scratch or NO_BYTES)
         for phase in self.kernels[thunk.kernel].phases:
             if phase.units:
                 callee = Callee(f"@{phase.function}", "void", ("ptr", "ptr", "i64", "i64", "i64"))
@@ -148,7 +154,7 @@ class _Writer:
         self.f.call(COPY, [target, source, thunk.source.nbytes, "false"])
 
     def loop(self, thunk: WhileThunk) -> None:
-        """A loop, which asks now and then whether to go on."""
+        """A loop of LLVM's own."""
         f = self.f
         head, body, done = (f.fresh_label(x) for x in ("while", "do", "done"))
         f.do(f"br label %{head}")
@@ -158,14 +164,19 @@ class _Writer:
         f.do(f"br i1 {f.op(f'icmp ne i8 {predicate}, 0')}, label %{body}, label %{done}")
         f.label(body)
         self.sequence(thunk.body)
+        self.after_trip(thunk)
+        f.do(f"br label %{head}")
+        f.label(done)
+
+    def after_trip(self, thunk: WhileThunk) -> None:
+        """Ask the walker now and then whether to go on."""
+        f = self.f
         trip = sum([self.seconds(x) for x in (*thunk.condition, *thunk.body)])
         work = f.add(f.load("i64", self.worked, 8), max(int(1e9 * trip), _LEAST_TRIP))
         f.store("i64", work, self.worked, 8)
         with f.when(f.compare("sgt", work, _LOOK_WORK)):
             f.store("i64", 0, self.worked, 8)
             self.look(work)
-        f.do(f"br label %{head}")
-        f.label(done)
 
     def look(self, work: Any) -> None:
         """Ask the walker whether to go on after some nanoseconds of work."""
@@ -197,16 +208,16 @@ class _Writer:
         f.label(after)
 
 
-_WRITERS: Final[Mapping[type, Callable[[_Writer, Any], None]]] = {
-    KernelThunk: _Writer.kernel,
-    CopyThunk: _Writer.copy,
-    WhileThunk: _Writer.loop,
-    ConditionalThunk: _Writer.conditional,
+_WRITERS: Final[Mapping[type, Callable[[ThunkWriter, Any], None]]] = {
+    KernelThunk: ThunkWriter.kernel,
+    CopyThunk: ThunkWriter.copy,
+    WhileThunk: ThunkWriter.loop,
+    ConditionalThunk: ThunkWriter.conditional,
 }
 
 
-def _constant(allocation: int, values: bytes) -> str:
-    """The definition of a constant by its bytes."""
-    text = "".join([f"\\{x:02X}" for x in values])
+def constant_definition(allocation: int, values: bytes) -> str:
+    """Return the definition of a constant, one byte or more, by its bytes."""
     kind = f"private unnamed_addr constant [{len(values)} x i8]"
-    return f'@constant{allocation} = {kind} c"{text}", align {_LINE}'
+    digits = values.hex("\\")
+    return f'@constant{allocation} = {kind} c"\\{digits}", align {_LINE}'

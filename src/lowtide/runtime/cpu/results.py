@@ -59,7 +59,7 @@ class Made:
 
 def made_results(interface: Interface, *, nothing: int, consume: bool) -> tuple[Made, ...]:
     """Return how each result is made; `nothing` is the allocation of what has no bytes."""
-    whole = _whole_allocations(interface)
+    whole = whole_allocations(interface)
     moved = _moved(interface.results)
     made = []
     for number, result in enumerate(interface.results):
@@ -90,8 +90,8 @@ def made_results(interface: Interface, *, nothing: int, consume: bool) -> tuple[
     return tuple(made)
 
 
-def _whole_allocations(interface: Interface) -> set[int]:
-    """The results that are each all of an allocation which is theirs."""
+def whole_allocations(interface: Interface) -> set[int]:
+    """Return the results that are each all of an allocation which is theirs."""
     found, taken = set(), set()
     for number, result in enumerate(interface.results):
         place = result.place

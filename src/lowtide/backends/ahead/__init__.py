@@ -1,0 +1,1 @@
+"""Programs compiled ahead of time: objects that C programs link."""

@@ -1,0 +1,1 @@
+"""TFLite: flatbuffers to models, and models to modules."""
