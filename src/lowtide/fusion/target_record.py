@@ -60,9 +60,7 @@ the last-level cache, and a kernel of a dot keeps that many rows in registers.
 GPU_TARGET: Final = TargetRecord(
     machine=H100,
     alignment=CACHE_LINE,
-    kinds=frozenset(
-        {KernelKind.LOOP, KernelKind.REDUCTION, KernelKind.CONTRACTION, KernelKind.UPDATE}
-    ),
+    kinds=frozenset(KernelKind) - {KernelKind.ATTENTION},
     most_members=100,
     most_arrays=48,
     most_joined=8,

@@ -10,6 +10,7 @@ from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.gpu.kernel import GpuPlan
 from lowtide.codegen.gpu.points import SUMS, plan_points
+from lowtide.codegen.gpu.rows import plan_rows
 from lowtide.codegen.gpu.units import plan_units
 from lowtide.ir import Instruction
 from lowtide.ir.errors import unsupported
@@ -33,6 +34,8 @@ def gpu_plan(instruction: Instruction, target: Target) -> GpuPlan:
 
 def is_cheap(fusion: Instruction, target: Target) -> bool:
     """Return whether a kernel computes no sum of a fusion once for each of many elements."""
+    if plan_rows(fusion, target) is not None:
+        return True
     inner = members(fusion)
     largest = max([x.element_count for x in leaves(fusion.shape)], default=0)
     sums = [x for x in inner if x.opcode in SUMS and x is not fusion]
@@ -45,5 +48,5 @@ def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
     return plan_points(instruction, target)
 
 
-TEMPLATES: Final[tuple[GpuTemplate, ...]] = (_points,)
+TEMPLATES: Final[tuple[GpuTemplate, ...]] = (plan_rows, _points)
 """The templates that are tried in turn, ahead of pieces of work as a processor does them."""
