@@ -8,6 +8,7 @@ from typing import Final
 from lowtide.codegen.cpu.library.passing import PASSING
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elements.table import has_rule
+from lowtide.codegen.gpu.ffma import plan_ffma
 from lowtide.codegen.gpu.kernel import GpuPlan
 from lowtide.codegen.gpu.points import SUMS, plan_points
 from lowtide.codegen.gpu.rows import plan_rows
@@ -48,5 +49,5 @@ def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
     return plan_points(instruction, target)
 
 
-TEMPLATES: Final[tuple[GpuTemplate, ...]] = (plan_rows, _points)
+TEMPLATES: Final[tuple[GpuTemplate, ...]] = (plan_ffma, plan_rows, _points)
 """The templates that are tried in turn, ahead of pieces of work as a processor does them."""
