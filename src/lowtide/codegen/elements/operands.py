@@ -29,9 +29,7 @@ def leaves(shape: Shape) -> list[Shape]:
     return [leaf for _, leaf in shape.leaves() if leaf.is_array]
 
 
-def bind(
-    function: Function, instruction: Instruction, given_pointers: Sequence[str] = ()
-) -> Bound:
+def bind(function: Function, instruction: Instruction, given_pointers: Sequence[str] = ()) -> Bound:
     """Return the arrays of an instruction, operands first, at the addresses that are given.
 
     Where none are given they are loaded from `%buffers`.

@@ -74,9 +74,7 @@ def computed(
     return found
 
 
-def store_computed(
-    elements: Elements, found: Sequence[ComputedOutput], mask: Mask | None
-) -> None:
+def store_computed(elements: Elements, found: Sequence[ComputedOutput], mask: Mask | None) -> None:
     """Store values that were computed."""
     for x in found:
         offsets = [offset(x.array.shape, place) for place in x.places]

@@ -195,7 +195,9 @@ class TileKernel:
         along = product.rows if side == 0 else product.columns
         tile = self.sizes.rows if side == 0 else self.sizes.columns
         mask = self._below(free, prod(along), tile)
-        mask = elements.vectors.both(mask, self._below(depth, prod(product.depth), self.sizes.depth))
+        mask = elements.vectors.both(
+            mask, self._below(depth, prod(product.depth), self.sizes.depth)
+        )
         place = decomposed(elements, free, along)
         deep = decomposed(elements, depth, product.depth)
         return product.operand_index(side, self.batch, place, deep), mask

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ import numpy as np
 from lowtide.ir.errors import LowtideError
 from lowtide.runtime.gpu.emulator.host_text import SLOTS, StateField, Wait
 from lowtide.runtime.gpu.emulator.races import race_in
-from lowtide.runtime.gpu.emulator.warp import WARP, exchange, product
+from lowtide.runtime.gpu.emulator.warp import WARP, Lanes, bfloat_product, exchange, half_product
 
 _STACK_BYTES: Final = 1 << 16
 _CONTEXT_BYTES: Final = 8192
@@ -23,6 +23,14 @@ _LINK, _STACK, _SIZE = 1, 2, 4
 
 _LOGGED: Final = 1 << 21
 """Accesses to shared memory between two barriers, at most."""
+
+
+_TOGETHER: Final[dict[int, Callable[[Lanes], None]]] = {
+    Wait.EXCHANGE: exchange,
+    Wait.BFLOAT_PRODUCT: bfloat_product,
+    Wait.HALF_PRODUCT: half_product,
+}
+"""What a warp does all of whose threads wait for it."""
 
 
 class EmulationError(LowtideError):
@@ -56,9 +64,7 @@ class Fibers:
         self.state[StateField.LOG] = self._log.ctypes.data
         self.state[StateField.CAPACITY] = _LOGGED
 
-    def run_block(
-        self, name: str, entry: int, block: int, threads: int, *, is_bfloat: bool
-    ) -> None:
+    def run_block(self, name: str, entry: int, block: int, threads: int) -> None:
         """Run all threads of a block; raises EmulationError for a race, or threads that hang."""
         self._begin(entry, threads)
         self.state[StateField.BLOCK] = block
@@ -67,7 +73,7 @@ class Fibers:
         while len(runnable):
             for thread in runnable:
                 waits[thread] = self._resumed(thread)
-            runnable = self._released(name, waits, is_bfloat=is_bfloat)
+            runnable = self._released(name, waits)
         self._check_log(name)
 
     def _begin(self, entry: int, threads: int) -> None:
@@ -95,18 +101,16 @@ class Fibers:
         _libc().swapcontext(self._main.ctypes.data, place)
         return int(self.state[StateField.WAITS_FOR])
 
-    def _released(self, name: str, waits: Any, *, is_bfloat: bool) -> Sequence[int]:
+    def _released(self, name: str, waits: Any) -> Sequence[int]:
         """The threads that can go on; none where all have ended."""
         found: list[int] = []
         for first in range(0, len(waits), WARP):
             warp = waits[first : first + WARP]
             lanes = self._lanes[first : first + WARP]
-            if (warp == Wait.EXCHANGE).all():
-                exchange(lanes)
-            elif (warp == Wait.PRODUCT).all():
-                product(lanes, is_bfloat=is_bfloat)
-            else:
+            together = _TOGETHER.get(int(warp[0]))
+            if together is None or not (warp == warp[0]).all():
                 continue
+            together(lanes)
             found += range(first, first + len(warp))
         if found or (waits == Wait.ENDED).all():
             return found

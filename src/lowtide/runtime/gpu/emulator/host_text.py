@@ -46,7 +46,8 @@ class Wait(IntEnum):
     ENDED = 0
     BARRIER = 1
     EXCHANGE = 2
-    PRODUCT = 3
+    BFLOAT_PRODUCT = 3
+    HALF_PRODUCT = 4
 
 
 WAITING: Final = (
@@ -161,7 +162,7 @@ define internal {floats} @{name}({parameters}) noinline {{
 """
 
 
-def _product(name: str, word: str) -> str:
+def _product(name: str, word: str, kind: Wait) -> str:
     """The product of a warp: six operands and four sums of each lane, of which the sums return."""
     types = [word] * 6 + ["float"] * 4
     places = [f"  %p{i} = getelementptr i32, ptr %lane, i64 {i}" for i in range(SLOTS)]
@@ -177,7 +178,7 @@ def _product(name: str, word: str) -> str:
         parameters=", ".join([f"{type_} %x{i}" for i, type_ in enumerate(types)]),
         stores="\n".join([*places, *stores]),
         loads="\n".join(loads),
-        kind=int(Wait.PRODUCT),
+        kind=int(kind),
     )
 
 
@@ -190,6 +191,12 @@ _FUNCTIONS: Final = {
     "llvm.nvvm.mma.m16n8k16.row.col.f32.f32": "gpu_product_f16",
 }
 """What stands for each intrinsic of the device."""
+
+_PRODUCTS: Final = (
+    ("gpu_product_bf16", "i32", Wait.BFLOAT_PRODUCT),
+    ("gpu_product_f16", "<2 x half>", Wait.HALF_PRODUCT),
+)
+"""The functions that stand for products, a pair of numbers of their operands, and the wait."""
 
 _DECLARED: Final = re.compile(r"^declare .*@llvm\.nvvm\..*\n", re.MULTILINE)
 _INTRINSIC: Final = re.compile(r"@(llvm\.nvvm\.[\w.]+)")
@@ -213,11 +220,7 @@ def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
     text = _INTRINSIC.sub(lambda x: f"@{_FUNCTIONS[x[1]]}", text)
     text = _SPACE.sub("", text).replace("define ptx_kernel ", "define ")
     products = "".join(
-        [
-            _product(name, word)
-            for name, word in (("gpu_product_bf16", "i32"), ("gpu_product_f16", "<2 x half>"))
-            if f"@{name}(" in text
-        ]
+        [_product(name, word, kind) for name, word, kind in _PRODUCTS if f"@{name}(" in text]
     )
     entries = [
         _entry(launch.function, kernel.buffers + 1)

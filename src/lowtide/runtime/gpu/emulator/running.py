@@ -26,8 +26,6 @@ from lowtide.runtime.gpu.program import GpuProgram
 ALIGNMENT: Final = 256
 """What addresses of allocations are multiples of, as on a device."""
 
-_BFLOAT: Final = "llvm.nvvm.mma.m16n8k16.row.col.bf16"
-
 
 class EmulatedProgram:
     """A program of a graphics processor, able to be called on this host.
@@ -40,7 +38,6 @@ class EmulatedProgram:
         text = joined(program.texts)
         launches = [x for kernel in program.kernels for x in kernel.launches]
         self._waiting = waiting_kernels(text)
-        self._is_bfloat = _BFLOAT in text
         names = dict.fromkeys([f"enter_{x.function}" for x in launches])
         code = KernelCompiler(host_target()).object_code(host_text(program.texts, program.kernels))
         exported = ["gpu_state_address", "gpu_run", *names]
@@ -108,9 +105,7 @@ class EmulatedProgram:
             self._run_all(entry, launch.blocks, launch.threads)
             return
         for block in range(launch.blocks):
-            self._fibers.run_block(
-                launch.function, entry, block, launch.threads, is_bfloat=self._is_bfloat
-            )
+            self._fibers.run_block(launch.function, entry, block, launch.threads)
 
 
 def _aligned(nbytes: int) -> Bytes:

@@ -21,12 +21,21 @@ def exchange(lanes: Lanes) -> None:
     lanes[:, 0] = lanes[partners, 0]
 
 
-def product(lanes: Lanes, *, is_bfloat: bool) -> None:
+def bfloat_product(lanes: Lanes) -> None:
+    """Do what `_product` says, of bf16 numbers."""
+    _product(lanes, ml_dtypes.bfloat16)
+
+
+def half_product(lanes: Lanes) -> None:
+    """Do what `_product` says, of f16 numbers."""
+    _product(lanes, np.float16)
+
+
+def _product(lanes: Lanes, type_: type) -> None:
     """Add the product of a 16x16 and a 16x8 matrix to a 16x8 one, spread over the warp.
 
     Words 0 to 3 are pairs of the first, 4 and 5 of the second, 6 to 9 are the sums, 32-bit floats.
     """
-    type_ = ml_dtypes.bfloat16 if is_bfloat else np.float16
     pairs = np.ascontiguousarray(lanes[:, :6]).view(type_).astype(np.float32).reshape(WARP, 6, 2)
     sums = np.ascontiguousarray(lanes[:, 6:]).view(np.float32)
     left, right = np.empty((16, 16), np.float32), np.empty((16, 8), np.float32)
