@@ -13,6 +13,7 @@ from lowtide.cli.arguments import (
     JsonOption,
     MemoryOption,
     ModuleArgument,
+    TargetOption,
     ThreadsOption,
 )
 
@@ -50,17 +51,21 @@ def compile(
             "expression matches, where it changed something.",
         ),
     ] = "",
+    target: TargetOption = "native",
     json: JsonOption = False,
 ) -> None:
     """Compile a module to native code, and say what it came to.
 
     What was compiled before is taken from the cache, unless --dump-to is given. With --memory parts
     of it run again to fit; where that does not do (exit status 2), -o writes nothing.
-    An executable runs on this processor, or on one that can do the same.
+    An executable runs on this processor, or on one that can do the same. A GPU's is code only: no
+    driver runs it yet; `run --target` emulates it.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
+    from lowtide.cli.targets import for_processor
+    from lowtide.client.gpu import is_gpu_target
     from lowtide.files.signing import signing_key
     from lowtide.options import Options, cache_folder
 
@@ -68,6 +73,14 @@ def compile(
         raise UsageError("--dump-pass-re needs --dump-to")
     console.check_outputs(output)
     options = Options(threads=threads or 0, memory=memory, deadline=deadline)
+    if is_gpu_target(target):
+        from lowtide.cli.compile_gpu import compile_gpu
+
+        if threads is not None or dump_to is not None:
+            raise UsageError("--threads and --dump-to are about processors; leave out --target")
+        compile_gpu(load(module).module, target, options, output, json=json)
+        return
+    options = for_processor(options, target)
     found = load(module).module
     executable = _compiled(found, options, dump_to, dump_pass_re)
     if output is not None:
