@@ -1,6 +1,8 @@
 """Kernels of rows: a warp or a block for each row, along which threads make sums together.
 
-Reductions along rows, and all that reads their results: softmax, norms, in one launch.
+Reductions along rows, and all that reads their results: softmax, norms, in one launch. Where a
+reduction is none that threads can make together, each row has one thread. Results may lie over
+operands of the same rows: all of a row is read before any of it is written.
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction, Opcode
+from lowtide.ir.errors import unsupported
 from lowtide.ir.launch import Launch
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
+from lowtide.ops.in_place import works_in_rows
 
 _LEAST: Final = 32
 """Values of a sum, at least, that are worth a warp."""
@@ -43,8 +47,10 @@ _ONE_WARP: Final = 1024
 """Values of a sum, at most, for which a warp is enough."""
 
 _WARPS: Final = 8
-_ROWS: Final = 4
-"""Warps of a block for a row, and rows of a block of single warps."""
+"""Warps of a row for which one is not enough: those of a block."""
+
+_TOGETHER: Final = {0: 128, 1: 4}
+"""By the warps of a row, the rows of a block where there are several."""
 
 _FEW: Final = 1 << 12
 """Sums that are too few to keep a device busy with a thread each."""
@@ -54,16 +60,19 @@ _FEW: Final = 1 << 12
 class RowGroup:
     """Results computed row by row: a row is what the loops from number `outer` on run over.
 
-    `count` is the number of values of the longest sum.
+    `count` is the number of values of the longest sum. With `is_team` several threads make it.
     """
 
     group: PointGroup
     outer: int
     count: int
+    is_team: bool
 
     @property
     def warps(self) -> int:
-        """The warps of a row."""
+        """The warps of a row, 0 where it has one thread."""
+        if not self.is_team:
+            return 0
         return 1 if self.count <= _ONE_WARP else _WARPS
 
 
@@ -73,13 +82,27 @@ def plan_rows(instruction: Instruction, target: Target) -> GpuPlan | None:
     sums = [x for x in inner if x.opcode in SUMS]
     if not sums or not all(has_rule(x) for x in inner):
         return None
-    if not all(x.opcode is Opcode.REDUCE and has_team_sum(x) for x in sums):
+    if not all(x.opcode is Opcode.REDUCE for x in sums):
         return None
     forms = [_form(group) for group in groups_of_outputs(instruction, target)]
     if not any(isinstance(x, RowGroup) for x in forms) or None in forms:
         return None
+    if works_in_rows(instruction):
+        _check_order(instruction, forms)
     found = [x for x in forms if x is not None]
     return GpuPlan("rows", lambda: _code(found))
+
+
+def _check_order(instruction: Instruction, forms: Sequence[RowGroup | PointGroup | None]) -> None:
+    """Raise UnsupportedOpError where a launch may overwrite rows that a later one reads."""
+    spread = [x for x in forms if isinstance(x, RowGroup) and x.outer < len(_sizes(x))]
+    if len(spread) > 1:
+        reason = "rows of results of several dimensions are not written by one launch"
+        raise unsupported(instruction, f"{reason}; the CPU runs it (lowtide run)")
+
+
+def _sizes(rows: RowGroup) -> tuple[int, ...]:
+    return rows.group.outputs[0].dimensions
 
 
 def _form(group: PointGroup) -> RowGroup | PointGroup | None:
@@ -101,11 +124,15 @@ def _form(group: PointGroup) -> RowGroup | PointGroup | None:
         return group
     outer = max([level for _, level in seen])
     longest = max([_length(x) for x, _ in seen])
-    if outer > len(domain.sizes) or longest < _LEAST:
-        return None
-    if outer == len(domain.sizes) and not all(_is_worth(x, group) for x, _ in seen):
-        return None
-    return RowGroup(group, outer, longest)
+    is_team = all(has_team_sum(x) for x, _ in seen)
+    if outer < len(domain.sizes):
+        return RowGroup(group, outer, longest, is_team)
+    is_worth = is_team and longest >= _LEAST and all(_is_worth(x, group) for x, _ in seen)
+    return (
+        RowGroup(group, outer, longest, is_team)
+        if outer == len(domain.sizes) and is_worth
+        else None
+    )
 
 
 def _visit_within(
@@ -158,17 +185,19 @@ def _row_kernel(rows: RowGroup) -> tuple[Function, Launch, list[str]]:
     group, warps = rows.group, rows.warps
     domain = domain_of(group)
     outer, inner = domain.sizes[: rows.outer], domain.sizes[rows.outer :]
-    count, together = prod(outer), _ROWS if warps == 1 else 1
-    threads = warps * WARP * together
+    count, together = prod(outer), _TOGETHER.get(warps, 1)
+    threads = max(warps * WARP, 1) * together
     fn = kernel_function(group.name, group.instruction, threads)
     raw = moved_types(members(group.instruction))
     thread, row = thread_in_block(fn), block_number(fn)
-    if together > 1:
+    if not warps:
+        row, thread = str(fn.add(fn.mul(row, together), thread)), "0"
+    elif together > 1:
         own = fn.op(f"lshr i64 {thread}, {WARP.bit_length() - 1}")
         thread = fn.op(f"and i64 {thread}, {WARP - 1}")
         row = str(fn.add(fn.mul(row, together), own))
     team = Team(warps, thread)
-    elements = thread_elements(fn, group.target, 0, team.rule_of)
+    elements = thread_elements(fn, group.target, 0, team.rule_of if warps else rule_of)
     elements.raw = raw
     bound = retyped(bind(fn, group.instruction, buffer_names(group.instruction)), raw)
     with elements.scopes.when(fn.compare("slt", row, count)):
@@ -179,7 +208,7 @@ def _row_kernel(rows: RowGroup) -> tuple[Function, Launch, list[str]]:
             with elements.scopes.when(fn.compare("eq", thread, 0)):
                 store_computed(elements, found, None)
         else:
-            with elements.scopes.loop(thread, prod(inner), team.threads) as loop:
+            with elements.scopes.loop(thread, prod(inner), max(team.threads, 1)) as loop:
                 along = decomposed(elements, loop.index, inner)
                 index = domain.index([*at, *along])
                 stored(elements, group.outputs, bound, [index], None)

@@ -17,6 +17,7 @@ from lowtide.codegen.gpu.units import plan_units
 from lowtide.ir import Instruction
 from lowtide.ir.errors import unsupported
 from lowtide.llvm.target import Target
+from lowtide.ops.in_place import works_in_rows
 
 GpuTemplate = Callable[[Instruction, Target], "GpuPlan | None"]
 """Returns how an instruction will run, None where the template is not for it."""
@@ -31,6 +32,9 @@ def gpu_plan(instruction: Instruction, target: Target) -> GpuPlan:
         plan = template(instruction, target)
         if plan is not None:
             return plan
+    if works_in_rows(instruction):
+        reason = "no kernel reads these rows before it writes over them"
+        raise unsupported(instruction, f"{reason}; the CPU runs it (lowtide run)")
     return plan_units(instruction, target)
 
 
@@ -45,7 +49,11 @@ def is_cheap(fusion: Instruction, target: Target) -> bool:
 
 
 def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
-    if instruction.opcode in PASSING or not all(has_rule(x) for x in members(instruction)):
+    if (
+        instruction.opcode in PASSING
+        or works_in_rows(instruction)
+        or not all(has_rule(x) for x in members(instruction))
+    ):
         return None
     return plan_points(instruction, target)
 
