@@ -124,7 +124,9 @@ def _is_read_in_place(product: GpuProduct) -> bool:
         def rule(elements: Elements, request: Request) -> Rule:
             asked.append(request.at)
             yield from ()
-            return Element((Value(("poison",), request.instruction.shape.element_type),), 0)
+            type_ = request.instruction.shape.element_type
+            names = ("poison", "poison") if type_.is_complex else ("poison",)
+            return Element((Value(names, type_),), 0)
 
         return rule if instruction is product.dot else rule_of(instruction)
 
