@@ -49,11 +49,10 @@ def is_cheap(fusion: Instruction, target: Target) -> bool:
 
 
 def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
-    if (
-        instruction.opcode in PASSING
-        or works_in_rows(instruction)
-        or not all(has_rule(x) for x in members(instruction))
-    ):
+    is_passed = instruction.opcode in PASSING and not instruction.shape.is_array
+    if is_passed or works_in_rows(instruction):
+        return None
+    if not all(has_rule(x) for x in members(instruction)):
         return None
     return plan_points(instruction, target)
 
