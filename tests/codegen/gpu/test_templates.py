@@ -177,6 +177,17 @@ PRODUCTS = {
   y = f32[10,6,7,9] parameter(1)
   ROOT z = f32[5,8,7,9] dot(x, y), lhs_contracting_dims={0,3}, rhs_contracting_dims={1,0}
 """,
+    "convolution": """
+  x = f32[2,15,14,5] parameter(0)
+  w = f32[3,3,5,20] parameter(1)
+  c = f32[2,7,14,20] convolution(x, w), window={size=3x3 stride=2x1 pad=0_1x1_1}, dim_labels=b01f_01io->b01f
+  ROOT t = f32[2,7,14,20] tanh(c)
+""",
+    "convolution, features first, holes": """
+  x = f32[2,5,15,14] parameter(0)
+  w = f32[20,5,3,3] parameter(1)
+  ROOT c = f32[2,20,11,28] convolution(x, w), window={size=3x3 pad=0_0x2_1 lhs_dilate=1x2 rhs_dilate=2x1 rhs_reversal=1x0}, dim_labels=bf01_oi01->bf01
+""",
     "f64": """
   x = f64[50,70] parameter(0)
   y = f64[70,50] parameter(1)

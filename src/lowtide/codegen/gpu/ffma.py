@@ -51,17 +51,21 @@ def plan_ffma(instruction: Instruction, target: Target) -> GpuPlan | None:
 
 def is_worth_tiles(product: GpuProduct) -> bool:
     """Whether a product has as many rows, columns and multiplications as tiles are made for."""
-    rows, columns, depth = prod(product.rows), prod(product.columns), prod(product.depth)
-    work = prod(product.batch) * rows * columns * depth
+    rows, columns, depth = (
+        prod(product.layout.rows),
+        prod(product.layout.columns),
+        prod(product.layout.depth),
+    )
+    work = prod(product.layout.batch) * rows * columns * depth
     return min(rows, columns) >= _LEAST_SIDE and work >= _LEAST_WORK
 
 
 def _sizes_for(product: GpuProduct) -> TileSizes:
     if product.total.nbytes > 4:
         return _SMALL
-    down = prod(product.rows) // _LARGE.rows
-    across = prod(product.columns) // _LARGE.columns
-    return _LARGE if down * across * prod(product.batch) >= _ENOUGH else _SMALL
+    down = prod(product.layout.rows) // _LARGE.rows
+    across = prod(product.layout.columns) // _LARGE.columns
+    return _LARGE if down * across * prod(product.layout.batch) >= _ENOUGH else _SMALL
 
 
 def _code(product: GpuProduct) -> GpuCode:
@@ -93,7 +97,7 @@ class _FfmaWriter:
         counts = sizes.rows // _SIDE, sizes.columns // _SIDE
         zero = Value(("0.0" if self.product.total.is_floating else "0",), self.product.total)
         carry = [(zero.llvm_type, zero.name)] * (counts[0] * counts[1])
-        with elements.scopes.loop(0, prod(self.product.depth), sizes.depth, carry) as loop:
+        with elements.scopes.loop(0, prod(self.product.layout.depth), sizes.depth, carry) as loop:
             barrier(fn)
             for side in (0, 1):
                 self._bring(side, loop.index)

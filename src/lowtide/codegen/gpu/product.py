@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Protocol
 
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.elements.elements import ElementRule, Elements
@@ -18,15 +19,16 @@ from lowtide.codegen.elements.outputs import KernelOutput, stored
 from lowtide.codegen.elements.parts import converted
 from lowtide.codegen.elements.table import has_rule, rule_of
 from lowtide.codegen.elements.values import Element, Mask, Request, Rule
+from lowtide.codegen.gpu.convolution_layout import ConvolutionLayout
 from lowtide.codegen.gpu.kernel import buffer_names, kernel_function
-from lowtide.codegen.gpu.points import SUMS, groups_of_outputs
+from lowtide.codegen.gpu.points import SUMS, PointGroup, groups_of_outputs
 from lowtide.codegen.gpu.threads import block_number, thread_in_block
 from lowtide.codegen.gpu.vectors import thread_elements
-from lowtide.codegen.indexing import Affine, Index
+from lowtide.codegen.indexing import ZERO, Affine, Index
 from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
-from lowtide.ir.attributes import Dot
+from lowtide.ir.attributes import Dot, DotDimensions
 from lowtide.ir.launch import Launch
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
@@ -44,80 +46,145 @@ class TileSizes:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GpuProduct:
-    """A dot as products of `rows` x `depth` and `depth` x `columns`, one for each batch index.
+    """A dot or convolution as products of `rows` x `depth` and `depth` x `columns` for each batch.
 
-    Each tuple has the sizes of the dimensions that make one up. `outputs` have the dimensions of
-    the dot.
+    Each tuple has the sizes of the dimensions that make one up; `hero` is the instruction. What it
+    has of operands and result is in `layout`. `order` says for each dimension of the first of
+    `outputs` which of the hero's it is, None for one of size 1.
     """
 
     instruction: Instruction
     target: Target
-    dot: Instruction
+    hero: Instruction
     outputs: tuple[KernelOutput, ...]
+    layout: ProductLayout
+    order: tuple[int | None, ...]
+
+    @property
+    def total(self) -> ElementType:
+        """The type in which products are added up."""
+        return product_type(self.hero.shape.element_type)
+
+    def lies_along_depth(self, side: int) -> bool:
+        """Return whether neighbours in the memory of an operand have neighbouring depths."""
+        shape = self.hero.operands[side].shape
+        deep = self.layout.deep_dimensions(side)
+        steps = enumerate(strides(shape))
+        return any(x == 1 and shape.dimensions[d] > 1 and d in deep for d, x in steps)
+
+
+class ProductLayout(Protocol):
+    """Where the elements of a product lie in operands and result; sizes of its dimensions."""
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The sizes of what numbers the products."""
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The sizes of what makes a row."""
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The sizes of what makes a column."""
+
+    @property
+    def depth(self) -> tuple[int, ...]:
+        """The sizes of what is summed up."""
+
+    def operand_index(
+        self, elements: Elements, side: int, batch: Index, free: Index, depth: Index
+    ) -> tuple[Index, Mask | None]:
+        """Return where an element of the left operand (side 0) lies, or of the right one.
+
+        With it, where there is one; elsewhere it counts as 0.
+        """
+
+    def result_index(self, batch: Index, row: Index, column: Index) -> Index:
+        """Return where an element of the product lies in the result."""
+
+    def deep_dimensions(self, side: int) -> tuple[int, ...]:
+        """Return the dimensions of an operand that are summed up."""
+
+
+@dataclass(frozen=True, slots=True)
+class DotLayout:
+    """The layout of a dot; see `ProductLayout`."""
+
+    numbers: DotDimensions
+    ranks: tuple[int, int]
     batch: tuple[int, ...]
     rows: tuple[int, ...]
     columns: tuple[int, ...]
     depth: tuple[int, ...]
 
-    @property
-    def total(self) -> ElementType:
-        """The type in which products are added up."""
-        return product_type(self.dot.shape.element_type)
+    @classmethod
+    def of(cls, dot: Instruction) -> DotLayout:
+        """Return the layout of a dot."""
+        numbers = dot.attributes_as(Dot).dimensions
+        left, right = (x.shape.dimensions for x in dot.operands)
+        paired = {*numbers.lhs_batch, *numbers.lhs_contracting}
+        other = {*numbers.rhs_batch, *numbers.rhs_contracting}
+        return cls(
+            numbers,
+            (len(left), len(right)),
+            tuple([left[d] for d in numbers.lhs_batch]),
+            tuple([x for d, x in enumerate(left) if d not in paired]),
+            tuple([x for d, x in enumerate(right) if d not in other]),
+            tuple([left[d] for d in numbers.lhs_contracting]),
+        )
 
     def operand_index(
-        self, side: int, batch: Sequence[Affine], free: Sequence[Affine], depth: Sequence[Affine]
-    ) -> Index:
-        """Return the index of an element of the left operand (side 0), or of the right one."""
-        numbers = self.dot.attributes_as(Dot).dimensions
-        if side == 0:
-            batched, contracted = numbers.lhs_batch, numbers.lhs_contracting
-        else:
-            batched, contracted = numbers.rhs_batch, numbers.rhs_contracting
-        known = dict(zip((*batched, *contracted), (*batch, *depth), strict=True))
+        self, elements: Elements, side: int, batch: Index, free: Index, depth: Index
+    ) -> tuple[Index, Mask | None]:
+        """Return where an element of an operand lies: there is one everywhere."""
+        numbers = self.numbers
+        batched = numbers.rhs_batch if side else numbers.lhs_batch
+        known = dict(zip((*batched, *self.deep_dimensions(side)), (*batch, *depth), strict=True))
         rest = iter(free)
-        rank = self.dot.operands[side].shape.rank
-        return tuple([known[d] if d in known else next(rest) for d in range(rank)])
+        index = [known[d] if d in known else next(rest) for d in range(self.ranks[side])]
+        return tuple(index), None
 
-    def lies_along_depth(self, side: int) -> bool:
-        """Return whether neighbours in the memory of an operand have neighbouring depths."""
-        shape = self.dot.operands[side].shape
-        numbers = self.dot.attributes_as(Dot).dimensions
-        contracted = numbers.lhs_contracting if side == 0 else numbers.rhs_contracting
-        steps = enumerate(strides(shape))
-        return any(x == 1 and shape.dimensions[d] > 1 and d in contracted for d, x in steps)
+    def result_index(self, batch: Index, row: Index, column: Index) -> Index:
+        """Return where an element of the product lies in the result."""
+        return (*batch, *row, *column)
+
+    def deep_dimensions(self, side: int) -> tuple[int, ...]:
+        """Return the dimensions of an operand that are summed up."""
+        return self.numbers.rhs_contracting if side else self.numbers.lhs_contracting
 
 
 def product_of(instruction: Instruction, target: Target) -> GpuProduct | None:
     """Return the product that an instruction is or has, None where it is not just one."""
     inner = members(instruction)
     sums = [x for x in inner if x.opcode in SUMS]
-    if len(sums) != 1 or sums[0].opcode is not Opcode.DOT or not all(map(has_rule, inner)):
+    if len(sums) != 1 or not all(map(has_rule, inner)):
         return None
-    (dot,) = sums
-    if dot is not instruction and dot.parent is not body_of(instruction):
+    (hero,) = sums
+    layout = _layout_of(hero)
+    if layout is None or (hero is not instruction and hero.parent is not body_of(instruction)):
         return None
     groups = groups_of_outputs(instruction, target)
-    if len(groups) != 1 or any(x.dimensions != dot.shape.dimensions for x in groups[0].outputs):
+    if len(groups) != 1:
         return None
-    numbers = dot.attributes_as(Dot).dimensions
-    left, right = (x.shape.dimensions for x in dot.operands)
-    paired = {*numbers.lhs_batch, *numbers.lhs_contracting}
-    other = {*numbers.rhs_batch, *numbers.rhs_contracting}
-    found = GpuProduct(
-        instruction,
-        target,
-        dot,
-        groups[0].outputs,
-        tuple([left[d] for d in numbers.lhs_batch]),
-        tuple([x for d, x in enumerate(left) if d not in paired]),
-        tuple([x for d, x in enumerate(right) if d not in other]),
-        tuple([left[d] for d in numbers.lhs_contracting]),
-    )
-    return found if _is_read_in_place(found) else None
+    order = _order_of(groups[0], hero)
+    if order is None:
+        return None
+    return GpuProduct(instruction, target, hero, groups[0].outputs, layout, order)
 
 
-def _is_read_in_place(product: GpuProduct) -> bool:
-    """Whether the results at an index depend on the dot at that index only."""
+def _layout_of(hero: Instruction) -> ProductLayout | None:
+    if hero.opcode is Opcode.DOT:
+        return DotLayout.of(hero)
+    return ConvolutionLayout.of(hero) if hero.opcode is Opcode.CONVOLUTION else None
+
+
+def _order_of(group: PointGroup, hero: Instruction) -> tuple[int | None, ...] | None:
+    """Which dimension of the hero each of the results' is, None where they are made otherwise.
+
+    The results at an index have to depend on the hero at that index only, its dimensions in any
+    order.
+    """
     asked: list[Index] = []
 
     def noting(instruction: Instruction) -> ElementRule:
@@ -128,14 +195,23 @@ def _is_read_in_place(product: GpuProduct) -> bool:
             names = ("poison", "poison") if type_.is_complex else ("poison",)
             return Element((Value(names, type_),), 0)
 
-        return rule if instruction is product.dot else rule_of(instruction)
+        return rule if instruction is hero else rule_of(instruction)
 
     fn = Function("trial")
-    elements = thread_elements(fn, product.target, 0, noting)
-    index = tuple([elements.indices.variable("%at", x) for x in product.dot.shape.dimensions])
-    bound = bind(fn, product.instruction, buffer_names(product.instruction))
-    stored(elements, product.outputs, bound, [index], None)
-    return all(x == index for x in asked)
+    elements = thread_elements(fn, group.target, 0, noting)
+    sizes = group.outputs[0].dimensions
+    index = tuple([elements.indices.variable("%at", x) for x in sizes])
+    bound = bind(fn, group.instruction, buffer_names(group.instruction))
+    stored(elements, group.outputs, bound, [index], None)
+    if len(set(asked)) != 1 or prod(sizes) != hero.shape.element_count:
+        return None
+    places = [
+        x if size != 1 else None for x, size in zip(asked[0], hero.shape.dimensions, strict=True)
+    ]
+    wanted = [x if size != 1 else None for x, size in zip(index, sizes, strict=True)]
+    if {x for x in places if x is not None} != {x for x in wanted if x is not None}:
+        return None
+    return tuple([None if x is None else places.index(x) for x in wanted])
 
 
 @dataclass(eq=False, slots=True)
@@ -170,17 +246,19 @@ class TileKernel:
         self.column = self.fn.mul(self.fn.rem(block, across), sizes.columns)
         rest = self.fn.div(block, across)
         self.row = self.fn.mul(self.fn.rem(rest, down), sizes.rows)
-        self.batch = decomposed(self.elements, self.fn.div(rest, down), product.batch)
+        self.batch = decomposed(self.elements, self.fn.div(rest, down), product.layout.batch)
 
     def _tiles(self) -> tuple[int, int]:
-        rows, columns = prod(self.product.rows), prod(self.product.columns)
+        rows, columns = prod(self.product.layout.rows), prod(self.product.layout.columns)
         return -(-rows // self.sizes.rows), -(-columns // self.sizes.columns)
 
     @property
     def launch(self) -> Launch:
         """How the kernel is launched."""
         down, across = self._tiles()
-        return Launch(self.name, down * across * prod(self.product.batch), self.sizes.threads)
+        return Launch(
+            self.name, down * across * prod(self.product.layout.batch), self.sizes.threads
+        )
 
     def operand(self, side: int, free: Integer, depth: Integer) -> tuple[Element, Mask | None]:
         """Return an element of an operand, and where there is one, None for everywhere.
@@ -188,21 +266,22 @@ class TileKernel:
         `free` is its row in the left one (side 0) or its column in the right one.
         """
         index, mask = self.operand_place(side, free, depth)
-        operand = self.product.dot.operands[side]
+        operand = self.product.hero.operands[side]
         return self.elements.all_at(operand, index, self.bound.frame, mask), mask
 
     def operand_place(self, side: int, free: Integer, depth: Integer) -> tuple[Index, Mask | None]:
         """Return the index of an element of an operand, and where there is one."""
-        product, elements = self.product, self.elements
-        along = product.rows if side == 0 else product.columns
+        layout, elements = self.product.layout, self.elements
+        along = layout.rows if side == 0 else layout.columns
         tile = self.sizes.rows if side == 0 else self.sizes.columns
         mask = self._below(free, prod(along), tile)
-        mask = elements.vectors.both(
-            mask, self._below(depth, prod(product.depth), self.sizes.depth)
-        )
+        mask = elements.vectors.both(mask, self._below(depth, prod(layout.depth), self.sizes.depth))
         place = decomposed(elements, free, along)
-        deep = decomposed(elements, depth, product.depth)
-        return product.operand_index(side, self.batch, place, deep), mask
+        deep = decomposed(elements, depth, layout.depth)
+        index, there = layout.operand_index(
+            elements, side, tuple(self.batch), tuple(place), tuple(deep)
+        )
+        return index, elements.vectors.both(mask, there)
 
     def _below(self, number: Integer, size: int, tile: int) -> Mask | None:
         if size % tile == 0:
@@ -225,8 +304,8 @@ class TileKernel:
         tests = [
             fn.compare("slt", place, size)
             for place, size, tile in (
-                (row, prod(product.rows), self.sizes.rows),
-                (column, prod(product.columns), self.sizes.columns),
+                (row, prod(product.layout.rows), self.sizes.rows),
+                (column, prod(product.layout.columns), self.sizes.columns),
             )
             if size % tile
         ]
@@ -240,7 +319,7 @@ class TileKernel:
 
     def _stored(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
         fn, elements, product = self.fn, self.elements, self.product
-        total = product.total
+        total, layout = product.total, product.layout
         value = Value((names[0],), total)
         if self.lanes:
             whole = "poison"
@@ -248,19 +327,20 @@ class TileKernel:
             for lane, name in enumerate(names):
                 whole = fn.op(f"insertelement {kind} {whole}, {value.llvm_type} {name}, i64 {lane}")
             value = Value((whole,), total, self.lanes)
-        down = decomposed(elements, row, product.rows)
+        down = decomposed(elements, row, layout.rows)
         if self.lanes:
-            last = product.columns[-1]
+            last = layout.columns[-1]
             start, rest = fn.rem(column, last), fn.div(column, last)
-            across = decomposed(elements, rest, product.columns[:-1])
+            across = decomposed(elements, rest, layout.columns[:-1])
             across.append(elements.indices.variable(start, last, is_lane=True))
         else:
-            across = decomposed(elements, column, product.columns)
-        index = (*self.batch, *down, *across)
+            across = decomposed(elements, column, layout.columns)
+        index = layout.result_index(tuple(self.batch), tuple(down), tuple(across))
         level = elements.scopes.level
-        given = converted(elements, Element((value,), level), product.dot.shape.element_type)
-        elements.given[product.dot] = lambda at, mask: given
-        stored(elements, product.outputs, self.bound, [index], None)
+        given = converted(elements, Element((value,), level), product.hero.shape.element_type)
+        elements.given[product.hero] = lambda at, mask: given
+        at = tuple([ZERO if x is None else index[x] for x in product.order])
+        stored(elements, product.outputs, self.bound, [at], None)
 
     def done(self) -> str:
         """Return the constants that the kernel needs."""
@@ -269,7 +349,7 @@ class TileKernel:
 
 def lanes_of(product: GpuProduct, most: int) -> int:
     """Return how many columns of the product can be finished at once, 0 for one."""
-    return most if product.columns and product.columns[-1] % most == 0 else 0
+    return most if product.layout.columns and product.layout.columns[-1] % most == 0 else 0
 
 
 def _zero(type_: str) -> str:

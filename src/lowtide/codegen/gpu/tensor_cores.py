@@ -52,7 +52,7 @@ def plan_tensor_cores(instruction: Instruction, target: Target) -> GpuPlan | Non
     product = product_of(instruction, target)
     if product is None or product.total is not ElementType.F32 or not is_worth_tiles(product):
         return None
-    left, right = (x.shape.element_type for x in product.dot.operands)
+    left, right = (x.shape.element_type for x in product.hero.operands)
     if left is not right or left not in _PRODUCTS:
         return None
     return GpuPlan("mma", lambda: _code(product))
@@ -69,7 +69,7 @@ def _code(product: GpuProduct) -> GpuCode:
 class _MmaWriter:
     def __init__(self, product: GpuProduct) -> None:
         self.product = product
-        self.type = product.dot.operands[0].shape.element_type
+        self.type = product.hero.operands[0].shape.element_type
         self.kernel = TileKernel(product, _SIZES, lanes_of(product, 2))
         sides = ("left", _SIZES.rows), ("right", _SIZES.columns)
         self.tiles = [SharedArray(name, "i16", width * _WIDTH) for name, width in sides]
@@ -85,7 +85,7 @@ class _MmaWriter:
         elements = self.kernel.elements
         count = _SIDE // _HIGH * (_SIDE // _WIDE) * 4
         carry = [("float", "0.0")] * count
-        with elements.scopes.loop(0, prod(self.product.depth), _SIZES.depth, carry) as loop:
+        with elements.scopes.loop(0, prod(self.product.layout.depth), _SIZES.depth, carry) as loop:
             barrier(self.kernel.fn)
             for side in (0, 1):
                 self._bring(side, loop.index)
@@ -115,7 +115,7 @@ class _MmaWriter:
     def _bits(self, side: int, free: Integer, depth: Integer) -> str:
         """An element of an operand as it lies in memory, 0 where there is none."""
         kernel, elements, fn = self.kernel, self.kernel.elements, self.kernel.fn
-        operand = self.product.dot.operands[side]
+        operand = self.product.hero.operands[side]
         index, mask = kernel.operand_place(side, free, depth)
         array = kernel.bound.frame.arrays.get(operand)
         if array is not None:
