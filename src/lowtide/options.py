@@ -87,7 +87,10 @@ class Options:
             part = "a part of the time, such as 0.05"
             raise ValueError(f"memory_priority is {part}; found {self.memory_priority}")
         if self.target not in TARGETS:
-            raise ValueError(f"no target {self.target!r}; there are: {', '.join(TARGETS)}")
+            text = f"no target {self.target!r}; there are: {', '.join(TARGETS)}"
+            if self.target.partition(":")[0] == "cuda":
+                text += "; GPUs are compiled for by `lowtide compile --target`, not run"
+            raise ValueError(text)
         if self.check not in CHECKS:
             raise ValueError(f"check is one of {', '.join(CHECKS)}; found {self.check!r}")
 

@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
-import numpy as np
-
+from lowtide.backends.constants import constant_bytes
 from lowtide.backends.interface import Progress
 from lowtide.codegen.bundles.bundles import bundled
 from lowtide.codegen.cpu.kernels import Kernels
@@ -17,13 +16,11 @@ from lowtide.compiler import ModulePlan
 from lowtide.files.object_cache import ObjectCache
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Opcode
-from lowtide.ir.attributes import Constant
-from lowtide.ir.buffer import AllocationKind
 from lowtide.llvm.objects import compile_modules, environment
 from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.options import Options, cache_folder
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
-from lowtide.runtime.cpu.program import Bytes, NativeProgram, interface_of
+from lowtide.runtime.cpu.program import NativeProgram, interface_of
 
 if TYPE_CHECKING:
     from lowtide.tuning.tuner import Tuner
@@ -133,7 +130,7 @@ class CpuKernels:
         ways = kernels.number, kernels.host_call, kernels.exchange
         thunks = thunks_of(plan.assignment, sequences, *ways)
         written = kernels.write()
-        constants = constants_of(plan)
+        constants = constant_bytes(plan)
         small = {i: x.tobytes() for i, x in constants if x.size <= _SMALL_BYTES}
         found = bundled(thunks, written.entries, written.texts, small, plan.assignment.outputs)
         objects = compile_modules(written.texts, kernels.target, self._cached, 0, progress)
@@ -170,21 +167,3 @@ class TunedKernels(CpuKernels):
             tuner, self._tuner = self._tuner, None
             tuner.tune(instruction.parent.module, self.kernels, lean=self._lean)
         return super().scratch_bytes(instruction)
-
-
-def constants_of(plan: ModulePlan) -> tuple[tuple[int, Bytes], ...]:
-    """Return of each allocation that is a constant its index and its bytes."""
-    found = [
-        (x.index, _bytes(x.constant))
-        for x in plan.assignment.allocations
-        if x.kind is AllocationKind.CONSTANT and x.constant is not None
-    ]
-    return tuple(found)
-
-
-def _bytes(instruction: Instruction) -> Bytes:
-    """The bytes of a constant as they lie in memory."""
-    array = instruction.attributes_as(Constant).literal.array
-    layout = instruction.shape.layout
-    order = layout.minor_to_major[::-1] if layout else range(array.ndim)
-    return np.ascontiguousarray(array.transpose(tuple(order))).reshape(-1).view(np.uint8)

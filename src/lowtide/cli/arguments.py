@@ -69,6 +69,14 @@ MemoryOption = Annotated[
         help="Most that a call may need beyond its arguments.",
     ),
 ]
+TargetOption = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        show_default=False,
+        help="cpu (default), cpu:avx2, or a GPU: cuda, cuda:sm_80, cuda:sm_90, ...",
+    ),
+]
 ThreadsOption = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="Threads of native code; else one per core."),

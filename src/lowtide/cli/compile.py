@@ -13,6 +13,7 @@ from lowtide.cli.arguments import (
     JsonOption,
     MemoryOption,
     ModuleArgument,
+    TargetOption,
     ThreadsOption,
 )
 
@@ -50,20 +51,14 @@ def compile(
             "expression matches, where it changed something.",
         ),
     ] = "",
-    target: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="The processor: cpu is this one, cpu:avx2 the same with fewer features; with "
-            "--aot also x86-64, x86-64-v2, x86-64-v3, x86-64-v4, aarch64.",
-        ),
-    ] = "cpu",
+    target: TargetOption = "cpu",
     aot: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
             help="Write an object, headers for C and C++ and a file for CMake instead: a program "
-            "that runs without Python.",
+            "that runs without Python. --target then may also be x86-64, x86-64-v2, x86-64-v3, "
+            "x86-64-v4 or aarch64.",
         ),
     ] = None,
     name: Annotated[
@@ -82,7 +77,8 @@ def compile(
 
     What was compiled before is taken from the cache, unless --dump-to is given. With --memory parts
     of it run again to fit; where that does not do (exit status 2), nothing is written.
-    An executable runs on this processor, or on one that can do the same.
+    An executable runs on this processor, or on one that can do the same. A GPU's is code only: no
+    driver runs it yet; `run --target` emulates it.
     """
     if aot is not None:
         if output is not None or dump_to is not None or threads is not None:
@@ -91,18 +87,26 @@ def compile(
         return
     if name is not None or weights_file:
         raise typer.BadParameter("--name and --weights-file need --aot")
-    if target not in _HERE:
-        raise typer.BadParameter(f"--target {target} needs --aot; else: {', '.join(_HERE)}")
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
+    from lowtide.cli.targets import for_processor
+    from lowtide.client.gpu import is_gpu_target
     from lowtide.files.signing import signing_key
     from lowtide.options import Options, cache_folder
 
     if dump_pass_re and dump_to is None:
         raise UsageError("--dump-pass-re needs --dump-to")
     console.check_outputs(output)
-    options = Options(threads=threads or 0, memory=memory, deadline=deadline, target=_HERE[target])
+    options = Options(threads=threads or 0, memory=memory, deadline=deadline)
+    if is_gpu_target(target):
+        from lowtide.cli.compile_gpu import compile_gpu
+
+        if threads is not None or dump_to is not None:
+            raise UsageError("--threads and --dump-to are about processors; leave out --target")
+        compile_gpu(load(module).module, target, options, output, json=json)
+        return
+    options = for_processor(options, target)
     found = load(module).module
     executable = _compiled(found, options, dump_to, dump_pass_re)
     if output is not None:
@@ -115,10 +119,6 @@ def compile(
         console.write_json(account.to_json(executable))
         return
     console.write("\n".join(account.lines(executable)))
-
-
-_HERE: Final = {"cpu": "native", "cpu:avx2": "avx2"}
-"""Processors that run here, and how options call them."""
 
 
 def _compile_ahead(

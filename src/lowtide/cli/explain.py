@@ -16,6 +16,7 @@ from lowtide.cli.arguments import (
     JsonOption,
     ReoptimizeOption,
     StageOption,
+    TargetOption,
 )
 from lowtide.options import DEFAULT_STAGE
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from lowtide.compiler import ModulePlan, PlanOptions
     from lowtide.ir import Module
     from lowtide.report.plan_page import PlanPicture
+    from lowtide.search.deadline import Deadline
     from lowtide.search.effort import Effort
 
 
@@ -106,6 +108,7 @@ def explain(
             help="The report after a change that --what-if names.",
         ),
     ] = None,
+    target: TargetOption = "cpu",
 ) -> None:
     """Show what the memory peak is made of, why, and what bounds it.
 
@@ -123,9 +126,9 @@ def explain(
             raise UsageError(f"{module}: a TFLite model has --limit and --json only")
         explain_model(module, limit, json=json)
         return
-    request = _Request(
-        stage, effort_named(effort), deadline, reoptimize, _Changes(what_if, try_change)
-    )
+    changes = _Changes(what_if, try_change)
+    request = _Request(stage, effort_named(effort), deadline, reoptimize, changes, target)
+    request.check_target()
     if what_if and try_change is not None:
         raise UsageError("--what-if lists changes, --try makes one of them; give one of the two")
     if plan is not None and request.changes.any:
@@ -193,6 +196,28 @@ class _Request:
     deadline: float | None
     reoptimize: bool
     changes: _Changes = _Changes()
+    target: str = "cpu"
+
+    def check_target(self) -> None:
+        """Raise UsageError or TargetError for a target that is not known; say what is modelled."""
+        from lowtide.cli import console
+        from lowtide.cli.targets import for_processor
+        from lowtide.client.gpu import is_gpu_target, machine_note
+        from lowtide.options import Options
+
+        if is_gpu_target(self.target):
+            console.note(machine_note(self.target))
+        else:
+            for_processor(Options(), self.target)
+
+    def options(self, ends: Deadline) -> PlanOptions:
+        """Return the options of a plan that ends at a deadline."""
+        from lowtide import compiler
+        from lowtide.client.gpu import is_gpu_target, planned_for_gpu
+        from lowtide.search.effort import SearchOptions
+
+        options = compiler.PlanOptions(self.stage, search=SearchOptions(self.effort, ends))
+        return planned_for_gpu(options, self.target) if is_gpu_target(self.target) else options
 
     @property
     def asks_for_a_plan(self) -> bool:
@@ -223,19 +248,17 @@ def _check_format(name: str, plan: str | None, *, json: bool) -> None:
 
 
 def _write_format(path: str | None, request: _Request, name: str, output: Path | None) -> None:
-    from lowtide import compiler
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.explain_formats import write_timeline
     from lowtide.cli.interrupts import ending_at
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
-    from lowtide.search.effort import SearchOptions
 
     if path is None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
     found = load(path, reoptimize=request.reoptimize)
     with progress(f"planning {found.module.name}") as line, ending_at(request.deadline) as ends:
-        options = compiler.PlanOptions(request.stage, search=SearchOptions(request.effort, ends))
+        options = request.options(ends)
         plan = _plan(found.module, options, request, line)
     write_timeline(plan, name, output)
     if ends.was_interrupted:
@@ -253,7 +276,6 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
     from lowtide.frontend.plan_files import plan_beside
     from lowtide.options import display_for
     from lowtide.report.text import explain_text
-    from lowtide.search.effort import SearchOptions
 
     found = load(path, reoptimize=request.reoptimize)
     is_dump = os.path.isdir(path) and found.module.is_scheduled
@@ -268,8 +290,7 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
         else:
             console.note("XLA's own plan is left aside: this one is lowtide's, in XLA's order")
     with progress(f"planning {found.module.name}") as line, ending_at(request.deadline) as ends:
-        search = SearchOptions(request.effort, ends)
-        options = compiler.PlanOptions(request.stage, search=search)
+        options = request.options(ends)
         if view.html is None and not request.changes.any:
             report = compiler.explain(found.module, options)
         else:

@@ -13,6 +13,7 @@ from lowtide.cli.arguments import (
     JsonOption,
     MemoryOption,
     ModuleArgument,
+    TargetOption,
     ThreadsOption,
 )
 
@@ -66,6 +67,10 @@ def run(
     memory: MemoryOption = None,
     deadline: DeadlineOption = None,
     threads: ThreadsOption = None,
+    target: TargetOption = "cpu",
+    emulate: Annotated[
+        bool, typer.Option("--emulate", help="Run the kernels of a GPU on this host.")
+    ] = False,
     repeat: Annotated[
         int, typer.Option(min=1, metavar="N", help="Time N calls after the first.")
     ] = 1,
@@ -99,7 +104,9 @@ def run(
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.programs import load_program
     from lowtide.cli.run_devices import device_program, joined_results
+    from lowtide.cli.run_gpu import check_emulated, emulated_runs
     from lowtide.cli.runs import results_of
+    from lowtide.cli.targets import for_processor
     from lowtide.options import CHECKS, Options, started_ranks
 
     evaluated = reference or arena or plan is not None or order is not None
@@ -111,6 +118,18 @@ def run(
         else {},
         reproducer if evaluated or not sanitize else None,
     )
+    check_emulated(
+        target,
+        is_emulated=emulate,
+        others={
+            "--reference, --arena, --plan or --order": evaluated,
+            "--sanitize": sanitize,
+            "--profile": profile,
+            "--trace": trace,
+            "--threads": threads,
+            "--check": check,
+        },
+    )
     if check is not None and check not in CHECKS:
         raise UsageError(f"--check takes {', '.join(CHECKS)}; found {check!r}")
     if deadline is not None and (reference or plan is not None or order is not None):
@@ -121,6 +140,7 @@ def run(
     options = Options(
         threads=threads or 0, memory=memory, deadline=deadline, check=check or "never"
     )
+    options = options if emulate else for_processor(options, target)
     wanted = _Wanted(seed or 0, repeat, sanitize, reproducer, plan, order, profile, trace)
     if started_ranks() > 1:
         others = {"--reference": reference, "--arena": arena, "--check": check is not None}
@@ -142,7 +162,9 @@ def run(
         _show(program.module, origin, runs, results, outputs, json=json)
         return
     arguments, origin = _arguments(program.found, inputs, seed)
-    if arena or plan is not None or order is not None or (reference and sanitize):
+    if emulate:
+        runs = emulated_runs(program, target, arguments, options, repeat)
+    elif arena or plan is not None or order is not None or (reference and sanitize):
         runs = _in_arena(program, arguments, options, wanted)
     elif reference:
         runs = _reference(program, arguments, options, wanted)

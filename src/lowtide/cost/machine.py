@@ -81,3 +81,27 @@ X86_SERVER: Final = Machine(
 
 For what is fused only the ratios of the figures matter.
 """
+
+H100: Final = Machine(
+    name="NVIDIA H100 SXM, as its maker describes it",
+    clock_hertz=1.755e9,
+    vector_clock_hertz=1.755e9,
+    launch_seconds=3e-6,
+    step_seconds=2e-6,
+    cache_bytes=25 << 20,
+    cached_byte_seconds=1.8e-13,
+    memory_byte_seconds=3.0e-13,
+    stream_bytes_per_second=3.35e12,
+    bytes_per_cycle=1900.0,
+    cache_rates=(CacheRate(25 << 20, 3100.0),),
+    memory_bytes_per_cycle=1900.0,
+    copy_bytes_per_second=1.5e12,
+    element_seconds=6e-14,
+    division_seconds=4.8e-13,
+    transcendental_seconds=6e-13,
+    flop_seconds=1.5e-14,
+)
+"""The whole device at work: 132 multiprocessors of 128 lanes, 50 MiB of second-level cache, 80 GB
+at 3.35 TB/s, 67 TFLOP/s in 32-bit floats. Figures of the maker, and of arithmetic with them: none
+was measured. `flop_seconds` is that of 32-bit floats without tensor cores.
+"""

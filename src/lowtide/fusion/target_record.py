@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide.analysis.live_range import CACHE_LINE
-from lowtide.cost.machine import X86_SERVER, Machine
+from lowtide.cost.machine import H100, X86_SERVER, Machine
 from lowtide.fusion.cluster import KernelKind
 
 
@@ -55,4 +55,22 @@ Registers spill and compile time grows with more members. A core can prefetch no
 that many arrays. Each operand of a concatenate is a branch. As many pieces of code are written as
 there are taps in windows that are written out. A row stays in the second-level cache, keys stay in
 the last-level cache, and a kernel of a dot keeps that many rows in registers.
+"""
+
+GPU_TARGET: Final = TargetRecord(
+    machine=H100,
+    alignment=CACHE_LINE,
+    kinds=frozenset(KernelKind) - {KernelKind.ATTENTION},
+    most_members=100,
+    most_arrays=48,
+    most_joined=8,
+    most_pieces=16,
+    most_row_bytes=1 << 15,
+    most_rows=16,
+    most_key_bytes=1 << 25,
+)
+"""A graphics processor of a data centre.
+
+Fewer members than on a processor: a thread has 255 registers at most, and more of them leave fewer
+threads to hide latency. A row lies in the shared memory of a block.
 """

@@ -58,13 +58,18 @@ class KernelCompiler:
 
         With `whole` it is optimized as a whole, by LLVM's own pipeline.
         """
-        return self._compiled(text, is_object=1, whole=whole)
+        return self._compiled(text, is_object=1, level=PIPELINE_LEVEL if whole else None)
 
     def assembly(self, text: str) -> str:
         """Return the assembly text of a module; raises CodeError where LLVM refuses it."""
-        return self._compiled(text, is_object=0, whole=False).decode()
+        return self._compiled(text, is_object=0).decode()
 
-    def _compiled(self, text: str, is_object: int, *, whole: bool) -> bytes:
+    def whole_assembly(self, text: str, level: int) -> str:
+        """Return the assembly text of a module that is optimized as a whole, at a level."""
+        return self._compiled(text, is_object=0, level=level).decode()
+
+    def _compiled(self, text: str, is_object: int, level: int | None = None) -> bytes:
+        """The code of a module, optimized as a whole where a level is given."""
         raw = self._raw
         context = raw.LLVMPY_ContextCreate()
         error = ctypes.c_char_p()
@@ -73,20 +78,20 @@ class KernelCompiler:
             if not module:
                 raise CodeError((error.value or b"no message").decode())
             try:
-                passes = self._whole_passes if whole else self._passes
+                passes = self._passes if level is None else self._whole_passes
                 raw.LLVMPY_RunNewModulePassManager(passes._ptr, module, self._builder._ptr)
-                if whole:
-                    self._optimize(module)
+                if level is not None:
+                    self._optimize(module, level)
                 return self._emitted(module, is_object)
             finally:
                 raw.LLVMPY_DisposeModule(module)
         finally:
             raw.LLVMPY_ContextDispose(context)
 
-    def _optimize(self, module: Any) -> None:
+    def _optimize(self, module: Any, level: int) -> None:
         """Run LLVM's own pipeline, of which each run needs another one."""
         llvm = _llvm()
-        options = llvm.create_pipeline_tuning_options(speed_level=PIPELINE_LEVEL)
+        options = llvm.create_pipeline_tuning_options(speed_level=level)
         builder = llvm.create_pass_builder(self._machine, options)
         passes = builder.getModulePassManager()
         self._raw.LLVMPY_RunNewModulePassManager(passes._ptr, module, builder._ptr)

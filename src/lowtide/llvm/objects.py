@@ -20,19 +20,20 @@ _DEFINITION: Final = re.compile(r"\n(?:define [^@]*)?@([\w.]+)(?:\(| = )")
 _SYMBOL: Final = re.compile(r"@([\w.]+)")
 
 
-def with_unique_names(text: str) -> tuple[str, str]:
+def with_unique_names(text: str, separator: str = ".") -> tuple[str, str]:
     """Return a module whose symbols end with a fingerprint of its text, and that ending.
 
-    Equal modules stay equal, and symbols of different ones never clash.
+    Equal modules stay equal, and symbols of different ones never clash. The ending begins with the
+    separator.
     """
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    digest = separator + hashlib.sha256(text.encode()).hexdigest()[:16]
     names = set(_DEFINITION.findall(f"\n{text}"))
 
     def renamed(match: re.Match[str]) -> str:
         name = match[1]
-        return f"@{name}.{digest}" if name in names else match[0]
+        return f"@{name}{digest}" if name in names else match[0]
 
-    return _SYMBOL.sub(renamed, text), f".{digest}"
+    return _SYMBOL.sub(renamed, text), digest
 
 
 def compile_modules(

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from lowtide.backends.cpu import CpuKernels, constants_of
+from lowtide.backends.constants import constant_bytes
+from lowtide.backends.cpu import CpuKernels
 from lowtide.backends.interface import Progress
 from lowtide.codegen.ahead.walk import AheadMemory, AllocationHome, Home, walk_text
 from lowtide.codegen.cpu.kernels import Kernels
@@ -107,7 +108,7 @@ class AheadKernels:
         written = kernels.write()
         _check_alone(plan.module.name, thunks, written.texts)
         interface = interface_of(plan.module, plan.assignment)
-        constants = {x: y.tobytes() for x, y in constants_of(plan) if y.size}
+        constants = {x: y.tobytes() for x, y in constant_bytes(plan) if y.size}
         homes, arena_bytes = _homes(interface.memories, whole_allocations(interface))
         weights = None
         if backend.weights_apart:

@@ -75,10 +75,10 @@ def wide(elements: Elements, request: Request, start: Sequence[Element]) -> list
 # -- windows ---------------------------------------------------------------------------------------
 
 
-def _meeting(
+def met_in_window(
     elements: Elements, at: Affine, step: Affine, size: int, window: WindowDimension
 ) -> tuple[Affine, Mask | bool | None]:
-    """The input element that position `step` of a window at `at` meets, and where there is one."""
+    """Return the input element that position `step` of a window at `at` meets, and where one is."""
     spread = at * window.stride + step * window.window_dilation + -window.padding_low
     place, rest = floor_split(elements, spread, window.base_dilation)
     inside = within(elements, place, 0, size)
@@ -104,7 +104,7 @@ def _reduce_window(elements: Elements, request: Request) -> Rule:
         with nest(elements, [x.size for x in window], totals) as loops:
             index, inside, nowhere = [], None, False
             for at, step, size, x in zip(request.at, loops.index, sizes, window, strict=True):
-                met, test = _meeting(elements, at, step, size, x)
+                met, test = met_in_window(elements, at, step, size, x)
                 nowhere = nowhere or test is False
                 index.append(met)
                 inside = elements.vectors.both(inside, None if isinstance(test, bool) else test)
@@ -208,7 +208,7 @@ def _convolution(elements: Elements, request: Request) -> Rule:
             for i, (step, x) in enumerate(zip(steps, window, strict=True)):
                 at = request.at[numbers.output_spatial[i]]
                 size = data.dimensions[numbers.input_spatial[i]]
-                met, test = _meeting(elements, at, step, size, x)
+                met, test = met_in_window(elements, at, step, size, x)
                 nowhere = nowhere or test is False
                 inside = elements.vectors.both(inside, None if isinstance(test, bool) else test)
                 left[numbers.input_spatial[i]] = met

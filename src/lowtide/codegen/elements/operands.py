@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.elements.values import CallFrame
@@ -27,13 +29,15 @@ def leaves(shape: Shape) -> list[Shape]:
     return [leaf for _, leaf in shape.leaves() if leaf.is_array]
 
 
-def bind(function: Function, instruction: Instruction) -> Bound:
-    """Load the addresses of the arrays of an instruction from `%buffers`."""
-    pointers = iter(range(1 << 30))
+def bind(function: Function, instruction: Instruction, given_pointers: Sequence[str] = ()) -> Bound:
+    """Return the arrays of an instruction, operands first, at the addresses that are given.
+
+    Where none are given they are loaded from `%buffers`.
+    """
+    pointers = iter(given_pointers or _loaded_pointers(function))
 
     def array(shape: Shape) -> Array:
-        slot = function.gep("%buffers", next(pointers), "ptr")
-        return Array(function.load("ptr", slot, 8), shape)
+        return Array(next(pointers), shape)
 
     operands: dict[Instruction, list[Array]] = {}
     given = [[array(x) for x in leaves(operand.shape)] for operand in instruction.operands]
@@ -56,6 +60,11 @@ def bind(function: Function, instruction: Instruction) -> Bound:
         if parameter.shape.is_tuple
     }
     return Bound(callee.root, CallFrame(bound, tuples=parts), results)
+
+
+def _loaded_pointers(function: Function) -> Iterator[str]:
+    for number in count():
+        yield function.load("ptr", function.gep("%buffers", number, "ptr"), 8)
 
 
 def roots_of(root: Instruction) -> list[Instruction]:

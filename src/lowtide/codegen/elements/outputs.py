@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowtide.codegen.arrays import offset
+from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound
 from lowtide.codegen.elements.values import CallFrame, Mask
 from lowtide.codegen.indexing import ZERO, Index
+from lowtide.codegen.value import Value
 from lowtide.ir import Instruction
 
 
@@ -27,6 +28,15 @@ class KernelOutput:
     update: Instruction | None = None
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class ComputedOutput:
+    """The values of an output at some indices, and where they are to be stored."""
+
+    array: Array
+    values: tuple[Value, ...]
+    places: tuple[Index, ...]
+
+
 def stored(
     elements: Elements,
     outputs: Sequence[KernelOutput],
@@ -40,6 +50,17 @@ def stored(
     those of size 1. Several indices are those of the steps of a loop, for which outputs that lie so
     in memory are stored side by side.
     """
+    store_computed(elements, computed(elements, outputs, bound, indices, mask), mask)
+
+
+def computed(
+    elements: Elements,
+    outputs: Sequence[KernelOutput],
+    bound: Bound,
+    indices: Sequence[Index],
+    mask: Mask | None,
+) -> list[ComputedOutput]:
+    """Compute outputs at some indices, as `stored` does."""
     found = []
     for output in outputs:
         values, places = [], []
@@ -48,12 +69,18 @@ def stored(
             element = elements.all_at(output.source, index, bound.frame, mask)
             values.append(element.values[output.leaf])
             places.append(_place(elements, bound.frame, output, index))
-        found.append((bound.results[output.array], values, places))
-    for array, values, places in found:
-        offsets = [offset(array.shape, x) for x in places]
-        if not elements.memory.store_in_turn(elements, array, offsets, values, mask):
-            for value, place in zip(values, places, strict=True):
-                elements.store(array, place, value, mask)
+        array = bound.results[output.array]
+        found.append(ComputedOutput(array, tuple(values), tuple(places)))
+    return found
+
+
+def store_computed(elements: Elements, found: Sequence[ComputedOutput], mask: Mask | None) -> None:
+    """Store values that were computed."""
+    for x in found:
+        offsets = [offset(x.array.shape, place) for place in x.places]
+        if not elements.memory.store_in_turn(elements, x.array, offsets, x.values, mask):
+            for value, place in zip(x.values, x.places, strict=True):
+                elements.store(x.array, place, value, mask)
 
 
 def _fitted(index: Index, dimensions: tuple[int, ...], wanted: tuple[int, ...]) -> Index:

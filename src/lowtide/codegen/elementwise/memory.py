@@ -94,8 +94,9 @@ def store(
     mask: str | None = None,
     *,
     streamed: bool = False,
+    align: int = 0,
 ) -> None:
-    """Store elements from an address on.
+    """Store elements from an address on, a multiple of `align` bytes where that is not 0.
 
     With `streamed` they go past the caches: the address is a multiple of the bytes of the vector,
     or of 64 if these are more, there is no mask, and the module has to define STREAMED.
@@ -108,7 +109,7 @@ def store(
         if streamed:
             _stream(fn, whole, name, pointer, element_bytes(value.type) * lanes)
         else:
-            _store(fn, whole, name, pointer, mask, value)
+            _store(fn, whole, name, pointer, mask, value, align)
         return
     if not lanes:
         for i, name in enumerate(value.names):
@@ -130,9 +131,15 @@ def _stream(fn: Function, whole: str, name: str, pointer: str, nbytes: int) -> N
 
 
 def _store(
-    fn: Function, whole: str, name: str, pointer: str, mask: str | None, value: Value
+    fn: Function,
+    whole: str,
+    name: str,
+    pointer: str,
+    mask: str | None,
+    value: Value,
+    align: int = 0,
 ) -> None:
-    align = element_bytes(value.type)
+    align = align or element_bytes(value.type)
     if mask is None:
         fn.store(whole, name, pointer, align)
         return

@@ -1,0 +1,169 @@
+"""Kernels for GPUs of all programs at hand, assembled by ptxas: what they take, and what fails.
+
+    python benchmarks/gpu_kernels.py [--every N] [--seconds S] [--write docs/gpu.md]
+
+Needs no GPU, and runs nothing on one. Modules are written in a process of their own, which ends
+where LLVM ends it; each that takes longer than S seconds is left out and named. Of recorded
+programs each N-th is taken. `--write` puts the table into a section of a document.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from lowtide.backends.build import build
+from lowtide.backends.gpu import GpuBackend
+from lowtide.client.gpu import kept
+from lowtide.frontend.files import read
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir.errors import UnsupportedOpError
+from lowtide.options import Options
+from lowtide.runtime.gpu.assembling import assembler_version
+from lowtide.testing.asked_process import AskedProcess, NoAnswerError
+from sections import replace_section
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
+TARGETS = ("cuda:sm_80", "cuda:sm_90a", "cuda:sm_100")
+
+Row = tuple[str, str, int, int, int, int]
+"""Template, function, registers, and bytes: shared, stack, spilled."""
+
+
+@dataclass
+class Table:
+    """What the kernels of one target take, by function, and why modules fail."""
+
+    modules: int = 0
+    kernels: dict[str, Row] = field(default_factory=dict)
+    misses: dict[str, str] = field(default_factory=dict)
+
+
+def rows_of(module: Any, target: str) -> list[Row]:
+    """Return what each kernel of a module takes."""
+    program = build(module, GpuBackend(target)).program
+    cubin = program.assembled(kept("cubins", Options()))
+    found = []
+    for kernel in program.kernels:
+        for launch in kernel.launches:
+            x = cubin.resources[launch.function]
+            found.append(
+                (kernel.template, launch.function, x.registers, x.shared, x.stack, x.spills)
+            )
+    return found
+
+
+def serve(pipe: Connection) -> None:
+    """Answer (name of a file, or the number of a recorded program; target) by rows or a reason."""
+    record: Any = None
+    while True:
+        try:
+            what, target = pipe.recv()
+        except EOFError:
+            return
+        try:
+            if isinstance(what, int):
+                if record is None:
+                    from recorded_programs import Record
+
+                    record = Record()
+                module = parse_hlo(record.text[record.items[what]["id"]])
+            else:
+                module = read(what)
+            pipe.send(rows_of(module, target))
+        except UnsupportedOpError as error:
+            pipe.send(f"unsupported: {str(error).splitlines()[0][:160]}")
+        except Exception as error:
+            pipe.send(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}")
+
+
+def programs(every: int) -> Iterator[tuple[str, str | int]]:
+    """Yield kind and name of each program."""
+    for folder in (EXAMPLES, CORPUS):
+        for path in sorted(folder.glob("*.hlo*")):
+            yield folder.name, str(path)
+    if every:
+        from recorded_programs import Record
+
+        for number in range(0, len(Record().items), every):
+            yield "recorded", number
+
+
+def tables(every: int, seconds: float, targets: tuple[str, ...]) -> dict[str, Table]:
+    """Assemble all kernels of all programs for each target."""
+    found = {x: Table() for x in targets}
+    process = AskedProcess(serve, seconds)
+    for kind, what in programs(every):
+        for target, table in found.items():
+            name = f"{kind}/{Path(what).name.split('.hlo')[0] if isinstance(what, str) else what}"
+            process.ask((what, target))
+            try:
+                answer: Any = process.message()
+            except NoAnswerError as error:
+                answer = {"hang": f"more than {seconds:.0f} s"}.get(error.kind, "the process dies")
+            table.modules += 1
+            if isinstance(answer, str):
+                table.misses[name] = answer
+                print(f"{target}: {name}: {answer}", flush=True)
+                continue
+            table.kernels.update({x[1]: x for x in answer})
+    process.close()
+    return found
+
+
+def section(found: dict[str, Table]) -> str:
+    """Return the section of the document."""
+    lines = [
+        f"ptxas: {assembler_version()}",
+        "",
+        "| target | template | kernels | registers, median | most | shared, most bytes "
+        "| with stack | spilling |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for target, table in found.items():
+        for template in sorted({x[0] for x in table.kernels.values()}):
+            mine = [x for x in table.kernels.values() if x[0] == template]
+            registers = sorted([x[2] for x in mine])
+            lines.append(
+                f"| {target} | {template} | {len(mine):,} | {registers[len(mine) // 2]} "
+                f"| {registers[-1]} | {max(x[3] for x in mine):,} "
+                f"| {sum(x[4] > 0 for x in mine):,} | {sum(x[5] > 0 for x in mine):,} |"
+            )
+    lines.append("")
+    for target, table in found.items():
+        done = table.modules - len(table.misses)
+        lines.append(f"{target}: {done:,} of {table.modules:,} programs assembled.")
+    reasons = Counter(
+        [f"{name}: {x}" for table in found.values() for name, x in table.misses.items()]
+    )
+    lines += ["", *[f"- {x}" for x in reasons]]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--every", type=int, default=0, help="take each N-th recorded program")
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--write", type=Path)
+    given = parser.parse_args()
+    found = tables(given.every, given.seconds, tuple(given.targets.split(",")))
+    text = section(found)
+    print(text)
+    if given.write is not None:
+        replace_section(given.write, "gpu kernels", text)
+    sys.exit(any(x[5] for t in found.values() for x in t.kernels.values() if x[0] in _MATRICES))
+
+
+_MATRICES = ("ffma", "mma")
+"""Templates whose kernels must not spill."""
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Targets as the command line names them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lowtide.options import Options
+
+_PROCESSORS: Final = {"cpu": "native", "cpu:avx2": "avx2", "native": "native", "avx2": "avx2"}
+"""Processors that run here, and how options call them."""
+
+
+def for_processor(options: Options, target: str) -> Options:
+    """Return options for a processor by name; raises UsageError for one that is not known."""
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.client.gpu import GPU_PREFIX
+    from lowtide.ir.suggestions import nearest
+
+    if target not in _PROCESSORS:
+        known = (*_PROCESSORS, GPU_PREFIX)
+        listed = ", ".join(["cpu", "cpu:avx2", GPU_PREFIX, f"{GPU_PREFIX}:sm_90"])
+        raise UsageError(
+            f"--target: no {target!r} to run here{nearest(target, known)}; there are: {listed}; "
+            "compile --aot has others"
+        )
+    return replace(options, target=_PROCESSORS[target])

@@ -1,0 +1,1 @@
+"""Kernels of graphics processors: templates, and the generic forms that any instruction has."""

@@ -1,0 +1,66 @@
+"""Results of a template for graphics processors: the plan of a kernel, and its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lowtide.codegen.elements.operands import leaves
+from lowtide.ir import Instruction
+from lowtide.ir.errors import unsupported
+from lowtide.ir.launch import Launch
+from lowtide.llvm.callee import FunctionParameter
+from lowtide.llvm.function import Function
+
+MOST_BUFFERS = 500
+"""Operands and results of a kernel, at most: its parameters have 4 KiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCode:
+    """The functions of a kernel, and their launches; `globals` are constants in IR.
+
+    Symbols are neutral ("points0"): they are made unique by what the text contains.
+    """
+
+    functions: tuple[Function, ...]
+    launches: tuple[Launch, ...]
+    globals: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPlan:
+    """How an instruction will run, decided before buffers are assigned and code is written.
+
+    `template` is the name of what writes it, and `scratch_bytes` is how much scratch it needs.
+    """
+
+    template: str
+    emit: Callable[[], GpuCode]
+    scratch_bytes: int = 0
+
+
+def buffer_count(instruction: Instruction) -> int:
+    """Return how many arrays an instruction reads and writes."""
+    shapes = [*[x.shape for x in instruction.operands], instruction.shape]
+    return sum([len(leaves(x)) for x in shapes])
+
+
+def buffer_names(instruction: Instruction) -> list[str]:
+    """Return the names of the parameters with the addresses of the arrays."""
+    return [f"%a{i}" for i in range(buffer_count(instruction))]
+
+
+def kernel_function(name: str, instruction: Instruction, threads: int) -> Function:
+    """Return an empty kernel, of blocks of so many threads.
+
+    Raises UnsupportedOpError for more arrays than a kernel takes.
+    """
+    count = buffer_count(instruction)
+    if count > MOST_BUFFERS:
+        reason = f"a kernel takes {MOST_BUFFERS} arrays at most, not {count}"
+        raise unsupported(instruction, f"{reason}; the CPU runs it (lowtide run)")
+    parameters = [FunctionParameter("ptr", f"a{i}") for i in range(count)]
+    parameters.append(FunctionParameter("ptr", "scratch"))
+    attributes = f'nounwind convergent "nvvm.maxntid"="{threads}"'
+    return Function(name, parameters, attributes=attributes, linkage="ptx_kernel")

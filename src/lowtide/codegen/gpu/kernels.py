@@ -1,0 +1,73 @@
+"""The kernels of a program for a graphics processor: instructions that run alike share one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+from lowtide.codegen.cpu.kernels import likeness
+from lowtide.codegen.gpu.kernel import GpuPlan, buffer_count
+from lowtide.codegen.gpu.select import gpu_plan
+from lowtide.ir import Instruction
+from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.launch import LaunchedKernel
+from lowtide.llvm.function import module_text
+from lowtide.llvm.objects import with_unique_names
+from lowtide.llvm.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenGpuKernels:
+    """The kernels of a program, and the modules that define their functions, both by number."""
+
+    kernels: tuple[LaunchedKernel, ...]
+    texts: tuple[str, ...]
+
+
+class GpuKernels:
+    """The plans of instructions, made once for all that are alike; later their code."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._plans: dict[Hashable, GpuPlan] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._written: list[tuple[Instruction, GpuPlan]] = []
+
+    def plan(self, instruction: Instruction) -> GpuPlan:
+        """Return how an instruction runs; raises UnsupportedOpError where it cannot."""
+        key = likeness(instruction)
+        found = self._plans.get(key)
+        if found is None:
+            found = self._plans[key] = gpu_plan(instruction, self.target)
+        return found
+
+    def has_plan(self, instruction: Instruction) -> bool:
+        """Whether a kernel can run an instruction."""
+        try:
+            self.plan(instruction)
+        except UnsupportedOpError:
+            return False
+        return True
+
+    def number(self, instruction: Instruction) -> int:
+        """Return the number of the kernel of an instruction."""
+        key = likeness(instruction)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._written)
+            self._written.append((instruction, self.plan(instruction)))
+        return number
+
+    def write(self) -> WrittenGpuKernels:
+        """Return the kernels that have numbers."""
+        written = [written_kernel(instruction, plan) for instruction, plan in self._written]
+        return WrittenGpuKernels(tuple([x for x, _ in written]), tuple([x for _, x in written]))
+
+
+def written_kernel(instruction: Instruction, plan: GpuPlan) -> tuple[LaunchedKernel, str]:
+    """Return a kernel, and the module that defines its functions."""
+    code = plan.emit()
+    text, ending = with_unique_names(module_text(code.functions, code.globals), "_")
+    launches = tuple([replace(x, function=x.function + ending) for x in code.launches])
+    count = buffer_count(instruction)
+    return LaunchedKernel(plan.template, launches, count, plan.scratch_bytes), text

@@ -1,0 +1,135 @@
+"""Kernels of points: each thread computes the elements of the results at some indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from lowtide.codegen.arrays import strides
+from lowtide.codegen.cpu.loop import outputs_of
+from lowtide.codegen.domain import LoopDomain, trial_of, whole
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.moves import moved_types, retyped
+from lowtide.codegen.elements.operands import bind, leaves, members
+from lowtide.codegen.elements.outputs import KernelOutput, stored
+from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
+from lowtide.codegen.gpu.threads import thread_number
+from lowtide.codegen.gpu.vectors import thread_elements
+from lowtide.codegen.indexing import Index
+from lowtide.codegen.space import LoopSpace, decomposed, groups_of, lane_variable
+from lowtide.ir import Instruction, Opcode, Shape
+from lowtide.ir.launch import Launch
+from lowtide.llvm.function import Function
+from lowtide.llvm.target import Target
+
+THREADS: Final = 256
+"""Threads of a block."""
+
+_LEAST_THREADS: Final = 1 << 14
+"""Threads that keep a device busy: with fewer elements for each, none has several."""
+
+_LINES: Final = 600
+"""Lines of code of a point, at most, that are written for several lanes."""
+
+SUMS: Final = frozenset(
+    {Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT, Opcode.REDUCE, Opcode.SCALED_DOT}
+)
+"""Operations whose elements take a loop: several lanes would take apart what threads read side by
+side."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PointGroup:
+    """Results of equal dimensions, which are computed together; `name` is that of the kernel."""
+
+    instruction: Instruction
+    target: Target
+    outputs: tuple[KernelOutput, ...]
+    name: str
+
+
+def plan_points(instruction: Instruction, target: Target) -> GpuPlan:
+    """Return how an instruction runs whose elements are each computed by themselves."""
+    return GpuPlan("points", lambda: points_code(instruction, target))
+
+
+def points_code(instruction: Instruction, target: Target) -> GpuCode:
+    """Return a launch for each group of results of equal dimensions, small ones first.
+
+    Where results lie over operands, smaller results have read these before.
+    """
+    functions, launches, texts = [], [], []
+    for group in groups_of_outputs(instruction, target):
+        function, launch, text = point_kernel(group)
+        functions.append(function)
+        launches.append(launch)
+        texts += text
+    return GpuCode(tuple(functions), tuple(launches), "\n".join(dict.fromkeys(texts)))
+
+
+def groups_of_outputs(instruction: Instruction, target: Target) -> list[PointGroup]:
+    """Return the results of an instruction by their dimensions, up to those of size 1."""
+    groups: dict[tuple[int, ...], list[KernelOutput]] = {}
+    for output in outputs_of(instruction):
+        sizes = tuple([x for x in output.dimensions if x != 1])
+        if 0 not in sizes:
+            groups.setdefault(sizes, []).append(output)
+    ordered = sorted(groups.values(), key=lambda x: prod(x[0].dimensions))
+    return [
+        PointGroup(instruction, target, tuple(outputs), f"points{number}")
+        for number, outputs in enumerate(ordered)
+    ]
+
+
+def point_kernel(group: PointGroup) -> tuple[Function, Launch, list[str]]:
+    """Return the kernel of a group, its launch, and constants that it needs."""
+    instruction, outputs = group.instruction, group.outputs
+    raw = moved_types(members(instruction))
+    fn = kernel_function(group.name, instruction, THREADS)
+
+    def visit(elements: Elements, index: Index) -> None:
+        elements.raw = raw
+        names = buffer_names(instruction)
+        bound = retyped(bind(elements.function, instruction, names), raw)
+        stored(elements, outputs, bound, [index], None)
+
+    domain = domain_of(group)
+    trial = trial_of(domain, group.target, visit)
+    space = LoopSpace(domain.sizes, groups_of(trial, domain.sizes))
+    lanes = _lanes(group, space.sizes, trial.lines)
+    elements = thread_elements(fn, group.target, lanes)
+    step = max(lanes, 1)
+    sizes = (*space.sizes[:-1], space.sizes[-1] // step)
+    unit = thread_number(fn, THREADS)
+    count = prod(sizes)
+    with elements.scopes.when(fn.compare("slt", unit, count)):
+        positions = decomposed(elements, unit, sizes)
+        if lanes:
+            start = fn.mul(elements.indices.scalar(positions[-1]), lanes)
+            positions[-1] = lane_variable(elements, start, space.sizes[-1])
+        visit(elements, domain.index(space.index(elements, positions)[: len(domain.axes)]))
+    launch = Launch(group.name, -(-count // THREADS), THREADS)
+    return fn, launch, list(elements.globals.values())
+
+
+def domain_of(group: PointGroup) -> LoopDomain:
+    """Return all elements of a group, in the order in which the first result lies in memory."""
+    first = group.outputs[0]
+    shape: Shape = leaves(group.instruction.shape)[first.array]
+    order = sorted(range(shape.rank), key=lambda d: -strides(shape)[d])
+    return whole(first.dimensions, order)
+
+
+def _lanes(group: PointGroup, sizes: Sequence[int], lines: int) -> int:
+    """How many elements side by side a thread computes, 0 for one."""
+    inner = members(group.instruction)
+    if lines > _LINES or any(x.opcode in SUMS for x in inner):
+        return 0
+    types = [x.element_type for y in (group.instruction, *inner) for x in leaves(y.shape)]
+    widest = max([x.nbytes for x in types], default=1)
+    lanes = max(4 if widest <= 4 else 16 // widest, 1)
+    if lanes < 2 or sizes[-1] % lanes or prod(sizes) // lanes < _LEAST_THREADS:
+        return 0
+    return lanes

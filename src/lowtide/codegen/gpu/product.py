@@ -1,0 +1,356 @@
+"""A product of matrices that a kernel computes: its sizes, its tiles, and how they are finished.
+
+`ffma.py` and `tensor_cores.py` write the sums of a tile. What makes the operands is computed where
+they are loaded, what reads the product where it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Protocol
+
+from lowtide.codegen.arrays import strides
+from lowtide.codegen.elements.elements import ElementRule, Elements
+from lowtide.codegen.elements.loops import product_type
+from lowtide.codegen.elements.operands import Bound, bind, body_of, members
+from lowtide.codegen.elements.outputs import KernelOutput, stored
+from lowtide.codegen.elements.parts import converted
+from lowtide.codegen.elements.table import has_rule, rule_of
+from lowtide.codegen.elements.values import Element, Mask, Request, Rule
+from lowtide.codegen.gpu.convolution_layout import ConvolutionLayout
+from lowtide.codegen.gpu.kernel import buffer_names, kernel_function
+from lowtide.codegen.gpu.points import SUMS, PointGroup, groups_of_outputs
+from lowtide.codegen.gpu.threads import block_number, thread_in_block
+from lowtide.codegen.gpu.vectors import thread_elements
+from lowtide.codegen.indexing import ZERO, Affine, Index
+from lowtide.codegen.space import decomposed
+from lowtide.codegen.value import Value
+from lowtide.ir import ElementType, Instruction, Opcode
+from lowtide.ir.attributes import Dot, DotDimensions
+from lowtide.ir.launch import Launch
+from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class TileSizes:
+    """A tile of the product, `rows` x `columns`, which a block adds up in steps of `depth`."""
+
+    rows: int
+    columns: int
+    depth: int
+    threads: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GpuProduct:
+    """A dot or convolution as products of `rows` x `depth` and `depth` x `columns` for each batch.
+
+    Each tuple has the sizes of the dimensions that make one up; `hero` is the instruction. What it
+    has of operands and result is in `layout`. `order` says for each dimension of the first of
+    `outputs` which of the hero's it is, None for one of size 1.
+    """
+
+    instruction: Instruction
+    target: Target
+    hero: Instruction
+    outputs: tuple[KernelOutput, ...]
+    layout: ProductLayout
+    order: tuple[int | None, ...]
+
+    @property
+    def total(self) -> ElementType:
+        """The type in which products are added up."""
+        return product_type(self.hero.shape.element_type)
+
+    def lies_along_depth(self, side: int) -> bool:
+        """Return whether neighbours in the memory of an operand have neighbouring depths."""
+        shape = self.hero.operands[side].shape
+        deep = self.layout.deep_dimensions(side)
+        steps = enumerate(strides(shape))
+        return any(x == 1 and shape.dimensions[d] > 1 and d in deep for d, x in steps)
+
+
+class ProductLayout(Protocol):
+    """Where the elements of a product lie in operands and result; sizes of its dimensions."""
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The sizes of what numbers the products."""
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The sizes of what makes a row."""
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The sizes of what makes a column."""
+
+    @property
+    def depth(self) -> tuple[int, ...]:
+        """The sizes of what is summed up."""
+
+    def operand_index(
+        self, elements: Elements, side: int, batch: Index, free: Index, depth: Index
+    ) -> tuple[Index, Mask | None]:
+        """Return where an element of the left operand (side 0) lies, or of the right one.
+
+        With it, where there is one; elsewhere it counts as 0.
+        """
+
+    def result_index(self, batch: Index, row: Index, column: Index) -> Index:
+        """Return where an element of the product lies in the result."""
+
+    def deep_dimensions(self, side: int) -> tuple[int, ...]:
+        """Return the dimensions of an operand that are summed up."""
+
+
+@dataclass(frozen=True, slots=True)
+class DotLayout:
+    """The layout of a dot; see `ProductLayout`."""
+
+    numbers: DotDimensions
+    ranks: tuple[int, int]
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    depth: tuple[int, ...]
+
+    @classmethod
+    def of(cls, dot: Instruction) -> DotLayout:
+        """Return the layout of a dot."""
+        numbers = dot.attributes_as(Dot).dimensions
+        left, right = (x.shape.dimensions for x in dot.operands)
+        paired = {*numbers.lhs_batch, *numbers.lhs_contracting}
+        other = {*numbers.rhs_batch, *numbers.rhs_contracting}
+        return cls(
+            numbers,
+            (len(left), len(right)),
+            tuple([left[d] for d in numbers.lhs_batch]),
+            tuple([x for d, x in enumerate(left) if d not in paired]),
+            tuple([x for d, x in enumerate(right) if d not in other]),
+            tuple([left[d] for d in numbers.lhs_contracting]),
+        )
+
+    def operand_index(
+        self, elements: Elements, side: int, batch: Index, free: Index, depth: Index
+    ) -> tuple[Index, Mask | None]:
+        """Return where an element of an operand lies: there is one everywhere."""
+        numbers = self.numbers
+        batched = numbers.rhs_batch if side else numbers.lhs_batch
+        known = dict(zip((*batched, *self.deep_dimensions(side)), (*batch, *depth), strict=True))
+        rest = iter(free)
+        index = [known[d] if d in known else next(rest) for d in range(self.ranks[side])]
+        return tuple(index), None
+
+    def result_index(self, batch: Index, row: Index, column: Index) -> Index:
+        """Return where an element of the product lies in the result."""
+        return (*batch, *row, *column)
+
+    def deep_dimensions(self, side: int) -> tuple[int, ...]:
+        """Return the dimensions of an operand that are summed up."""
+        return self.numbers.rhs_contracting if side else self.numbers.lhs_contracting
+
+
+def product_of(instruction: Instruction, target: Target) -> GpuProduct | None:
+    """Return the product that an instruction is or has, None where it is not just one."""
+    inner = members(instruction)
+    sums = [x for x in inner if x.opcode in SUMS]
+    if len(sums) != 1 or not all(map(has_rule, inner)):
+        return None
+    (hero,) = sums
+    layout = _layout_of(hero)
+    if layout is None or (hero is not instruction and hero.parent is not body_of(instruction)):
+        return None
+    groups = groups_of_outputs(instruction, target)
+    if len(groups) != 1:
+        return None
+    order = _order_of(groups[0], hero)
+    if order is None:
+        return None
+    return GpuProduct(instruction, target, hero, groups[0].outputs, layout, order)
+
+
+def _layout_of(hero: Instruction) -> ProductLayout | None:
+    if hero.opcode is Opcode.DOT:
+        return DotLayout.of(hero)
+    return ConvolutionLayout.of(hero) if hero.opcode is Opcode.CONVOLUTION else None
+
+
+def _order_of(group: PointGroup, hero: Instruction) -> tuple[int | None, ...] | None:
+    """Which dimension of the hero each of the results' is, None where they are made otherwise.
+
+    The results at an index have to depend on the hero at that index only, its dimensions in any
+    order.
+    """
+    asked: list[Index] = []
+
+    def noting(instruction: Instruction) -> ElementRule:
+        def rule(elements: Elements, request: Request) -> Rule:
+            asked.append(request.at)
+            yield from ()
+            type_ = request.instruction.shape.element_type
+            names = ("poison", "poison") if type_.is_complex else ("poison",)
+            return Element((Value(names, type_),), 0)
+
+        return rule if instruction is hero else rule_of(instruction)
+
+    fn = Function("trial")
+    elements = thread_elements(fn, group.target, 0, noting)
+    sizes = group.outputs[0].dimensions
+    index = tuple([elements.indices.variable("%at", x) for x in sizes])
+    bound = bind(fn, group.instruction, buffer_names(group.instruction))
+    stored(elements, group.outputs, bound, [index], None)
+    if len(set(asked)) != 1 or prod(sizes) != hero.shape.element_count:
+        return None
+    places = [
+        x if size != 1 else None for x, size in zip(asked[0], hero.shape.dimensions, strict=True)
+    ]
+    wanted = [x if size != 1 else None for x, size in zip(index, sizes, strict=True)]
+    if {x for x in places if x is not None} != {x for x in wanted if x is not None}:
+        return None
+    return tuple([None if x is None else places.index(x) for x in wanted])
+
+
+@dataclass(eq=False, slots=True)
+class TileKernel:
+    """The kernel of a product while it is written: a block makes a tile of one batch index.
+
+    `row` and `column` are where the tile begins.
+    """
+
+    product: GpuProduct
+    sizes: TileSizes
+    lanes: int
+    name: str = "product"
+    fn: Function = field(init=False)
+    elements: Elements = field(init=False)
+    bound: Bound = field(init=False)
+    thread: str = field(init=False)
+    batch: list[Affine] = field(init=False)
+    row: Integer = field(init=False)
+    column: Integer = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin the kernel: which tile it makes."""
+        product, sizes = self.product, self.sizes
+        self.fn = kernel_function(self.name, product.instruction, sizes.threads)
+        self.elements = thread_elements(self.fn, product.target, self.lanes)
+        names = buffer_names(product.instruction)
+        self.bound = bind(self.fn, product.instruction, names)
+        self.thread = thread_in_block(self.fn)
+        down, across = self._tiles()
+        block = block_number(self.fn)
+        self.column = self.fn.mul(self.fn.rem(block, across), sizes.columns)
+        rest = self.fn.div(block, across)
+        self.row = self.fn.mul(self.fn.rem(rest, down), sizes.rows)
+        self.batch = decomposed(self.elements, self.fn.div(rest, down), product.layout.batch)
+
+    def _tiles(self) -> tuple[int, int]:
+        rows, columns = prod(self.product.layout.rows), prod(self.product.layout.columns)
+        return -(-rows // self.sizes.rows), -(-columns // self.sizes.columns)
+
+    @property
+    def launch(self) -> Launch:
+        """How the kernel is launched."""
+        down, across = self._tiles()
+        return Launch(
+            self.name, down * across * prod(self.product.layout.batch), self.sizes.threads
+        )
+
+    def operand(self, side: int, free: Integer, depth: Integer) -> tuple[Element, Mask | None]:
+        """Return an element of an operand, and where there is one, None for everywhere.
+
+        `free` is its row in the left one (side 0) or its column in the right one.
+        """
+        index, mask = self.operand_place(side, free, depth)
+        operand = self.product.hero.operands[side]
+        return self.elements.all_at(operand, index, self.bound.frame, mask), mask
+
+    def operand_place(self, side: int, free: Integer, depth: Integer) -> tuple[Index, Mask | None]:
+        """Return the index of an element of an operand, and where there is one."""
+        layout, elements = self.product.layout, self.elements
+        along = layout.rows if side == 0 else layout.columns
+        tile = self.sizes.rows if side == 0 else self.sizes.columns
+        mask = self._below(free, prod(along), tile)
+        mask = elements.vectors.both(mask, self._below(depth, prod(layout.depth), self.sizes.depth))
+        place = decomposed(elements, free, along)
+        deep = decomposed(elements, depth, layout.depth)
+        index, there = layout.operand_index(
+            elements, side, tuple(self.batch), tuple(place), tuple(deep)
+        )
+        return index, elements.vectors.both(mask, there)
+
+    def _below(self, number: Integer, size: int, tile: int) -> Mask | None:
+        if size % tile == 0:
+            return None
+        level = self.elements.scopes.level
+        return Mask(self.fn.compare("slt", number, size), 0, level)
+
+    def summed(self, side: int, free: Integer, depth: Integer) -> str:
+        """Return an element of an operand in the type of the sums, 0 where there is none."""
+        found, mask = self.operand(side, free, depth)
+        total = self.product.total
+        value = converted(self.elements, found, total).values[0]
+        if mask is None:
+            return value.name
+        return self.fn.select(mask.name, value.llvm_type, value.name, _zero(value.llvm_type))
+
+    def finish(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
+        """Store what is made of sums side by side, as many as there are lanes."""
+        fn, elements, product = self.fn, self.elements, self.product
+        tests = [
+            fn.compare("slt", place, size)
+            for place, size, tile in (
+                (row, prod(product.layout.rows), self.sizes.rows),
+                (column, prod(product.layout.columns), self.sizes.columns),
+            )
+            if size % tile
+        ]
+        if not tests:
+            with elements.scopes.inside():
+                self._stored(row, column, names)
+            return
+        inside = tests[0] if len(tests) == 1 else fn.op(f"and i1 {tests[0]}, {tests[1]}")
+        with elements.scopes.when(inside):
+            self._stored(row, column, names)
+
+    def _stored(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
+        fn, elements, product = self.fn, self.elements, self.product
+        total, layout = product.total, product.layout
+        value = Value((names[0],), total)
+        if self.lanes:
+            whole = "poison"
+            kind = f"<{self.lanes} x {value.llvm_type}>"
+            for lane, name in enumerate(names):
+                whole = fn.op(f"insertelement {kind} {whole}, {value.llvm_type} {name}, i64 {lane}")
+            value = Value((whole,), total, self.lanes)
+        down = decomposed(elements, row, layout.rows)
+        if self.lanes:
+            last = layout.columns[-1]
+            start, rest = fn.rem(column, last), fn.div(column, last)
+            across = decomposed(elements, rest, layout.columns[:-1])
+            across.append(elements.indices.variable(start, last, is_lane=True))
+        else:
+            across = decomposed(elements, column, layout.columns)
+        index = layout.result_index(tuple(self.batch), tuple(down), tuple(across))
+        level = elements.scopes.level
+        given = converted(elements, Element((value,), level), product.hero.shape.element_type)
+        elements.given[product.hero] = lambda at, mask: given
+        at = tuple([ZERO if x is None else index[x] for x in product.order])
+        stored(elements, product.outputs, self.bound, [at], None)
+
+    def done(self) -> str:
+        """Return the constants that the kernel needs."""
+        return "\n".join(self.elements.globals.values())
+
+
+def lanes_of(product: GpuProduct, most: int) -> int:
+    """Return how many columns of the product can be finished at once, 0 for one."""
+    return most if product.layout.columns and product.layout.columns[-1] % most == 0 else 0
+
+
+def _zero(type_: str) -> str:
+    return "0.0" if type_ in ("float", "double") else "0"

@@ -1,0 +1,216 @@
+"""Kernels of rows: a warp or a block for each row, along which threads make sums together.
+
+Reductions along rows, and all that reads their results: softmax, norms, in one launch. Where a
+reduction is none that threads can make together, each row has one thread. Results may lie over
+operands of the same rows: all of a row is read before any of it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from lowtide.codegen.arrays import strides
+from lowtide.codegen.elements.elements import ElementRule, Elements
+from lowtide.codegen.elements.loops import level_of
+from lowtide.codegen.elements.moves import moved_types, retyped
+from lowtide.codegen.elements.operands import bind, members
+from lowtide.codegen.elements.outputs import computed, store_computed, stored
+from lowtide.codegen.elements.table import has_rule, rule_of
+from lowtide.codegen.elements.values import Request, Rule
+from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
+from lowtide.codegen.gpu.points import (
+    SUMS,
+    PointGroup,
+    domain_of,
+    groups_of_outputs,
+    point_kernel,
+)
+from lowtide.codegen.gpu.team_sums import Team, has_team_sum, summed_dimensions
+from lowtide.codegen.gpu.threads import WARP, block_number, thread_in_block
+from lowtide.codegen.gpu.vectors import thread_elements
+from lowtide.codegen.indexing import ZERO, Affine
+from lowtide.codegen.space import decomposed
+from lowtide.ir import Instruction, Opcode
+from lowtide.ir.errors import unsupported
+from lowtide.ir.launch import Launch
+from lowtide.llvm.function import Function
+from lowtide.llvm.target import Target
+from lowtide.ops.in_place import works_in_rows
+
+_LEAST: Final = 32
+"""Values of a sum, at least, that are worth a warp."""
+
+_ONE_WARP: Final = 1024
+"""Values of a sum, at most, for which a warp is enough."""
+
+_WARPS: Final = 8
+"""Warps of a row for which one is not enough: those of a block."""
+
+_TOGETHER: Final = {0: 128, 1: 4}
+"""By the warps of a row, the rows of a block where there are several."""
+
+_FEW: Final = 1 << 12
+"""Sums that are too few to keep a device busy with a thread each."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RowGroup:
+    """Results computed row by row: a row is what the loops from number `outer` on run over.
+
+    `count` is the number of values of the longest sum. With `is_team` several threads make it.
+    """
+
+    group: PointGroup
+    outer: int
+    count: int
+    is_team: bool
+
+    @property
+    def warps(self) -> int:
+        """The warps of a row, 0 where it has one thread."""
+        if not self.is_team:
+            return 0
+        return 1 if self.count <= _ONE_WARP else _WARPS
+
+
+def plan_rows(instruction: Instruction, target: Target) -> GpuPlan | None:
+    """Return how sums and what is made of them run together, None where they do not."""
+    inner = members(instruction)
+    sums = [x for x in inner if x.opcode in SUMS]
+    if not sums or not all(has_rule(x) for x in inner):
+        return None
+    if not all(x.opcode is Opcode.REDUCE for x in sums):
+        return None
+    forms = [_form(group) for group in groups_of_outputs(instruction, target)]
+    if not any(isinstance(x, RowGroup) for x in forms) or None in forms:
+        return None
+    if works_in_rows(instruction):
+        _check_order(instruction, forms)
+    found = [x for x in forms if x is not None]
+    return GpuPlan("rows", lambda: _code(found))
+
+
+def _check_order(instruction: Instruction, forms: Sequence[RowGroup | PointGroup | None]) -> None:
+    """Raise UnsupportedOpError where a launch may overwrite rows that a later one reads."""
+    spread = [x for x in forms if isinstance(x, RowGroup) and x.outer < len(_sizes(x))]
+    if len(spread) > 1:
+        reason = "rows of results of several dimensions are not written by one launch"
+        raise unsupported(instruction, f"{reason}; the CPU runs it (lowtide run)")
+
+
+def _sizes(rows: RowGroup) -> tuple[int, ...]:
+    return rows.group.outputs[0].dimensions
+
+
+def _form(group: PointGroup) -> RowGroup | PointGroup | None:
+    """How a group is computed: by rows, by points where it has no sums, None for neither."""
+    seen: list[tuple[Instruction, int]] = []
+    domain = domain_of(group)
+
+    def noting(instruction: Instruction) -> ElementRule:
+        def rule(elements: Elements, request: Request) -> Rule:
+            seen.append((instruction, level_of(request)))
+            return (yield from rule_of(instruction)(elements, request))
+
+        return rule if instruction.opcode is Opcode.REDUCE else rule_of(instruction)
+
+    elements = thread_elements(Function("trial"), group.target, 0, noting)
+    positions: list[Affine] = []
+    _visit_within(elements, group, domain.sizes, positions)
+    if not seen:
+        return group
+    outer = max([level for _, level in seen])
+    longest = max([_length(x) for x, _ in seen])
+    is_team = all(has_team_sum(x) for x, _ in seen)
+    if outer < len(domain.sizes):
+        return RowGroup(group, outer, longest, is_team)
+    is_worth = is_team and longest >= _LEAST and all(_is_worth(x, group) for x, _ in seen)
+    return (
+        RowGroup(group, outer, longest, is_team)
+        if outer == len(domain.sizes) and is_worth
+        else None
+    )
+
+
+def _visit_within(
+    elements: Elements, group: PointGroup, sizes: Sequence[int], positions: list[Affine]
+) -> None:
+    """Compute the results within loops of some sizes, of a trial."""
+    if sizes:
+        with elements.scopes.loop(0, "%size") as loop:
+            positions.append(elements.indices.variable(loop.index, sizes[0]))
+            _visit_within(elements, group, sizes[1:], positions)
+        return
+    raw = moved_types(members(group.instruction))
+    elements.raw = raw
+    names = buffer_names(group.instruction)
+    bound = retyped(bind(elements.function, group.instruction, names), raw)
+    stored(elements, group.outputs, bound, [domain_of(group).index(positions)], None)
+
+
+def _length(reduce: Instruction) -> int:
+    sizes = reduce.operands[0].shape.dimensions
+    return prod([sizes[d] for d in summed_dimensions(reduce)])
+
+
+def _is_worth(reduce: Instruction, group: PointGroup) -> bool:
+    """Whether a sum for each element is made better together: along memory, or of few elements."""
+    count = prod(group.outputs[0].dimensions)
+    if count > reduce.shape.element_count:
+        return False
+    step = strides(reduce.operands[0].shape)
+    sizes = reduce.operands[0].shape.dimensions
+    nearest = min([step[d] for d in summed_dimensions(reduce) if sizes[d] > 1], default=1)
+    return nearest == 1 or count <= _FEW
+
+
+def _code(forms: Sequence[RowGroup | PointGroup]) -> GpuCode:
+    functions, launches, texts = [], [], []
+    for form in forms:
+        if isinstance(form, RowGroup):
+            function, launch, text = _row_kernel(form)
+        else:
+            function, launch, text = point_kernel(form)
+        functions.append(function)
+        launches.append(launch)
+        texts += text
+    return GpuCode(tuple(functions), tuple(launches), "\n".join(dict.fromkeys(texts)))
+
+
+def _row_kernel(rows: RowGroup) -> tuple[Function, Launch, list[str]]:
+    """Return the kernel of a group, its launch, and what its module defines besides."""
+    group, warps = rows.group, rows.warps
+    domain = domain_of(group)
+    outer, inner = domain.sizes[: rows.outer], domain.sizes[rows.outer :]
+    count, together = prod(outer), _TOGETHER.get(warps, 1)
+    threads = max(warps * WARP, 1) * together
+    fn = kernel_function(group.name, group.instruction, threads)
+    raw = moved_types(members(group.instruction))
+    thread, row = thread_in_block(fn), block_number(fn)
+    if not warps:
+        row, thread = str(fn.add(fn.mul(row, together), thread)), "0"
+    elif together > 1:
+        own = fn.op(f"lshr i64 {thread}, {WARP.bit_length() - 1}")
+        thread = fn.op(f"and i64 {thread}, {WARP - 1}")
+        row = str(fn.add(fn.mul(row, together), own))
+    team = Team(warps, thread)
+    elements = thread_elements(fn, group.target, 0, team.rule_of if warps else rule_of)
+    elements.raw = raw
+    bound = retyped(bind(fn, group.instruction, buffer_names(group.instruction)), raw)
+    with elements.scopes.when(fn.compare("slt", row, count)):
+        at = decomposed(elements, row, outer)
+        if prod(inner) == 1:
+            index = domain.index([*at, *[ZERO] * len(inner)])
+            found = computed(elements, group.outputs, bound, [index], None)
+            with elements.scopes.when(fn.compare("eq", thread, 0)):
+                store_computed(elements, found, None)
+        else:
+            with elements.scopes.loop(thread, prod(inner), max(team.threads, 1)) as loop:
+                along = decomposed(elements, loop.index, inner)
+                index = domain.index([*at, *along])
+                stored(elements, group.outputs, bound, [index], None)
+    texts = [*elements.globals.values(), *[x.definition for x in team.shared]]
+    return fn, Launch(group.name, -(-count // together), threads), texts

@@ -1,0 +1,61 @@
+"""Choice of the template that makes the kernel of an instruction for a graphics processor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lowtide.codegen.cpu.library.passing import PASSING
+from lowtide.codegen.elements.operands import leaves, members
+from lowtide.codegen.elements.table import has_rule
+from lowtide.codegen.gpu.ffma import plan_ffma
+from lowtide.codegen.gpu.kernel import GpuPlan
+from lowtide.codegen.gpu.points import SUMS, plan_points
+from lowtide.codegen.gpu.rows import plan_rows
+from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
+from lowtide.codegen.gpu.units import plan_units
+from lowtide.ir import Instruction
+from lowtide.ir.errors import unsupported
+from lowtide.llvm.target import Target
+from lowtide.ops.in_place import works_in_rows
+
+GpuTemplate = Callable[[Instruction, Target], "GpuPlan | None"]
+"""Returns how an instruction will run, None where the template is not for it."""
+
+
+def gpu_plan(instruction: Instruction, target: Target) -> GpuPlan:
+    """Return how an instruction will run; raises UnsupportedOpError where it cannot."""
+    if any(x.shape.is_dynamic for x in (instruction, *instruction.operands)):
+        reason = "kernels have no dynamic sizes; the evaluator runs it (lowtide run --reference)"
+        raise unsupported(instruction, reason)
+    for template in TEMPLATES:
+        plan = template(instruction, target)
+        if plan is not None:
+            return plan
+    if works_in_rows(instruction):
+        reason = "no kernel reads these rows before it writes over them"
+        raise unsupported(instruction, f"{reason}; the CPU runs it (lowtide run)")
+    return plan_units(instruction, target)
+
+
+def is_cheap(fusion: Instruction, target: Target) -> bool:
+    """Return whether a kernel computes no sum of a fusion once for each of many elements."""
+    if plan_rows(fusion, target) is not None:
+        return True
+    inner = members(fusion)
+    largest = max([x.element_count for x in leaves(fusion.shape)], default=0)
+    sums = [x for x in inner if x.opcode in SUMS and x is not fusion]
+    return all(leaves(x.shape)[0].element_count >= largest for x in sums)
+
+
+def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
+    is_passed = instruction.opcode in PASSING and not instruction.shape.is_array
+    if is_passed or works_in_rows(instruction):
+        return None
+    if not all(has_rule(x) for x in members(instruction)):
+        return None
+    return plan_points(instruction, target)
+
+
+TEMPLATES: Final[tuple[GpuTemplate, ...]] = (plan_tensor_cores, plan_ffma, plan_rows, _points)
+"""The templates that are tried in turn, ahead of pieces of work as a processor does them."""

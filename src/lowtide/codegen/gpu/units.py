@@ -1,0 +1,78 @@
+"""Kernels whose pieces of work are those of a processor's: each thread runs some of them alone.
+
+What has no template of its own runs so. The pieces are as they are written for any processor, in
+order within a thread; results are those of the CPU. It is right and slow.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lowtide.codegen.cpu.select import kernel_plan
+from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
+from lowtide.codegen.gpu.threads import thread_number
+from lowtide.codegen.kernel import KernelPlan
+from lowtide.ir import Instruction
+from lowtide.ir.errors import unsupported
+from lowtide.ir.launch import Launch
+from lowtide.ir.thunk import Phase
+from lowtide.llvm.function import Function
+from lowtide.llvm.target import Target
+
+THREADS: Final = 32
+"""Threads of a block: few, so that the pieces are spread over many multiprocessors."""
+
+_MOST_THREADS: Final = 1 << 16
+_MOST_WITH_SCRATCH: Final = 128
+"""Threads that run at once, at most; and those that have scratch of their own."""
+
+
+def plan_units(instruction: Instruction, target: Target) -> GpuPlan:
+    """Return how an instruction runs piece by piece.
+
+    Raises UnsupportedOpError where a function outside of the program runs it, or devices meet.
+    """
+    plan = kernel_plan(instruction, target)
+    if plan.call is not None:
+        reason = f"a kernel cannot call {plan.call.target!r}, a function of the host"
+        raise unsupported(instruction, f"{reason}; the CPU runs it (lowtide run)")
+    if plan.exchange is not None:
+        reason = "programs of a GPU run on one device"
+        raise unsupported(instruction, f"{reason}; devices of the CPU run it (lowtide run)")
+    scratch = plan.shared_bytes + plan.thread_bytes * _MOST_WITH_SCRATCH
+    return GpuPlan("units", lambda: _code(instruction, plan), scratch)
+
+
+def _code(instruction: Instruction, plan: KernelPlan) -> GpuCode:
+    code = plan.emit()
+    defined = {x.name: x for x in code.functions}
+    for function in code.functions:
+        function.linkage = "internal"
+    wrappers, launches = [], []
+    most = _MOST_WITH_SCRATCH if plan.thread_bytes else _MOST_THREADS
+    for number, phase in enumerate(code.phases):
+        threads = min(phase.units, most)
+        blocks = -(-threads // THREADS)
+        name = f"units{number}"
+        wrappers.append(_wrapper(instruction, name, defined[phase.function], phase, threads))
+        launches.append(Launch(name, blocks, THREADS))
+    return GpuCode((*code.functions, *wrappers), tuple(launches), code.globals)
+
+
+def _wrapper(
+    instruction: Instruction, name: str, function: Function, phase: Phase, threads: int
+) -> Function:
+    """The kernel in which thread i runs pieces i, i + `threads`, ..."""
+    fn = kernel_function(name, instruction, THREADS)
+    names = buffer_names(instruction)
+    buffers = fn.stack("ptr", max(len(names), 1), 8)
+    for number, pointer in enumerate(names):
+        fn.store("ptr", pointer, fn.gep(buffers, number, "ptr"), 8)
+    thread = thread_number(fn, THREADS)
+    with (
+        fn.when(fn.compare("slt", thread, threads)),
+        fn.loop(thread, phase.units, threads) as unit,
+    ):
+        end = fn.add(unit.index, 1)
+        fn.call(function, [buffers, "%scratch", unit.index, end, thread])
+    return fn

@@ -1,0 +1,1 @@
+"""Programs of graphics processors: assembling, the file of a program, and the emulator."""

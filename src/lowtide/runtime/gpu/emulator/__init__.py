@@ -1,0 +1,1 @@
+"""Programs of graphics processors run on the host: threads one by one, races found."""

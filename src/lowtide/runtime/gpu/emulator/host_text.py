@@ -1,0 +1,269 @@
+"""Kernels of a graphics processor as functions of the host.
+
+Their text stays as it is but for address spaces, and for the intrinsics of the device, which become
+functions. These read which thread runs from `@gpu_state`, and hand over to the scheduler
+(`blocks.py`) where a thread has to wait for others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final
+
+from lowtide.ir.launch import LaunchedKernel
+from lowtide.llvm.ptx import joined, without_prefetches
+
+SLOTS: Final = 10
+"""Words in which a thread hands values to its warp, and gets some back."""
+
+
+class StateField(IntEnum):
+    """The places in `@gpu_state`, each an i64."""
+
+    THREAD = 0
+    BLOCK = 1
+    ARGUMENTS = 2
+    """The address of the addresses that the kernel takes."""
+    FIBER = 3
+    SCHEDULER = 4
+    """Where the contexts of the running thread and of the scheduler are kept."""
+    WAITS_FOR = 5
+    """The `Wait` of the thread that stopped last."""
+    LANES = 6
+    """The address of `SLOTS` words for each thread."""
+    LOG = 7
+    """The address of two i64 for each access to shared memory."""
+    LOGGED = 8
+    CAPACITY = 9
+    """How many accesses are there, and for how many there is room; more are counted only."""
+
+
+class Wait(IntEnum):
+    """What a thread waits for: nothing, as it has ended, or other threads."""
+
+    ENDED = 0
+    BARRIER = 1
+    EXCHANGE = 2
+    BFLOAT_PRODUCT = 3
+    HALF_PRODUCT = 4
+
+
+WAITING: Final = (
+    "llvm.nvvm.barrier.cta.sync.aligned.all",
+    "llvm.nvvm.shfl.sync.bfly.i32",
+    "llvm.nvvm.mma.m16n8k16.row.col.bf16",
+    "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
+)
+"""Intrinsics in which threads wait for each other."""
+
+_FLOATS: Final = "{ float, float, float, float }"
+
+
+def _field(field: StateField) -> str:
+    return f"getelementptr (i64, ptr @gpu_state, i64 {int(field)})"
+
+
+_SUPPORT: Final = f"""
+@gpu_state = internal global [{len(StateField)} x i64] zeroinitializer
+declare i32 @swapcontext(ptr, ptr)
+define ptr @gpu_state_address() {{
+  ret ptr @gpu_state
+}}
+define internal i32 @gpu_thread() {{
+  %t = load i32, ptr {_field(StateField.THREAD)}
+  ret i32 %t
+}}
+define internal i32 @gpu_block() {{
+  %t = load i32, ptr {_field(StateField.BLOCK)}
+  ret i32 %t
+}}
+define internal void @gpu_wait(i64 %kind) noinline {{
+  store i64 %kind, ptr {_field(StateField.WAITS_FOR)}
+  %fiber = load ptr, ptr {_field(StateField.FIBER)}
+  %scheduler = load ptr, ptr {_field(StateField.SCHEDULER)}
+  %ok = call i32 @swapcontext(ptr %fiber, ptr %scheduler)
+  ret void
+}}
+define internal void @gpu_barrier(i32 %number) noinline {{
+  call void @gpu_wait(i64 {int(Wait.BARRIER)})
+  ret void
+}}
+define internal ptr @gpu_lane() {{
+  %t = load i64, ptr {_field(StateField.THREAD)}
+  %lanes = load ptr, ptr {_field(StateField.LANES)}
+  %place = mul i64 %t, {SLOTS}
+  %lane = getelementptr i32, ptr %lanes, i64 %place
+  ret ptr %lane
+}}
+define internal i32 @gpu_exchange(i32 %all, i32 %value, i32 %distance, i32 %last) noinline {{
+  %lane = call ptr @gpu_lane()
+  %second = getelementptr i32, ptr %lane, i64 1
+  store i32 %value, ptr %lane
+  store i32 %distance, ptr %second
+  call void @gpu_wait(i64 {int(Wait.EXCHANGE)})
+  %found = load i32, ptr %lane
+  ret i32 %found
+}}
+define internal void @gpu_note(ptr %at, i64 %nbytes, i64 %is_write) {{
+  %count = load i64, ptr {_field(StateField.LOGGED)}
+  %next = add i64 %count, 1
+  store i64 %next, ptr {_field(StateField.LOGGED)}
+  %most = load i64, ptr {_field(StateField.CAPACITY)}
+  %fits = icmp ult i64 %count, %most
+  br i1 %fits, label %note, label %done
+note:
+  %log = load ptr, ptr {_field(StateField.LOG)}
+  %entry = getelementptr [2 x i64], ptr %log, i64 %count
+  %second = getelementptr i64, ptr %entry, i64 1
+  %t = load i64, ptr {_field(StateField.THREAD)}
+  %thread = shl i64 %t, 16
+  %bytes = shl i64 %nbytes, 1
+  %with = or i64 %thread, %bytes
+  %what = or i64 %with, %is_write
+  store ptr %at, ptr %entry
+  store i64 %what, ptr %second
+  br label %done
+done:
+  ret void
+}}
+define void @gpu_run(ptr %entry, i64 %blocks, i64 %threads) {{
+start:
+  br label %block
+block:
+  %b = phi i64 [ 0, %start ], [ %b.next, %after ]
+  store i64 %b, ptr {_field(StateField.BLOCK)}
+  br label %thread
+thread:
+  %t = phi i64 [ 0, %block ], [ %t.next, %thread ]
+  store i64 %t, ptr {_field(StateField.THREAD)}
+  call void %entry()
+  %t.next = add i64 %t, 1
+  %t.more = icmp ult i64 %t.next, %threads
+  br i1 %t.more, label %thread, label %after
+after:
+  %b.next = add i64 %b, 1
+  %b.more = icmp ult i64 %b.next, %blocks
+  br i1 %b.more, label %block, label %end
+end:
+  ret void
+}}
+"""
+
+_PRODUCT: Final = """
+define internal {floats} @{name}({parameters}) noinline {{
+  %lane = call ptr @gpu_lane()
+{stores}
+  call void @gpu_wait(i64 {kind})
+{loads}
+  ret {floats} %s3
+}}
+"""
+
+
+def _product(name: str, word: str, kind: Wait) -> str:
+    """The product of a warp: six operands and four sums of each lane, of which the sums return."""
+    types = [word] * 6 + ["float"] * 4
+    places = [f"  %p{i} = getelementptr i32, ptr %lane, i64 {i}" for i in range(SLOTS)]
+    stores = [f"  store {type_} %x{i}, ptr %p{i}" for i, type_ in enumerate(types)]
+    loads = []
+    for i in range(4):
+        before = f"%s{i - 1}" if i else "poison"
+        loads.append(f"  %r{i} = load float, ptr %p{6 + i}")
+        loads.append(f"  %s{i} = insertvalue {_FLOATS} {before}, float %r{i}, {i}")
+    return _PRODUCT.format(
+        floats=_FLOATS,
+        name=name,
+        parameters=", ".join([f"{type_} %x{i}" for i, type_ in enumerate(types)]),
+        stores="\n".join([*places, *stores]),
+        loads="\n".join(loads),
+        kind=int(kind),
+    )
+
+
+_FUNCTIONS: Final = {
+    "llvm.nvvm.read.ptx.sreg.tid.x": "gpu_thread",
+    "llvm.nvvm.read.ptx.sreg.ctaid.x": "gpu_block",
+    "llvm.nvvm.barrier.cta.sync.aligned.all": "gpu_barrier",
+    "llvm.nvvm.shfl.sync.bfly.i32": "gpu_exchange",
+    "llvm.nvvm.mma.m16n8k16.row.col.bf16": "gpu_product_bf16",
+    "llvm.nvvm.mma.m16n8k16.row.col.f32.f32": "gpu_product_f16",
+}
+"""What stands for each intrinsic of the device."""
+
+_PRODUCTS: Final = (
+    ("gpu_product_bf16", "i32", Wait.BFLOAT_PRODUCT),
+    ("gpu_product_f16", "<2 x half>", Wait.HALF_PRODUCT),
+)
+"""The functions that stand for products, a pair of numbers of their operands, and the wait."""
+
+_DECLARED: Final = re.compile(r"^declare .*@llvm\.nvvm\..*\n", re.MULTILINE)
+_INTRINSIC: Final = re.compile(r"@(llvm\.nvvm\.[\w.]+)")
+_SHARED: Final = re.compile(
+    r"^  (?:(?P<result>%\S+) = load (?P<loaded>[^,]+)|store (?P<stored><[^>]+>|\w+) [^,]+), "
+    r"ptr addrspace\(3\) (?P<pointer>[^ ,]+),",
+    re.MULTILINE,
+)
+_SPACE: Final = re.compile(r" addrspace\(\d\)")
+_TYPE: Final = re.compile(r"(?:<(\d+) x )?(?:i(\d+)|(half)|(float)|(double))>?")
+
+
+def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
+    """Return a module for the host with all kernels, what they call, and `enter_...` for each.
+
+    `void enter_KERNEL()` calls a kernel with the addresses at `StateField.ARGUMENTS`.
+    """
+    text = without_prefetches(joined(texts))
+    text = _SHARED.sub(_noted, text)
+    text = _DECLARED.sub("", f"{text}\n")
+    text = _INTRINSIC.sub(lambda x: f"@{_FUNCTIONS[x[1]]}", text)
+    text = _SPACE.sub("", text).replace("define ptx_kernel ", "define ")
+    products = "".join(
+        [_product(name, word, kind) for name, word, kind in _PRODUCTS if f"@{name}(" in text]
+    )
+    entries = [
+        _entry(launch.function, kernel.buffers + 1)
+        for kernel in kernels
+        for launch in kernel.launches
+    ]
+    return "\n".join([text, _SUPPORT, products, *dict.fromkeys(entries)])
+
+
+def _noted(access: re.Match[str]) -> str:
+    """An access to shared memory after a note of it."""
+    type_ = access["loaded"] or access["stored"]
+    note = f"  call void @gpu_note(ptr {access['pointer']}, i64 {type_bytes(type_)}, i64"
+    return f"{note} {int(access['stored'] is not None)})\n{access[0]}"
+
+
+def type_bytes(type_: str) -> int:
+    """Return the bytes of a number or of a vector of numbers in LLVM's IR."""
+    found = _TYPE.fullmatch(type_)
+    assert found is not None, type_
+    lanes, bits, is_half, is_float, is_double = found.groups()
+    size = int(bits) // 8 if bits else 2 * bool(is_half) + 4 * bool(is_float) + 8 * bool(is_double)
+    return int(lanes or 1) * max(size, 1)
+
+
+def _entry(kernel: str, count: int) -> str:
+    """The function that calls a kernel with what lies at `StateField.ARGUMENTS`."""
+    lines = [f"  %all = load ptr, ptr {_field(StateField.ARGUMENTS)}"]
+    for number in range(count):
+        lines.append(f"  %p{number} = getelementptr ptr, ptr %all, i64 {number}")
+        lines.append(f"  %a{number} = load ptr, ptr %p{number}")
+    values = ", ".join([f"ptr %a{number}" for number in range(count)])
+    body = "\n".join([*lines, f"  call void @{kernel}({values})", "  ret void"])
+    return f"define void @enter_{kernel}() {{\n{body}\n}}\n"
+
+
+def waiting_kernels(text: str) -> frozenset[str]:
+    """Return the functions of a module in whose lines threads wait for each other."""
+    found = set()
+    name = ""
+    for line in text.splitlines():
+        if line.startswith("define "):
+            name = line.partition("@")[2].partition("(")[0]
+        elif any(f"@{x}(" in line for x in WAITING) and not line.startswith("declare "):
+            found.add(name)
+    return frozenset(found)

@@ -1,0 +1,268 @@
+"""Kernels of graphics processors by template: emulated runs equal the evaluator."""
+
+from __future__ import annotations
+
+import pytest
+from tests.codegen.gpu.programs import check, program_of, templates
+
+from lowtide.ir.errors import UnsupportedOpError
+
+POINTS = {
+    "elementwise": """
+  x = f32[37,19] parameter(0)
+  y = f32[37,19] parameter(1)
+  t = f32[37,19] tanh(x)
+  ROOT r = f32[37,19] multiply(t, y)
+""",
+    "four lanes": """
+  x = f32[512,256] parameter(0)
+  y = f32[256] parameter(1)
+  b = f32[512,256] broadcast(y), dimensions={1}
+  ROOT r = f32[512,256] add(x, b)
+""",
+    "lanes of bf16": """
+  x = bf16[512,256] parameter(0)
+  ROOT r = bf16[512,256] exponential(x)
+""",
+    "lanes that read apart": """
+  x = f32[256,512] parameter(0)
+  t = f32[512,256] transpose(x), dimensions={1,0}
+  ROOT r = f32[512,256] negate(t)
+""",
+    "lanes under a mask": """
+  x = f32[300,200] parameter(0)
+  z = f32[] constant(7)
+  ROOT p = f32[307,220] pad(x, z), padding=3_4x9_11
+""",
+    "complex": """
+  x = c64[9,7] parameter(0)
+  ROOT r = c64[9,7] exponential(x)
+""",
+    "wide numbers": """
+  x = f64[64,512] parameter(0)
+  ROOT r = f64[64,512] logistic(x)
+""",
+    "gather": """
+  x = f32[50,8] parameter(0)
+  i = s32[11,1] parameter(1)
+  ROOT g = f32[11,8] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}
+""",
+    "update in place": """
+  x = f32[50,8] parameter(0)
+  u = f32[3,8] parameter(1)
+  i = s32[] parameter(2)
+  z = s32[] constant(0)
+  ROOT d = f32[50,8] dynamic-update-slice(x, u, i, z)
+""",
+    "columns": """
+  x = f32[40,5000] parameter(0)
+  z = f32[] constant(1.5)
+  ROOT r = f32[5000] reduce(x, z), dimensions={0}, to_apply=add
+""",
+    "convolution": """
+  x = f32[2,9,9,3] parameter(0)
+  w = f32[3,3,3,4] parameter(1)
+  ROOT c = f32[2,9,9,4] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+""",
+    "nothing": """
+  x = f32[0,4] parameter(0)
+  ROOT r = f32[0,4] negate(x)
+""",
+}
+
+UNITS = {
+    "sort": """
+  x = f32[5,300] parameter(0)
+  ROOT s = f32[5,300] sort(x), dimensions={1}, is_stable=true, to_apply=less
+""",
+    "cholesky": """
+  x = f32[3,3] constant({{4,1,0},{1,5,2},{0,2,6}})
+  y = f32[3,3] parameter(0)
+  z = f32[3,3] subtract(y, y)
+  a = f32[3,3] add(x, z)
+  ROOT c = f32[3,3] cholesky(a), lower=true
+""",
+    "fft": """
+  x = c64[4,60] parameter(0)
+  ROOT f = c64[4,60] fft(x), fft_type=FFT, fft_length={60}
+""",
+    "scatter": """
+  x = f32[20,8] parameter(0)
+  i = s32[6,1] parameter(1)
+  u = f32[6,8] parameter(2)
+  ROOT s = f32[20,8] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+""",
+    "random bits": """
+  s = u64[2] parameter(0)
+  ROOT r = (u64[2], u32[1000]) rng-bit-generator(s), algorithm=rng_three_fry
+""",
+    "select and scatter": """
+  x = f32[8,8] parameter(0)
+  u = f32[4,4] parameter(1)
+  z = f32[] constant(0)
+  ROOT s = f32[8,8] select-and-scatter(x, u, z), window={size=2x2 stride=2x2}, select=ge, scatter=add
+""",
+}
+
+ROWS = {
+    "rows of a warp": """
+  x = f32[33,70] parameter(0)
+  z = f32[] constant(2.5)
+  ROOT r = f32[33] reduce(x, z), dimensions={1}, to_apply=add
+""",
+    "rows of a block": """
+  x = f32[3,5000] parameter(0)
+  z = f32[] constant(2.5)
+  ROOT r = f32[3] reduce(x, z), dimensions={1}, to_apply=largest
+""",
+    "all of an array": """
+  x = f64[30,50,7] parameter(0)
+  z = f64[] constant(0)
+  ROOT r = f64[] reduce(x, z), dimensions={0,1,2}, to_apply=addd
+""",
+    "integers": """
+  x = s32[9,2000] parameter(0)
+  z = s32[] constant(100)
+  ROOT r = s32[9] reduce(x, z), dimensions={1}, to_apply=least
+""",
+    "truth": """
+  x = pred[9,2000] parameter(0)
+  z = pred[] constant(true)
+  ROOT r = pred[9] reduce(x, z), dimensions={1}, to_apply=both
+""",
+    "softmax": """
+  x = f32[6,3,1500] parameter(0)
+  z = f32[] constant(0)
+  n = f32[] constant(-inf)
+  m = f32[6,3] reduce(x, n), dimensions={2}, to_apply=largest
+  mb = f32[6,3,1500] broadcast(m), dimensions={0,1}
+  d = f32[6,3,1500] subtract(x, mb)
+  e = f32[6,3,1500] exponential(d)
+  s = f32[6,3] reduce(e, z), dimensions={2}, to_apply=add
+  sb = f32[6,3,1500] broadcast(s), dimensions={0,1}
+  ROOT r = f32[6,3,1500] divide(e, sb)
+""",
+    "a norm of few numbers": """
+  x = f32[100,5] parameter(0)
+  z = f32[] constant(0)
+  y = f32[100,5] multiply(x, x)
+  s = f32[100] reduce(y, z), dimensions={1}, to_apply=add
+  sb = f32[100,5] broadcast(s), dimensions={0}
+  ROOT r = f32[100,5] subtract(y, sb)
+""",
+}
+
+PRODUCTS = {
+    "f32": """
+  x = f32[133,70] parameter(0)
+  y = f32[70,120] parameter(1)
+  b = f32[120] parameter(2)
+  z = f32[133,120] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  bb = f32[133,120] broadcast(b), dimensions={1}
+  s = f32[133,120] add(z, bb)
+  ROOT t = f32[133,120] tanh(s)
+""",
+    "f32, large tiles": """
+  x = f32[1600,20] parameter(0)
+  y = f32[20,1441] parameter(1)
+  ROOT z = f32[1600,1441] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+""",
+    "batches": """
+  x = f32[3,40,65] parameter(0)
+  y = f32[3,50,65] parameter(1)
+  ROOT z = f32[3,40,50] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}
+""",
+    "several dimensions": """
+  x = f32[6,5,8,10] parameter(0)
+  y = f32[10,6,7,9] parameter(1)
+  ROOT z = f32[5,8,7,9] dot(x, y), lhs_contracting_dims={0,3}, rhs_contracting_dims={1,0}
+""",
+    "convolution": """
+  x = f32[2,15,14,5] parameter(0)
+  w = f32[3,3,5,20] parameter(1)
+  c = f32[2,7,14,20] convolution(x, w), window={size=3x3 stride=2x1 pad=0_1x1_1}, dim_labels=b01f_01io->b01f
+  ROOT t = f32[2,7,14,20] tanh(c)
+""",
+    "convolution, features first, holes": """
+  x = f32[2,5,15,14] parameter(0)
+  w = f32[20,5,3,3] parameter(1)
+  ROOT c = f32[2,20,11,28] convolution(x, w), window={size=3x3 pad=0_0x2_1 lhs_dilate=1x2 rhs_dilate=2x1 rhs_reversal=1x0}, dim_labels=bf01_oi01->bf01
+""",
+    "f64": """
+  x = f64[50,70] parameter(0)
+  y = f64[70,50] parameter(1)
+  ROOT z = f64[50,50] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+""",
+    "s32": """
+  x = s32[50,70] parameter(0)
+  y = s32[70,51] parameter(1)
+  ROOT z = s32[50,51] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+""",
+}
+
+TENSOR_CORES = {
+    "bf16": """
+  x = bf16[133,70] parameter(0)
+  y = bf16[70,120] parameter(1)
+  z = bf16[133,120] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = bf16[133,120] negate(z)
+""",
+    "f16, an odd width": """
+  x = f16[3,40,65] parameter(0)
+  y = f16[3,51,65] parameter(1)
+  ROOT z = f32[3,40,51] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}
+""",
+    "an operand that is computed": """
+  x = bf16[64,96] parameter(0)
+  y = bf16[96,64] parameter(1)
+  e = bf16[64,96] negate(x)
+  ROOT z = bf16[64,64] dot(e, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+""",
+}
+
+
+@pytest.mark.parametrize("entry", POINTS.values(), ids=POINTS)
+def test_points(entry: str) -> None:
+    assert set(templates(check(entry, 1e-2 if "bf16" in entry else 1e-5))) <= {"points"}
+
+
+@pytest.mark.parametrize("entry", UNITS.values(), ids=UNITS)
+def test_units(entry: str) -> None:
+    assert "units" in templates(check(entry))
+
+
+@pytest.mark.parametrize("entry", ROWS.values(), ids=ROWS)
+def test_rows(entry: str) -> None:
+    assert templates(check(entry)) == ["rows"]
+
+
+@pytest.mark.parametrize("entry", PRODUCTS.values(), ids=PRODUCTS)
+def test_products(entry: str) -> None:
+    assert templates(check(entry)) == ["ffma"]
+
+
+@pytest.mark.parametrize("entry", TENSOR_CORES.values(), ids=TENSOR_CORES)
+def test_tensor_cores(entry: str) -> None:
+    assert "mma" in templates(check(entry, 1e-2 if "bf16" in entry else 1e-5))
+
+
+def test_a_sum_that_threads_cannot_make_together_has_a_thread_for_each_row() -> None:
+    program = check(
+        """
+  x = f32[20,40] parameter(0)
+  z = f32[] constant(0)
+  s = f32[20] reduce(x, z), dimensions={1}, to_apply=minus
+  sb = f32[20,40] broadcast(s), dimensions={0}
+  ROOT r = f32[20,40] subtract(x, sb)
+"""
+    )
+    assert "mma" not in templates(program)
+
+
+def test_a_host_call_is_refused_by_name() -> None:
+    entry = """
+  x = f32[4] parameter(0)
+  ROOT c = f32[4] custom-call(x), custom_call_target="xla_ffi_python_cpu_callback", api_version=API_VERSION_TYPED_FFI
+"""
+    with pytest.raises(UnsupportedOpError, match=r"%c .*the CPU runs it|custom-call"):
+        program_of(entry)
