@@ -11,6 +11,7 @@ from lowtide.frontend.onnx import (
     quantization,
     recurrent,
     reductions,
+    resizing,
 )
 from lowtide.frontend.onnx.node_list import OnnxGraph, OnnxNode, compile_nodes
 
@@ -28,4 +29,5 @@ __all__ = [
     "quantization",
     "recurrent",
     "reductions",
+    "resizing",
 ]

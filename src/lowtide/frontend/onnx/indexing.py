@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from lowtide.builder import Op
-from lowtide.frontend.graphs.context import OpKernelContext, integer, text
+from lowtide.frontend.graphs.context import OpKernelContext, integer
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import arrays, indexing
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.frontend.onnx.reductions import axis_of
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.literal import Array
 
 
 @op("Gather", domain=DOMAIN, inputs=2)
@@ -87,61 +86,3 @@ def one_hot(context: OpKernelContext) -> None:
         indices = b.convert(indices, ElementType.S64)
     places = indexing.from_end(b, indices, depth)
     context.set_output(0, indexing.one_hot(b, places, depth, on, off, axis))
-
-
-@op("Resize", "Upsample", domain=DOMAIN, inputs=(1, 4))
-def resize(context: OpKernelContext) -> None:
-    """Give other sizes by the nearest elements or by linear interpolation."""
-    b, x = context.builder, context.input(0)
-    sizes, scales = _sizes_and_scales(context, x.dimensions)
-    linear = context.choice("mode", {"nearest": False, "linear": True}, "nearest")
-    coordinates = [
-        None if n == m and scale == 1 else _coordinates(context, n, m, scale)
-        for n, m, scale in zip(x.dimensions, sizes, scales, strict=True)
-    ]
-    if linear:
-        context.set_output(0, indexing.resized_linear(b, x, coordinates))
-        return
-    chosen = [
-        None if at is None else np.clip(_rounded(context, at), 0, n - 1).astype(np.int64)
-        for at, n in zip(coordinates, x.dimensions, strict=True)
-    ]
-    context.set_output(0, indexing.resized_nearest(b, x, chosen))
-
-
-def _sizes_and_scales(
-    context: OpKernelContext, old: tuple[int, ...]
-) -> tuple[list[int], list[float]]:
-    is_old = context.node.op == "Upsample" or context.input_count == 2
-    if context.has_input(3):
-        sizes = context.ints(3)
-        return sizes, [m / n for m, n in zip(sizes, old, strict=True)]
-    scales = [float(s) for s in context.constant(1 if is_old else 2)]
-    if len(scales) != len(old):
-        raise context.error(f"expected {len(old)} scales, found {scales}")
-    return [int(np.floor(n * s)) for n, s in zip(old, scales, strict=True)], scales
-
-
-def _coordinates(context: OpKernelContext, n: int, m: int, scale: float) -> Array:
-    at = np.arange(m)
-    mode = context.attribute("coordinate_transformation_mode", text, "half_pixel")
-    if context.node.op == "Upsample" or mode == "asymmetric":
-        return at / scale
-    if mode == "align_corners":
-        return at * (n - 1) / max(m - 1, 1)
-    if mode == "pytorch_half_pixel" and m == 1:
-        return np.zeros(1)
-    if mode in ("half_pixel", "pytorch_half_pixel"):
-        return (at + 0.5) / scale - 0.5
-    raise context.error(f"coordinate_transformation_mode {mode!r} is not supported")
-
-
-def _rounded(context: OpKernelContext, at: Array) -> Array:
-    default = "floor" if context.node.op == "Upsample" else "round_prefer_floor"
-    known = {
-        "round_prefer_floor": np.ceil(at - 0.5),
-        "round_prefer_ceil": np.floor(at + 0.5),
-        "floor": np.floor(at),
-        "ceil": np.ceil(at),
-    }
-    return context.choice("nearest_mode", known, default)
