@@ -12,6 +12,8 @@ from lowtide.frontend.onnx import (
     recurrent,
     reductions,
     resizing,
+    signal,
+    training,
 )
 from lowtide.frontend.onnx.node_list import OnnxGraph, OnnxNode, compile_nodes
 
@@ -30,4 +32,6 @@ __all__ = [
     "recurrent",
     "reductions",
     "resizing",
+    "signal",
+    "training",
 ]

@@ -13,6 +13,9 @@ from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.registry import op_names
 
 _MAIN: Final = ("", "ai.onnx")
+_DEEPEST: Final = 8
+"""How often functions are put in place that stand in the bodies of others."""
+
 _LONG_BYTES: Final = 4096
 """Initializers of more bytes are left out of what is handed to the inliner."""
 
@@ -22,18 +25,17 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
 
     Raises GraphError for functions that cannot be put in place of their calls.
     """
-    known = set(op_names("onnx"))
-    used = _operators(model)
-    own = {(x.domain, x.name) for x in model.functions}
-    foreign = sorted([x for x in used if x not in own and _name(x) not in known])
-    expanded = [x for x in foreign if _has_body(x, opsets)]
-    if not model.functions and not expanded:
+    if not model.functions and not _expandable(model, opsets):
         return model
     light, heavy = _without_data(model)
     try:
         if light.functions:
             light = onnx.inliner.inline_local_functions(light)
-        if expanded:
+        for _ in range(_DEEPEST):
+            expanded = _expandable(light, opsets)
+            if not expanded:
+                break
+            _fill_defaults(light.graph, set(expanded), opsets)
             light = onnx.inliner.inline_selected_functions(
                 light, expanded, inline_schema_functions=True
             )
@@ -42,6 +44,32 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
     for number, tensor in heavy.items():
         light.graph.initializer[number].CopyFrom(tensor)
     return light
+
+
+def _expandable(model: ModelProto, opsets: Mapping[str, int]) -> list[tuple[str, str]]:
+    """The operators without kernels whose bodies ONNX has."""
+    known = set(op_names("onnx"))
+    own = {(x.domain, x.name) for x in model.functions}
+    foreign = sorted([x for x in _operators(model) if x not in own and _name(x) not in known])
+    return [x for x in foreign if _has_body(x, opsets)]
+
+
+def _fill_defaults(
+    graph: GraphProto, operators: set[tuple[str, str]], opsets: Mapping[str, int]
+) -> None:
+    """Write down the attributes of calls that are left out: bodies refer to them by name."""
+    waiting = [*graph.node]
+    while waiting:
+        node = waiting.pop()
+        domain = "" if node.domain in _MAIN else node.domain
+        waiting += [x for attribute in node.attribute for x in attribute.g.node]
+        if (domain, node.op_type) not in operators:
+            continue
+        schema = onnx.defs.get_schema(node.op_type, opsets.get(domain, 1), domain)
+        given = {x.name for x in node.attribute}
+        for name, attribute in schema.attributes.items():
+            if name not in given and attribute.default_value.name:
+                node.attribute.append(attribute.default_value)
 
 
 def _name(operator: tuple[str, str]) -> str:

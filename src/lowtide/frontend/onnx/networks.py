@@ -18,6 +18,7 @@ from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import contraction, windows
 from lowtide.frontend.graphs.shared.broadcasting import along, expand
 from lowtide.frontend.graphs.shared.contraction import WindowShape, same_padding
+from lowtide.frontend.graphs.shared.elementwise import divide_no_nan
 from lowtide.frontend.graphs.shared.reductions import mean, reduce
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.frontend.onnx.reductions import axis_of
@@ -155,7 +156,7 @@ def _transposed_window(context: OpKernelContext, x: Op, sizes: list[int]) -> Win
         if automatic in ("SAME_UPPER", "SAME_LOWER") or wanted:
             total = reach + extra[i] - (wanted[-count:][i] if wanted else n * strides[i])
             less = total // 2
-            low = total - less if automatic == "SAME_LOWER" else less
+            low = less if automatic == "SAME_UPPER" else total - less
             high = total - low - extra[i]
         padding.append((low, high))
     return WindowShape(tuple(sizes), tuple(strides), tuple(dilations), tuple(padding))
@@ -242,4 +243,5 @@ def lp_normalization(context: OpKernelContext) -> None:
         raise context.error(f"p is 1 or 2, not {order}")
     powers = b.abs(x) if order == 1 else x * x
     total = reduce(b, "sum", powers, axes, keep=True)
-    context.set_output(0, x / (total if order == 1 else b.sqrt(total)))
+    norm = expand(b, total if order == 1 else b.sqrt(total), x.dimensions)
+    context.set_output(0, divide_no_nan(b, x, norm))

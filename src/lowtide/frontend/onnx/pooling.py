@@ -20,7 +20,6 @@ from lowtide.frontend.onnx.networks import window_of
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.ir import Opcode
 from lowtide.ir.attributes import Window, WindowDimension
-
 from lowtide.ir.literal import Array
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-import ml_dtypes
 import numpy as np
 
 from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.context import OpKernelContext, flag, integer
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import contraction
-from lowtide.frontend.graphs.shared.broadcasting import along, expand, scalar
+from lowtide.frontend.graphs.shared.broadcasting import along, expand
+from lowtide.frontend.graphs.shared.narrow import saturated
 from lowtide.frontend.onnx.networks import convolved
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.literal import DTYPES
 
 _WIDE: Final = ElementType.S32
 
@@ -38,24 +37,6 @@ def spread(context: OpKernelContext, value: Op, x: Op) -> Op:
     wide = b.reshape(wide, [*value.dimensions[:axis], count * block, *value.dimensions[axis + 1 :]])
     limits = [n if i == axis else m for i, m in enumerate(wide.dimensions)]
     return wide if count * block == n else b.slice(wide, [0] * x.rank, limits, [1] * x.rank)
-
-
-def saturated(b: Builder, x: Op, target: ElementType) -> Op:
-    """Return numbers in a narrow type: those outside of its range become the nearest one."""
-    info = _limits(target)
-    if info is not None:
-        x = b.clamp(scalar(b, info[0], x), x, scalar(b, info[1], x))
-    return b.convert(x, target)
-
-
-def _limits(target: ElementType) -> tuple[float, float] | None:
-    dtype = DTYPES[target]
-    if target.is_integer:
-        found = ml_dtypes.iinfo(dtype)
-        return int(found.min), int(found.max)
-    if target.is_floating and target.bits <= 8:
-        return float(ml_dtypes.finfo(dtype).min), float(ml_dtypes.finfo(dtype).max)
-    return None
 
 
 @op("QuantizeLinear", domain=DOMAIN, inputs=(2, 3))

@@ -87,7 +87,7 @@ def _only(rank: int, axis: int, value: Array) -> list[Array | None]:
 
 
 def _multiplied(b: Builder, x: Op, axis: int, matrix: Array) -> Op:
-    """x with the dimension `axis` multiplied by a matrix [m, n]; whole numbers are rounded."""
+    """X with the dimension `axis` multiplied by a matrix [m, n]; whole numbers are rounded."""
     kind = x.element_type
     wide = x if kind.is_floating else b.convert(x, ElementType.F32)
     weights = b.constant(matrix, wide.element_type)
@@ -128,7 +128,11 @@ def _scales(context: OpKernelContext, number: int) -> list[float]:
 
 
 def _fit_sizes(
-    context: OpKernelContext, order: list[int], wanted: list[int], sizes: list[int], scales: list[float]
+    context: OpKernelContext,
+    order: list[int],
+    wanted: list[int],
+    sizes: list[int],
+    scales: list[float],
 ) -> None:
     if len(wanted) != len(order):
         raise context.error(f"expected {len(order)} sizes, found {wanted}")

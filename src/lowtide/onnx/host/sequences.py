@@ -10,6 +10,10 @@ from lowtide.onnx.host.registry import HostCall, host
 from lowtide.onnx.values import Value
 
 
+def _place(value: Value) -> int:
+    return int(np.asarray(value).reshape(()))
+
+
 @host("SequenceConstruct")
 def construct(call: HostCall) -> Sequence[Value]:
     """Give the sequence of all inputs."""
@@ -26,7 +30,7 @@ def empty(call: HostCall) -> Sequence[Value]:
 def insert(call: HostCall) -> Sequence[Value]:
     """Give a sequence with one value more, at the end by default."""
     values = list(call.input(0))
-    at = len(values) if call.input(2) is None else int(call.input(2))
+    at = len(values) if call.input(2) is None else _place(call.input(2))
     if not -len(values) <= at <= len(values):
         raise call.error(f"position {at} is out of range for {len(values)} values")
     values.insert(at, call.input(1))
@@ -37,14 +41,14 @@ def insert(call: HostCall) -> Sequence[Value]:
 def erase(call: HostCall) -> Sequence[Value]:
     """Give a sequence without one value, the last one by default."""
     values = list(call.input(0))
-    del values[-1 if call.input(1) is None else int(call.input(1))]
+    del values[-1 if call.input(1) is None else _place(call.input(1))]
     return [values]
 
 
 @host("SequenceAt")
 def at(call: HostCall) -> Sequence[Value]:
     """Give one value of a sequence."""
-    return [call.input(0)[int(call.input(1))]]
+    return [call.input(0)[_place(call.input(1))]]
 
 
 @host("SequenceLength")

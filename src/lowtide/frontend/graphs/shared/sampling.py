@@ -69,7 +69,10 @@ def clamped(b: Builder, at: Op, size: int) -> Op:
 
 
 def sample(
-    b: Builder, image: Op, taps: Sequence[Sequence[Tap]], borders: Sequence[tuple[float, float]] | None
+    b: Builder,
+    image: Op,
+    taps: Sequence[Sequence[Tap]],
+    borders: Sequence[tuple[float, float]] | None,
 ) -> Op:
     """Return [n, c, points] of an image [n, c, ...], from neighbours [n, points] by dimension.
 
@@ -92,7 +95,9 @@ def sample(
             weight = share if weight is None else weight * share
         assert weight is not None
         if inside is not None:
-            weight = b.select(inside, weight, b.broadcast(scalar(b, 0, weight), weight.dimensions, []))
+            weight = b.select(
+                inside, weight, b.broadcast(scalar(b, 0, weight), weight.dimensions, [])
+            )
         wide = [b.reshape(x, [*x.dimensions, 1]) for x in places]
         vectors = wide[0] if len(wide) == 1 else b.concatenate(wide, 2)
         values = take_vectors(b, last, vectors, 1)
@@ -110,7 +115,14 @@ def _truncated(b: Builder, at: Op) -> Op:
 
 
 def resizing_weights(
-    coordinates: Array, n: int, scale: float, mode: str, *, a: float = CUBIC, exclude_outside: bool, antialias: bool
+    coordinates: Array,
+    n: int,
+    scale: float,
+    mode: str,
+    *,
+    a: float = CUBIC,
+    exclude_outside: bool,
+    antialias: bool,
 ) -> Array:
     """Return the matrix [m, n] by which n elements give values at m coordinates.
 
