@@ -20,13 +20,16 @@ _FULL, _HALF_INVERSE = ("FFT", "IFFT"), "IRFFT"
 
 
 def _as_complex(b: Builder, x: Op) -> Op:
-    """The numbers whose parts are the last dimension, of size 1 or 2."""
+    """The numbers whose parts are the last dimension, of size 1 or 2, in c128.
+
+    Sums of many numbers that cancel are too far off in c64.
+    """
     sizes = x.dimensions[:-1]
     parts = [
         b.reshape(sliced(b, x, [*[slice(None)] * (x.rank - 1), slice(i, i + 1)]), sizes)
         for i in range(x.dimensions[-1])
     ]
-    wide = [b.convert(y, ElementType.F32) if y.element_type.bits < 32 else y for y in parts]
+    wide = [b.convert(y, ElementType.F64) for y in parts]
     zero = b.broadcast(scalar(b, 0, wide[0]), sizes, [])
     return b.complex(wide[0], wide[1] if len(wide) > 1 else zero)
 
@@ -86,6 +89,7 @@ def stft(context: OpKernelContext) -> None:
     places = np.arange(count)[:, None] * step + np.arange(length)
     frames = indexing.take(b, _as_complex(b, x), b.constant(places), 1)
     if window is not None:
+        window = b.convert(window, ElementType.F64)
         zero = b.broadcast(scalar(b, 0, window), window.dimensions, [])
         frames = frames * along(b, b.complex(window, zero), 2, frames.dimensions)
     onesided = context.attribute("onesided", flag, True)

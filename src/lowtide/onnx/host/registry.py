@@ -72,7 +72,7 @@ def host(*names: str) -> Callable[[HostKernel], HostKernel]:
 
 def host_kernels() -> Mapping[str, HostKernel]:
     """Return what computes ops on the host, by their names."""
-    from lowtide.onnx.host import control, learned, sequences, shapes, strings
+    from lowtide.onnx.host import control, images, learned, random, sequences, shapes, strings
 
-    assert all([control, learned, sequences, shapes, strings])
+    assert all([control, images, learned, random, sequences, shapes, strings])
     return _KERNELS
