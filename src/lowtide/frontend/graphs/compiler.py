@@ -13,7 +13,7 @@ from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.expression import ConstantValues, Expression
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph, execution_order
-from lowtide.frontend.graphs.registry import kernel_for
+from lowtide.frontend.graphs.registry import OpKernel, kernel_for
 from lowtide.ir import Module, Shape, tuple_shape
 from lowtide.ir.literal import Array
 from lowtide.passes.dead_code import remove_dead_code
@@ -72,14 +72,21 @@ class GraphCompiler:
         order = execution_order(graph, values)
         kernels = [kernel_for(node, self.domain) for node in order]
         for node, kernel in zip(order, kernels, strict=True):
-            context = OpKernelContext(node, self._inputs(node, values), self, values)
-            try:
-                with self.builder.metadata(op_type=node.op, op_name=node.name):
-                    kernel.compute(context)
-            except BuildError as error:
-                raise context.error(_without_place(error)) from error
-            self._store(context, values)
+            self.step(node, kernel, values)
         return [values[name] for name in graph.outputs]
+
+    def step(self, node: GraphNode, kernel: OpKernel, values: dict[str, Expression]) -> None:
+        """Add the outputs of one node to the values by name; raises as `run`."""
+        context = OpKernelContext(node, self._inputs(node, values), self, values)
+        file, line = node.source
+        try:
+            with self.builder.metadata(
+                op_type=node.op, op_name=node.name, source_file=file, source_line=line
+            ):
+                kernel.compute(context)
+        except BuildError as error:
+            raise context.error(_without_place(error)) from error
+        self._store(context, values)
 
     def _inputs(self, node: GraphNode, values: Mapping[str, Expression]) -> list[Expression | None]:
         return [values[name] if name else None for name in node.inputs]

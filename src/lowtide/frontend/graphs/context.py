@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.dtypes import element_type_of
-from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.errors import GraphError, NotConstantError
 from lowtide.frontend.graphs.expression import Expression
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.ir.element_type import ElementType
@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 REQUIRED: Final = object()
 """The default of an attribute that has to be there."""
+
+_NEWEST: Final = 1 << 30
 
 
 @final
@@ -49,6 +51,11 @@ class OpKernelContext:
     def builder(self) -> Builder:
         """The builder of the computation that is being built."""
         return self.compiler.builder
+
+    @property
+    def version(self) -> int:
+        """The version of the op's set; a great number for the newest."""
+        return self.node.version or _NEWEST
 
     def error(self, message: str) -> GraphError:
         """Return the error to raise."""
@@ -96,9 +103,12 @@ class OpKernelContext:
         if value is None:
             self.expression(number)
             name = self.node.inputs[number]
-            raise self.error(
+            message = (
                 f"input {number}, {name!r}, has to be a constant, but depends on an argument: give "
                 "the value of that argument when compiling"
+            )
+            raise NotConstantError(
+                message, self.expression(number), node=self.node.name, op=self.node.op
             )
         return value
 

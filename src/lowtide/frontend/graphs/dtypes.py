@@ -56,6 +56,12 @@ ONNX: Final = {
     20: _E.F8E5M2FNUZ,
     21: _E.U4,
     22: _E.S4,
+    23: _E.F4E2M1FN,
+    24: _E.F8E8M0FNU,
+    25: _E.U2,
+    26: _E.S2,
+    27: _E.F6E2M3FN,
+    28: _E.F6E3M2FN,
 }
 """The types by the numbers of ONNX's TensorProto.DataType."""
 

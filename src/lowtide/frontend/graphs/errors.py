@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from lowtide.ir.errors import LowtideError
 
+if TYPE_CHECKING:
+    from lowtide.frontend.graphs.expression import Expression
 
-@final
+
 class GraphError(LowtideError):
     """A graph cannot be compiled; `node` and `op` say at which node, "" where it is none."""
 
@@ -16,3 +18,17 @@ class GraphError(LowtideError):
         self.op = op
         where = f"node {node!r} ({op}): " if node else ""
         super().__init__(f"{where}{message}")
+
+
+@final
+class NotConstantError(GraphError):
+    """An input has to be known when the graph is compiled, and is not; `value` is that input."""
+
+    def __init__(self, message: str, value: Expression, *, node: str, op: str) -> None:
+        self.value = value
+        super().__init__(message, node=node, op=op)
+
+
+@final
+class NoTensorFormError(GraphError):
+    """A node whose result has no shape that is known when the graph is compiled."""

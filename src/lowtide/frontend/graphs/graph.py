@@ -16,6 +16,7 @@ class GraphNode:
     """One operation: the names of the values that it reads, and of those that it makes.
 
     An input "" is an optional one that is left out. `after` are names of nodes that come first.
+    `version` is that of the op's set, 0 for the newest; `source` the line it was written in.
     """
 
     name: str
@@ -24,6 +25,8 @@ class GraphNode:
     outputs: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     after: tuple[str, ...] = ()
+    version: int = 0
+    source: tuple[str, int] = ("", 0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

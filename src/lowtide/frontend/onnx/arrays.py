@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from lowtide.frontend.graphs.context import OpKernelContext, flag, integer, integers, real
+from lowtide.frontend.graphs.errors import NoTensorFormError
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import arrays
 from lowtide.frontend.graphs.shared.broadcasting import expand, joined, scalar
@@ -24,6 +25,9 @@ def constant(context: OpKernelContext) -> None:
         if name in context.node.attributes:
             context.set_output(0, np.asarray(context.node.attributes[name], dtype))
             return
+    if any(name in context.node.attributes for name in ("value_string", "value_strings")):
+        message = "text has no tensor form"
+        raise NoTensorFormError(message, node=context.node.name, op="Constant")
     known = ", ".join([name for name, _ in _CONSTANTS])
     raise context.error(f"expected one of the attributes {known}")
 
@@ -34,6 +38,7 @@ _CONSTANTS = (
     ("value_floats", np.float32),
     ("value_int", np.int64),
     ("value_ints", np.int64),
+    ("sparse_value", None),
 )
 
 
@@ -143,10 +148,12 @@ def pad(context: OpKernelContext) -> None:
     padding = [(0, 0)] * x.rank
     for number, axis in enumerate(axes):
         padding[context.axis(axis, x.rank)] = given[number], given[number + len(axes)]
-    modes = {"constant": "", "reflect": "mirror", "edge": "edge"}
+    modes = {"constant": "", "reflect": "mirror", "edge": "edge", "wrap": "wrap"}
     mode = context.choice("mode", modes, "constant")
     if mode == "mirror":
         result = arrays.mirrored(b, x, padding, with_edge=False)
+    elif mode == "wrap":
+        result = arrays.wrapped(b, x, padding)
     elif mode == "edge":
         result = arrays.repeated_edges(b, x, padding)
     else:
@@ -223,9 +230,14 @@ def trilu(context: OpKernelContext) -> None:
 @op("SpaceToDepth", domain=DOMAIN, inputs=1)
 def space_to_depth(context: OpKernelContext) -> None:
     """Give blocks of the image, of layout NCHW, as channels."""
-    b, block = context.builder, context.attribute("blocksize", integer)
-    image = b.transpose(context.input(0), [0, 2, 3, 1])
-    context.set_output(0, b.transpose(arrays.blocks_to_depth(b, image, block), [0, 3, 1, 2]))
+    b, x, size = context.builder, context.input(0), context.attribute("blocksize", integer)
+    depth_first = context.choice("mode", {"DCR": False, "CRD": True}, "DCR")
+    n, c, h, w = x.dimensions
+    if h % size or w % size:
+        raise context.error(f"{h} x {w} is no multiple of blocks of {size}")
+    order = [0, 1, 3, 5, 2, 4] if depth_first else [0, 3, 5, 1, 2, 4]
+    parts = b.transpose(b.reshape(x, [n, c, h // size, size, w // size, size]), order)
+    context.set_output(0, b.reshape(parts, [n, c * size * size, h // size, w // size]))
 
 
 @op("DepthToSpace", domain=DOMAIN, inputs=1)

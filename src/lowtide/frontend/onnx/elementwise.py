@@ -8,12 +8,16 @@ from typing import Final
 import numpy as np
 
 from lowtide.builder import Builder, Op
-from lowtide.frontend.graphs.context import OpKernelContext, flag, real
+from lowtide.frontend.graphs.context import OpKernelContext, flag, integer, real, text
+from lowtide.frontend.graphs.errors import NoTensorFormError
 from lowtide.frontend.graphs.registry import Compute, op
 from lowtide.frontend.graphs.shared import elementwise
+from lowtide.frontend.graphs.shared.broadcasting import scalar
 from lowtide.frontend.graphs.shared.elementwise import binary
-from lowtide.frontend.graphs.shared.tables import register_binary, register_unary
+from lowtide.frontend.graphs.shared.narrow import power_of_two, saturated
+from lowtide.frontend.graphs.shared.tables import register_unary
 from lowtide.frontend.onnx.node_list import DOMAIN
+from lowtide.ir.element_type import ElementType
 
 _UNARY: Final = {
     "Abs": "abs",
@@ -69,7 +73,21 @@ _BINARY: Final = {
 }
 
 register_unary(DOMAIN, _UNARY)
-register_binary(DOMAIN, _BINARY)
+
+
+def _pairwise(name: str) -> Compute:
+    def compute(context: OpKernelContext) -> None:
+        b, x, y = context.builder, context.input(0), context.input(1)
+        if context.version < 7 and context.attribute("broadcast", flag, False) and y.rank:
+            start = context.attribute("axis", integer, x.rank - y.rank) % max(x.rank, 1)
+            y = b.reshape(y, [*y.dimensions, *[1] * (x.rank - start - y.rank)])
+        context.set_output(0, binary(name, b, x, y))
+
+    return compute
+
+
+for _op_name, _function_name in _BINARY.items():
+    op(_op_name, domain=DOMAIN, inputs=2)(_pairwise(_function_name))
 
 
 Parameterized = Callable[..., Op]
@@ -80,6 +98,7 @@ _WITH_NUMBERS: Final[dict[str, tuple[Parameterized, dict[str, float]]]] = {
     "HardSigmoid": (elementwise.hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
     "LeakyRelu": (elementwise.leaky_relu, {"alpha": 0.01}),
     "Selu": (elementwise.selu, {"alpha": elementwise.SELU_ALPHA, "gamma": elementwise.SELU_SCALE}),
+    "Swish": (lambda b, x, alpha: x * b.logistic(x * alpha), {"alpha": 1.0}),
     "ThresholdedRelu": (
         lambda b, x, alpha: b.select(x.gt(alpha), x, elementwise.zeros_like(b, x)),
         {"alpha": 1.0},
@@ -151,7 +170,40 @@ def bit_shift(context: OpKernelContext) -> None:
 def p_relu(context: OpKernelContext) -> None:
     """Give x where it is positive, else slope x."""
     b, (x, slope) = context.builder, context.inputs()
+    if context.version < 7 and slope.rank == 1 and x.rank > 1:
+        slope = b.reshape(slope, [*slope.dimensions, *[1] * (x.rank - 2)])
     context.set_output(0, b.select(x.lt(0), binary("mul", b, x, slope), x))
+
+
+@op("Shrink", domain=DOMAIN, inputs=1)
+def shrink(context: OpKernelContext) -> None:
+    """Give x moved towards 0 by `bias`, 0 where it is within `lambd` of 0."""
+    b, x = context.builder, context.input(0)
+    reach, bias = [context.attribute(i, real, y) for i, y in (("lambd", 0.5), ("bias", 0.0))]
+    low = b.convert(scalar(b, -reach, x), x.element_type)
+    zero = elementwise.zeros_like(b, x)
+    moved = [x + scalar(b, bias, x), x - scalar(b, bias, x)]
+    inner = b.select(x.gt(scalar(b, reach, x)), moved[1], zero)
+    context.set_output(0, b.select(x.lt(low), moved[0], inner))
+
+
+@op("BitCast", domain=DOMAIN, inputs=1)
+def bit_cast(context: OpKernelContext) -> None:
+    """Give the bits of the input as another type of the same size."""
+    b, x, target = context.builder, context.input(0), context.element_type("to")
+    truths = ElementType.PRED
+    if x.element_type is truths or target is truths:
+        context.set_output(0, elementwise.cast(b, x, target))
+        return
+    context.set_output(0, b.bitcast_convert(x, target))
+
+
+@op("ai.onnx.ml.Binarizer", domain=DOMAIN, inputs=1)
+def binarizer(context: OpKernelContext) -> None:
+    """Give 1 where x is above the threshold, else 0."""
+    b, x = context.builder, context.input(0)
+    threshold = context.attribute("threshold", real, 0.0)
+    context.set_output(0, b.convert(x.gt(scalar(b, threshold, x)), x.element_type))
 
 
 @op("Gelu", domain=DOMAIN, inputs=1)
@@ -199,15 +251,39 @@ def where(context: OpKernelContext) -> None:
 @op("Cast", domain=DOMAIN, inputs=1)
 def cast(context: OpKernelContext) -> None:
     """Give the input in the type `to`."""
-    target = context.element_type("to")
-    context.set_output(0, elementwise.cast(context.builder, context.input(0), target))
+    context.set_output(0, _cast(context, context.input(0), _target(context)))
+
+
+def _target(context: OpKernelContext) -> ElementType:
+    if context.node.attributes.get("to") == _STRING:
+        raise NoTensorFormError("text has no tensor form", node=context.node.name, op="Cast")
+    return context.element_type("to")
+
+
+_STRING: Final = 8
+"""ONNX's number of the type of text."""
+
+
+def _cast(context: OpKernelContext, x: Op, target: ElementType) -> Op:
+    """X in another type: small floats saturate, small integers wrap around."""
+    b = context.builder
+    if not x.element_type.is_floating or x.element_type is target:
+        return elementwise.cast(b, x, target)
+    if target is ElementType.F8E8M0FNU:
+        return power_of_two(b, x, context.attribute("round_mode", text, "up"))
+    if target.is_integer and target.bits < 8:
+        return b.convert(b.convert(x, ElementType.S32), target)
+    is_small = target.is_floating and target.bits == 8
+    if is_small and context.attribute("saturate", flag, True):
+        return saturated(b, x, target)
+    return elementwise.cast(b, x, target)
 
 
 @op("CastLike", domain=DOMAIN, inputs=2)
 def cast_like(context: OpKernelContext) -> None:
     """Give the input in the type of another one."""
     x, like = context.inputs()
-    context.set_output(0, elementwise.cast(context.builder, x, like.element_type))
+    context.set_output(0, _cast(context, x, like.element_type))
 
 
 @op("Identity", domain=DOMAIN, inputs=1)
@@ -219,9 +295,11 @@ def identity(context: OpKernelContext) -> None:
 @op("Dropout", domain=DOMAIN, inputs=(1, 3))
 def dropout(context: OpKernelContext) -> None:
     """Give the input, and a mask of all: nothing is dropped but in training, which is refused."""
-    training = context.known(2)
-    if context.has_input(2) and (training is None or bool(training)):
-        raise context.error("training_mode has to be false: random masks are not supported")
     x = context.expression(0)
+    if context.has_input(2) and bool(context.constant(2)):
+        ratio = 0.5 if not context.has_input(1) else float(context.constant(1))
+        if ratio:
+            message = "a mask drawn at random has no tensor form"
+            raise NoTensorFormError(message, node=context.node.name, op="Dropout")
     context.set_output(0, x)
     context.set_output(1, np.ones(x.shape.dimensions, np.bool_))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from lowtide.builder import Op
-from lowtide.frontend.graphs.context import OpKernelContext, integer, text
+from lowtide.frontend.graphs.context import OpKernelContext, integer
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import arrays, indexing
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.frontend.onnx.reductions import axis_of
+from lowtide.ir import array_shape
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.literal import Array
 
 
 @op("Gather", domain=DOMAIN, inputs=2)
@@ -63,7 +63,7 @@ def scatter_nd(context: OpKernelContext) -> None:
     context.set_output(0, indexing.put_vectors(context.builder, x, places, updates, kind))
 
 
-@op("ScatterElements", domain=DOMAIN, inputs=3)
+@op("ScatterElements", "Scatter", domain=DOMAIN, inputs=3)
 def scatter_elements(context: OpKernelContext) -> None:
     """Give the input with single elements stored or combined along one dimension."""
     x, indices, updates = context.inputs()
@@ -89,59 +89,45 @@ def one_hot(context: OpKernelContext) -> None:
     context.set_output(0, indexing.one_hot(b, places, depth, on, off, axis))
 
 
-@op("Resize", "Upsample", domain=DOMAIN, inputs=(1, 4))
-def resize(context: OpKernelContext) -> None:
-    """Give other sizes by the nearest elements or by linear interpolation."""
-    b, x = context.builder, context.input(0)
-    sizes, scales = _sizes_and_scales(context, x.dimensions)
-    linear = context.choice("mode", {"nearest": False, "linear": True}, "nearest")
-    coordinates = [
-        None if n == m and scale == 1 else _coordinates(context, n, m, scale)
-        for n, m, scale in zip(x.dimensions, sizes, scales, strict=True)
-    ]
-    if linear:
-        context.set_output(0, indexing.resized_linear(b, x, coordinates))
-        return
-    chosen = [
-        None if at is None else np.clip(_rounded(context, at), 0, n - 1).astype(np.int64)
-        for at, n in zip(coordinates, x.dimensions, strict=True)
-    ]
-    context.set_output(0, indexing.resized_nearest(b, x, chosen))
+@op("ReverseSequence", domain=DOMAIN, inputs=2)
+def reverse_sequence(context: OpKernelContext) -> None:
+    """Give the first elements of each sequence, as many as it is long, in reverse order."""
+    b, x, lengths = context.builder, context.input(0), context.input(1)
+    time = context.axis(context.attribute("time_axis", integer, 0), x.rank)
+    batch = context.axis(context.attribute("batch_axis", integer, 1), x.rank)
+    order = [batch, time, *[i for i in range(x.rank) if i not in (batch, time)]]
+    moved = b.transpose(x, order)
+    sizes = moved.dimensions[:2]
+    place = b.iota(array_shape(lengths.element_type, sizes), 1)
+    ends = b.broadcast(lengths, sizes, [0])
+    chosen = b.select(place.lt(ends), ends - 1 - place, place)
+    found = indexing.take(b, moved, chosen, 1, 1)
+    context.set_output(0, b.transpose(found, [order.index(i) for i in range(x.rank)]))
 
 
-def _sizes_and_scales(
-    context: OpKernelContext, old: tuple[int, ...]
-) -> tuple[list[int], list[float]]:
-    is_old = context.node.op == "Upsample" or context.input_count == 2
-    if context.has_input(3):
-        sizes = context.ints(3)
-        return sizes, [m / n for m, n in zip(sizes, old, strict=True)]
-    scales = [float(s) for s in context.constant(1 if is_old else 2)]
-    if len(scales) != len(old):
-        raise context.error(f"expected {len(old)} scales, found {scales}")
-    return [int(np.floor(n * s)) for n, s in zip(old, scales, strict=True)], scales
+@op("TensorScatter", domain=DOMAIN, inputs=(2, 3))
+def tensor_scatter(context: OpKernelContext) -> None:
+    """Give a cache with new entries of each batch from its place on."""
+    b, x, new = context.builder, context.input(0), context.input(1)
+    axis = context.axis(context.attribute("axis", integer, -2), x.rank)
+    is_circular = context.choice("mode", {"linear": False, "circular": True}, "linear")
+    order = [0, axis, *[i for i in range(1, x.rank) if i != axis]]
+    moved, updates = b.transpose(x, order), b.transpose(new, order)
+    sizes = updates.dimensions[:2]
+    index = array_shape(ElementType.S64, sizes)
+    place = b.iota(index, 1)
+    if context.has_input(2):
+        place = place + b.broadcast(context.input(2), sizes, [0])
+    if is_circular:
+        place = b.remainder(place, b.constant(moved.dimensions[1], ElementType.S64))
+    parts = [b.reshape(y, [*sizes, 1]) for y in (b.iota(index, 0), place)]
+    found = indexing.put_vectors(b, moved, b.concatenate(parts, 2), updates)
+    context.set_output(0, b.transpose(found, [order.index(i) for i in range(x.rank)]))
 
 
-def _coordinates(context: OpKernelContext, n: int, m: int, scale: float) -> Array:
-    at = np.arange(m)
-    mode = context.attribute("coordinate_transformation_mode", text, "half_pixel")
-    if context.node.op == "Upsample" or mode == "asymmetric":
-        return at / scale
-    if mode == "align_corners":
-        return at * (n - 1) / max(m - 1, 1)
-    if mode == "pytorch_half_pixel" and m == 1:
-        return np.zeros(1)
-    if mode in ("half_pixel", "pytorch_half_pixel"):
-        return (at + 0.5) / scale - 0.5
-    raise context.error(f"coordinate_transformation_mode {mode!r} is not supported")
-
-
-def _rounded(context: OpKernelContext, at: Array) -> Array:
-    default = "floor" if context.node.op == "Upsample" else "round_prefer_floor"
-    known = {
-        "round_prefer_floor": np.ceil(at - 0.5),
-        "round_prefer_ceil": np.floor(at + 0.5),
-        "floor": np.floor(at),
-        "ceil": np.ceil(at),
-    }
-    return context.choice("nearest_mode", known, default)
+@op("ai.onnx.ml.ArrayFeatureExtractor", domain=DOMAIN, inputs=2)
+def array_feature_extractor(context: OpKernelContext) -> None:
+    """Give elements of the last dimension."""
+    b, x, places = context.builder, context.input(0), context.input(1)
+    flat = b.reshape(places, [places.shape.element_count])
+    context.set_output(0, indexing.take(b, x, flat, x.rank - 1))

@@ -18,6 +18,7 @@ from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import contraction, windows
 from lowtide.frontend.graphs.shared.broadcasting import along, expand
 from lowtide.frontend.graphs.shared.contraction import WindowShape, same_padding
+from lowtide.frontend.graphs.shared.elementwise import divide_no_nan
 from lowtide.frontend.graphs.shared.reductions import mean, reduce
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.frontend.onnx.reductions import axis_of
@@ -75,7 +76,8 @@ def _moves(context: OpKernelContext, count: int) -> tuple[list[int], list[int]]:
     return found[0], found[1]
 
 
-def _window(context: OpKernelContext, image: tuple[int, ...], sizes: list[int]) -> WindowShape:
+def window_of(context: OpKernelContext, image: tuple[int, ...], sizes: list[int]) -> WindowShape:
+    """Return how a window of some sizes moves over an image, as the attributes of the node say."""
     count = len(sizes)
     strides, dilations = _moves(context, count)
     automatic = context.attribute("auto_pad", text, "NOTSET")
@@ -97,14 +99,18 @@ def _window(context: OpKernelContext, image: tuple[int, ...], sizes: list[int]) 
 @op("Conv", domain=DOMAIN, inputs=(2, 3))
 def conv(context: OpKernelContext) -> None:
     """Give the convolution, in groups, plus a number for each channel."""
-    x, kernel = context.input(0), context.input(1)
+    result = convolved(context, context.input(0), context.input(1))
+    context.set_output(0, _with_bias(context, result))
+
+
+def convolved(context: OpKernelContext, x: Op, kernel: Op) -> Op:
+    """Return the convolution of an image with a kernel, as the attributes of the node say."""
     letters = _letters(context, x.rank)
-    shape = _window(context, x.dimensions[2:], list(kernel.dimensions[2:]))
+    shape = window_of(context, x.dimensions[2:], list(kernel.dimensions[2:]))
     groups = context.attribute("group", integer, 1)
-    result = contraction.convolve(
+    return contraction.convolve(
         context.builder, x, kernel, f"NC{letters}", f"OI{letters}", shape, groups
     )
-    context.set_output(0, _with_bias(context, result))
 
 
 def _with_bias(context: OpKernelContext, x: Op) -> Op:
@@ -150,35 +156,10 @@ def _transposed_window(context: OpKernelContext, x: Op, sizes: list[int]) -> Win
         if automatic in ("SAME_UPPER", "SAME_LOWER") or wanted:
             total = reach + extra[i] - (wanted[-count:][i] if wanted else n * strides[i])
             less = total // 2
-            low = total - less if automatic == "SAME_LOWER" else less
+            low = less if automatic == "SAME_UPPER" else total - less
             high = total - low - extra[i]
         padding.append((low, high))
     return WindowShape(tuple(sizes), tuple(strides), tuple(dilations), tuple(padding))
-
-
-def _pool(context: OpKernelContext) -> tuple[Op, range, WindowShape]:
-    x = context.input(0)
-    _letters(context, x.rank)
-    if context.attribute("ceil_mode", flag, False):
-        raise context.error("ceil_mode is not supported: pad at the end instead")
-    sizes = context.attribute("kernel_shape", integers)
-    if len(sizes) != x.rank - 2:
-        raise context.error(f"kernel_shape needs {x.rank - 2} entries, found {sizes}")
-    return x, range(2, x.rank), _window(context, x.dimensions[2:], sizes)
-
-
-@op("MaxPool", domain=DOMAIN, inputs=1)
-def max_pool(context: OpKernelContext) -> None:
-    """Give the greatest element of each window."""
-    context.set_output(0, windows.max_pool(context.builder, *_pool(context)))
-
-
-@op("AveragePool", domain=DOMAIN, inputs=1)
-def average_pool(context: OpKernelContext) -> None:
-    """Give the mean of each window; padding counts with `count_include_pad`."""
-    counts = context.attribute("count_include_pad", flag, False)
-    result = windows.average_pool(context.builder, *_pool(context), counts_padding=counts)
-    context.set_output(0, result)
 
 
 @op("GlobalAveragePool", domain=DOMAIN, inputs=1)
@@ -262,4 +243,5 @@ def lp_normalization(context: OpKernelContext) -> None:
         raise context.error(f"p is 1 or 2, not {order}")
     powers = b.abs(x) if order == 1 else x * x
     total = reduce(b, "sum", powers, axes, keep=True)
-    context.set_output(0, x / (total if order == 1 else b.sqrt(total)))
+    norm = expand(b, total if order == 1 else b.sqrt(total), x.dimensions)
+    context.set_output(0, divide_no_nan(b, x, norm))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -100,12 +101,13 @@ def top_k(context: OpKernelContext) -> None:
     context.set_outputs(list(pair))
 
 
-@op("CumSum", domain=DOMAIN, inputs=2)
-def cum_sum(context: OpKernelContext) -> None:
-    """Give running sums along a dimension."""
+@op("CumSum", "CumProd", domain=DOMAIN, inputs=2)
+def cumulative(context: OpKernelContext) -> None:
+    """Give running sums or products along a dimension."""
     x = context.input(0)
-    result = reductions.cumulative_sum(
+    result = reductions.cumulative(
         context.builder,
+        "sum" if context.node.op == "CumSum" else "prod",
         x,
         context.axis(context.one_int(1), x.rank),
         exclusive=context.attribute("exclusive", flag, False),
@@ -114,17 +116,36 @@ def cum_sum(context: OpKernelContext) -> None:
     context.set_output(0, result)
 
 
+def _rows(context: OpKernelContext, function: Callable[[Builder, Op, list[int]], Op]) -> None:
+    """Give a function of vectors: along `axis`, before opset 13 over all dimensions from it on."""
+    b, x = context.builder, context.input(0)
+    if context.version >= 13:
+        context.set_output(0, function(b, x, [axis_of(context, -1, x.rank)]))
+        return
+    axis = axis_of(context, 1, max(x.rank, 2))
+    context.set_output(0, function(b, x, list(range(axis, x.rank))))
+
+
+@op("Hardmax", domain=DOMAIN, inputs=1)
+def hardmax(context: OpKernelContext) -> None:
+    """Give 1 at the first of the greatest elements along a dimension, else 0."""
+    b, x = context.builder, context.input(0)
+    if context.version >= 13:
+        context.set_output(0, reductions.hardmax(b, x, axis_of(context, -1, x.rank)))
+        return
+    axis = axis_of(context, 1, max(x.rank, 2))
+    sizes = [math.prod(x.dimensions[:axis]), math.prod(x.dimensions[axis:])]
+    flat = reductions.hardmax(b, b.reshape(x, sizes), 1)
+    context.set_output(0, b.reshape(flat, x.dimensions))
+
+
 @op("Softmax", domain=DOMAIN, inputs=1)
 def softmax(context: OpKernelContext) -> None:
     """Give the softmax along a dimension."""
-    x = context.input(0)
-    axes = [axis_of(context, -1, x.rank)]
-    context.set_output(0, reductions.softmax(context.builder, x, axes))
+    _rows(context, reductions.softmax)
 
 
 @op("LogSoftmax", domain=DOMAIN, inputs=1)
 def log_softmax(context: OpKernelContext) -> None:
     """Give the logarithm of the softmax along a dimension."""
-    x = context.input(0)
-    axes = [axis_of(context, -1, x.rank)]
-    context.set_output(0, reductions.log_softmax(context.builder, x, axes))
+    _rows(context, reductions.log_softmax)

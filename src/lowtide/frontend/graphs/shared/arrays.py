@@ -101,6 +101,22 @@ def mirrored(b: Builder, x: Op, padding: Sequence[tuple[int, int]], *, with_edge
     return x
 
 
+def wrapped(b: Builder, x: Op, padding: Sequence[tuple[int, int]]) -> Op:
+    """Return x as if it went on with its own elements outside of its borders."""
+    for axis, (low, high) in enumerate(padding):
+        n = x.dimensions[axis]
+        if low < 0 or high < 0 or (n == 0 and (low or high)):
+            raise BuildError(
+                f"dimension {axis} of {list(x.dimensions)} cannot go on by {low, high}"
+            )
+        if low or high:
+            before, after = -(-low // n), -(-high // n)
+            whole = concatenated(b, [x] * (before + 1 + after), axis)
+            start = before * n - low
+            x = _part(b, whole, axis, start, start + low + n + high)
+    return x
+
+
 def repeated_edges(b: Builder, x: Op, padding: Sequence[tuple[int, int]]) -> Op:
     """Return x with its first and last elements repeated outside of its borders."""
     for axis, (low, high) in enumerate(padding):

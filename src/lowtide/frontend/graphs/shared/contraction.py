@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from lowtide.builder import Builder, BuildError, Op
 from lowtide.frontend.graphs.shared.arrays import inserted
-from lowtide.frontend.graphs.shared.broadcasting import expand, joined
+from lowtide.frontend.graphs.shared.broadcasting import expand, joined, scalar
 from lowtide.frontend.graphs.shared.reductions import reduce
+from lowtide.ir import array_shape
 from lowtide.ir.attributes import ConvolutionDimensions, DotDimensions, Window, WindowDimension
+from lowtide.ir.element_type import ElementType
 
 
 def matmul(b: Builder, x: Op, y: Op) -> Op:
@@ -147,10 +149,11 @@ def convolve_transposed(
 def einsum(b: Builder, equation: str, operands: Sequence[Op]) -> Op:
     """Return the sum of products that an equation like "bij,bjk->bik" names.
 
-    Operands are contracted from left to right. Raises BuildError for an equation that does not fit,
-    and for a letter that is twice in one operand.
+    Operands are contracted from left to right. Raises BuildError for an equation that does not fit.
     """
     terms, result = _terms(equation.replace(" ", ""), operands)
+    pairs = [_diagonal(b, x, term) for x, term in zip(operands, terms, strict=True)]
+    operands, terms = [x for x, _ in pairs], [term for _, term in pairs]
     value, labels = operands[0], terms[0]
     _check_labels(terms, operands)
     for number in range(1, len(operands)):
@@ -183,13 +186,28 @@ def _terms(equation: str, operands: Sequence[Op]) -> tuple[list[str], str]:
     return spelled, result
 
 
+def _diagonal(b: Builder, x: Op, term: str) -> tuple[Op, str]:
+    """An operand without the dimensions whose letters it has already: the diagonal over both."""
+    if len(term) != x.rank:
+        raise BuildError(f"{term!r} names {len(term)} dimensions of {x.shape}")
+    for label in dict.fromkeys(term):
+        while term.count(label) > 1:
+            first, second = term.index(label), term.rindex(label)
+            if x.dimensions[first] != x.dimensions[second]:
+                raise BuildError(f"{label!r} has two sizes in {x.shape}")
+            index = array_shape(ElementType.S32, x.dimensions)
+            same = b.iota(index, first).eq(b.iota(index, second))
+            zero = b.broadcast(scalar(b, 0, x), x.dimensions, [])
+            x = reduce(b, "sum", b.select(same, x, zero), [second])
+            term = term[:second] + term[second + 1 :]
+    return x, term
+
+
 def _check_labels(terms: Sequence[str], operands: Sequence[Op]) -> None:
     sizes: dict[str, int] = {}
     for term, op in zip(terms, operands, strict=True):
         if len(term) != op.rank:
             raise BuildError(f"{term!r} names {len(term)} dimensions of {op.shape}")
-        if len(set(term)) != len(term):
-            raise BuildError(f"{term!r} names a dimension twice, which is not supported")
         for label, size in zip(term, op.dimensions, strict=True):
             if sizes.setdefault(label, size) != size:
                 raise BuildError(f"{label!r} has sizes {sizes[label]} and {size}")

@@ -157,8 +157,19 @@ def top_k(
     return b.transpose(values, back), b.transpose(places, back)
 
 
-def cumulative_sum(b: Builder, x: Op, axis: int, *, exclusive: bool, reverse: bool) -> Op:
-    """Return running sums along a dimension, with `exclusive` without the element itself."""
+def hardmax(b: Builder, x: Op, axis: int) -> Op:
+    """Return 1 at the first of the greatest elements along a dimension, else 0."""
+    found = arg_extreme(b, "max", x, axis, ElementType.S32)
+    kept = [i for i in range(x.rank) if i != axis]
+    positions = b.iota(array_shape(ElementType.S32, x.dimensions), axis)
+    return b.convert(positions.eq(b.broadcast(found, x.dimensions, kept)), x.element_type)
+
+
+def cumulative(b: Builder, kind: str, x: Op, axis: int, *, exclusive: bool, reverse: bool) -> Op:
+    """Return running sums or products (`kind` "sum" or "prod") along a dimension.
+
+    With `exclusive` they are without the element itself.
+    """
     n = x.dimensions[axis]
     window = [WindowDimension(1)] * x.rank
     low, high = (0, n - 1) if reverse else (n - 1, 0)
@@ -167,5 +178,11 @@ def cumulative_sum(b: Builder, x: Op, axis: int, *, exclusive: bool, reverse: bo
     if n == 0:
         return x
     window[axis] = WindowDimension(n, padding_low=low, padding_high=high)
-    step = b.scalar_computation(Opcode.ADD, x.element_type)
-    return b.reduce_window(x, scalar(b, 0, x), step, Window(tuple(window)))
+    step = b.scalar_computation(_OPCODES[kind], x.element_type)
+    start = scalar(b, start_of(kind, x.element_type), x)
+    return b.reduce_window(x, start, step, Window(tuple(window)))
+
+
+def cumulative_sum(b: Builder, x: Op, axis: int, *, exclusive: bool, reverse: bool) -> Op:
+    """Return running sums along a dimension, with `exclusive` without the element itself."""
+    return cumulative(b, "sum", x, axis, exclusive=exclusive, reverse=reverse)

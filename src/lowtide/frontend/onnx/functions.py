@@ -1,0 +1,139 @@
+"""Functions of ONNX, the model's own and those of operators, put in place of their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import onnx
+import onnx.inliner
+from onnx import GraphProto, ModelProto
+
+from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.registry import op_names
+
+_MAIN: Final = ("", "ai.onnx")
+_DEEPEST: Final = 8
+"""How often functions are put in place that stand in the bodies of others."""
+
+_LONG_BYTES: Final = 4096
+"""Initializers of more bytes are left out of what is handed to the inliner."""
+
+
+def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> ModelProto:
+    """Return the model without calls of functions, unless its operators have kernels of their own.
+
+    Raises GraphError for functions that cannot be put in place of their calls.
+    """
+    if not model.functions and not _expandable(model, opsets):
+        return model
+    light, heavy = _without_data(model)
+    try:
+        if light.functions:
+            light = onnx.inliner.inline_local_functions(light)
+        for _ in range(_DEEPEST):
+            expanded = _expandable(light, opsets)
+            if not expanded:
+                break
+            _fill_defaults(light.graph, set(expanded), opsets)
+            light = onnx.inliner.inline_selected_functions(
+                light, expanded, inline_schema_functions=True
+            )
+    except Exception as error:  # The inliner raises whatever its C++ does.
+        raise GraphError(f"functions of the model cannot be put in place: {error}") from error
+    for number, tensor in heavy.items():
+        light.graph.initializer[number].CopyFrom(tensor)
+    return light
+
+
+def _expandable(model: ModelProto, opsets: Mapping[str, int]) -> list[tuple[str, str]]:
+    """The operators without kernels whose bodies ONNX has."""
+    known = set(op_names("onnx"))
+    own = {(x.domain, x.name) for x in model.functions}
+    foreign = sorted([x for x in _operators(model) if x not in own and _name(x) not in known])
+    return [x for x in foreign if _has_body(x, opsets)]
+
+
+def _fill_defaults(
+    graph: GraphProto, operators: set[tuple[str, str]], opsets: Mapping[str, int]
+) -> None:
+    """Write down the attributes of calls that are left out: bodies refer to them by name."""
+    waiting = [*graph.node]
+    while waiting:
+        node = waiting.pop()
+        domain = "" if node.domain in _MAIN else node.domain
+        waiting += [x for attribute in node.attribute for x in attribute.g.node]
+        if (domain, node.op_type) not in operators:
+            continue
+        schema = onnx.defs.get_schema(node.op_type, opsets.get(domain, 1), domain)
+        given = {x.name for x in node.attribute}
+        for name, attribute in schema.attributes.items():
+            if name not in given and attribute.default_value.name:
+                node.attribute.append(attribute.default_value)
+
+
+def _name(operator: tuple[str, str]) -> str:
+    domain, name = operator
+    return name if domain in _MAIN else f"{domain}.{name}"
+
+
+def _operators(model: ModelProto) -> set[tuple[str, str]]:
+    found: set[tuple[str, str]] = set()
+    waiting = [*model.graph.node, *[node for x in model.functions for node in x.node]]
+    while waiting:
+        node = waiting.pop()
+        found.add(("" if node.domain in _MAIN else node.domain, node.op_type))
+        for attribute in node.attribute:
+            graphs: list[GraphProto] = [*attribute.graphs]
+            if attribute.HasField("g"):
+                graphs.append(attribute.g)
+            waiting += [inner for graph in graphs for inner in graph.node]
+    return found
+
+
+def _has_body(operator: tuple[str, str], opsets: Mapping[str, int]) -> bool:
+    domain, name = operator
+    try:
+        schema = onnx.defs.get_schema(name, opsets.get(domain, 1), domain)
+    except onnx.defs.SchemaError:
+        return False
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def _without_data(model: ModelProto) -> tuple[ModelProto, dict[int, onnx.TensorProto]]:
+    """The model with types in place of the data of long initializers, and these by number."""
+    sizes = [x.ByteSize() for x in model.graph.initializer]
+    heavy = {i: model.graph.initializer[i] for i, n in enumerate(sizes) if n > _LONG_BYTES}
+    if not heavy:
+        return model, {}
+    light = ModelProto()
+    for field, value in model.ListFields():
+        if field.name == "graph":
+            continue
+        target = getattr(light, field.name)
+        if hasattr(target, "extend"):
+            target.extend(value)
+        else:
+            setattr(light, field.name, value)
+    _copy_graph(model.graph, light.graph, heavy)
+    return light, heavy
+
+
+def _copy_graph(
+    graph: GraphProto, target: GraphProto, heavy: Mapping[int, onnx.TensorProto]
+) -> None:
+    for field, value in graph.ListFields():
+        if field.name == "initializer":
+            for number, tensor in enumerate(value):
+                entry = target.initializer.add()
+                if number in heavy:
+                    entry.name, entry.data_type = tensor.name, tensor.data_type
+                    entry.dims.extend(tensor.dims)
+                else:
+                    entry.CopyFrom(tensor)
+        elif hasattr(value, "extend"):
+            getattr(target, field.name).extend(value)
+        elif hasattr(value, "CopyFrom"):
+            getattr(target, field.name).CopyFrom(value)
+        else:
+            setattr(target, field.name, value)

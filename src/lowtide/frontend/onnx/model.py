@@ -1,0 +1,252 @@
+"""ONNX models: ModelProto read into a graph of nodes, its inputs, outputs and initializers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
+
+from lowtide.frontend.graphs.dtypes import ONNX
+from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphNode, OpGraph
+from lowtide.frontend.onnx.functions import with_functions_inlined
+from lowtide.frontend.onnx.stack_trace import innermost_frame
+from lowtide.frontend.onnx.tensors import array_of, dense
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import InputError
+from lowtide.ir.literal import Array
+
+NEWEST_OPSET: Final = 28
+"""The newest opset of the main domain whose operators are known."""
+
+_MAIN_DOMAINS: Final = ("", "ai.onnx")
+_DEEPEST: Final = 32
+"""How deep graphs may stand in nodes of graphs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """The type of an input or output.
+
+    `kind` is "tensor", "sequence", "optional" or "map"; of a tensor there are the element type
+    (None for strings) and the sizes: numbers, names, or None where nothing is known of one; all
+    are None where not even the rank is known.
+    """
+
+    name: str
+    kind: str = "tensor"
+    element_type: ElementType | None = None
+    sizes: tuple[int | str | None, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OnnxModel:
+    """A model: its graph, the types of its inputs and outputs, and the values it starts from.
+
+    `inputs` leave out those that `initializers` have a value for. `opsets` are versions by domain.
+    """
+
+    name: str
+    graph: OpGraph
+    inputs: tuple[ValueType, ...]
+    outputs: tuple[ValueType, ...]
+    initializers: Mapping[str, Array]
+    opsets: Mapping[str, int]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def load_model(source: str | os.PathLike[str] | bytes | ModelProto) -> OnnxModel:
+    """Return the model in a file, in bytes, or given itself.
+
+    Data beside the model is found only for a path. Raises InputError for what is no model, and
+    GraphError for a model that breaks the rules of ONNX.
+    """
+    if isinstance(source, ModelProto):
+        return read_model(source, None)
+    if isinstance(source, bytes):
+        return read_model(_parsed(source, "<bytes>"), None)
+    path = Path(source)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"cannot be read: {(error.strerror or 'no file').lower()}", file=str(path)
+        ) from error
+    return read_model(_parsed(data, str(path)), path.parent)
+
+
+def _parsed(data: bytes, file: str) -> ModelProto:
+    try:
+        model = onnx.load_model_from_string(data)
+    except (DecodeError, ValueError, TypeError) as error:
+        raise InputError(f"this is no ONNX model: {error}", file=file) from error
+    if not model.HasField("graph") or not model.opset_import:
+        raise InputError("this is no ONNX model: it has no graph or no opset", file=file)
+    return model
+
+
+def read_model(model: ModelProto, folder: Path | None) -> OnnxModel:
+    """Return a model whose external data lies in `folder`; raises GraphError."""
+    opsets = _opsets(model)
+    model = with_functions_inlined(model, opsets)
+    graph = model.graph
+    reader = _GraphReader(_opsets(model), folder)
+    initializers = reader.initializers(graph)
+    inputs = [_value_type(x) for x in graph.input if x.name not in initializers]
+    _check_names(graph)
+    return OnnxModel(
+        graph.name or "graph",
+        reader.graph(graph, top=True),
+        tuple(inputs),
+        tuple([_value_type(x) for x in graph.output]),
+        initializers,
+        opsets,
+        {x.key: x.value for x in model.metadata_props},
+    )
+
+
+def _opsets(model: ModelProto) -> dict[str, int]:
+    found = {"" if x.domain in _MAIN_DOMAINS else x.domain: x.version for x in model.opset_import}
+    if found.get("", 1) < 1 or found.get("", 1) > NEWEST_OPSET:
+        raise GraphError(f"the model is of opset {found['']}; known are 1 to {NEWEST_OPSET}")
+    return found
+
+
+def _check_names(graph: GraphProto) -> None:
+    names = [x.name for x in graph.input]
+    if "" in names or len(set(names)) < len(names):
+        raise GraphError(f"the inputs of graph {graph.name!r} need different names, found {names}")
+
+
+def _value_type(value: ValueInfoProto) -> ValueType:
+    kind = value.type.WhichOneof("value") or "tensor_type"
+    short = kind.removesuffix("_type")
+    if short not in ("tensor", "sparse_tensor"):
+        return ValueType(value.name, short)
+    return ValueType(value.name, "tensor", *_tensor_type(value.name, value.type))
+
+
+def _tensor_type(
+    name: str, given: TypeProto
+) -> tuple[ElementType | None, tuple[int | str | None, ...] | None]:
+    tensor = given.tensor_type
+    if (
+        tensor.elem_type
+        and tensor.elem_type not in ONNX
+        and tensor.elem_type != onnx.TensorProto.STRING
+    ):
+        raise GraphError(f"value {name!r} has the unknown element type {tensor.elem_type}")
+    sizes: list[int | str | None] = []
+    for entry in tensor.shape.dim:
+        if entry.HasField("dim_value"):
+            if entry.dim_value < 0:
+                raise GraphError(f"value {name!r} has a dimension of size {entry.dim_value}")
+            sizes.append(entry.dim_value)
+        else:
+            sizes.append(entry.dim_param or None)
+    found = tuple(sizes) if tensor.HasField("shape") else None
+    return ONNX.get(tensor.elem_type), found
+
+
+class _GraphReader:
+    """What all graphs of a model share while they are read."""
+
+    def __init__(self, opsets: Mapping[str, int], folder: Path | None) -> None:
+        self._opsets = opsets
+        self._folder = folder
+
+    def initializers(self, graph: GraphProto) -> dict[str, Array]:
+        """Return the values that a graph starts from."""
+        found = {x.name: array_of(x, self._folder) for x in graph.initializer}
+        found.update({x.values.name: dense(x, self._folder) for x in graph.sparse_initializer})
+        return found
+
+    def graph(self, graph: GraphProto, depth: int = 0, *, top: bool = False) -> OpGraph:
+        """Return a graph; initializers of one inside of a node are nodes of it."""
+        if depth > _DEEPEST:
+            raise GraphError(f"graphs stand more than {_DEEPEST} levels deep in nodes")
+        nodes: list[GraphNode] = []
+        taken: set[str] = set()
+        for name, value in ({} if top else self.initializers(graph)).items():
+            node_name = _unused(f"initializer {name}", taken)
+            nodes.append(GraphNode(node_name, "Constant", (), (name,), {"value": value}))
+        for number, node in enumerate(graph.node):
+            nodes.append(
+                self._node(node, _unused(node.name or f"{node.op_type}_{number}", taken), depth)
+            )
+        return OpGraph(
+            graph.name or "graph",
+            tuple([x.name for x in graph.input]),
+            tuple(nodes),
+            tuple([x.name for x in graph.output]),
+        )
+
+    def _node(self, node: NodeProto, name: str, depth: int) -> GraphNode:
+        domain = "" if node.domain in _MAIN_DOMAINS else node.domain
+        return GraphNode(
+            name,
+            f"{domain}.{node.op_type}" if domain else node.op_type,
+            tuple(node.input),
+            tuple(node.output),
+            {x.name: self._attribute(x, name, depth) for x in node.attribute},
+            version=self._opsets.get(domain, 1),
+            source=innermost_frame({x.key: x.value for x in node.metadata_props}),
+        )
+
+    def _attribute(self, given: AttributeProto, node: str, depth: int) -> Any:
+        kinds = AttributeProto
+        if given.type == kinds.GRAPH:
+            return self.graph(given.g, depth + 1)
+        if given.type == kinds.TENSOR:
+            return array_of(given.t, self._folder)
+        if given.type == kinds.SPARSE_TENSOR:
+            return dense(given.sparse_tensor, self._folder)
+        if given.type in _LISTS:
+            return list(getattr(given, _LISTS[given.type]))
+        if given.type == kinds.TENSORS:
+            return [array_of(x, self._folder) for x in given.tensors]
+        if given.type == kinds.GRAPHS:
+            return [self.graph(x, depth + 1) for x in given.graphs]
+        if given.type == kinds.TYPE_PROTO:
+            return _value_type(ValueInfoProto(name=given.name, type=given.tp))
+        if given.type not in _SINGLE:
+            raise GraphError(
+                f"attribute {given.name!r} has the unknown type {given.type}", node=node
+            )
+        return getattr(given, _SINGLE[given.type])
+
+
+_SINGLE: Final = {AttributeProto.FLOAT: "f", AttributeProto.INT: "i", AttributeProto.STRING: "s"}
+_LISTS: Final = {
+    AttributeProto.FLOATS: "floats",
+    AttributeProto.INTS: "ints",
+    AttributeProto.STRINGS: "strings",
+}
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    found, number = name, 0
+    while found in taken:
+        number += 1
+        found = f"{name}.{number}"
+    taken.add(found)
+    return found
+
+
+def sizes_with(value: ValueType, dims: Mapping[str, int]) -> Sequence[int]:
+    """Return the sizes of an input, `dims` in place of names; raises GraphError for one unknown."""
+    if value.kind != "tensor" or value.sizes is None:
+        raise GraphError(f"input {value.name!r} is no tensor of known rank")
+    sizes = [dims.get(x, x) if isinstance(x, str) else x for x in value.sizes]
+    unknown = [i for i, x in enumerate(sizes) if not isinstance(x, int)]
+    if unknown:
+        name = value.sizes[unknown[0]]
+        hint = f"give --dim {name}=SIZE" if name else "the model has no name for it"
+        raise GraphError(f"dimension {unknown[0]} of input {value.name!r} is not known: {hint}")
+    return [x for x in sizes if isinstance(x, int)]

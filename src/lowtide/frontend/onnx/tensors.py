@@ -1,0 +1,113 @@
+"""Arrays of ONNX's tensors: inside of the model, or in files beside it, which are mapped."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from onnx import SparseTensorProto, TensorProto, numpy_helper
+
+from lowtide.frontend.graphs.dtypes import ONNX
+from lowtide.frontend.graphs.errors import GraphError
+from lowtide.ir.literal import DTYPES, Array
+
+_OFFSETS: Final = ("offset", "length")
+
+
+def array_of(tensor: TensorProto, folder: Path | None) -> Array:
+    """Return the value of a tensor; strings are an array of objects.
+
+    External data is mapped from its file, which has to lie in `folder`, the model's own. Raises
+    GraphError, with the tensor's name, for a type that there is not and for data that does not fit.
+    """
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return _mapped(tensor, folder)
+    if tensor.data_type not in ONNX and tensor.data_type != TensorProto.STRING:
+        raise GraphError(f"tensor {tensor.name!r} has the unknown element type {tensor.data_type}")
+    if any(size < 0 for size in tensor.dims):
+        raise GraphError(f"tensor {tensor.name!r} has the sizes {list(tensor.dims)}")
+    try:
+        if tensor.data_type == TensorProto.STRING:
+            return _strings(tensor)
+        return np.asarray(numpy_helper.to_array(tensor))
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+        message = f"tensor {tensor.name!r} of sizes {list(tensor.dims)} cannot be read: {error}"
+        raise GraphError(message) from error
+
+
+def _strings(tensor: TensorProto) -> Array:
+    values = np.empty(len(tensor.string_data), object)
+    values[:] = [x.decode() for x in tensor.string_data]
+    return values.reshape(tuple(tensor.dims))
+
+
+def dense(sparse: SparseTensorProto, folder: Path | None) -> Array:
+    """Return the value of a sparse tensor, its indices given as numbers or as vectors."""
+    values, indices = array_of(sparse.values, folder), array_of(sparse.indices, folder)
+    sizes = tuple(sparse.dims)
+    where = indices if indices.ndim == 1 else indices @ _strides(sizes)
+    count = math.prod(sizes)
+    if len(where) != len(values) or (len(where) and not 0 <= where.min() <= where.max() < count):
+        raise GraphError(f"sparse tensor {sparse.values.name!r} has indices that do not fit")
+    result = np.zeros(count, values.dtype)
+    result[where] = values
+    return result.reshape(sizes)
+
+
+def _strides(sizes: tuple[int, ...]) -> Array:
+    return np.array([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64)
+
+
+def _mapped(tensor: TensorProto, folder: Path | None) -> Array:
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    path = _confined(tensor, fields.get("location", ""), folder)
+    if tensor.data_type not in ONNX:
+        raise GraphError(f"external tensor {tensor.name!r} has the type {tensor.data_type}")
+    element_type = ONNX[tensor.data_type]
+    sizes = tuple(tensor.dims)
+    needed = (math.prod(sizes) * element_type.bits + 7) // 8
+    try:
+        offset, length = [
+            int(fields.get(key, default))
+            for key, default in zip(_OFFSETS, (0, needed), strict=True)
+        ]
+        if offset < 0 or length != needed or min(sizes, default=0) < 0:
+            raise ValueError(f"{length} bytes at {offset} are given, {needed} needed")
+        stored: Any = np.uint8 if element_type.bits < 8 else DTYPES[element_type]
+        count = needed if element_type.bits < 8 else math.prod(sizes)
+        if not count:
+            return np.zeros(sizes, DTYPES[element_type])
+        values = np.memmap(path, stored, "r", offset, (count,))
+    except (ValueError, OSError, OverflowError) as error:
+        raise GraphError(
+            f"external tensor {tensor.name!r} cannot be read from {path.name!r}: {error}"
+        ) from error
+    if element_type.bits < 8:
+        return (
+            _unpacked(values, element_type.bits, math.prod(sizes))
+            .astype(DTYPES[element_type])
+            .reshape(sizes)
+        )
+    return np.asarray(values).reshape(sizes)
+
+
+def _unpacked(packed: Array, bits: int, count: int) -> Array:
+    """Elements of 2 or 4 bits, the first one in the lowest bits of its byte."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return ((packed[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
+
+
+def _confined(tensor: TensorProto, location: str, folder: Path | None) -> Path:
+    if folder is None:
+        raise GraphError(
+            f"tensor {tensor.name!r} lies in the file {location!r}; give the model by its path"
+        )
+    root = folder.resolve()
+    path = (root / location).resolve()
+    if not location or not path.is_relative_to(root) or path == root:
+        raise GraphError(
+            f"external tensor {tensor.name!r} names {location!r}, which is outside of the model's folder"
+        )
+    return path

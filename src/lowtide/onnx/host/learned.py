@@ -1,0 +1,127 @@
+"""Nodes of ai.onnx.ml: labels, and trees that are walked row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from lowtide.ir.literal import Array
+from lowtide.onnx.host.registry import HostCall, host
+from lowtide.onnx.values import Value
+
+_KINDS: Final = (("strings", object), ("int64s", np.int64), ("floats", np.float32))
+
+
+@host("ai.onnx.ml.LabelEncoder")
+def label_encoder(call: HostCall) -> Sequence[Value]:
+    """Give the value for each key, or the default."""
+    keys, _ = _table(call, "keys")
+    values, dtype = _table(call, "values")
+    default = _default(call, dtype)
+    known = dict(zip([_key(x) for x in keys], values, strict=True))
+    x = call.input(0)
+    found = np.empty(x.size, dtype)
+    found[:] = [known.get(_key(value), default) for value in x.reshape(-1).tolist()]
+    return [found.reshape(x.shape)]
+
+
+def _key(value: Any) -> Any:
+    return "NaN" if isinstance(value, float) and value != value else value
+
+
+def _table(call: HostCall, name: str) -> tuple[list[Any], Any]:
+    for kind, dtype in _KINDS:
+        given = call.attribute(f"{name}_{kind}", None)
+        if given is not None:
+            return np.asarray(given, dtype).tolist(), dtype
+    given = call.attribute(f"{name}_tensor")
+    return given.reshape(-1).tolist(), given.dtype
+
+
+def _default(call: HostCall, dtype: Any) -> Any:
+    given = call.attribute("default_tensor", None)
+    if given is not None:
+        return np.asarray(given).reshape(-1)[0]
+    names = {
+        np.dtype(object): ("default_string", "_Unused"),
+        np.dtype(np.int64): ("default_int64", -1),
+    }
+    name, usual = names.get(np.dtype(dtype), ("default_float", -0.0))
+    return call.attribute(name, usual)
+
+
+@host("ai.onnx.ml.TreeEnsemble")
+def tree_ensemble(call: HostCall) -> Sequence[Value]:
+    """Give for each row the sums, or extremes, of the leaves that it comes to."""
+    x = call.input(0)
+    targets = call.attribute("n_targets", 1)
+    roots = call.attribute("tree_roots")
+    result = np.zeros((len(x), targets), x.dtype)
+    members = _members(call)
+    leaf_targets, weights = (
+        call.attribute("leaf_targetids"),
+        call.attribute("leaf_weights").tolist(),
+    )
+    kind = call.attribute("aggregate_function", 1)
+    for row, sums in zip(x, result, strict=True):
+        leaves = [_leaf(call, members, int(root), row) for root in roots]
+        for target in range(targets):
+            given = [weights[i] for i in leaves if leaf_targets[i] == target]
+            if given:
+                sums[target] = _AGGREGATES[kind](given)
+    return [_after(call, result)]
+
+
+_AGGREGATES: Final = {0: np.mean, 1: np.sum, 2: np.min, 3: np.max}
+
+
+def _members(call: HostCall) -> dict[int, set[float]]:
+    """The members of each node that tests for membership, which NaN ends."""
+    modes = call.attribute("nodes_modes")
+    given = call.attribute("membership_values", None)
+    left = [] if given is None else given.tolist()[::-1]
+    found: dict[int, set[float]] = {}
+    for node, mode in enumerate(modes.tolist()):
+        if mode == 6:
+            found[node] = set()
+            while left and (value := left.pop()) == value:
+                found[node].add(value)
+    return found
+
+
+def _leaf(call: HostCall, members: dict[int, set[float]], node: int, row: Array) -> int:
+    modes, splits = call.attribute("nodes_modes"), call.attribute("nodes_splits")
+    features = call.attribute("nodes_featureids")
+    missing = call.attribute("nodes_missing_value_tracks_true", [0] * len(features))
+    for _ in range(len(features) + 1):
+        value, split = row[features[node]], splits[node]
+        tests = (
+            value <= split,
+            value < split,
+            value >= split,
+            value > split,
+            value == split,
+            value != split,
+        )
+        mode = int(modes[node])
+        holds = float(value) in members[node] if mode == 6 else bool(tests[mode])
+        side = "true" if holds or (np.isnan(value) and missing[node]) else "false"
+        following = call.attribute(f"nodes_{side}nodeids")[node]
+        if call.attribute(f"nodes_{side}leafs")[node]:
+            return int(following)
+        node = int(following)
+    raise call.error("the tree has a cycle")
+
+
+def _after(call: HostCall, result: Array) -> Array:
+    kind = call.attribute("post_transform", 0)
+    if kind == 0:
+        return result
+    if kind == 1:
+        return np.asarray(1 / (1 + np.exp(-result)), result.dtype)
+    if kind == 2:
+        powers = np.exp(result - result.max(1, keepdims=True))
+        return np.asarray(powers / powers.sum(1, keepdims=True), result.dtype)
+    raise call.error("post_transform is 0 (none), 1 (logistic) or 2 (softmax)")

@@ -1,0 +1,78 @@
+"""The table of nodes that are computed on the host, beside compiled stretches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from lowtide.frontend.graphs.context import REQUIRED
+from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphNode, OpGraph
+from lowtide.onnx.values import Value
+
+RunGraph: TypeAlias = Callable[[str, Sequence[Value]], list[Value]]
+"""Runs the graph that is the named attribute of a node on values of its inputs."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class HostCall:
+    """One run of a node: its inputs, None for those left out, and what runs graphs inside of it."""
+
+    node: GraphNode
+    inputs: Sequence[Value]
+    run_graph: RunGraph
+
+    def input(self, number: int) -> Value:
+        """Return an input, None where it is left out."""
+        return self.inputs[number] if number < len(self.inputs) else None
+
+    def attribute(self, name: str, default: Any = REQUIRED) -> Any:
+        """Return an attribute, text decoded, or the default."""
+        value = self.node.attributes.get(name)
+        if value is None:
+            if default is REQUIRED:
+                raise self.error(f"attribute {name!r} is missing")
+            return default
+        if isinstance(value, bytes):
+            return value.decode()
+        if isinstance(value, list):
+            return [x.decode() if isinstance(x, bytes) else x for x in value]
+        return value
+
+    def graph(self, name: str) -> OpGraph:
+        """Return the graph that is an attribute."""
+        found = self.attribute(name)
+        if not isinstance(found, OpGraph):
+            raise self.error(f"attribute {name!r} has to be a graph")
+        return found
+
+    def error(self, message: str) -> GraphError:
+        """Return the error to raise."""
+        return GraphError(message, node=self.node.name, op=self.node.op)
+
+
+HostKernel: TypeAlias = Callable[[HostCall], Sequence[Value]]
+
+_KERNELS: Final[dict[str, HostKernel]] = {}
+
+
+def host(*names: str) -> Callable[[HostKernel], HostKernel]:
+    """Return a decorator that registers a function as what computes ops on the host."""
+
+    def register(kernel: HostKernel) -> HostKernel:
+        for name in names:
+            if name in _KERNELS:
+                raise ValueError(f"the host has {name} already")
+            _KERNELS[name] = kernel
+        return kernel
+
+    return register
+
+
+def host_kernels() -> Mapping[str, HostKernel]:
+    """Return what computes ops on the host, by their names."""
+    from lowtide.onnx.host import control, images, learned, random, sequences, shapes, strings
+
+    assert all([control, images, learned, random, sequences, shapes, strings])
+    return _KERNELS

@@ -1,0 +1,86 @@
+"""Nodes whose results have sizes that depend on values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lowtide.ir.literal import Array
+from lowtide.onnx.host.registry import HostCall, host
+from lowtide.onnx.values import Value
+
+
+@host("NonZero")
+def non_zero(call: HostCall) -> Sequence[Value]:
+    """Give the positions of what is not 0, one in each column."""
+    x = np.asarray(call.input(0))
+    found = np.array(np.nonzero(np.atleast_1d(x)), np.int64)
+    return [found[:0] if x.ndim == 0 else found]
+
+
+@host("Compress")
+def compress(call: HostCall) -> Sequence[Value]:
+    """Give the slices, or elements, for which a condition holds."""
+    return [np.compress(call.input(1), call.input(0), call.attribute("axis", None))]
+
+
+@host("Unique")
+def unique(call: HostCall) -> Sequence[Value]:
+    """Give the values that differ, their first places, the place of each, and how often it is."""
+    x, axis = call.input(0), call.attribute("axis", None)
+    values, first, inverse, counts = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    if not call.attribute("sorted", 1):
+        order = np.argsort(first)
+        places = np.argsort(order)
+        values = np.take(values, order, axis or 0)
+        first, counts, inverse = first[order], counts[order], places[inverse]
+    return [values, *[np.asarray(y, np.int64).reshape(-1) for y in (first, inverse, counts)]]
+
+
+@host("NonMaxSuppression")
+def non_max_suppression(call: HostCall) -> Sequence[Value]:
+    """Give the boxes, as (batch, class, box), that overlap none of a higher score too much."""
+    boxes, scores = call.input(0), call.input(1)
+    most, overlap, least = [
+        default if call.input(i) is None else np.asarray(call.input(i)).reshape(()).item()
+        for i, default in ((2, 0), (3, 0.0), (4, -np.inf))
+    ]
+    center = call.attribute("center_point_box", 0)
+    found: list[tuple[int, int, int]] = []
+    for batch in range(boxes.shape[0]):
+        corners = _corners(boxes[batch], bool(center))
+        for kind in range(scores.shape[1]):
+            kept = _kept(corners, scores[batch, kind], int(most), overlap, least)
+            found += [(batch, kind, i) for i in kept]
+    return [np.array(found, np.int64).reshape(-1, 3)]
+
+
+def _corners(boxes: Array, center: bool) -> Array:
+    """Boxes as the lower and the upper corner."""
+    if center:
+        middle, half = boxes[:, :2], boxes[:, 2:] / 2
+        return np.concatenate([middle - half, middle + half], 1)
+    return np.concatenate(
+        [np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])], 1
+    )
+
+
+def _kept(corners: Array, scores: Array, most: int, overlap: float, least: float) -> list[int]:
+    order = [int(i) for i in np.argsort(-scores, kind="stable") if scores[i] > least]
+    kept: list[int] = []
+    for i in order:
+        if len(kept) >= most:
+            break
+        if all(_overlap(corners[i], corners[j]) <= overlap for j in kept):
+            kept.append(i)
+    return kept
+
+
+def _overlap(x: Array, y: Array) -> float:
+    """The area that both boxes have, as a part of that which one of them has."""
+    both = np.prod(np.maximum(np.minimum(x[2:], y[2:]) - np.maximum(x[:2], y[:2]), 0))
+    either = np.prod(x[2:] - x[:2]) + np.prod(y[2:] - y[:2]) - both
+    return float(both / either) if either > 0 else 0.0

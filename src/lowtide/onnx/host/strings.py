@@ -1,0 +1,135 @@
+"""Text: joining, parting, matching and normalizing it, and counting runs of words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from lowtide.frontend.graphs.dtypes import element_type_of
+from lowtide.ir.literal import DTYPES, Array
+from lowtide.onnx.host.registry import HostCall, host
+from lowtide.onnx.values import Value
+
+
+def _objects(values: Sequence[Any], sizes: tuple[int, ...]) -> Array:
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found.reshape(sizes)
+
+
+@host("StringConcat")
+def concat(call: HostCall) -> Sequence[Value]:
+    """Give each text of one input followed by that of the other."""
+    return [np.asarray(call.input(0) + call.input(1), object)]
+
+
+@host("StringSplit")
+def split(call: HostCall) -> Sequence[Value]:
+    """Give the parts of each text, filled up with empty ones, and how many there are."""
+    x = call.input(0)
+    delimiter = call.attribute("delimiter", "") or None
+    most = call.attribute("maxsplit", -1)
+    parts = [text.split(delimiter, most) if text or delimiter else [] for text in x.reshape(-1)]
+    counts = [len(part) for part in parts]
+    width = max(counts, default=0)
+    filled = [text for part in parts for text in [*part, *[""] * (width - len(part))]]
+    return [_objects(filled, (*x.shape, width)), np.array(counts, np.int64).reshape(x.shape)]
+
+
+@host("RegexFullMatch")
+def full_match(call: HostCall) -> Sequence[Value]:
+    """Give whether a pattern matches all of each text."""
+    x = call.input(0)
+    pattern = re.compile(call.attribute("pattern"))
+    found = [pattern.fullmatch(text) is not None for text in x.reshape(-1)]
+    return [np.array(found, bool).reshape(x.shape)]
+
+
+_CASES: Final[dict[str, Callable[[str], str]]] = {
+    "LOWER": str.lower,
+    "UPPER": str.upper,
+    "NONE": str,
+}
+
+
+@host("StringNormalizer")
+def normalize(call: HostCall) -> Sequence[Value]:
+    """Give texts without stop words, in small or capital letters; one empty text if none is left."""
+    x = call.input(0)
+    change = _CASES[call.attribute("case_change_action", "NONE")]
+    stops = call.attribute("stopwords", [])
+    if call.attribute("is_case_sensitive", 0):
+        stopped, key = set(stops), str
+    else:
+        stopped, key = {word.lower() for word in stops}, str.lower
+    kept = [change(word) for word in x.reshape(-1) if key(word) not in stopped] or [""]
+    return [_objects(kept, (1, len(kept)) if x.ndim == 2 else (len(kept),))]
+
+
+@host("Cast")
+def cast(call: HostCall) -> Sequence[Value]:
+    """Give numbers as text, or text as numbers."""
+    x, target = np.asarray(call.input(0)), call.attribute("to")
+    if target == 8:
+        return [_objects([_as_text(value) for value in x.reshape(-1)], x.shape)]
+    dtype = DTYPES[element_type_of(target)]
+    numbers = [float(value) if dtype.kind in "fV" else int(float(value)) for value in x.reshape(-1)]
+    return [np.array(numbers).reshape(x.shape).astype(dtype)]
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, np.floating):
+        return format(float(value), f".{8 if value.dtype.itemsize < 8 else 17}g")
+    return str(value)
+
+
+@host("Equal")
+def equal(call: HostCall) -> Sequence[Value]:
+    """Give whether texts are the same."""
+    return [np.asarray(call.input(0) == call.input(1), bool)]
+
+
+@host("TfIdfVectorizer")
+def tf_idf(call: HostCall) -> Sequence[Value]:
+    """Give how often runs of words of a pool are in each row, weighted or not."""
+    x = np.asarray(call.input(0))
+    rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
+    words = call.attribute("pool_strings", None) or call.attribute("pool_int64s", [])
+    places = call.attribute("ngram_indexes")
+    grams = _pool(words, call.attribute("ngram_counts"))
+    weights = call.attribute("weights", None) or [1.0] * len(grams)
+    width = max(places) + 1
+    result = np.zeros((len(rows), width), np.float32)
+    numbers = {gram: number for number, gram in enumerate(grams)}
+    for row, counts in zip(rows.tolist(), result, strict=True):
+        for gram in _runs(call, row):
+            if gram in numbers:
+                counts[places[numbers[gram]]] += 1
+    by_place = np.ones(width, np.float32)
+    by_place[places] = weights
+    modes = {"TF": result, "IDF": (result > 0) * by_place, "TFIDF": result * by_place}
+    found = np.asarray(modes[call.attribute("mode")], np.float32)
+    return [found.reshape((*x.shape[:-1], width))]
+
+
+def _pool(words: Sequence[Any], starts: Sequence[int]) -> list[tuple[Any, ...]]:
+    """The runs of words, those of one word first, then those of two."""
+    found: list[tuple[Any, ...]] = []
+    for length, start in enumerate(starts, 1):
+        end = starts[length] if length < len(starts) else len(words)
+        found += [tuple(words[i : i + length]) for i in range(start, end, length)]
+    return found
+
+
+def _runs(call: HostCall, row: Sequence[Any]) -> list[tuple[Any, ...]]:
+    shortest, longest = call.attribute("min_gram_length"), call.attribute("max_gram_length")
+    skips = call.attribute("max_skip_count", 0)
+    found: list[tuple[Any, ...]] = []
+    for length in range(shortest, longest + 1):
+        for step in range(1, 2 if length == 1 else skips + 2):
+            reach = (length - 1) * step + 1
+            found += [tuple(row[i : i + reach : step]) for i in range(len(row) - reach + 1)]
+    return found
