@@ -96,6 +96,7 @@ ROOMS: dict[str, list[str]] = {
         "compiler",
     ],
     "fitting": ["ir", "analysis", "verifier", "report", "spmd", "compiler"],
+    "overlap": ["ir", "search", "analysis", "cost", "scheduling", "spmd", "compiler"],
     "packing": [
         "ir",
         "options",
@@ -266,6 +267,8 @@ ROOMS: dict[str, list[str]] = {
         "autopsy",
         "budgeting",
         "fitting",
+        "cost",
+        "overlap",
         "packing",
         "reduce",
         "whatif",
