@@ -3,11 +3,14 @@
     r = all-reduce(x)          s = ((x), r) async-start(x), calls={all-reduce}
                                r = async-done(s)
 
-All kinds have this one form: what is sent stands in the start too, and so lives until the second
-half. The order is as before, each second half right behind the first one.
+What is sent stands in the start too, and so lives until the second half. All-gathers and permutes
+have starts of their own that do so; all others are wrapped. The order is as before, each second
+half right behind the first one.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from lowtide.analysis.call_graph import executed_computations
 from lowtide.ir import Computation, Instruction, Module, Opcode, Schedule, tuple_shape
@@ -29,20 +32,25 @@ def make_pairs(module: Module) -> int:
             if not _is_whole(x):
                 order.append(x)
                 continue
+            count += 1
+            if x.opcode in _HALVES:
+                order += _in_own_halves(x)
+                continue
             wrapped = _wrapped(module, x)
             sequences[wrapped] = tuple(wrapped.instructions.values())
-            order += _split(x, wrapped)
-            count += 1
+            order += _in_halves(x, wrapped)
         sequences[computation] = tuple(order)
     module.schedule = Schedule(sequences)
     return count
 
 
-def wrapped_collective(start: Instruction) -> Instruction | None:
-    """Return the collective that an async-start runs; None of any other instruction."""
-    if start.opcode is not Opcode.ASYNC_START:
+def started(x: Instruction) -> Instruction | None:
+    """Return the collective that an instruction starts; None where it starts none."""
+    if x.opcode in _STARTS:
+        return x
+    if x.opcode is not Opcode.ASYNC_START:
         return None
-    root = start.called_computations[0].root
+    root = x.called_computations[0].root
     return root if root.opcode in KINDS else None
 
 
@@ -51,9 +59,16 @@ def is_collective(x: Instruction) -> bool:
     return x.opcode in KINDS and x.opcode not in _STARTS
 
 
-_STARTS = frozenset(
-    {Opcode.ALL_GATHER_START, Opcode.ALL_REDUCE_START, Opcode.COLLECTIVE_PERMUTE_START}
-)
+_HALVES: Final = {
+    Opcode.ALL_GATHER: (Opcode.ALL_GATHER_START, Opcode.ALL_GATHER_DONE),
+    Opcode.COLLECTIVE_PERMUTE: (
+        Opcode.COLLECTIVE_PERMUTE_START,
+        Opcode.COLLECTIVE_PERMUTE_DONE,
+    ),
+}
+"""The halves of those that have some in which their operands stand."""
+
+_STARTS: Final = frozenset({Opcode.ALL_REDUCE_START, *[start for start, _ in _HALVES.values()]})
 
 
 def _is_whole(x: Instruction) -> bool:
@@ -81,19 +96,32 @@ def _wrapped(module: Module, x: Instruction) -> Computation:
     return made
 
 
-def _split(x: Instruction, wrapped: Computation) -> list[Instruction]:
-    """Put the two halves of a collective in its place, and return them."""
-    computation = x.parent
+def _in_own_halves(x: Instruction) -> list[Instruction]:
+    """Put the halves of an operation that has some in its place, and return them."""
+    first, second = _HALVES[x.opcode]
+    sent = [y.shape for y in x.operands]
+    shape = tuple_shape([sent[0] if len(sent) == 1 else tuple_shape(sent), x.shape])
+    start = x.parent.add(first, shape, x.operands, x.attributes, (), f"{x.name}-start")
+    done = x.parent.add(second, x.shape, (start,), name=x.name)
+    return _replaced(x, start, done)
+
+
+def _in_halves(x: Instruction, wrapped: Computation) -> list[Instruction]:
+    """Put what runs a computation of a collective in its place, and return both halves."""
     shape = tuple_shape([tuple_shape([y.shape for y in x.operands]), x.shape])
-    start = computation.add(
+    start = x.parent.add(
         Opcode.ASYNC_START, shape, x.operands, Async(), (wrapped,), f"{x.name}-start"
     )
-    done = computation.add(Opcode.ASYNC_DONE, x.shape, (start,), Async(), (wrapped,), x.name)
+    done = x.parent.add(Opcode.ASYNC_DONE, x.shape, (start,), Async(), (wrapped,), x.name)
+    return _replaced(x, start, done)
+
+
+def _replaced(x: Instruction, start: Instruction, done: Instruction) -> list[Instruction]:
     start.set_metadata(x.raw_metadata)
     done.set_metadata(x.raw_metadata)
     done.set_annotations(x.annotations)
     if x.is_root:
-        computation.root = done
+        x.parent.root = done
     x.replace_all_uses_with(done)
-    computation.remove(x)
+    x.parent.remove(x)
     return [start, done]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from lowtide.analysis.dataflow import Dataflow
 from lowtide.analysis.module_graphs import ComputationGraph, module_graphs
@@ -18,11 +19,18 @@ from lowtide.cost.devices import DeviceRecord
 from lowtide.cost.module_times import Times, module_times
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import Collective, CollectivePermute
-from lowtide.overlap.pairs import is_collective, wrapped_collective
+from lowtide.overlap.pairs import is_collective, started
 from lowtide.scheduling.module_places import forced_edges
 from lowtide.spmd.wire import sent_bytes
 
 Links = tuple[int, ...]
+
+_DONES: Final = frozenset(
+    {
+        *(Opcode.ALL_GATHER_DONE, Opcode.ALL_REDUCE_DONE, Opcode.COLLECTIVE_PERMUTE_DONE),
+        Opcode.ASYNC_DONE,
+    }
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +102,6 @@ class StepModel:
         self._times: dict[Computation, Times] = module_times(flows, device.machine)
         self._edges = forced_edges(self.graphs, {x: {} for x in flows})
 
-    def collectives(self, computation: Computation) -> int:
-        """Return how many collectives a computation has by itself, in halves or not."""
-        nodes = computation.instructions.values()
-        return sum([is_collective(wrapped_collective(x) or x) for x in nodes])
-
     def step_graph(
         self, graph: ComputationGraph, callees: Mapping[Computation, CalleeTime]
     ) -> StepGraph:
@@ -107,21 +110,21 @@ class StepModel:
         times = self._times[graph.computation]
         totals = {run.callee: callees[run.callee].seconds for run in times.runs}
         for x in nodes:
-            if wrapped_collective(x) is not None:
+            if x.opcode is Opcode.ASYNC_START and started(x) is not None:
                 totals[x.called_computations[0]] = 0.0
         seconds = times.with_callees(totals).tolist()
         transfer, link, start_of = [0.0] * len(nodes), [-1] * len(nodes), [-1] * len(nodes)
         holds: list[Links] = [()] * len(nodes)
         inside = _inside(times, callees, len(nodes))
         for number, x in enumerate(nodes):
-            wrapped = wrapped_collective(x)
+            wrapped = started(x)
             if wrapped is not None:
                 link[number], transfer[number] = self._sending(wrapped)
                 seconds[number], inside[number] = 0.0, (0.0, 0.0)
             elif is_collective(x):
                 own, took = self._sending(x)
                 seconds[number], holds[number], inside[number] = took, (own,), (took, took)
-            elif x.opcode is Opcode.ASYNC_DONE and wrapped_collective(x.operands[0]) is not None:
+            elif x.opcode in _DONES and started(x.operands[0]) is not None:
                 start_of[number] = numbers[x.operands[0]]
             elif x.opcode is not Opcode.FUSION:
                 used = [k for y in x.called_computations if y in callees for k in callees[y].links]
