@@ -1,15 +1,22 @@
-"""`lowtide partition`: the program of one device."""
+"""`lowtide partition`: the program of one device, and its simulated step."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, ModuleArgument
+from lowtide.cli.arguments import JsonOption, ModuleArgument, size_in_bytes
 from lowtide.cli.shard import DevicesOption, partitioned
+
+if TYPE_CHECKING:
+    from lowtide.checking.communication import CommunicationCheck
+    from lowtide.compiler import ModulePlan
+    from lowtide.cost.devices import DeviceRecord
+    from lowtide.overlap.hiding import HiddenStep
+    from lowtide.spmd.partitioner import Partitioned
 
 
 def partition(
@@ -19,52 +26,132 @@ def partition(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the HLO text here."),
     ] = None,
+    overlap: Annotated[
+        bool,
+        typer.Option(
+            "--overlap",
+            help="Write it optimized, collectives in halves, in the order of the shortest step.",
+        ),
+    ] = False,
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SIZE",
+            parser=size_in_bytes,
+            help="Most that a device may hold; else the order of a step may take a tenth more than "
+            "the least.",
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the simulated step, for Perfetto or chrome://tracing."
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="Whose times: accelerator, x86-server."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Write the program of one device of a sharded module.
 
     Prints HLO text, whose entry has the shapes of one device, once a checker that shares no code
     with the partitioner has found that all collectives come about. With --json: what it sends
-    (bytes of one device on a ring, loop bodies times their trips), the memory that it needs, and
-    the loops and branches of which it is assumed that all devices choose alike.
+    (bytes of one device on a ring, loop bodies times their trips), the memory that it needs, the
+    simulated step in which collectives run beside what computes, and the loops and branches of
+    which it is assumed that all devices choose alike.
     """
     from lowtide import compiler
-    from lowtide.checking.communication import check_communication
     from lowtide.cli import console
-    from lowtide.cli.exit_codes import VerificationError
+    from lowtide.cli.exit_codes import OverBudgetError
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
     from lowtide.ir.printer import COMPLETE, to_text
-    from lowtide.spmd.wire import wire_traffic
+    from lowtide.overlap.summary import step_line
 
+    record = _device_named(device)
     found = load(module).module
     with progress(f"partitioning {found.name}"):
         parts = partitioned(found, devices)
-    checked = check_communication([parts.module])
-    if checked.faults:
-        raise VerificationError(f"{module}: the program is wrong: {checked.faults[0]}")
-    text = to_text(parts.module, COMPLETE)
-    if output is not None:
-        console.write_file(output, lambda stream: stream.write(text.encode()))
-    if json:
-        traffic = wire_traffic(parts.module)
+    made = parts.module
+    checked = _checked(str(module), parts)
+    plan: ModulePlan | None = None
+    hidden: HiddenStep | None = None
+    if json or overlap or trace is not None or memory is not None:
+        from lowtide.overlap.hiding import hide_communication
+
         with progress(f"planning {found.name}"):
-            memory = compiler.explain(parts.module).to_json()
-        document = {
-            "schema": "lowtide.partition/1",
-            "devices": parts.grid.count,
-            "wire_bytes": traffic.wire_bytes,
-            "unknown_loops": traffic.unknown_loops,
-            "combined": parts.combined,
-            "collectives": {
-                kind: asdict(kinds) for kind, kinds in sorted(traffic.collectives.items())
-            },
-            "parameters": [str(x) for x in parts.parameters],
-            "results": [str(x) for x in parts.results],
-            "free_of_deadlock": checked.is_free_of_deadlock,
-            "assumed": list(checked.assumed),
-            "memory": memory,
-        }
-        console.write_json(document)
-    elif output is None:
-        console.write_exact(text.removesuffix("\n"))
+            plan = compiler.plan(made)
+            hidden = hide_communication(plan, memory, record)
+        _checked(str(module), parts, hidden)
+    if trace is not None and hidden is not None:
+        from lowtide.cli.trace import step_trace_json
+        from lowtide.overlap.summary import step_slices
+
+        text = step_trace_json(*step_slices(hidden, record))
+        console.write_file(trace, lambda stream: stream.write(text.encode()))
+    written = hidden.plan.module if overlap and hidden is not None else made
+    program = to_text(written, COMPLETE)
+    if output is not None:
+        console.write_file(output, lambda stream: stream.write(program.encode()))
+    if json and plan is not None and hidden is not None:
+        console.write_json(_document(parts, checked, plan, hidden))
+    elif output is None and trace is None:
+        console.write_exact(program.removesuffix("\n"))
+    elif hidden is not None:
+        console.write(step_line(hidden))
+    if memory is not None and hidden is not None and not hidden.fits:
+        raise OverBudgetError(
+            f"{module}: a device needs {hidden.needed_bytes:,} bytes, {memory:,} were allowed: "
+            "more devices, or other shardings, need less"
+        )
+
+
+def _device_named(name: str | None) -> DeviceRecord:
+    """The record of a device; raises UsageError for a name that there is not."""
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cost.devices import DEVICES
+    from lowtide.ir.suggestions import nearest
+
+    if name is None:
+        return next(iter(DEVICES.values()))
+    if name not in DEVICES:
+        raise UsageError(
+            f"no device {name!r}; there are: {', '.join(DEVICES)}{nearest(name, DEVICES)}"
+        )
+    return DEVICES[name]
+
+
+def _checked(name: str, parts: Partitioned, hidden: HiddenStep | None = None) -> CommunicationCheck:
+    """What the checker of collectives finds; raises VerificationError for a fault."""
+    from lowtide.checking.communication import check_communication
+    from lowtide.cli.exit_codes import VerificationError
+
+    checked = check_communication([parts.module if hidden is None else hidden.plan.module])
+    if checked.faults:
+        raise VerificationError(f"{name}: the program is wrong: {checked.faults[0]}")
+    return checked
+
+
+def _document(
+    parts: Partitioned, checked: CommunicationCheck, plan: ModulePlan, hidden: HiddenStep
+) -> dict[str, Any]:
+    from lowtide.overlap.summary import step_json
+    from lowtide.spmd.wire import wire_traffic
+
+    traffic = wire_traffic(parts.module)
+    return {
+        "schema": "lowtide.partition/1",
+        "devices": parts.grid.count,
+        "wire_bytes": traffic.wire_bytes,
+        "unknown_loops": traffic.unknown_loops,
+        "combined": parts.combined,
+        "collectives": {kind: asdict(kinds) for kind, kinds in sorted(traffic.collectives.items())},
+        "parameters": [str(x) for x in parts.parameters],
+        "results": [str(x) for x in parts.results],
+        "free_of_deadlock": checked.is_free_of_deadlock,
+        "assumed": list(checked.assumed),
+        "memory": plan.report.to_json(),
+        "step": step_json(hidden),
+    }

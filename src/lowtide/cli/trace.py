@@ -1,4 +1,4 @@
-"""`lowtide run --trace FILE`: when each thunk ran, in the trace event format of Chrome.
+"""`--trace FILE`: when each thunk of a run, or of a simulated step, ran, as Chrome's trace events.
 
 Perfetto reads it, too: Google, "Trace Event Format".
 """
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from lowtide.report.drawing import harmless
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lowtide.client.executable import Executable
     from lowtide.inspection.profile import Profile, ThunkTime
+    from lowtide.overlap.summary import StepSlice
 
 _COMPILING: Final = 1
 _RUNNING: Final = 2
@@ -31,6 +34,16 @@ def trace_json(executable: Executable, found: Profile) -> str:
         row = found.rows_by_number[span.number]
         took = (span.end - span.begin) / 1e3
         events.append(_slice(_RUNNING, span.name, at, took, _arguments(row)))
+    return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}) + "\n"
+
+
+def step_trace_json(names: Sequence[str], slices: Sequence[StepSlice]) -> str:
+    """Return the trace of a simulated step: the device and its links, each a process."""
+    events = [_named(1 + track, name) for track, name in enumerate(names)]
+    events += [
+        _slice(1 + x.track, x.name, 1e6 * x.begin, 1e6 * x.seconds, {"opcode": x.opcode})
+        for x in slices
+    ]
     return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}) + "\n"
 
 

@@ -105,3 +105,27 @@ H100: Final = Machine(
 at 3.35 TB/s, 67 TFLOP/s in 32-bit floats. Figures of the maker, and of arithmetic with them: none
 was measured. `flop_seconds` is that of 32-bit floats without tensor cores.
 """
+
+ACCELERATOR: Final = Machine(
+    name="one accelerator of a data centre",
+    clock_hertz=1.7e9,
+    vector_clock_hertz=1.7e9,
+    launch_seconds=2e-6,
+    step_seconds=2e-6,
+    cache_bytes=32 << 20,
+    cached_byte_seconds=2e-13,
+    memory_byte_seconds=4e-13,
+    stream_bytes_per_second=2.5e12,
+    bytes_per_cycle=1500.0,
+    cache_rates=(CacheRate(32 << 20, 3000.0),),
+    memory_bytes_per_cycle=1500.0,
+    copy_bytes_per_second=1.25e12,
+    element_seconds=3e-14,
+    division_seconds=2e-13,
+    transcendental_seconds=1.2e-13,
+    flop_seconds=2.5e-15,
+)
+"""Round figures of 2.5 TB/s of memory and 400 Tflop/s in products: no kernels are made for it.
+
+Only the simulated step of a partitioned program reads them.
+"""

@@ -11,7 +11,7 @@ from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.replica_groups import device_count
 
-_KINDS: Final = {
+KINDS: Final = {
     Opcode.ALL_GATHER: "all-gather",
     Opcode.ALL_GATHER_START: "all-gather",
     Opcode.ALL_REDUCE: "all-reduce",
@@ -22,6 +22,7 @@ _KINDS: Final = {
     Opcode.COLLECTIVE_PERMUTE_START: "collective-permute",
     Opcode.REDUCE_SCATTER: "reduce-scatter",
 }
+"""The kind of each collective, by the opcode that sends."""
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ def wire_traffic(module: Module) -> WireTraffic:
     for computation, times, is_known in _runs(module.entry):
         crosses = False
         for x in computation.instructions.values():
-            if x.opcode in _KINDS:
+            if x.opcode in KINDS:
                 _count(found, x, times, module.num_partitions)
                 crosses = True
         found.unknown_loops += crosses and not is_known
@@ -78,21 +79,27 @@ def _runs(entry: Computation) -> Iterator[tuple[Computation, int, bool]]:
 def _count(found: WireTraffic, x: Instruction, times: int, partitions: int) -> None:
     sent = sum([operand.shape.leaf_nbytes for operand in x.operands])
     received = _result(x).leaf_nbytes
-    size = group_size(x, partitions)
-    kind = _KINDS[x.opcode]
+    kind = KINDS[x.opcode]
     traffic = found.collectives.setdefault(kind, KindTraffic())
     traffic.count += 1
     traffic.runs += times
     traffic.bytes_in += times * sent
     traffic.bytes_out += times * received
+    found.wire_bytes += round(times * sent_bytes(x, partitions))
+
+
+def sent_bytes(x: Instruction, partitions: int) -> float:
+    """Return what one device sends on the ring of its group in one run of a collective."""
+    sent = float(sum([operand.shape.leaf_nbytes for operand in x.operands]))
+    received = _result(x).leaf_nbytes
+    size = group_size(x, partitions)
     share = (size - 1) / size
-    wire = {
+    return {
         "all-reduce": 2 * share * sent,
         "all-gather": share * received,
         "reduce-scatter": share * sent,
         "all-to-all": share * sent,
-    }.get(kind, float(sent))
-    found.wire_bytes += round(times * wire)
+    }.get(KINDS[x.opcode], sent)
 
 
 def _result(x: Instruction) -> Shape:

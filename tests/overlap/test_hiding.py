@@ -1,0 +1,111 @@
+"""Collectives in two halves in the order of the shortest step: right, and within the cap."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.overlap.step_modules import DEVICE, random_module, split
+
+import lowtide
+from lowtide import compiler
+from lowtide.analysis.memory_profile import lifetimes
+from lowtide.analysis.module_graphs import module_graphs
+from lowtide.checking.communication import check_communication
+from lowtide.evaluator.on_devices import evaluate_on_devices
+from lowtide.evaluator.values import value_leaves
+from lowtide.frontend.hlo_text.parser import parse_hlo
+from lowtide.ir import Module
+from lowtide.overlap.hiding import HiddenStep, hide_communication
+from lowtide.overlap.pairs import started
+from lowtide.verifier import verify
+
+
+def hidden(seed: int, memory_bytes: int | None = None) -> HiddenStep:
+    return hide_communication(compiler.plan(random_module(seed, 20)), memory_bytes, DEVICE)
+
+
+def given(seed: int) -> list[list[Any]]:
+    random = np.random.default_rng(seed)
+    shape = (64, 64)
+    return [[random.integers(-1, 2, shape).astype(np.float32) for _ in "xy"] for _ in range(2)]
+
+
+def leaves(results: list[Any]) -> list[Any]:
+    return [np.asarray(x) for one in results for x in value_leaves(one)]
+
+
+def check_equal(found: list[Any], expected: list[Any]) -> None:
+    for a, b in zip(leaves(found), leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3 * max(1.0, float(np.abs(b).max())))
+
+
+def check_program(module: Module) -> None:
+    """What is written is read back as it was, and all devices get through its collectives."""
+    verify(module)
+    again = parse_hlo(str(module))
+    verify(again)
+    assert str(again) == str(module)
+    assert not check_communication([module]).faults
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_programs_compute_the_same_in_their_new_order(seed: int) -> None:
+    found = hidden(seed)
+    check_program(found.plan.module)
+    expected = evaluate_on_devices(random_module(seed, 20), given(seed))
+    check_equal(evaluate_on_devices(found.plan.module, given(seed)), expected)
+    check_equal(evaluate_on_devices(parse_hlo(str(found.plan.module)), given(seed)), expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_native_programs_compute_the_same(seed: int) -> None:
+    module = hidden(seed).plan.module
+    expected = evaluate_on_devices(random_module(seed, 20), given(seed))
+    run = lowtide.compile(module)
+    check_equal(lowtide.run_on_devices(run, given(seed)), expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_arena_is_never_above_the_cap(seed: int) -> None:
+    usual = hidden(seed)
+    assert usual.arena_bytes <= usual.cap_bytes
+    least = usual.arena_bytes if usual.is_given else hidden(seed, 1).arena_bytes
+    fixed = usual.needed_bytes - usual.arena_bytes
+    for more in (0, 1 << 14, 1 << 20):
+        found = hidden(seed, fixed + least + more)
+        assert found.fits
+        assert found.arena_bytes <= found.cap_bytes == least + more
+        assert found.step.step.seconds <= found.given.step.seconds
+        assert found.step.step.seconds >= found.step.bound_seconds * (1 - 1e-9)
+
+
+def test_a_cap_below_the_least_keeps_the_order_and_says_so() -> None:
+    found = hidden(0, 1)
+    assert found.is_given
+    assert not found.fits
+    assert found.step is found.given
+
+
+def test_more_memory_hides_more() -> None:
+    steps = [hidden(seed) for seed in range(12)]
+    assert sum([x.step.step.seconds for x in steps]) < 0.9 * sum(
+        [x.given.step.seconds for x in steps]
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_sent_lives_until_the_second_half(seed: int) -> None:
+    module = split(random_module(seed, 20)).module
+    found = module_graphs(module)[-1]
+    flow = found.flow
+    position, _, last = lifetimes(found.graph, np.array(found.order, np.int64))
+    for x in module.entry.instructions.values():
+        if started(x) is None:
+            continue
+        (done,) = x.users
+        for value in flow.leaves_of(x.operands[0]):
+            assert last[value] >= position[flow.number[done]]
+
+
+def test_equal_programs_get_equal_orders() -> None:
+    assert str(hidden(3).plan.module) == str(hidden(3).plan.module)
