@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -301,7 +301,8 @@ def _write_page(plan: ModulePlan, path: Path) -> None:
     from lowtide.compiler.picture import picture_of
     from lowtide.report.text import explain_text
 
-    _write_pictures([picture_of(plan)], plan.report.module, explain_text(plan.report), path)
+    above = explain_text(replace(plan.report, what_if=None))  # Changes are a table of the page.
+    _write_pictures([picture_of(plan)], plan.report.module, above, path)
 
 
 def _write_pictures(pictures: Sequence[PlanPicture], title: str, summary: str, path: Path) -> None:
