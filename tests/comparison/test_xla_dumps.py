@@ -99,7 +99,10 @@ jax.jit(pairs).lower(*specs).compile()
 
 def test_one_program_under_two_configurations_of_xla(lowtide_command, tmp_path):
     folders = []
-    for name, flag in (("a", ""), ("b", " --xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED")):
+    for name, flag in (
+        ("a", ""),
+        ("b", " --xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"),
+    ):
         folder = tmp_path / name
         folder.mkdir()
         (folder / "count.py").write_text(ORDERED)
