@@ -87,6 +87,8 @@ def test_without_the_plan_the_offsets_are_ours(lowtide_command, dump, made):
     assert lowtide_command("explain", dump) == 0
     assert "order as given, offsets by lowtide:" in lowtide_command.out
     assert "XLA's own plan is not in this directory" in lowtide_command.err
+    total = memory_usage(made.assignment)[0].nbytes
+    assert f"XLA's report counts {total:,} bytes in all" in lowtide_command.err
     assert "the host's memory" in lowtide_command.out
     report = lowtide.explain(str(dump))
     assert report.ladder.arena_bytes == made.report.ladder.arena_bytes

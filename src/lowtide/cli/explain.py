@@ -243,7 +243,7 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
     from lowtide.cli.interrupts import ending_at
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
-    from lowtide.frontend.plan_files import plan_beside
+    from lowtide.frontend.plan_files import plan_beside, reported_bytes
     from lowtide.options import display_for
     from lowtide.report.text import explain_text
     from lowtide.search.effort import SearchOptions
@@ -257,7 +257,9 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
             _take_apart(plan, found.module, view, compile_again=compile_again)
             return
         if plan is None:
-            console.note("XLA's own plan is not in this directory: offsets are lowtide's")
+            taken = reported_bytes(found.file)
+            told = "" if taken is None else f"; XLA's report counts {taken:,} bytes in all"
+            console.note(f"XLA's own plan is not in this directory: offsets are lowtide's{told}")
         else:
             console.note("XLA's own plan is left aside: this one is lowtide's, in XLA's order")
     with progress(f"planning {found.module.name}") as line, ending_at(request.deadline) as ends:
