@@ -1,4 +1,4 @@
-"""Ten programs: the size that `fit` names fits when it is planned there, and the next one does not."""
+"""Ten programs: the size that `fit` names fits when it is planned there, the next one does not."""
 
 from collections.abc import Callable
 from typing import Any
