@@ -69,3 +69,52 @@ def test_the_first_line_names_the_line_that_was_changed(lowtide_command, dumps):
     assert lowtide_command("diff", *reversed(dumps)) == 0
     first = lowtide_command.out.split("\n")[0]
     assert first.startswith("peak -") and f"net.py:{LINE} in loss" in first
+
+
+def test_the_gate_names_the_line_that_was_changed(lowtide_command, dumps, tmp_path):
+    gate, program = tmp_path / "peaks.toml", tmp_path / "dump"
+    gate.write_text('[peaks.net]\nmodule = "dump"\n')
+    program.symlink_to(dumps[0])
+    assert lowtide_command("check", gate, "--update") == 0
+    program.unlink()
+    program.symlink_to(dumps[1])
+    assert lowtide_command("check", gate) == 2
+    rose = next(x for x in lowtide_command.out.split("\n") if x.lstrip().startswith("peak +"))
+    assert f"net.py:{LINE} in loss" in rose
+
+
+ORDERED = """import jax, jax.numpy as jnp
+
+def pairs(x, y):
+    counts = []
+    for i in range(4):
+        for j in range(4):
+            counts.append(jnp.bincount(x[i] * 4 + y[j], length=16))
+    return jnp.stack(counts)
+
+specs = [jax.ShapeDtypeStruct((4, 100_000), "int32")] * 2
+jax.jit(pairs).lower(*specs).compile()
+"""
+
+
+def test_one_program_under_two_configurations_of_xla(lowtide_command, tmp_path):
+    folders = []
+    for name, flag in (
+        ("a", ""),
+        ("b", " --xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "count.py").write_text(ORDERED)
+        flags = f"--xla_dump_to={folder / 'dump'}{flag}"
+        environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+        subprocess.run(
+            [sys.executable, "count.py"], cwd=folder, env=environment, check=True, timeout=300
+        )
+        folders.append(folder / "dump")
+    assert lowtide_command("diff", *folders) == 0
+    first = " ".join(lowtide_command.out.partition("\n\n")[0].split())
+    assert first.startswith("peak -") and "count.py:7 in pairs" in first
+    assert lowtide_command("diff", *reversed(folders)) == 0
+    first = " ".join(lowtide_command.out.partition("\n\n")[0].split())
+    assert first.startswith("peak +") and "count.py:7 in pairs" in first

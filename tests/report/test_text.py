@@ -12,6 +12,7 @@ from lowtide.compiler import PlanOptions, explain
 from lowtide.frontend.files import read
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.report.drawing import bar, elide, elide_qualified, elide_start, to_ascii
+from lowtide.report.grouping import GROUPINGS
 from lowtide.report.memory import DonationSaving, Ladder
 from lowtide.report.text import LINES, explain_text, quality
 from lowtide.report.units import percentage, unit_for
@@ -56,6 +57,10 @@ def test_all_real_modules_fit(path: Path):
 
 def check_whole(path: Path) -> None:
     report = explain(read(path), PlanOptions("input"))
+    for width in (80, 100, 140):
+        for by in (*GROUPINGS, "stack"):
+            check_screen(explain_text(report, width=width, by=by), width)
+        check_screen(explain_text(report.in_all_frames(), width=width), width)
     for width in (80, 100):
         text = explain_text(report, width=width)
         check_screen(text, width)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -273,7 +273,7 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
     from lowtide.cli.interrupts import ending_at
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
-    from lowtide.frontend.plan_files import plan_beside
+    from lowtide.frontend.plan_files import plan_beside, reported_bytes
     from lowtide.options import display_for
     from lowtide.report.text import explain_text
 
@@ -286,7 +286,9 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
             _take_apart(plan, found.module, view, compile_again=compile_again)
             return
         if plan is None:
-            console.note("XLA's own plan is not in this directory: offsets are lowtide's")
+            taken = reported_bytes(found.file)
+            told = "" if taken is None else f"; XLA's report counts {taken:,} bytes in all"
+            console.note(f"XLA's own plan is not in this directory: offsets are lowtide's{told}")
         else:
             console.note("XLA's own plan is left aside: this one is lowtide's, in XLA's order")
     with progress(f"planning {found.module.name}") as line, ending_at(request.deadline) as ends:
@@ -329,7 +331,8 @@ def _write_page(plan: ModulePlan, path: Path) -> None:
     from lowtide.compiler.picture import picture_of
     from lowtide.report.text import explain_text
 
-    _write_pictures([picture_of(plan)], plan.report.module, explain_text(plan.report), path)
+    above = explain_text(replace(plan.report, what_if=None))  # Changes are a table of the page.
+    _write_pictures([picture_of(plan)], plan.report.module, above, path)
 
 
 def _write_pictures(pictures: Sequence[PlanPicture], title: str, summary: str, path: Path) -> None:

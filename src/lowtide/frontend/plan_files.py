@@ -64,6 +64,21 @@ def plan_beside(file: str) -> str | None:
     return file if text_in(data) is None and holds_plan(data) else None
 
 
+def reported_bytes(file: str) -> int | None:
+    """Return the bytes that XLA's memory usage report beside a dumped module counts in all.
+
+    They are those of the default memory space; None where there is no such report.
+    """
+    path = Path(file)
+    name = _DUMPED_TEXT.sub("", path.name)
+    report = path.with_name(f"{name}-memory-usage-report.txt")
+    if name == path.name or not report.is_file():
+        return None
+    found = _TOTAL.search(report.read_text(encoding="utf-8", errors="replace"))
+    return None if found is None else int(found[1])
+
+
+_TOTAL: Final = re.compile(r"^Total bytes(?: used)?: (\d{1,18})\b", re.MULTILINE)
 _DUMPED_TEXT: Final = re.compile(r"\.(txt|hlo)(\.gz|\.xz)?$")
 
 

@@ -74,9 +74,10 @@ def explain_text(
     wanted = min(_LEAST_ROWS, len(screen.peak(_LEAST_ROWS)) - _ROWS_AROUND + 1)
     for room in _ROOMS:
         head, foot = screen.head(room), screen.foot(room)
-        rows = max(1, LINES - len(head) - len(foot) - _ROWS_AROUND)
+        rows = LINES - len(head) - len(foot) - _ROWS_AROUND
         if rows >= wanted or limit is not None:
             break
+    rows = max(1, rows)
     table = screen.peak(rows, rows) if limit is None else screen.peak(limit)
     changes = [] if report.what_if is None else ["", *what_if_lines(report.what_if, width, paint)]
     return "\n".join([*head, *table, *foot, *changes])
