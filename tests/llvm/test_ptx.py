@@ -135,7 +135,9 @@ def test_modules_are_joined_with_each_line_once() -> None:
 def test_targets_have_names(architecture: str) -> None:
     target = gpu_target(f"cuda:{architecture}")
     assert target.cpu == architecture
-    assert f".target {architecture}" in ptx_of("define ptx_kernel void @k() {\n  ret void\n}\n", target)
+    assert f".target {architecture}" in ptx_of(
+        "define ptx_kernel void @k() {\n  ret void\n}\n", target
+    )
 
 
 def test_an_unknown_target_is_refused() -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Kernels of graphics processors by template: emulated runs equal the evaluator."""
 
 from __future__ import annotations

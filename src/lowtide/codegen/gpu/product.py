@@ -29,7 +29,7 @@ from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dot, DotDimensions
-from lowtide.ir.launch import Launch
+from lowtide.ir.launch import GridLaunch
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -253,10 +253,10 @@ class TileKernel:
         return -(-rows // self.sizes.rows), -(-columns // self.sizes.columns)
 
     @property
-    def launch(self) -> Launch:
+    def launch(self) -> GridLaunch:
         """How the kernel is launched."""
         down, across = self._tiles()
-        return Launch(
+        return GridLaunch(
             self.name, down * across * prod(self.product.layout.batch), self.sizes.threads
         )
 

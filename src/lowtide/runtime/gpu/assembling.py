@@ -37,14 +37,14 @@ class AssemblerError(LowtideError):
 class KernelResources:
     """What a kernel takes: registers of a thread, and bytes.
 
-    `stack` are bytes of local memory of a thread, `spills` those that are stored or loaded since
+    `stack` are bytes of local memory of a thread, `spilled` those that are stored or loaded since
     registers did not do. `shared` is that of a block.
     """
 
     registers: int
     shared: int
     stack: int
-    spills: int
+    spilled: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Cubin:
             raise AssemblerError(f"{function} takes {text}, {MOST_REGISTERS} in all")
 
 
-class KeptBytes(Protocol):
+class CubinCache(Protocol):
     """What is kept between processes: bytes by key."""
 
     def get(self, key: str) -> bytes | None:
@@ -100,7 +100,7 @@ def assembler_version() -> str:
     return (done.stdout.strip().splitlines() or ["unknown"])[-1]
 
 
-def assembled(ptx: str, architecture: str, cached: KeptBytes) -> Cubin:
+def assembled(ptx: str, architecture: str, cached: CubinCache) -> Cubin:
     """Return the machine code of a module, from the cache where it is there.
 
     Raises AssemblerError where there is no ptxas, or it refuses the module.
