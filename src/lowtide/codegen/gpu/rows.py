@@ -26,6 +26,7 @@ from lowtide.codegen.gpu.points import (
     PointGroup,
     domain_of,
     groups_of_outputs,
+    plan_points,
     point_kernel,
 )
 from lowtide.codegen.gpu.team_sums import Team, has_team_sum, summed_dimensions
@@ -85,8 +86,10 @@ def plan_rows(instruction: Instruction, target: Target) -> GpuPlan | None:
     if not all(x.opcode is Opcode.REDUCE for x in sums):
         return None
     forms = [_form(group) for group in groups_of_outputs(instruction, target)]
-    if not any(isinstance(x, RowGroup) for x in forms) or None in forms:
+    if None in forms:
         return None
+    if not any(isinstance(x, RowGroup) for x in forms):
+        return plan_points(instruction, target) if works_in_rows(instruction) else None
     if works_in_rows(instruction):
         _check_order(instruction, forms)
     found = [x for x in forms if x is not None]
