@@ -8,12 +8,11 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.cpu.loop import outputs_of
 from lowtide.codegen.domain import LoopDomain, trial_of, whole
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.moves import moved_types, retyped
 from lowtide.codegen.elements.operands import bind, leaves, members
-from lowtide.codegen.elements.outputs import KernelOutput, stored
+from lowtide.codegen.elements.outputs import KernelOutput, outputs_of, stored
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
 from lowtide.codegen.gpu.threads import thread_number
 from lowtide.codegen.gpu.vectors import thread_elements

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -105,7 +105,8 @@ def assembled(ptx: str, architecture: str, cached: CubinCache) -> Cubin:
 
     Raises AssemblerError where there is no ptxas, or it refuses the module.
     """
-    said = f"{assembler_version()}\n{architecture}\n{ptx}"
+    form = " ".join([x.name for x in fields(KernelResources)])
+    said = f"{assembler_version()}\n{architecture}\n{form}\n{ptx}"
     key = hashlib.sha256(said.encode()).hexdigest()[:40]
     known = cached.get(key)
     if known is None:
