@@ -55,7 +55,7 @@ def rows_of(module: Any, target: str) -> list[Row]:
         for launch in kernel.launches:
             x = cubin.resources[launch.function]
             found.append(
-                (kernel.template, launch.function, x.registers, x.shared, x.stack, x.spills)
+                (kernel.template, launch.function, x.registers, x.shared, x.stack, x.spilled)
             )
     return found
 

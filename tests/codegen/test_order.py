@@ -4,11 +4,10 @@ import pytest
 from tests.codegen.loops import target_of
 from tests.codegen.test_loop import BODIES, kernel
 
-from lowtide.codegen.cpu.loop import outputs_of
 from lowtide.codegen.cpu.order import lanes_for, order_of
 from lowtide.codegen.domain import domains_of
 from lowtide.codegen.elements.operands import bind
-from lowtide.codegen.elements.outputs import stored
+from lowtide.codegen.elements.outputs import outputs_of, stored
 from lowtide.codegen.space import LoopSpace, groups_of
 from lowtide.frontend.hlo_text import parse_hlo
 

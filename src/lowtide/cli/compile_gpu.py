@@ -49,7 +49,7 @@ def _lines(executable: GpuExecutable, target: str) -> list[str]:
         alike = f"   {count} alike" if count > 1 else ""
         lines.append(
             f"  {template:10} {runs:5,} {found.registers:9,} {found.shared:8,} {found.stack:7,} "
-            f"{found.spills:7,}{alike}"
+            f"{found.spilled:7,}{alike}"
         )
     if len(shown) > _ROWS:
         lines.append(f"  and {len(shown) - _ROWS:,} more; --json has all")
@@ -70,7 +70,7 @@ def _document(executable: GpuExecutable, target: str) -> dict[str, Any]:
                 "registers": found.registers,
                 "shared_bytes": found.shared,
                 "stack_bytes": found.stack,
-                "spill_bytes": found.spills,
+                "spill_bytes": found.spilled,
             }
             for template, runs, function, found in executable.table()
         ],

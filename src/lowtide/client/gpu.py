@@ -95,7 +95,7 @@ class GpuExecutable:
                 for x in self.program.interface.memories
             ],
             "thunks": [_thunk_document(x) for x in self.program.thunks],
-            "memory": self.report,
+            "memory": {name: x for name, x in self.report.items() if name != "seconds"},
         }
         files = {
             "program.json": json.dumps(document, indent=1, default=str).encode(),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class GridLaunch:
     """One function, run by `blocks` blocks of `threads` threads each.
 
     `function` is the symbol of `void (ptr, ptr, ...)`, which gets the addresses of the operands'
@@ -27,6 +27,6 @@ class LaunchedKernel:
     """
 
     template: str
-    launches: tuple[Launch, ...]
+    launches: tuple[GridLaunch, ...]
     buffers: int
     scratch_bytes: int = 0

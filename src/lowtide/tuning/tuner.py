@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
-from lowtide.codegen.cpu.kernels import Kernels, likeness, scratch_of
+from lowtide.codegen.cpu.kernels import Kernels, scratch_of
+from lowtide.codegen.likeness import likeness
 from lowtide.codegen.program import NO_CODE
 from lowtide.files.object_cache import ObjectCache
 from lowtide.ir import Instruction, Module, Opcode

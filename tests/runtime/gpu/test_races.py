@@ -21,7 +21,8 @@ BARRIER = re.compile(r"^  call void @llvm\.nvvm\.barrier.*\n", re.MULTILINE)
 
 def dot(type_: str, rows: int, columns: int, depth: int, result: str = "") -> str:
     return (
-        f"  x = {type_}[{rows},{depth}] parameter(0)\n  y = {type_}[{depth},{columns}] parameter(1)\n"
+        f"  x = {type_}[{rows},{depth}] parameter(0)\n"
+        f"  y = {type_}[{depth},{columns}] parameter(1)\n"
         f"  ROOT z = {result or type_}[{rows},{columns}] dot(x, y), lhs_contracting_dims={{1}}, "
         "rhs_contracting_dims={0}\n"
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.codegen.kernel import KernelPlan
+from lowtide.codegen.likeness import likeness
 from lowtide.ir import Instruction
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.exchange import Exchange
@@ -109,17 +110,3 @@ def written(plan: KernelPlan) -> tuple[KernelEntry, str]:
     text, ending = with_unique_names(module_text(code.functions, code.globals))
     phases = [Phase(x.function + ending, x.units, x.unit_seconds) for x in code.phases]
     return KernelEntry(tuple(phases), plan.shared_bytes, plan.thread_bytes), text
-
-
-def likeness(instruction: Instruction) -> Hashable:
-    """What decides about the code of an instruction."""
-    operands = instruction.operands
-    return (
-        instruction.opcode,
-        instruction.attributes,
-        instruction.shape,
-        tuple([x.shape for x in operands]),
-        tuple([operands.index(x) for x in operands]),
-        instruction.called_computations,
-        instruction.annotations.backend_config,
-    )

@@ -11,46 +11,19 @@ from lowtide.codegen.cpu.loop_nest import Job
 from lowtide.codegen.domain import domains_of
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.moves import moved_types, retyped
-from lowtide.codegen.elements.operands import bind, leaves, members, roots_of
-from lowtide.codegen.elements.outputs import KernelOutput, stored
+from lowtide.codegen.elements.operands import bind, leaves, members
+from lowtide.codegen.elements.outputs import KernelOutput, outputs_of, stored
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.kernel import KernelCode, KernelPlan
 from lowtide.codegen.parts import KernelPart, concatenated, in_turn
-from lowtide.ir import Instruction, Opcode
+from lowtide.ir import Instruction
 from lowtide.llvm.target import Target
-from lowtide.ops.in_place import ONE_PASS, in_place_pairs
+from lowtide.ops.in_place import ONE_PASS
 
 
 def plan_loop(instruction: Instruction, target: Target) -> KernelPlan:
     """Return how an instruction runs whose elements are each computed by themselves."""
     return KernelPlan(lambda: _code(instruction, target))
-
-
-def outputs_of(instruction: Instruction) -> list[KernelOutput]:
-    """Return what a kernel of loops stores; updates in place store only what is new."""
-    root = instruction
-    if instruction.opcode is Opcode.FUSION:
-        root = instruction.called_computations[0].root
-    in_place = {output for _, output in in_place_pairs(instruction)}
-    positions = [index for index, leaf in instruction.shape.leaves() if leaf.is_array]
-    sources = [
-        (source, leaf, shape.dimensions)
-        for source in roots_of(root)
-        for leaf, shape in enumerate(leaves(source.shape))
-    ]
-    found = []
-    for number, ((source, leaf, sizes), at) in enumerate(zip(sources, positions, strict=True)):
-        update = _update_behind(source) if at in in_place else None
-        if update is None:
-            found.append(KernelOutput(source, number, sizes, leaf))
-        else:
-            written = update.operands[1]
-            found.append(KernelOutput(written, number, written.shape.dimensions, 0, update))
-    return found
-
-
-def _update_behind(source: Instruction) -> Instruction | None:
-    return source if source.opcode is Opcode.DYNAMIC_UPDATE_SLICE else None
 
 
 def _code(instruction: Instruction, target: Target) -> KernelCode:

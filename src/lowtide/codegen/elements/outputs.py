@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.elements.elements import Elements
-from lowtide.codegen.elements.operands import Bound
+from lowtide.codegen.elements.operands import Bound, leaves, roots_of
 from lowtide.codegen.elements.values import CallFrame, Mask
 from lowtide.codegen.indexing import ZERO, Index
 from lowtide.codegen.value import Value
-from lowtide.ir import Instruction
+from lowtide.ir import Instruction, Opcode
+from lowtide.ops.in_place import in_place_pairs
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -26,6 +27,33 @@ class KernelOutput:
     dimensions: tuple[int, ...]
     leaf: int = 0
     update: Instruction | None = None
+
+
+def outputs_of(instruction: Instruction) -> list[KernelOutput]:
+    """Return what a kernel of loops stores; updates in place store only what is new."""
+    root = instruction
+    if instruction.opcode is Opcode.FUSION:
+        root = instruction.called_computations[0].root
+    in_place = {output for _, output in in_place_pairs(instruction)}
+    positions = [index for index, leaf in instruction.shape.leaves() if leaf.is_array]
+    sources = [
+        (source, leaf, shape.dimensions)
+        for source in roots_of(root)
+        for leaf, shape in enumerate(leaves(source.shape))
+    ]
+    found = []
+    for number, ((source, leaf, sizes), at) in enumerate(zip(sources, positions, strict=True)):
+        update = _update_behind(source) if at in in_place else None
+        if update is None:
+            found.append(KernelOutput(source, number, sizes, leaf))
+        else:
+            written = update.operands[1]
+            found.append(KernelOutput(written, number, written.shape.dimensions, 0, update))
+    return found
+
+
+def _update_behind(source: Instruction) -> Instruction | None:
+    return source if source.opcode is Opcode.DYNAMIC_UPDATE_SLICE else None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

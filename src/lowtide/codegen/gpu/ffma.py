@@ -115,8 +115,7 @@ class _FfmaWriter:
         start = kernel.row if side == 0 else kernel.column
         deep_first = self.product.lies_along_depth(side)
         inner = sizes.depth if deep_first else width
-        for number in range(width * sizes.depth // sizes.threads):
-            place = fn.add(kernel.thread, number * sizes.threads)
+        for place in kernel.places(side):
             first, second = fn.rem(place, inner), fn.div(place, inner)
             free, deep = (second, first) if deep_first else (first, second)
             name = kernel.summed(side, fn.add(start, free), fn.add(depth, deep))

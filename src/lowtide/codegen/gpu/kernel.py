@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lowtide.codegen.elements.operands import leaves
 from lowtide.ir import Instruction
 from lowtide.ir.errors import unsupported
-from lowtide.ir.launch import Launch
+from lowtide.ir.launch import GridLaunch
 from lowtide.llvm.callee import FunctionParameter
 from lowtide.llvm.function import Function
 
@@ -24,7 +24,7 @@ class GpuCode:
     """
 
     functions: tuple[Function, ...]
-    launches: tuple[Launch, ...]
+    launches: tuple[GridLaunch, ...]
     globals: str = ""
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from lowtide.codegen.cpu.kernels import likeness
 from lowtide.codegen.gpu.kernel import GpuPlan, buffer_count
 from lowtide.codegen.gpu.select import gpu_plan
+from lowtide.codegen.likeness import likeness
 from lowtide.ir import Instruction
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.launch import LaunchedKernel

@@ -8,19 +8,18 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.cpu.loop import outputs_of
 from lowtide.codegen.domain import LoopDomain, trial_of, whole
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.moves import moved_types, retyped
 from lowtide.codegen.elements.operands import bind, leaves, members
-from lowtide.codegen.elements.outputs import KernelOutput, stored
+from lowtide.codegen.elements.outputs import KernelOutput, outputs_of, stored
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
 from lowtide.codegen.gpu.threads import thread_number
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.space import LoopSpace, decomposed, groups_of, lane_variable
 from lowtide.ir import Instruction, Opcode, Shape
-from lowtide.ir.launch import Launch
+from lowtide.ir.launch import GridLaunch
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
@@ -83,7 +82,7 @@ def groups_of_outputs(instruction: Instruction, target: Target) -> list[PointGro
     ]
 
 
-def point_kernel(group: PointGroup) -> tuple[Function, Launch, list[str]]:
+def point_kernel(group: PointGroup) -> tuple[Function, GridLaunch, list[str]]:
     """Return the kernel of a group, its launch, and constants that it needs."""
     instruction, outputs = group.instruction, group.outputs
     raw = moved_types(members(instruction))
@@ -110,7 +109,7 @@ def point_kernel(group: PointGroup) -> tuple[Function, Launch, list[str]]:
             start = fn.mul(elements.indices.scalar(positions[-1]), lanes)
             positions[-1] = lane_variable(elements, start, space.sizes[-1])
         visit(elements, domain.index(space.index(elements, positions)[: len(domain.axes)]))
-    launch = Launch(group.name, -(-count // THREADS), THREADS)
+    launch = GridLaunch(group.name, -(-count // THREADS), THREADS)
     return fn, launch, list(elements.globals.values())
 
 

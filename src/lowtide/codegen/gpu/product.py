@@ -6,7 +6,7 @@ they are loaded, what reads the product where it is stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Protocol
@@ -29,7 +29,7 @@ from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dot, DotDimensions
-from lowtide.ir.launch import Launch
+from lowtide.ir.launch import GridLaunch
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -253,12 +253,28 @@ class TileKernel:
         return -(-rows // self.sizes.rows), -(-columns // self.sizes.columns)
 
     @property
-    def launch(self) -> Launch:
+    def launch(self) -> GridLaunch:
         """How the kernel is launched."""
         down, across = self._tiles()
-        return Launch(
+        return GridLaunch(
             self.name, down * across * prod(self.product.layout.batch), self.sizes.threads
         )
+
+    def places(self, side: int) -> Iterator[Integer]:
+        """Write what is done for each number of a tile that a thread brings, and yield its place.
+
+        Where operands are computed or looked for in windows that is one loop, which needs fewer
+        registers; else it is written out, so that many loads are under way.
+        """
+        width = self.sizes.rows if side == 0 else self.sizes.columns
+        count, step = width * self.sizes.depth, self.sizes.threads
+        is_plain = self.product.hero.operands[side] in self.bound.frame.arrays
+        if is_plain and isinstance(self.product.layout, DotLayout):
+            for number in range(0, count, step):
+                yield self.fn.add(self.thread, number)
+            return
+        with self.elements.scopes.loop(self.thread, count, step) as loop:
+            yield loop.index
 
     def operand(self, side: int, free: Integer, depth: Integer) -> tuple[Element, Mask | None]:
         """Return an element of an operand, and where there is one, None for everywhere.

@@ -16,7 +16,7 @@ from lowtide.codegen.arrays import strides
 from lowtide.codegen.elements.elements import ElementRule, Elements
 from lowtide.codegen.elements.loops import level_of
 from lowtide.codegen.elements.moves import moved_types, retyped
-from lowtide.codegen.elements.operands import bind, members
+from lowtide.codegen.elements.operands import bind, leaves, members
 from lowtide.codegen.elements.outputs import computed, store_computed, stored
 from lowtide.codegen.elements.table import has_rule, rule_of
 from lowtide.codegen.elements.values import Request, Rule
@@ -26,6 +26,7 @@ from lowtide.codegen.gpu.points import (
     PointGroup,
     domain_of,
     groups_of_outputs,
+    plan_points,
     point_kernel,
 )
 from lowtide.codegen.gpu.team_sums import Team, has_team_sum, summed_dimensions
@@ -35,7 +36,7 @@ from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
-from lowtide.ir.launch import Launch
+from lowtide.ir.launch import GridLaunch
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import works_in_rows
@@ -85,8 +86,10 @@ def plan_rows(instruction: Instruction, target: Target) -> GpuPlan | None:
     if not all(x.opcode is Opcode.REDUCE for x in sums):
         return None
     forms = [_form(group) for group in groups_of_outputs(instruction, target)]
-    if not any(isinstance(x, RowGroup) for x in forms) or None in forms:
+    if None in forms:
         return None
+    if not any(isinstance(x, RowGroup) for x in forms):
+        return plan_points(instruction, target) if works_in_rows(instruction) else None
     if works_in_rows(instruction):
         _check_order(instruction, forms)
     found = [x for x in forms if x is not None]
@@ -127,12 +130,14 @@ def _form(group: PointGroup) -> RowGroup | PointGroup | None:
     is_team = all(has_team_sum(x) for x, _ in seen)
     if outer < len(domain.sizes):
         return RowGroup(group, outer, longest, is_team)
+    if outer > len(domain.sizes):
+        return None
     is_worth = is_team and longest >= _LEAST and all(_is_worth(x, group) for x, _ in seen)
-    return (
-        RowGroup(group, outer, longest, is_team)
-        if outer == len(domain.sizes) and is_worth
-        else None
-    )
+    if is_worth:
+        return RowGroup(group, outer, longest, is_team)
+    count = prod(group.outputs[0].dimensions)
+    is_single = all(count <= leaves(x.shape)[0].element_count for x, _ in seen)
+    return group if is_single and works_in_rows(group.instruction) else None
 
 
 def _visit_within(
@@ -180,7 +185,7 @@ def _code(forms: Sequence[RowGroup | PointGroup]) -> GpuCode:
     return GpuCode(tuple(functions), tuple(launches), "\n".join(dict.fromkeys(texts)))
 
 
-def _row_kernel(rows: RowGroup) -> tuple[Function, Launch, list[str]]:
+def _row_kernel(rows: RowGroup) -> tuple[Function, GridLaunch, list[str]]:
     """Return the kernel of a group, its launch, and what its module defines besides."""
     group, warps = rows.group, rows.warps
     domain = domain_of(group)
@@ -213,4 +218,4 @@ def _row_kernel(rows: RowGroup) -> tuple[Function, Launch, list[str]]:
                 index = domain.index([*at, *along])
                 stored(elements, group.outputs, bound, [index], None)
     texts = [*elements.globals.values(), *[x.definition for x in team.shared]]
-    return fn, Launch(group.name, -(-count // together), threads), texts
+    return fn, GridLaunch(group.name, -(-count // together), threads), texts

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from lowtide.codegen.cpu.library.passing import PASSING
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.gpu.ffma import plan_ffma
@@ -14,7 +13,7 @@ from lowtide.codegen.gpu.points import SUMS, plan_points
 from lowtide.codegen.gpu.rows import plan_rows
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
 from lowtide.codegen.gpu.units import plan_units
-from lowtide.ir import Instruction
+from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import works_in_rows
@@ -49,8 +48,8 @@ def is_cheap(fusion: Instruction, target: Target) -> bool:
 
 
 def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
-    is_passed = instruction.opcode in PASSING and not instruction.shape.is_array
-    if is_passed or works_in_rows(instruction):
+    is_several = instruction.opcode is Opcode.COPY and not instruction.shape.is_array
+    if is_several or works_in_rows(instruction):
         return None
     if not all(has_rule(x) for x in members(instruction)):
         return None

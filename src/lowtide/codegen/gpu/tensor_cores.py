@@ -105,8 +105,7 @@ class _MmaWriter:
         start = kernel.row if side == 0 else kernel.column
         deep_first = self.product.lies_along_depth(side)
         inner = _SIZES.depth if deep_first else width
-        for number in range(width * _SIZES.depth // _SIZES.threads):
-            place = fn.add(kernel.thread, number * _SIZES.threads)
+        for place in kernel.places(side):
             first, second = fn.rem(place, inner), fn.div(place, inner)
             free, deep = (second, first) if deep_first else (first, second)
             bits = self._bits(side, fn.add(start, free), fn.add(depth, deep))

@@ -14,7 +14,7 @@ from lowtide.codegen.gpu.threads import thread_number
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction
 from lowtide.ir.errors import unsupported
-from lowtide.ir.launch import Launch
+from lowtide.ir.launch import GridLaunch
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
@@ -55,7 +55,7 @@ def _code(instruction: Instruction, plan: KernelPlan) -> GpuCode:
         blocks = -(-threads // THREADS)
         name = f"units{number}"
         wrappers.append(_wrapper(instruction, name, defined[phase.function], phase, threads))
-        launches.append(Launch(name, blocks, THREADS))
+        launches.append(GridLaunch(name, blocks, THREADS))
     return GpuCode((*code.functions, *wrappers), tuple(launches), code.globals)
 
 

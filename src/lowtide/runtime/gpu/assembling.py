@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,14 +37,14 @@ class AssemblerError(LowtideError):
 class KernelResources:
     """What a kernel takes: registers of a thread, and bytes.
 
-    `stack` are bytes of local memory of a thread, `spills` those that are stored or loaded since
+    `stack` are bytes of local memory of a thread, `spilled` those that are stored or loaded since
     registers did not do. `shared` is that of a block.
     """
 
     registers: int
     shared: int
     stack: int
-    spills: int
+    spilled: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Cubin:
             raise AssemblerError(f"{function} takes {text}, {MOST_REGISTERS} in all")
 
 
-class KeptBytes(Protocol):
+class CubinCache(Protocol):
     """What is kept between processes: bytes by key."""
 
     def get(self, key: str) -> bytes | None:
@@ -100,12 +100,13 @@ def assembler_version() -> str:
     return (done.stdout.strip().splitlines() or ["unknown"])[-1]
 
 
-def assembled(ptx: str, architecture: str, cached: KeptBytes) -> Cubin:
+def assembled(ptx: str, architecture: str, cached: CubinCache) -> Cubin:
     """Return the machine code of a module, from the cache where it is there.
 
     Raises AssemblerError where there is no ptxas, or it refuses the module.
     """
-    said = f"{assembler_version()}\n{architecture}\n{ptx}"
+    form = " ".join([x.name for x in fields(KernelResources)])
+    said = f"{assembler_version()}\n{architecture}\n{form}\n{ptx}"
     key = hashlib.sha256(said.encode()).hexdigest()[:40]
     known = cached.get(key)
     if known is None:

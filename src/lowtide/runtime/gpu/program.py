@@ -9,7 +9,7 @@ from lowtide.ir.thunk import Thunk
 from lowtide.llvm.ptx import joined, ptx_of
 from lowtide.llvm.target import Target
 from lowtide.runtime.cpu.program import Bytes, Interface
-from lowtide.runtime.gpu.assembling import Cubin, KeptBytes, assembled
+from lowtide.runtime.gpu.assembling import Cubin, CubinCache, assembled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class GpuProgram:
         """Return all kernels in PTX, "" where there are none."""
         return ptx_of(joined(self.texts), self.target) if self.texts else ""
 
-    def assembled(self, cached: KeptBytes) -> Cubin:
+    def assembled(self, cached: CubinCache) -> Cubin:
         """Return the machine code of all kernels, each of which is within its limits.
 
         Raises AssemblerError where there is no ptxas, it refuses a kernel, or one takes too much.

@@ -10,7 +10,7 @@ import numpy as np
 
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.errors import InputError
-from lowtide.ir.launch import Launch
+from lowtide.ir.launch import GridLaunch
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import Shape
 from lowtide.ir.thunk import ConditionalThunk, CopyThunk, KernelThunk, Thunk, WhileThunk
@@ -99,7 +99,7 @@ class EmulatedProgram:
         for launch in self.program.kernels[thunk.kernel].launches:
             self._launch(launch)
 
-    def _launch(self, launch: Launch) -> None:
+    def _launch(self, launch: GridLaunch) -> None:
         entry = self._library[f"enter_{launch.function}"]
         if launch.function not in self._waiting:
             self._run_all(entry, launch.blocks, launch.threads)

@@ -1,4 +1,4 @@
-"""What the threads of a warp do together: exchanges of values, and products of small matrices."""
+"""Work that the threads of a warp do together: exchanges of values, products of small matrices."""
 
 from __future__ import annotations
 

@@ -1,0 +1,81 @@
+"""Commands with the target of a GPU, on machines that have none."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import Lowtide
+from tests.runtime.gpu.test_assembling import needs_assembler
+
+
+@needs_assembler
+def test_a_program_is_compiled_and_written(lowtide: Lowtide, small: Path, tmp_path: Path) -> None:
+    file = tmp_path / "small.gpu"
+    assert lowtide("compile", small, "--target", "cuda:sm_90", "-o", file) == 0
+    assert "compiled for cuda:sm_90; it has not run on a device" in lowtide.out
+    assert "points" in lowtide.out
+    first = file.read_bytes()
+    archive = zipfile.ZipFile(io.BytesIO(first))
+    document = json.loads(archive.read("program.json"))
+    assert document["schema"] == "lowtide.gpu_program/1"
+    assert document["target"] == "sm_90"
+    assert len(document["kernels"]) == sum(x["kind"] == "kernel" for x in document["thunks"])
+    assert archive.read("kernels.cubin").startswith(b"\x7fELF")
+    assert ".target sm_90" in archive.read("kernels.ptx").decode()
+    assert lowtide("compile", small, "--target", "cuda:sm_90", "-o", file) == 0
+    assert file.read_bytes() == first
+
+
+@needs_assembler
+def test_the_account_as_json(lowtide: Lowtide, small: Path) -> None:
+    assert lowtide("compile", small, "--target", "cuda:sm_80", "--json") == 0
+    document = json.loads(lowtide.out)
+    assert document["schema"] == "lowtide.compile_gpu/1"
+    assert document["target"] == "cuda:sm_80"
+    assert all(x["registers"] > 0 and x["spill_bytes"] == 0 for x in document["kernels"])
+    assert document["memory"]["schema"] == "lowtide.memory/1"
+
+
+def test_emulated_runs_equal_the_evaluator(lowtide: Lowtide, small: Path, tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.npz", tmp_path / "theirs.npz"
+    target = ("--target", "cuda:sm_90", "--emulate")
+    assert lowtide("run", small, "--seed", 3, "--outputs", ours, *target) == 0
+    assert "emulated for cuda:sm_90, not on a device" in lowtide.out
+    assert lowtide("run", small, "--seed", 3, "--outputs", theirs, "--reference") == 0
+    with np.load(ours) as a, np.load(theirs) as b:
+        assert a.files == b.files
+        assert all(np.array_equal(a[x], b[x]) for x in a.files)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("run", "--target", "cuda:sm_90"), "no driver that runs cuda:sm_90; --emulate"),
+        (("run", "--emulate"), "--emulate needs the --target of a GPU"),
+        (("run", "--target", "cuda", "--emulate", "--profile"), "--profile is not for emulated"),
+        (("run", "--target", "cuda", "--emulate", "--reference"), "is not for emulated runs"),
+        (("compile", "--target", "cuda:sm_91"), "no target 'cuda:sm_91'; there are: cuda:sm_80"),
+        (("compile", "--target", "natve"), "did you mean 'native'?"),
+        (("compile", "--target", "cuda", "--threads", "2"), "are about processors"),
+        (("explain", "--target", "cuda:sm_1"), "no target 'cuda:sm_1'"),
+        (("explain", "--target", "cud"), "there are: native, avx2, cuda"),
+    ],
+)
+def test_wrong_targets_are_refused(
+    lowtide: Lowtide, small: Path, command: tuple[str, ...], said: str
+) -> None:
+    name, *options = command
+    assert lowtide(name, small, *options) == 1
+    assert said in lowtide.err
+
+
+def test_explain_plans_for_a_device_that_is_not_there(lowtide: Lowtide, small: Path) -> None:
+    assert lowtide("explain", small, "--target", "cuda:sm_90") == 0
+    assert "NVIDIA H100" in lowtide.err
+    assert "nothing was measured" in lowtide.err
+    assert "At the peak" in lowtide.out
+    assert lowtide("explain", small) == 0
+    assert "H100" not in lowtide.err
