@@ -138,18 +138,30 @@ def quantized_layer(dtype="int8"):
     return graph
 
 
-def quantized_single(name, options=None, scale=0.04, zero=-5, out=ROW, shape=ROW):
+def quantized_single(name, options=None, scale=0.04, zero=-5, out=ROW, shape=ROW, dtype="int8"):
     graph = Graph()
-    x = graph.given(shape, "int8", 0.05, 3)
-    graph.outputs = [graph.op(name, [x], out, options, "int8", scale, zero)]
+    pools = "POOL" in name
+    given = scale if pools else 0.05 if dtype == "int8" else 0.0004
+    x = graph.given(shape, dtype, given, zero if pools else 3 * (dtype == "int8"))
+    graph.outputs = [graph.op(name, [x], out, options, dtype, scale, zero)]
     return graph
 
 
-def requantized():
+def padded():
+    graph = Graph()
+    x = graph.given((2, 3, 4), "int8", 0.05, 3)
+    widths = graph.constant([[1, 0], [0, 0], [2, 1]], "int32")
+    graph.outputs = [graph.op("PAD", [x, widths], (3, 3, 7), None, "int8", 0.05, 3)]
+    return graph
+
+
+def requantized(dtype="int8"):
     graph = Graph()
     x = graph.given(ROW)
-    q = graph.op("QUANTIZE", [x], ROW, None, "int8", 0.0071, 9)
-    r = graph.op("QUANTIZE", [q], ROW, None, "int8", 0.0113, -20)
+    zeros = (9, -20) if dtype == "int8" else (0, 0)
+    scales = (0.0071, 0.0113) if dtype == "int8" else (0.00004, 0.000031)
+    q = graph.op("QUANTIZE", [x], ROW, None, dtype, scales[0], zeros[0])
+    r = graph.op("QUANTIZE", [q], ROW, None, dtype, scales[1], zeros[1])
     graph.outputs = [q, r, graph.op("DEQUANTIZE", [r], ROW)]
     return graph
 
@@ -177,6 +189,17 @@ INTEGERS = {
     "max pool int8": quantized_single("MAX_POOL_2D", POOL, 0.05, 3, (1, 5, 4, 6), IMAGE),
     "average pool int8": quantized_single("AVERAGE_POOL_2D", POOL, 0.05, 3, (1, 5, 4, 6), IMAGE),
     "requantized": requantized(),
+    "requantized int16": requantized("int16"),
+    "relu int16": quantized_single("RELU", None, 0.0009, 0, dtype="int16"),
+    "max pool int16": quantized_single(
+        "MAX_POOL_2D", POOL, 0.05, 0, (1, 5, 4, 6), IMAGE, dtype="int16"
+    ),
+    "average pool int16": quantized_single(
+        "AVERAGE_POOL_2D", POOL, 0.05, 0, (1, 5, 4, 6), IMAGE, dtype="int16"
+    ),
+    "softmax int8": quantized_single("SOFTMAX", {0: 1.0}, 1 / 256, -128),
+    "softmax of many": quantized_single("SOFTMAX", {0: 0.4}, 1 / 256, -128, (7, 300), (7, 300)),
+    "pad int8": padded(),
 }
 
 
@@ -269,8 +292,8 @@ def test_a_layer_by_hand():
 def test_what_there_is_no_kernel_for_is_named():
     with pytest.raises(UnsupportedOpError, match=r"operator 0.*SVDF"):
         compile_tflite(read_tflite(model_bytes(elementwise("SVDF"))))
-    graph = quantized_single("SOFTMAX", {0: 1.0}, 1 / 256, -128)
-    with pytest.raises(GraphError, match=r"SOFTMAX.*quantized to INT8"):
+    graph = quantized_single("EXP")
+    with pytest.raises(GraphError, match=r"EXP.*quantized to INT8"):
         compile_tflite(read_tflite(model_bytes(graph)))
     graph = window("CONV_2D", (1, 5, 4, 7), {0: 5, 1: 1, 2: 1}, (7, 3, 3, 6))
     with pytest.raises(GraphError, match="padding 5"):

@@ -15,7 +15,7 @@ from lowtide.ir import InputError, Shape, array_shape
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import DTYPES, Array
 
-_KERNELS: Final = ("elementwise", "movement", "networks")
+_KERNELS: Final = ("elementwise", "movement", "networks", "softmax")
 
 
 def compile_tflite(model: LiteModel) -> GraphProgram:

@@ -1,4 +1,4 @@
-"""Operators of networks: convolutions, fully connected layers, pooling, softmax."""
+"""Operators of networks: convolutions, fully connected layers, pooling, products."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from lowtide.frontend.graphs.shared import contraction, windows
 from lowtide.frontend.graphs.shared.broadcasting import along
 from lowtide.frontend.graphs.shared.contraction import WindowShape, same_padding
 from lowtide.frontend.graphs.shared.elementwise import ones_like
-from lowtide.frontend.graphs.shared.reductions import softmax
 from lowtide.frontend.tflite import quantized
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
 from lowtide.frontend.tflite.rounding import Factor, factor_of, scaled, scaled_sums
@@ -187,15 +186,6 @@ def average_pool_2d(context: OpKernelContext) -> None:
     low, high = quantized.bounds(node, activation)
     found = b.maximum(b.minimum(found, high), low)
     node.give(b.convert(found, context.input(0).element_type))
-
-
-@op("SOFTMAX", domain=DOMAIN, inputs=1)
-def softmax_(context: OpKernelContext) -> None:
-    """Give e^(beta x) as parts of their sum along the last dimension; of floats only."""
-    node = LiteNode(context)
-    node.require_floats()
-    x = context.input(0)
-    node.give(softmax(node.b, x * node.real(0, 1.0), [x.rank - 1]))
 
 
 @op("BATCH_MATMUL", domain=DOMAIN, inputs=2)
