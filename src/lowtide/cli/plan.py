@@ -113,8 +113,7 @@ def plan(
 ) -> None:
     """Plan the memory of a module or packing, or order a graph.
 
-    With --strategy or --compare, live ranges of a module are a packing problem. Ctrl-C ends a
-    search with its best, status 130; above --capacity it is 2.
+    --strategy and --compare pack live ranges. Ctrl-C ends with the best, status 130.
     """
     request = PlanRequest(effort, deadline, json, limit, output, svg, html)
     packed = PackingRequest(strategy, capacity, compare)
