@@ -54,16 +54,15 @@ def compile(
         str,
         typer.Option(
             metavar="NAME",
-            help="The processor: cpu is this one, cpu:avx2 the same with fewer features; with "
-            "--aot also x86-64, x86-64-v2, x86-64-v3, x86-64-v4, aarch64.",
+            help="cpu: this one; cpu:avx2: fewer features; with --aot also x86-64, x86-64-v2, "
+            "x86-64-v3, x86-64-v4, aarch64.",
         ),
     ] = "cpu",
     aot: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write an object, headers for C and C++ and a file for CMake instead: a program "
-            "that runs without Python.",
+            help="Write an object for C programs instead, and its headers.",
         ),
     ] = None,
     name: Annotated[
@@ -72,9 +71,7 @@ def compile(
     ] = None,
     weights_file: Annotated[
         bool,
-        typer.Option(
-            "--weights-file", help="With --aot: constants in a file of their own, to be mapped."
-        ),
+        typer.Option("--weights-file", help="With --aot: constants in a file to be mapped."),
     ] = False,
     json: JsonOption = False,
 ) -> None:
