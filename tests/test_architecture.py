@@ -161,6 +161,7 @@ ROOMS: dict[str, list[str]] = {
         "fitting",
         "backends",
     ],
+    "tflite": ["ir", "options", "frontend", "client"],
     "testing": [
         "files",
         "ir",

@@ -17,14 +17,38 @@ from lowtide.micro.planning import plan_micro
 from lowtide.micro.writing import OFFLINE_PLAN, planned_file
 
 
-def chain():
+def chain(width=64):
     """(x + c)^2 + x, where x lives to the end."""
     graph = Graph()
-    x = graph.given((1, 64))
-    c = graph.constant(np.arange(64).reshape(1, 64))
-    t = graph.op("ADD", [x, c], (1, 64))
-    u = graph.op("MUL", [t, t], (1, 64))
-    graph.outputs = [graph.op("ADD", [u, x], (1, 64))]
+    shape = (1, width)
+    x = graph.given(shape)
+    c = graph.constant(np.arange(width).reshape(shape))
+    t = graph.op("ADD", [x, c], shape)
+    u = graph.op("MUL", [t, t], shape)
+    graph.outputs = [graph.op("ADD", [u, x], shape)]
+    return model_bytes(graph)
+
+
+def residual(size=12, channels=8):
+    """Convolutions of 8-bit numbers around which their input goes, pooled at the end."""
+    graph = Graph()
+    generator = np.random.default_rng(4)
+    shape = (1, size, size, channels)
+    x = graph.given(shape, "int8", 0.05, 3)
+    before = x
+    for _ in range(2):
+        scales = np.linspace(0.003, 0.01, channels).astype(np.float32)
+        zeros = np.zeros(channels, int)
+        sizes = (channels, 3, 3, channels)
+        weights = generator.integers(-127, 128, sizes).astype(np.int8)
+        filters = graph.constant(weights, "int8", scales, zeros)
+        bias = graph.constant(zeros, "int32", scales * np.float32(0.05), zeros)
+        options = {0: 0, 1: 1, 2: 1, 3: 1}
+        made = graph.op("CONV_2D", [before, filters, bias], shape, options, "int8", 0.05, 3)
+        before = graph.op("ADD", [made, before], shape, {0: 0}, "int8", 0.05, 3)
+    half = (1, size // 2, size // 2, channels)
+    pool = {0: 1, 1: 2, 2: 2, 3: 2, 4: 2}
+    graph.outputs = [graph.op("MAX_POOL_2D", [before], half, pool, "int8", 0.05, 3)]
     return model_bytes(graph)
 
 
@@ -64,7 +88,12 @@ def drawn(seed):
     return model_bytes(graph)
 
 
-MODELS = {"chain": chain(), "branches": branches(), **{f"drawn{i}": drawn(i) for i in range(8)}}
+MODELS = {
+    "chain": chain(),
+    "branches": branches(),
+    "residual": residual(),
+    **{f"drawn{i}": drawn(i) for i in range(8)},
+}
 
 
 def run_micro(content, seed=5):
@@ -75,7 +104,8 @@ def run_micro(content, seed=5):
     model = read_tflite(content)
     for number in range(len(model.main.inputs)):
         wanted = interpreter.get_input_details(number)
-        values = generator.uniform(-1, 1, wanted["shape"]).astype(wanted["dtype"])
+        most = 1 if wanted["dtype"] is np.float32 else 100
+        values = generator.uniform(-most, most, wanted["shape"]).astype(wanted["dtype"])
         interpreter.set_input(values, number)
     interpreter.invoke()
     return [interpreter.get_output(i) for i in range(len(model.main.outputs))]

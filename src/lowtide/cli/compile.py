@@ -51,14 +51,20 @@ def compile(
             "expression matches, where it changed something.",
         ),
     ] = "",
-    target: TargetOption = "cpu",
+    target: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="cpu: this one; cpu:avx2: fewer features; cuda:sm_90, ...: GPUs; with --aot also "
+            "x86-64, x86-64-v2, x86-64-v3, x86-64-v4, aarch64.",
+        ),
+    ] = "cpu",
     aot: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write an object, headers for C and C++ and a file for CMake instead: a program "
-            "that runs without Python. --target then may also be x86-64, x86-64-v2, x86-64-v3, "
-            "x86-64-v4 or aarch64.",
+            help="Write an object for C programs instead, and its headers.",
         ),
     ] = None,
     name: Annotated[
@@ -67,9 +73,7 @@ def compile(
     ] = None,
     weights_file: Annotated[
         bool,
-        typer.Option(
-            "--weights-file", help="With --aot: constants in a file of their own, to be mapped."
-        ),
+        typer.Option("--weights-file", help="With --aot: constants in a file to be mapped."),
     ] = False,
     json: JsonOption = False,
 ) -> None:

@@ -34,7 +34,7 @@ def explain(
         str | None,
         typer.Argument(
             metavar="MODULE",
-            help="HLO text or protobuf, an XLA dump directory, a TFLite model, or -.",
+            help="HLO text or protobuf, XLA dump directory, .tflite, or -.",
             show_default=False,
         ),
     ] = None,

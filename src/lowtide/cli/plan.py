@@ -30,8 +30,8 @@ def plan(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A module; a memory graph, .json; a packing: CSV of id,lower,upper,size, perhaps "
-            "alignment,gaps,offset; a .tflite model with --target tflm.",
+            help="A module; a memory graph, .json; a .tflite; CSV of "
+            "id,lower,upper,size,alignment,gaps,offset.",
             show_default=False,
         ),
     ],
@@ -95,11 +95,11 @@ def plan(
     ] = 1,
     target: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="`tflm`: plan a .tflite model for microcontrollers."),
+        typer.Option(metavar="NAME", help="Of a .tflite: tflm, TFLite for devices."),
     ] = None,
     bank: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=SIZE", help="With tflm: a memory, the fastest first."),
+        typer.Option(metavar="NAME=SIZE", help="With tflm: memories, fastest first."),
     ] = None,
     effort: EffortOption = "default",
     deadline: DeadlineOption = None,
@@ -111,11 +111,7 @@ def plan(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of the table.")] = 12,
 ) -> None:
-    """Plan the memory of a module or packing, or order a graph.
-
-    With --strategy or --compare, live ranges of a module are a packing problem. Ctrl-C ends a
-    search with its best, status 130; above --capacity it is 2.
-    """
+    """Plan the memory of a module or packing, or order a graph."""
     request = PlanRequest(effort, deadline, json, limit, output, svg, html)
     packed = PackingRequest(strategy, capacity, compare)
     module = ModuleRequest(stage, assigner, packing, reoptimize)

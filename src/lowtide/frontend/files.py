@@ -12,6 +12,7 @@ from typing import Any, Final
 from lowtide.frontend.compressed import LIMIT_BYTES, read_bytes
 from lowtide.frontend.dump_directory import find_module
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.frontend.tflite.model import looks_like_tflite, read_tflite
 from lowtide.ir import HloProtoError, HloTextError, InputError, Module
 from lowtide.ir.literal import Array
 from lowtide.ir.source_text import SourceText
@@ -95,6 +96,10 @@ def _parse(data: bytes, file: str) -> ModuleInput:
         what = "nothing but white space" if data else "the input is empty"
         raise HloTextError(f"expected a module; {what}", line=1, column=1, file=file)
     _refuse_foreign(data, file)
+    if looks_like_tflite(data):
+        from lowtide.frontend.tflite.compiling import compile_tflite
+
+        return ModuleInput(compile_tflite(read_tflite(data, file)).module, file)
     if not _is_binary(data, file):
         return ModuleInput(parse_hlo(_decode(data, file), file), file)
     return _parse_binary(data, file)

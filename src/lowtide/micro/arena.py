@@ -59,7 +59,7 @@ def arena_size(model: LiteModel, content: bytes, planned_bytes: int) -> ArenaSiz
 
 def online_bytes(model: LiteModel) -> int:
     """Return the bytes of all tensors of the arena, one beside the other."""
-    return sum([x.nbytes for g in model.subgraphs for x in lifetimes(g, range(len(g.operators)))])
+    return sum([x.nbytes for g in model.graphs for x in lifetimes(g, range(len(g.operators)))])
 
 
 def _measured(model: LiteModel, content: bytes) -> tuple[tuple[int, int, int] | None, str]:
@@ -85,7 +85,7 @@ def _measured(model: LiteModel, content: bytes) -> tuple[tuple[int, int, int] | 
 def _tail_bytes(model: LiteModel) -> int:
     """About what the tail takes."""
     found = _FIXED
-    for graph in model.subgraphs:
+    for graph in model.graphs:
         found += _TENSOR * len(graph.tensors) + _NODE * len(graph.operators)
         found += _END * (len(graph.inputs) + len(graph.outputs))
         for operator in graph.operators:

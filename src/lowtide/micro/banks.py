@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lowtide.frontend.tflite.model import LiteSubgraph
+from lowtide.frontend.tflite.model import LiteGraph
 from lowtide.ir.errors import LowtideError
 from lowtide.micro.lifetimes import LINE
 from lowtide.micro.planning import MicroPlan
@@ -39,7 +39,7 @@ class BankPlan:
     used_bytes: int
 
 
-def plan_banks(graph: LiteSubgraph, plan: MicroPlan, banks: Sequence[Bank]) -> list[BankPlan]:
+def plan_banks(graph: LiteGraph, plan: MicroPlan, banks: Sequence[Bank]) -> list[BankPlan]:
     """Return which tensors lie in which memory, the first of which is to be the fastest.
 
     Tensors that take the place of others stay there. Raises BankError where they do not all fit.
@@ -72,7 +72,7 @@ class _Place:
     touches: int
 
 
-def _hottest_first(graph: LiteSubgraph, plan: MicroPlan) -> list[_Place]:
+def _hottest_first(graph: LiteGraph, plan: MicroPlan) -> list[_Place]:
     """The places of tensors: those with most touches per byte first, small before large."""
     touches: dict[int, int] = {}
     for operator in graph.operators:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from lowtide.frontend.tflite.model import LiteOperator, LiteSubgraph
+from lowtide.frontend.tflite.model import LiteGraph, LiteOperator
 
 LINE: Final = 16
 """What offsets and sizes are multiples of in TFLite Micro's arena."""
@@ -75,7 +75,7 @@ class Lifetime:
     last: int
 
 
-def lifetimes(graph: LiteSubgraph, order: Sequence[int]) -> list[Lifetime]:
+def lifetimes(graph: LiteGraph, order: Sequence[int]) -> list[Lifetime]:
     """Return the lifetimes of what lies in the arena if operators run in an order.
 
     Constants, variables and tensors without bytes do not; nor do those that nothing touches.
@@ -97,7 +97,7 @@ def lifetimes(graph: LiteSubgraph, order: Sequence[int]) -> list[Lifetime]:
     ]
 
 
-def is_in_arena(graph: LiteSubgraph, tensor: int) -> bool:
+def is_in_arena(graph: LiteGraph, tensor: int) -> bool:
     """Return whether a tensor takes room in the arena's head."""
     found = graph.tensors[tensor]
     return found.data is None and not found.is_variable and found.nbytes > 0
@@ -108,7 +108,7 @@ def in_lines(nbytes: int) -> int:
     return -(-nbytes // LINE) * LINE
 
 
-def overwritable(graph: LiteSubgraph, operator: LiteOperator) -> list[int]:
+def overwritable(graph: LiteGraph, operator: LiteOperator) -> list[int]:
     """Return the inputs whose place the one output of an operator may take, if they end there."""
     if operator.name not in IN_PLACE or len(operator.outputs) != 1:
         return []
@@ -126,7 +126,7 @@ def overwritable(graph: LiteSubgraph, operator: LiteOperator) -> list[int]:
     return found
 
 
-def is_stateful(graph: LiteSubgraph, operator: LiteOperator) -> bool:
+def is_stateful(graph: LiteGraph, operator: LiteOperator) -> bool:
     """Return whether an operator keeps its place among those that touch state."""
     touched = (*operator.inputs, *operator.outputs)
     is_custom = operator.name.startswith("CUSTOM:")

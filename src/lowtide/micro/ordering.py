@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from lowtide.frontend.graph_json import GraphFile, read_graph_json
-from lowtide.frontend.tflite.model import LiteSubgraph
+from lowtide.frontend.tflite.model import LiteGraph
 from lowtide.micro.lifetimes import in_lines, is_in_arena, is_stateful, overwritable
 from lowtide.scheduling.search import search_order
 from lowtide.search.effort import Effort
@@ -23,7 +23,7 @@ class OperatorOrder:
     bound_bytes: int
 
 
-def best_order(graph: LiteSubgraph, effort: Effort = Effort.DEFAULT) -> OperatorOrder:
+def best_order(graph: LiteGraph, effort: Effort = Effort.DEFAULT) -> OperatorOrder:
     """Return an order of least live bytes, as far as the search goes.
 
     Operators that touch state keep their order.
@@ -34,12 +34,12 @@ def best_order(graph: LiteSubgraph, effort: Effort = Effort.DEFAULT) -> Operator
     return OperatorOrder(tuple(found.order.tolist()), found.peak_bytes, found.bound_bytes)
 
 
-def graph_of_operators(graph: LiteSubgraph) -> GraphFile:
+def graph_of_operators(graph: LiteGraph) -> GraphFile:
     """Return the operators as nodes of a memory graph, the tensors of the arena as its buffers."""
     return read_graph_json(json.dumps(_document(graph)), graph.name)
 
 
-def _document(graph: LiteSubgraph) -> dict[str, Any]:
+def _document(graph: LiteGraph) -> dict[str, Any]:
     nodes = [
         {"name": f"{x.number}", "opcode": x.name, "seconds": 0, "scratch_bytes": 0, "control": []}
         for x in graph.operators

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lowtide.frontend.tflite.model import LiteModel, LiteSubgraph
+from lowtide.frontend.tflite.model import LiteGraph, LiteModel
 from lowtide.micro.lifetimes import LINE, Lifetime, in_lines, lifetimes, live_bytes, overwritable
 from lowtide.micro.ordering import OperatorOrder, best_order
 from lowtide.planning.assign import assign_offsets
 from lowtide.planning.problem import TensorUsageRecord
 from lowtide.search.effort import Effort
 
-MANY_SUBGRAPHS = (
+_MANY_GRAPHS = (
     "the model has {count} subgraphs, and firmware does not agree on where their offsets stand: "
     "the order and the offsets are left to it"
 )
@@ -56,15 +56,15 @@ def plan_micro(model: LiteModel, effort: Effort = Effort.DEFAULT) -> MicroPlan:
     graph = model.main
     written = tuple(range(len(graph.operators)))
     found = best_order(graph, effort)
-    if len(model.subgraphs) > 1:
-        caveat = MANY_SUBGRAPHS.format(count=len(model.subgraphs))
+    if len(model.graphs) > 1:
+        caveat = _MANY_GRAPHS.format(count=len(model.graphs))
         return MicroPlan(written, (), {}, {}, 0, 0, 0, (caveat,))
     orders = dict.fromkeys([written, found.operators])
     return min([_placed(graph, x, found, effort) for x in orders], key=lambda x: x.head_bytes)
 
 
 def _placed(
-    graph: LiteSubgraph, order: Sequence[int], found: OperatorOrder, effort: Effort
+    graph: LiteGraph, order: Sequence[int], found: OperatorOrder, effort: Effort
 ) -> MicroPlan:
     """The lower of two packings of an order: with and without tensors in the place of others."""
     lives = lifetimes(graph, order)
@@ -97,7 +97,7 @@ def _placed(
     return min(plans, key=lambda x: x.head_bytes)
 
 
-def _shares(graph: LiteSubgraph, order: Sequence[int], lives: Sequence[Lifetime]) -> dict[int, int]:
+def _shares(graph: LiteGraph, order: Sequence[int], lives: Sequence[Lifetime]) -> dict[int, int]:
     """Of tensors that take the place of an input which ends there, that input."""
     last = {x.tensor: x.last for x in lives}
     found: dict[int, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from lowtide.frontend.tflite.flatbuffer import Table
+from lowtide.frontend.tflite.flatbuffer import FlatTable
 from lowtide.frontend.tflite.model import IDENTIFIER, LiteModel
 from lowtide.ir.errors import InputError
 from lowtide.micro.planning import MicroPlan
@@ -17,12 +17,12 @@ OFFLINE_PLAN: Final = "OfflineMemoryAllocation"
 _ONLINE: Final = -1
 _LINE: Final = 16
 
-_VERSION, _SUBGRAPHS, _BUFFERS, _METADATA = 0, 2, 4, 6
+_VERSION, _GRAPHS, _BUFFERS, _METADATA = 0, 2, 4, 6
 _OTHERS: Final = (1, 3, 5, 7)
 """The fields of a model; the others are operator codes, description, old metadata, signatures."""
 
 _OPERATORS: Final = 3
-_SUBGRAPH_REFERENCES: Final = (0, 1, 2, 4)
+_GRAPH_REFERENCES: Final = (0, 1, 2, 4)
 _DEBUG_INDEX: Final = 5
 """The fields of a subgraph; the references are tensors, inputs, outputs, name."""
 
@@ -43,9 +43,9 @@ def planned_file(model: LiteModel, plan: MicroPlan) -> bytes:
     prefix = Prefix(IDENTIFIER)
     fields: dict[int, Scalar | Target] = {_VERSION: Scalar(root.scalar(_VERSION, "I", 3))}
     fields |= {x: root.referred(x) for x in _OTHERS if root.referred(x)}
-    fields |= {_SUBGRAPHS: "subgraphs", _BUFFERS: "buffers", _METADATA: "metadata"}
+    fields |= {_GRAPHS: "subgraphs", _BUFFERS: "buffers", _METADATA: "metadata"}
     prefix.table("root", fields)
-    _add_subgraphs(prefix, root, plan)
+    _add_graphs(prefix, root, plan)
     entries = root.table_list(_METADATA, "metadata")
     kept: list[Target] = [x.at for x in entries if x.text(0, "name") != OFFLINE_PLAN]
     prefix.vector("metadata", [*kept, "entry"])
@@ -57,12 +57,12 @@ def planned_file(model: LiteModel, plan: MicroPlan) -> bytes:
     return prefix.before(model.source.data)
 
 
-def _add_subgraphs(prefix: Prefix, root: Table, plan: MicroPlan) -> None:
+def _add_graphs(prefix: Prefix, root: FlatTable, plan: MicroPlan) -> None:
     """Add the list of subgraphs, of which the first has its operators in the order of the plan."""
-    first, *others = root.table_list(_SUBGRAPHS, "subgraphs")
+    first, *others = root.table_list(_GRAPHS, "subgraphs")
     prefix.vector("subgraphs", ["main", *[x.at for x in others]])
     fields: dict[int, Scalar | Target] = {
-        x: first.referred(x) for x in _SUBGRAPH_REFERENCES if first.referred(x)
+        x: first.referred(x) for x in _GRAPH_REFERENCES if first.referred(x)
     }
     if first.field_at(_DEBUG_INDEX):
         fields[_DEBUG_INDEX] = Scalar(first.integer(_DEBUG_INDEX))
@@ -74,5 +74,5 @@ def _add_subgraphs(prefix: Prefix, root: Table, plan: MicroPlan) -> None:
 def _words(model: LiteModel, plan: MicroPlan) -> bytes:
     """The metadata: a version, subgraphs, tensors, and the offset of each, -1 for none."""
     offsets = [plan.offsets.get(x.number, _ONLINE) for x in model.main.tensors]
-    words = [1, len(model.subgraphs), len(offsets), *offsets]
+    words = [1, len(model.graphs), len(offsets), *offsets]
     return struct.pack(f"<{len(words)}i", *words)

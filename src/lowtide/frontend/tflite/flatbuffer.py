@@ -27,7 +27,7 @@ _LEAST_ENTRIES: Final = 1 << 12
 
 
 @dataclass(slots=True)
-class Source:
+class FlatBytes:
     """The bytes of a file, and how many more entries of vectors may be read."""
 
     data: bytes
@@ -53,16 +53,16 @@ class Source:
         """Return the error to raise for what stands in a field."""
         return InputError(message, file=self.file, position=where)
 
-    def root(self) -> Table:
+    def root(self) -> FlatTable:
         """Return the table that the file begins with."""
-        return Table(self, self.scalar("I", 0, "root"), "model")
+        return FlatTable(self, self.scalar("I", 0, "root"), "model")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FlatTable:
     """A table at a place of a file; `where` is its path in messages."""
 
-    source: Source
+    source: FlatBytes
     at: int
     where: str
 
@@ -91,10 +91,10 @@ class Table:
         at = self.field_at(number)
         return at + int(self.source.scalar("I", at, self.where)) if at else 0
 
-    def table(self, number: int, name: str) -> Table | None:
+    def table(self, number: int, name: str) -> FlatTable | None:
         """Return a table within this one, None where it is not there."""
         at = self.referred(number)
-        return Table(self.source, at, f"{self.where}.{name}") if at else None
+        return FlatTable(self.source, at, f"{self.where}.{name}") if at else None
 
     def text(self, number: int, name: str) -> str:
         """Return a string, "" where it is not there."""
@@ -111,18 +111,18 @@ class Table:
         """Return a vector of signed numbers of 32 bits."""
         return tuple(self.array(number, "<i4", name).tolist())
 
-    def tables(self, number: int, name: str, make: Callable[[Table], T]) -> tuple[T, ...]:
+    def tables(self, number: int, name: str, make: Callable[[FlatTable], T]) -> tuple[T, ...]:
         """Return what is made of each table of a vector, in order."""
         return tuple([make(x) for x in self.table_list(number, name)])
 
-    def table_list(self, number: int, name: str) -> list[Table]:
+    def table_list(self, number: int, name: str) -> list[FlatTable]:
         """Return the tables of a vector."""
         at, count = self._vector(number, 4, name)
         found = []
         for i in range(count):
             place = at + 4 * i
             target = place + self.source.scalar("I", place, self.where)
-            found.append(Table(self.source, target, f"{self.where}.{name}[{i}]"))
+            found.append(FlatTable(self.source, target, f"{self.where}.{name}[{i}]"))
         return found
 
     def _vector(self, number: int, size: int, name: str) -> tuple[int, int]:

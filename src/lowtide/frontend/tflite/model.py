@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.frontend.tflite.flatbuffer import Source, Table
+from lowtide.frontend.tflite.flatbuffer import FlatBytes, FlatTable
 from lowtide.frontend.tflite.operator_names import OPERATOR_NAMES
 from lowtide.ir.errors import InputError
 
@@ -85,11 +85,11 @@ class LiteOperator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     intermediates: tuple[int, ...]
-    options: Table | None
+    options: FlatTable | None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class LiteSubgraph:
+class LiteGraph:
     """Operators in the order in which they run, and the tensors between them."""
 
     name: str
@@ -104,14 +104,14 @@ class LiteModel:
     """A model: subgraphs, the first of which is what runs, and the file's metadata by name."""
 
     file: str
-    source: Source
-    subgraphs: tuple[LiteSubgraph, ...]
+    source: FlatBytes
+    graphs: tuple[LiteGraph, ...]
     metadata: Mapping[str, npt.NDArray[np.uint8]]
 
     @property
-    def main(self) -> LiteSubgraph:
+    def main(self) -> LiteGraph:
         """The subgraph that runs."""
-        return self.subgraphs[0]
+        return self.graphs[0]
 
 
 def looks_like_tflite(data: bytes) -> bool:
@@ -123,21 +123,21 @@ def read_tflite(data: bytes, file: str = "") -> LiteModel:
     """Return the model in a file's bytes; raises InputError with the path of the bad field."""
     if len(data) < 8 or not looks_like_tflite(data):
         raise InputError("is no TFLite model: bytes 4 to 7 are not 'TFL3'", file=file)
-    source = Source(data, file)
+    source = FlatBytes(data, file)
     return _Reader(source, source.root()).model()
 
 
 class _Reader:
     """Reads the parts of a model, which refer to one another by numbers."""
 
-    def __init__(self, source: Source, root: Table) -> None:
+    def __init__(self, source: FlatBytes, root: FlatTable) -> None:
         self.source, self.root = source, root
         self.buffers = [self.buffer(x) for x in root.table_list(4, "buffers")]
         self.names = root.tables(1, "operator_codes", self.operator_name)
 
     def model(self) -> LiteModel:
         """The model."""
-        graphs = self.root.tables(2, "subgraphs", self.subgraph)
+        graphs = self.root.tables(2, "subgraphs", self.graph)
         if not graphs:
             raise self.source.error("there is no subgraph", "model.subgraphs")
         metadata = {}
@@ -152,7 +152,7 @@ class _Reader:
             raise self.source.error(f"buffer {number} of {len(of)}", where)
         return number
 
-    def buffer(self, table: Table) -> npt.NDArray[np.uint8]:
+    def buffer(self, table: FlatTable) -> npt.NDArray[np.uint8]:
         """The bytes of a buffer, which may lie behind the flatbuffer."""
         offset, size = table.scalar(1, "Q", 0), table.scalar(2, "Q", 0)
         if offset > 1:
@@ -160,7 +160,7 @@ class _Reader:
             return np.frombuffer(self.source.data, np.uint8, size, offset)
         return table.array(0, "u1", "data")
 
-    def operator_name(self, table: Table) -> str:
+    def operator_name(self, table: FlatTable) -> str:
         """The name of an operator; custom ones have "CUSTOM:" in front of theirs."""
         code = max(table.scalar(0, "b", 0), table.integer(3))
         if not 0 <= code < len(OPERATOR_NAMES):
@@ -170,12 +170,12 @@ class _Reader:
         name = OPERATOR_NAMES[code]
         return f"CUSTOM:{table.text(1, 'custom_code')}" if name == "CUSTOM" else name
 
-    def subgraph(self, table: Table) -> LiteSubgraph:
+    def graph(self, table: FlatTable) -> LiteGraph:
         """A subgraph, whose operators refer to its tensors only."""
         found = table.table_list(0, "tensors")
         tensors = tuple([self.tensor(i, x) for i, x in enumerate(found)])
         operators = table.table_list(3, "operators")
-        graph = LiteSubgraph(
+        graph = LiteGraph(
             table.text(4, "name"),
             tensors,
             self.numbers(table, 1, "inputs", len(tensors)),
@@ -185,7 +185,7 @@ class _Reader:
         _check_order(graph, table)
         return graph
 
-    def numbers(self, table: Table, field: int, name: str, count: int) -> tuple[int, ...]:
+    def numbers(self, table: FlatTable, field: int, name: str, count: int) -> tuple[int, ...]:
         """Numbers of tensors."""
         found = table.integers(field, name)
         for number in found:
@@ -194,7 +194,7 @@ class _Reader:
                 raise self.source.error(f"tensor {number}; there are {count}", where)
         return found
 
-    def tensor(self, number: int, table: Table) -> LiteTensor:
+    def tensor(self, number: int, table: FlatTable) -> LiteTensor:
         """A tensor, a constant where its buffer has bytes."""
         code = table.scalar(1, "b", 0)
         if not 0 <= code < len(_TYPES):
@@ -217,7 +217,7 @@ class _Reader:
         self.check_data(tensor, table)
         return tensor
 
-    def check_data(self, tensor: LiteTensor, table: Table) -> None:
+    def check_data(self, tensor: LiteTensor, table: FlatTable) -> None:
         """Raise InputError for a constant of other than its bytes; strings have any."""
         if tensor.data is None or not TYPE_BITS[tensor.type]:
             return
@@ -228,7 +228,7 @@ class _Reader:
                 f"{table.where}.buffer",
             )
 
-    def operator(self, number: int, table: Table, count: int) -> LiteOperator:
+    def operator(self, number: int, table: FlatTable, count: int) -> LiteOperator:
         """An operator."""
         code = table.scalar(0, "I", 0)
         if code >= len(self.names):
@@ -245,7 +245,7 @@ class _Reader:
         )
 
 
-def _quantization(table: Table | None) -> Quantization:
+def _quantization(table: FlatTable | None) -> Quantization:
     if table is None:
         return Quantization(np.zeros(0, np.float32), np.zeros(0, np.int64), 0)
     scales, zeros = table.array(2, "<f4", "scale"), table.array(3, "<i8", "zero_point")
@@ -255,7 +255,7 @@ def _quantization(table: Table | None) -> Quantization:
     return Quantization(scales, zeros, table.integer(6))
 
 
-def _check_order(graph: LiteSubgraph, table: Table) -> None:
+def _check_order(graph: LiteGraph, table: FlatTable) -> None:
     """Raise InputError where an operator reads what is not made yet, or makes what is there."""
     made = {*graph.inputs, -1}
     made |= {x.number for x in graph.tensors if x.data is not None or x.is_variable}
