@@ -15,6 +15,7 @@ from lowtide.cli.arguments import (
     ModuleArgument,
     ThreadsOption,
 )
+from lowtide.cli.sizes import SizesOption
 
 if TYPE_CHECKING:
     from lowtide.cli.dumps import Dumps
@@ -50,6 +51,7 @@ def compile(
             "expression matches, where it changed something.",
         ),
     ] = "",
+    sizes: SizesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compile a module to native code, and say what it came to.

@@ -17,6 +17,7 @@ from lowtide.cli.arguments import (
     ReoptimizeOption,
     StageOption,
 )
+from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    sizes: SizesOption = None,
     json: JsonOption = False,
     limit: Annotated[
         int | None,

@@ -10,6 +10,7 @@ import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument
 from lowtide.cli.shard import DevicesOption, partitioned
+from lowtide.cli.sizes import SizesOption
 
 
 def partition(
@@ -19,6 +20,7 @@ def partition(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the HLO text here."),
     ] = None,
+    sizes: SizesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write the program of one device of a sharded module.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import onnx
 import onnx.inliner
@@ -94,7 +94,7 @@ def _operators(model: ModelProto) -> set[tuple[str, str]]:
 def _has_body(operator: tuple[str, str], opsets: Mapping[str, int]) -> bool:
     domain, name = operator
     try:
-        schema = onnx.defs.get_schema(name, opsets.get(domain, 1), domain)
+        schema: Any = onnx.defs.get_schema(name, opsets.get(domain, 1), domain)
     except onnx.defs.SchemaError:
         return False
     return bool(schema.has_function or schema.has_context_dependent_function)
