@@ -36,9 +36,9 @@ def cases(kind: str) -> list[Any]:
 
 def run_case(case: Any, engine: str) -> None:
     """Run a case with all of its data; raises what is wrong."""
-    import onnx
     from onnx.backend.test.runner import Runner
 
+    import onnx
     from lowtide.onnx import Backend
 
     model, folder = case.model, case.model_dir
@@ -151,9 +151,11 @@ def report(args: argparse.Namespace) -> None:
     lines = [
         "# ONNX's suite of backend tests",
         "",
-        f"`python benchmarks/onnx_suite.py` ran the cases that come with onnx {onnx.__version__} on",
-        f"`lowtide.onnx`, engine {' and '.join(engines)}: what has a tensor form is native code. Each",
-        "case counts once, by the tolerances of the suite. None is left out.",
+        f"`python benchmarks/onnx_suite.py` ran the cases of onnx {onnx.__version__} on",
+        f"`lowtide.onnx`, engine {' and '.join(engines)}: native code, and host nodes for what has no",
+        "tensor form (text, sequences, optional values, trees, random numbers, regions of images,",
+        "loops whose bodies or sizes no module can have). Each case counts once, by the tolerances",
+        "of the suite; none is left out.",
         "",
         "| kind | cases | passed |",
         "|---|---|---|",

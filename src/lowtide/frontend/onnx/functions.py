@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import onnx
 import onnx.inliner
-from onnx import GraphProto, ModelProto
 
+import onnx
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.registry import op_names
+from lowtide.frontend.onnx.texts import name_of
+from onnx import GraphProto, ModelProto
 
 _MAIN: Final = ("", "ai.onnx")
 _DEEPEST: Final = 8
@@ -82,7 +83,8 @@ def _operators(model: ModelProto) -> set[tuple[str, str]]:
     waiting = [*model.graph.node, *[node for x in model.functions for node in x.node]]
     while waiting:
         node = waiting.pop()
-        found.add(("" if node.domain in _MAIN else node.domain, node.op_type))
+        domain = "" if node.domain in _MAIN else name_of(node.domain)
+        found.add((domain, name_of(node.op_type)))
         for attribute in node.attribute:
             graphs: list[GraphProto] = [*attribute.graphs]
             if attribute.HasField("g"):
