@@ -138,3 +138,32 @@ def test_giant_sizes_are_refused_before_memory_is_taken():
     proto.graph.initializer[0].dims[0] = 1 << 60
     with pytest.raises(LowtideError):
         read_module(proto, {"batch": 1 << 40})
+
+
+def test_a_function_that_is_called_wrongly_is_refused():
+    node = helper.make_node("SoftmaxCrossEntropyLoss", [], ["y"])
+    with pytest.raises(LowtideError, match="cannot be put in place"):
+        read_module(model([node], [], [tensor("y", FLOAT, [])]))
+
+
+def test_functions_beside_long_initializers_keep_their_values():
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("MeanVarianceNormalization", ["a"], ["y"], axes=[0]),
+    ]
+    proto = perceptron()
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    found = load_model(proto)
+    assert [x.name for x in found.inputs] == ["x"]
+    assert list(found.initializers) == ["w"]
+    assert len(proto.graph.node) == len(nodes)  # The model that is given stays as it is.
+    verify(read_module(proto, {"batch": 2}))
+
+
+def test_long_ranges_take_no_memory_before_they_run():
+    values = {"start": 0, "limit": 1 << 40, "delta": 1}
+    nodes = [helper.make_node("Range", list(values), ["y"])]
+    constants = {x: np.array(y, np.int64) for x, y in values.items()}
+    proto = model(nodes, [], [tensor("y", 7, [None])], constants)
+    assert read_module(proto).entry.root.shape.tuple_shapes[0].dimensions == (1 << 40,)

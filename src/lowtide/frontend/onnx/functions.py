@@ -30,6 +30,7 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
         return model
     light, heavy = _without_data(model)
     try:
+        onnx.checker.check_model(light)  # The inliner ends the process for what is no valid model.
         if light.functions:
             light = onnx.inliner.inline_local_functions(light)
         for _ in range(_DEEPEST):
@@ -42,8 +43,10 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
             )
     except Exception as error:  # The inliner raises whatever its C++ does.
         raise GraphError(f"functions of the model cannot be put in place: {error}") from error
-    for number, tensor in heavy.items():
-        light.graph.initializer[number].CopyFrom(tensor)
+    if heavy:
+        del light.graph.input[:]
+        light.graph.input.extend(model.graph.input)
+        light.graph.initializer.extend(heavy)
     return light
 
 
@@ -102,38 +105,31 @@ def _has_body(operator: tuple[str, str], opsets: Mapping[str, int]) -> bool:
     return bool(schema.has_function or schema.has_context_dependent_function)
 
 
-def _without_data(model: ModelProto) -> tuple[ModelProto, dict[int, onnx.TensorProto]]:
-    """The model with types in place of the data of long initializers, and these by number."""
-    sizes = [x.ByteSize() for x in model.graph.initializer]
-    heavy = {i: model.graph.initializer[i] for i, n in enumerate(sizes) if n > _LONG_BYTES}
+def _without_data(model: ModelProto) -> tuple[ModelProto, list[onnx.TensorProto]]:
+    """The model with inputs in place of long initializers, and these."""
+    heavy = [x for x in model.graph.initializer if x.ByteSize() > _LONG_BYTES]
     if not heavy:
-        return model, {}
+        light = ModelProto()
+        light.CopyFrom(model)
+        return light, []
     light = ModelProto()
-    for field, value in model.ListFields():
-        if field.name == "graph":
-            continue
-        target = getattr(light, field.name)
-        if hasattr(target, "extend"):
-            target.extend(value)
-        else:
-            setattr(light, field.name, value)
-    _copy_graph(model.graph, light.graph, heavy)
+    _copy_fields(model, light, ("graph",))
+    _copy_fields(model.graph, light.graph, ("initializer",))
+    short = [x for x in model.graph.initializer if x.ByteSize() <= _LONG_BYTES]
+    light.graph.initializer.extend(short)
+    known = {x.name for x in model.graph.input}
+    for tensor in heavy:
+        if tensor.name not in known:
+            given = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            light.graph.input.append(given)
     return light, heavy
 
 
-def _copy_graph(
-    graph: GraphProto, target: GraphProto, heavy: Mapping[int, onnx.TensorProto]
-) -> None:
-    for field, value in graph.ListFields():
-        if field.name == "initializer":
-            for number, tensor in enumerate(value):
-                entry = target.initializer.add()
-                if number in heavy:
-                    entry.name, entry.data_type = tensor.name, tensor.data_type
-                    entry.dims.extend(tensor.dims)
-                else:
-                    entry.CopyFrom(tensor)
-        elif hasattr(value, "extend"):
+def _copy_fields(source: Any, target: Any, but: tuple[str, ...]) -> None:
+    for field, value in source.ListFields():
+        if field.name in but:
+            continue
+        if hasattr(value, "extend"):
             getattr(target, field.name).extend(value)
         elif hasattr(value, "CopyFrom"):
             getattr(target, field.name).CopyFrom(value)
