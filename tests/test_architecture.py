@@ -225,6 +225,7 @@ ROOMS: dict[str, list[str]] = {
         "backends",
         "client",
     ],
+    "onnx": ["ir", "options", "evaluator", "verifier", "frontend", "client"],
     "comparison": [
         "files",
         "ir",

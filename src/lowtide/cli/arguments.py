@@ -11,8 +11,8 @@ ModuleArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODULE",
-        help="HLO text (.hlo, .txt), protobuf (.pb), either with .xz or .gz, an XLA dump "
-        "directory, or - for standard input.",
+        help="HLO text (.hlo, .txt), protobuf (.pb), either with .xz or .gz, ONNX (.onnx), an XLA "
+        "dump directory, or - for standard input.",
         show_default=False,
     ),
 ]

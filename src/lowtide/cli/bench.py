@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument, ThreadsOption
+from lowtide.cli.sizes import SizesOption
 
 if TYPE_CHECKING:
     from lowtide.inspection.side_by_side import CompilerSide, SideBySide
@@ -25,6 +26,7 @@ def bench(
             min=0, metavar="N", help="Seed of the arguments; else CRC-32 of the module name."
         ),
     ] = None,
+    sizes: SizesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Time native code beside XLA:CPU, in one process.

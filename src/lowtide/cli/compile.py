@@ -16,6 +16,7 @@ from lowtide.cli.arguments import (
     TargetOption,
     ThreadsOption,
 )
+from lowtide.cli.sizes import SizesOption
 
 if TYPE_CHECKING:
     from lowtide.cli.dumps import Dumps
@@ -75,6 +76,7 @@ def compile(
         bool,
         typer.Option("--weights-file", help="With --aot: constants in a file to be mapped."),
     ] = False,
+    sizes: SizesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compile a module to native code, and say what it came to.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lowtide.cli.arguments import EffortOption, JsonOption, StageOption
+from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def diff(
         str,
         typer.Argument(metavar="B", help="The same of the other program.", show_default=False),
     ],
+    sizes: SizesOption = None,
     json: JsonOption = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Write Markdown, for the page of a CI.")

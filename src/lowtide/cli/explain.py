@@ -18,6 +18,7 @@ from lowtide.cli.arguments import (
     StageOption,
     TargetOption,
 )
+from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    sizes: SizesOption = None,
     json: JsonOption = False,
     limit: Annotated[
         int | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument, StageOption
+from lowtide.cli.sizes import SizesOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +61,7 @@ def opt(
             metavar="FILE", help="Draw the graph, for Graphviz; - puts it in place of the text."
         ),
     ] = None,
+    sizes: SizesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Print a module as HLO text, after passes or up to a stage.

@@ -19,6 +19,7 @@ from lowtide.cli.plan_budget import BudgetRequest
 from lowtide.cli.plan_module import ModuleRequest
 from lowtide.cli.plan_packing import PackingRequest
 from lowtide.cli.plan_request import PlanRequest
+from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
 
 _GRAPHS: Final = (".json",)
@@ -35,6 +36,7 @@ def plan(
             show_default=False,
         ),
     ],
+    sizes: SizesOption = None,
     json: JsonOption = False,
     output: Annotated[
         Path | None,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lowtide.cli.arguments import ModuleArgument
+from lowtide.cli.sizes import SizesOption
 
 
 def reduce(
@@ -24,6 +25,7 @@ def reduce(
             "arrays: print a test with the few lines on which they are.",
         ),
     ] = None,
+    sizes: SizesOption = None,
 ) -> None:
     """Make the arrays of a module small or print the test of a fault.
 

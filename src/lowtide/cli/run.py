@@ -16,6 +16,7 @@ from lowtide.cli.arguments import (
     TargetOption,
     ThreadsOption,
 )
+from lowtide.cli.sizes import SizesOption
 
 if TYPE_CHECKING:
     from lowtide.cli.outputs import Output
@@ -92,6 +93,7 @@ def run(
         float,
         typer.Option(min=0.0, metavar="SECONDS", hidden=True),
     ] = 300.0,
+    sizes: SizesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Execute a module as native code, and show its results.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument
+from lowtide.cli.sizes import SizesOption
 
 if TYPE_CHECKING:
     from lowtide.ir import Module
@@ -26,6 +27,7 @@ def shard(
     moves: Annotated[
         bool, typer.Option("--moves", help="Only instructions that send something.")
     ] = False,
+    sizes: SizesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show how instructions are split over devices, and why.

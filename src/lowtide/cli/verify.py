@@ -14,6 +14,7 @@ from lowtide.cli.arguments import (
     StageOption,
     size_in_bytes,
 )
+from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def verify(
     limit: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many violations to list.")
     ] = 20,
+    sizes: SizesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check that no two values of a plan are in each other's way.

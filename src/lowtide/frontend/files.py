@@ -1,10 +1,10 @@
-"""Modules from files: HLO text, protobuf, compressed or not, dump directories, standard input."""
+"""Modules from files: HLO text, protobuf, ONNX, compressed or not, dump directories, and "-"."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ STDIN: Final = "-"
 _COMPRESSIONS: Final = (".xz", ".gz")
 _TEXT_SUFFIXES: Final = (".hlo", ".txt")
 _BINARY_SUFFIXES: Final = (".pb",)
+_ONNX_SUFFIX: Final = ".onnx"
 _CONTROL: Final = frozenset(range(32)) - frozenset(b"\t\n\v\f\r")
 _HEAD_BYTES: Final = 4096
 
@@ -54,7 +55,7 @@ class ModuleInput:
 
 
 def read(path: str | os.PathLike[str]) -> Module:
-    """Return the module in a file: HLO text, protobuf, or the newest of an XLA dump directory.
+    """Return the module in a file: HLO text, protobuf, ONNX, or the newest of a dump directory.
 
     Files that are compressed with xz or gzip are opened too; "-" is standard input. The module is
     not verified. Raises InputError, or HloTextError for a place in a text.
@@ -62,10 +63,15 @@ def read(path: str | os.PathLike[str]) -> Module:
     return read_input(path).module
 
 
-def read_input(path: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> ModuleInput:
+def read_input(
+    path: str | os.PathLike[str],
+    limit_bytes: int = LIMIT_BYTES,
+    sizes: Mapping[str, int] | None = None,
+) -> ModuleInput:
     """Return the module in a file together with the arguments that a snapshot holds.
 
-    Raises as `read` does, also for more than `limit_bytes` bytes after decompression.
+    `sizes` are those of dimensions that an ONNX model has names for. Raises as `read` does, also
+    for more than `limit_bytes` bytes after decompression.
     """
     name = os.fspath(path)
     if name == STDIN:
@@ -76,11 +82,24 @@ def read_input(path: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> 
         file, others = Path(name), ""
         if file.is_dir():
             file, others = find_module(file)
+        if file.name.lower().endswith(_ONNX_SUFFIX):
+            return _read_onnx(str(file), sizes or {})
+        if sizes:
+            raise InputError("only ONNX models have named dimensions", file=name)
         with file.open("rb") as stream:
             data = read_bytes(stream, str(file), limit_bytes)
     except (OSError, ValueError) as error:
         raise InputError(_reason(error), file=name) from error
     return replace(_parse(data, str(file)), others=others)
+
+
+def _read_onnx(file: str, sizes: Mapping[str, int]) -> ModuleInput:
+    try:
+        from lowtide.frontend.onnx.module import read_module
+    except ImportError as error:
+        message = "reading ONNX models takes the package onnx: pip install 'lowtide[onnx]'"
+        raise InputError(message, file=file) from error
+    return ModuleInput(read_module(file, sizes), file)
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -15,7 +15,7 @@ from lowtide.onnx.values import Value
 
 
 @final
-class PreparedModel(BackendRep):  # type: ignore[misc]
+class PreparedModel(BackendRep):
     """A session that takes inputs in the model's order."""
 
     def __init__(self, session: InferenceSession) -> None:
@@ -29,7 +29,7 @@ class PreparedModel(BackendRep):  # type: ignore[misc]
 
 
 @final
-class Backend(BackendBase):  # type: ignore[misc]
+class OnnxBackend(BackendBase):
     """The interface that `onnx.backend.test.BackendTest` asks for."""
 
     @classmethod

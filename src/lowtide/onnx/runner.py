@@ -16,7 +16,7 @@ from lowtide.frontend.onnx.stretch import MoreConstantsError, Stretch, make_stre
 from lowtide.ir import Module, Shape, array_shape
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import ELEMENT_TYPES, Array
-from lowtide.onnx.host.registry import HostCall, host_kernels
+from lowtide.onnx.host.registry import NodeCall, host_kernels
 from lowtide.onnx.values import Value, is_tensor
 
 Program: TypeAlias = Callable[..., Any]
@@ -56,9 +56,9 @@ def _place(nodes: Sequence[GraphNode]) -> _Place:
 
 @final
 class GraphRunner:
-    """Runs one graph; what it compiles is kept by the shapes of values, and by those values that
-    have to be known.
+    """Runs one graph.
 
+    What it compiles is kept by the shapes of values, and by those values that have to be known.
     `constants` are values that are the same in all runs.
     """
 
@@ -130,14 +130,13 @@ class GraphRunner:
             return self._run_inner(node, attribute, arguments, values)
 
         try:
-            results = self._host[node.op](HostCall(node, inputs, run_graph))
+            results = self._host[node.op](NodeCall(node, inputs, run_graph))
         except LowtideError:
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise GraphError(f"cannot be computed: {error}", node=node.name, op=node.op) from error
-        for name, value in zip(node.outputs, results, strict=False):
-            if name:
-                values[name] = value
+        pairs = zip(node.outputs, results, strict=False)
+        values.update({name: value for name, value in pairs if name})
 
     def _run_inner(
         self,
@@ -201,7 +200,7 @@ class GraphRunner:
         for name in place.reads:
             if name in self._constants and name not in given:
                 continue
-            value = values.get(name)
+            value: Any = values.get(name)
             if not is_tensor(value):
                 parts.append(name in values)
             elif name in place.fixed:
@@ -215,7 +214,7 @@ class GraphRunner:
     ) -> dict[str, Shape | Array]:
         found: dict[str, Shape | Array] = {}
         for name in place.reads:
-            value = values.get(name)
+            value: Any = values.get(name)
             if not is_tensor(value):
                 continue
             is_constant = name in self._constants and name not in given

@@ -21,6 +21,16 @@ from lowtide.passes.dead_code import remove_dead_code
 _DEEPEST: Final = 64
 """How deep graphs may stand in nodes of graphs, and functions call functions."""
 
+_MALFORMED: Final = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+)
+"""What kernels raise for attributes and constants that no valid graph has."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GraphProgram:
@@ -86,6 +96,8 @@ class GraphCompiler:
                 kernel.compute(context)
         except BuildError as error:
             raise context.error(_without_place(error)) from error
+        except _MALFORMED as error:
+            raise context.error(f"it is malformed: {error}") from error
         self._store(context, values)
 
     def _inputs(self, node: GraphNode, values: Mapping[str, Expression]) -> list[Expression | None]:

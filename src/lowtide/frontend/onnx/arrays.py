@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.frontend.onnx.reductions import axes_of, axis_of
 from lowtide.ir import array_shape
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.literal import DTYPES
+from lowtide.ir.literal import DTYPES, ELEMENT_TYPES
 
 
 @op("Constant", domain=DOMAIN, inputs=0)
@@ -199,8 +200,18 @@ def range_(context: OpKernelContext) -> None:
     start, limit, delta = [context.constant(i) for i in range(3)]
     if not delta:
         raise context.error("delta is 0")
-    values = np.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype)
-    context.set_output(0, values)
+    count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)
+    if count <= _SHORT:
+        values = start.item() + np.arange(count) * delta.item()
+        context.set_output(0, values.astype(start.dtype))
+        return
+    b, kind = context.builder, ELEMENT_TYPES[start.dtype]
+    steps = b.iota(array_shape(kind, (count,)), 0)
+    context.set_output(0, steps * scalar(b, delta.item(), steps) + scalar(b, start.item(), steps))
+
+
+_SHORT: Final = 1 << 16
+"""Ranges of more elements are not made before the program runs."""
 
 
 @op("EyeLike", domain=DOMAIN, inputs=1)

@@ -1,4 +1,4 @@
-"""Attention of ONNX: scores of queries and keys, masks, softmax, and the cache of keys and values."""
+"""Attention of ONNX: scores of queries and keys, masks, softmax, and caches of keys and values."""
 
 from __future__ import annotations
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
+
+import onnx.inliner
 
 import onnx
-import onnx.inliner
-from onnx import GraphProto, ModelProto
-
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.registry import op_names
+from lowtide.frontend.onnx.texts import name_of
+from onnx import GraphProto, ModelProto
 
 _MAIN: Final = ("", "ai.onnx")
 _DEEPEST: Final = 8
@@ -29,6 +30,7 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
         return model
     light, heavy = _without_data(model)
     try:
+        onnx.checker.check_model(light)  # The inliner ends the process for what is no valid model.
         if light.functions:
             light = onnx.inliner.inline_local_functions(light)
         for _ in range(_DEEPEST):
@@ -41,8 +43,10 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
             )
     except Exception as error:  # The inliner raises whatever its C++ does.
         raise GraphError(f"functions of the model cannot be put in place: {error}") from error
-    for number, tensor in heavy.items():
-        light.graph.initializer[number].CopyFrom(tensor)
+    if heavy:
+        del light.graph.input[:]
+        light.graph.input.extend(model.graph.input)
+        light.graph.initializer.extend(heavy)
     return light
 
 
@@ -82,7 +86,8 @@ def _operators(model: ModelProto) -> set[tuple[str, str]]:
     waiting = [*model.graph.node, *[node for x in model.functions for node in x.node]]
     while waiting:
         node = waiting.pop()
-        found.add(("" if node.domain in _MAIN else node.domain, node.op_type))
+        domain = "" if node.domain in _MAIN else name_of(node.domain)
+        found.add((domain, name_of(node.op_type)))
         for attribute in node.attribute:
             graphs: list[GraphProto] = [*attribute.graphs]
             if attribute.HasField("g"):
@@ -94,44 +99,37 @@ def _operators(model: ModelProto) -> set[tuple[str, str]]:
 def _has_body(operator: tuple[str, str], opsets: Mapping[str, int]) -> bool:
     domain, name = operator
     try:
-        schema = onnx.defs.get_schema(name, opsets.get(domain, 1), domain)
+        schema: Any = onnx.defs.get_schema(name, opsets.get(domain, 1), domain)
     except onnx.defs.SchemaError:
         return False
     return bool(schema.has_function or schema.has_context_dependent_function)
 
 
-def _without_data(model: ModelProto) -> tuple[ModelProto, dict[int, onnx.TensorProto]]:
-    """The model with types in place of the data of long initializers, and these by number."""
-    sizes = [x.ByteSize() for x in model.graph.initializer]
-    heavy = {i: model.graph.initializer[i] for i, n in enumerate(sizes) if n > _LONG_BYTES}
+def _without_data(model: ModelProto) -> tuple[ModelProto, list[onnx.TensorProto]]:
+    """The model with inputs in place of long initializers, and these."""
+    heavy = [x for x in model.graph.initializer if x.ByteSize() > _LONG_BYTES]
     if not heavy:
-        return model, {}
+        light = ModelProto()
+        light.CopyFrom(model)
+        return light, []
     light = ModelProto()
-    for field, value in model.ListFields():
-        if field.name == "graph":
-            continue
-        target = getattr(light, field.name)
-        if hasattr(target, "extend"):
-            target.extend(value)
-        else:
-            setattr(light, field.name, value)
-    _copy_graph(model.graph, light.graph, heavy)
+    _copy_fields(model, light, ("graph",))
+    _copy_fields(model.graph, light.graph, ("initializer",))
+    short = [x for x in model.graph.initializer if x.ByteSize() <= _LONG_BYTES]
+    light.graph.initializer.extend(short)
+    known = {x.name for x in model.graph.input}
+    for tensor in heavy:
+        if tensor.name not in known:
+            given = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            light.graph.input.append(given)
     return light, heavy
 
 
-def _copy_graph(
-    graph: GraphProto, target: GraphProto, heavy: Mapping[int, onnx.TensorProto]
-) -> None:
-    for field, value in graph.ListFields():
-        if field.name == "initializer":
-            for number, tensor in enumerate(value):
-                entry = target.initializer.add()
-                if number in heavy:
-                    entry.name, entry.data_type = tensor.name, tensor.data_type
-                    entry.dims.extend(tensor.dims)
-                else:
-                    entry.CopyFrom(tensor)
-        elif hasattr(value, "extend"):
+def _copy_fields(source: Any, target: Any, but: tuple[str, ...]) -> None:
+    for field, value in source.ListFields():
+        if field.name in but:
+            continue
+        if hasattr(value, "extend"):
             getattr(target, field.name).extend(value)
         elif hasattr(value, "CopyFrom"):
             getattr(target, field.name).CopyFrom(value)

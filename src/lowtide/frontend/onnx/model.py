@@ -8,19 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import onnx
 from google.protobuf.message import DecodeError
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
+import onnx
 from lowtide.frontend.graphs.dtypes import ONNX
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.frontend.onnx.functions import with_functions_inlined
 from lowtide.frontend.onnx.stack_trace import innermost_frame
 from lowtide.frontend.onnx.tensors import array_of, dense
+from lowtide.frontend.onnx.texts import name_of, names_of
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import Array
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 NEWEST_OPSET: Final = 28
 """The newest opset of the main domain whose operators are known."""
@@ -101,7 +102,7 @@ def read_model(model: ModelProto, folder: Path | None) -> OnnxModel:
     inputs = [_value_type(x) for x in graph.input if x.name not in initializers]
     _check_names(graph)
     return OnnxModel(
-        graph.name or "graph",
+        name_of(graph.name) or "graph",
         reader.graph(graph, top=True),
         tuple(inputs),
         tuple([_value_type(x) for x in graph.output]),
@@ -112,14 +113,17 @@ def read_model(model: ModelProto, folder: Path | None) -> OnnxModel:
 
 
 def _opsets(model: ModelProto) -> dict[str, int]:
-    found = {"" if x.domain in _MAIN_DOMAINS else x.domain: x.version for x in model.opset_import}
+    found = {
+        "" if x.domain in _MAIN_DOMAINS else name_of(x.domain): x.version
+        for x in model.opset_import
+    }
     if found.get("", 1) < 1 or found.get("", 1) > NEWEST_OPSET:
         raise GraphError(f"the model is of opset {found['']}; known are 1 to {NEWEST_OPSET}")
     return found
 
 
 def _check_names(graph: GraphProto) -> None:
-    names = [x.name for x in graph.input]
+    names = names_of([x.name for x in [*graph.input, *graph.output]])[: len(graph.input)]
     if "" in names or len(set(names)) < len(names):
         raise GraphError(f"the inputs of graph {graph.name!r} need different names, found {names}")
 
@@ -149,7 +153,7 @@ def _tensor_type(
                 raise GraphError(f"value {name!r} has a dimension of size {entry.dim_value}")
             sizes.append(entry.dim_value)
         else:
-            sizes.append(entry.dim_param or None)
+            sizes.append(name_of(entry.dim_param) or None)
     found = tuple(sizes) if tensor.HasField("shape") else None
     return ONNX.get(tensor.elem_type), found
 
@@ -163,7 +167,7 @@ class _GraphReader:
 
     def initializers(self, graph: GraphProto) -> dict[str, Array]:
         """Return the values that a graph starts from."""
-        found = {x.name: array_of(x, self._folder) for x in graph.initializer}
+        found = {name_of(x.name): array_of(x, self._folder) for x in graph.initializer}
         found.update({x.values.name: dense(x, self._folder) for x in graph.sparse_initializer})
         return found
 
@@ -178,23 +182,25 @@ class _GraphReader:
             nodes.append(GraphNode(node_name, "Constant", (), (name,), {"value": value}))
         for number, node in enumerate(graph.node):
             nodes.append(
-                self._node(node, _unused(node.name or f"{node.op_type}_{number}", taken), depth)
+                self._node(
+                    node, _unused(name_of(node.name) or f"{node.op_type}_{number}", taken), depth
+                )
             )
         return OpGraph(
-            graph.name or "graph",
-            tuple([x.name for x in graph.input]),
+            name_of(graph.name) or "graph",
+            names_of([x.name for x in graph.input]),
             tuple(nodes),
-            tuple([x.name for x in graph.output]),
+            names_of([x.name for x in graph.output]),
         )
 
     def _node(self, node: NodeProto, name: str, depth: int) -> GraphNode:
-        domain = "" if node.domain in _MAIN_DOMAINS else node.domain
+        domain = "" if node.domain in _MAIN_DOMAINS else name_of(node.domain)
         return GraphNode(
             name,
-            f"{domain}.{node.op_type}" if domain else node.op_type,
-            tuple(node.input),
-            tuple(node.output),
-            {x.name: self._attribute(x, name, depth) for x in node.attribute},
+            f"{domain}.{name_of(node.op_type)}" if domain else name_of(node.op_type),
+            names_of(node.input),
+            names_of(node.output),
+            {name_of(x.name): self._attribute(x, name, depth) for x in node.attribute},
             version=self._opsets.get(domain, 1),
             source=innermost_frame({x.key: x.value for x in node.metadata_props}),
         )

@@ -20,7 +20,7 @@ _WIDE: Final = ElementType.S32
 
 
 def spread(context: OpKernelContext, value: Op, x: Op) -> Op:
-    """Return a scale or zero point in the sizes of x: one for all, for each slice or each block."""
+    """Return a scale or zero point in the sizes of x: for all, for each slice or each block."""
     b = context.builder
     axis = context.attribute("axis", integer, 1)
     block = context.attribute("block_size", integer, 0)
@@ -83,7 +83,7 @@ def dequantize_linear(context: OpKernelContext) -> None:
 
 
 def centered(b: Builder, x: Op, zero: Op | None, axis: int) -> Op:
-    """Return x minus a zero point, one for all or for each slice along `axis`, as 32-bit numbers."""
+    """Return x minus a zero point, for all or for each slice along `axis`, as 32-bit numbers."""
     wide = b.convert(x, _WIDE)
     if zero is None:
         return wide
@@ -160,7 +160,7 @@ def q_linear_conv(context: OpKernelContext) -> None:
 
 @op("com.microsoft.MatMulNBits", domain=DOMAIN, inputs=(3, 6))
 def matmul_n_bits(context: OpKernelContext) -> None:
-    """Give the product with a matrix of packed numbers of few bits, scaled by blocks of its rows."""
+    """Give the product with a matrix of packed small numbers, scaled by blocks of its rows."""
     b, x = context.builder, context.input(0)
     k, n, block = [context.attribute(i, integer) for i in ("K", "N", "block_size")]
     bits = context.attribute("bits", integer, 4)

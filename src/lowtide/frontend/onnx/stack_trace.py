@@ -16,7 +16,8 @@ def innermost_frame(properties: Mapping[str, str]) -> tuple[str, int]:
     That is where the node was made; ("", 0) where it is not known.
     """
     for key, value in properties.items():
-        frames = _FRAME.findall(value) if key.endswith(_KEY) else []
+        is_trace = isinstance(value, str) and str(key).endswith(_KEY)
+        frames = _FRAME.findall(value) if is_trace else []
         if frames:
             file, line = frames[-1]
             return file, int(line)

@@ -142,8 +142,7 @@ class _Walk:
         self.postponed.append(node)
 
     def _bytes(self, names: Sequence[str]) -> int:
-        shapes = [self.available[x] for x in names]
-        return sum([x.nbytes if isinstance(x, np.ndarray) else x.nbytes for x in shapes])
+        return sum([self.available[x].nbytes for x in names])
 
     def _arguments_of(self, value: Expression) -> list[str]:
         """The parameters that a value depends on; none where one cannot be told."""

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from lowtide.frontend.graphs.dtypes import ONNX
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.ir.literal import DTYPES, Array
+from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 _OFFSETS: Final = ("offset", "length")
 
@@ -108,6 +108,7 @@ def _confined(tensor: TensorProto, location: str, folder: Path | None) -> Path:
     path = (root / location).resolve()
     if not location or not path.is_relative_to(root) or path == root:
         raise GraphError(
-            f"external tensor {tensor.name!r} names {location!r}, which is outside of the model's folder"
+            f"external tensor {tensor.name!r} names {location!r}, which is outside of the folder "
+            "of the model"
         )
     return path

@@ -8,19 +8,19 @@ import numpy as np
 
 from lowtide.frontend.graphs.graph import OpGraph
 from lowtide.ir.literal import Array
-from lowtide.onnx.host.registry import HostCall, host
+from lowtide.onnx.host.registry import NodeCall, host
 from lowtide.onnx.values import Value
 
 
 @host("If")
-def if_(call: HostCall) -> Sequence[Value]:
+def if_(call: NodeCall) -> Sequence[Value]:
     """Give the outputs of one of two graphs."""
     name = "then_branch" if bool(np.asarray(call.input(0)).reshape(())) else "else_branch"
     return call.run_graph(name, [])
 
 
 @host("Loop")
-def loop(call: HostCall) -> Sequence[Value]:
+def loop(call: NodeCall) -> Sequence[Value]:
     """Give the carried values after the last step, and what the steps gave, stacked."""
     most, going = call.input(0), call.input(1)
     limit = None if most is None else int(np.asarray(most).reshape(()))
@@ -38,14 +38,14 @@ def loop(call: HostCall) -> Sequence[Value]:
     return [*carried, *[_stacked(call, x) for x in stacks]]
 
 
-def _stacked(call: HostCall, values: Sequence[Array]) -> Array:
+def _stacked(call: NodeCall, values: Sequence[Array]) -> Array:
     if not values:
         raise call.error("it took no step, so the sizes of what it stacks are not known")
     return np.stack(values)
 
 
 @host("Scan")
-def scan(call: HostCall) -> Sequence[Value]:
+def scan(call: NodeCall) -> Sequence[Value]:
     """Give the states after the last step, and what the steps gave, stacked."""
     body: OpGraph = call.graph("body")
     count = call.attribute("num_scan_inputs")
@@ -55,7 +55,7 @@ def scan(call: HostCall) -> Sequence[Value]:
     return _scan(call, body, inputs, count)
 
 
-def _scan_batches(call: HostCall, inputs: list[Value], count: int) -> Sequence[Value]:
+def _scan_batches(call: NodeCall, inputs: list[Value], count: int) -> Sequence[Value]:
     """Scan each entry of a batch, as opset 8 has it; the first input, of lengths, is left out."""
     body = call.graph("body")
     batch = inputs[0].shape[0]
@@ -63,7 +63,7 @@ def _scan_batches(call: HostCall, inputs: list[Value], count: int) -> Sequence[V
     return [np.stack(values) for values in zip(*runs, strict=True)]
 
 
-def _scan(call: HostCall, body: OpGraph, inputs: list[Value], count: int) -> Sequence[Value]:
+def _scan(call: NodeCall, body: OpGraph, inputs: list[Value], count: int) -> Sequence[Value]:
     state_count = len(inputs) - count
     states, sources = inputs[:state_count], inputs[state_count:]
     stack_count = len(body.outputs) - state_count

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from lowtide.ir.literal import Array
-from lowtide.onnx.host.registry import HostCall, host
+from lowtide.onnx.host.registry import NodeCall, host
 from lowtide.onnx.values import Value
 
 
 @host("Det")
-def determinant(call: HostCall) -> Sequence[Value]:
+def determinant(call: NodeCall) -> Sequence[Value]:
     """Give the determinants of matrices."""
     x = np.asarray(call.input(0))
     return [np.asarray(np.linalg.det(x.astype(np.float64))).astype(x.dtype)]
 
 
 @host("RoiAlign")
-def roi_align(call: HostCall) -> Sequence[Value]:
+def roi_align(call: NodeCall) -> Sequence[Value]:
     """Give for each region the means, or the greatest, of samples in its bins."""
     x, rois, batches = [np.asarray(call.input(i)) for i in range(3)]
     usual = "half_pixel" if not 0 < call.node.version < 16 else "output_half_pixel"
@@ -57,7 +57,7 @@ def _samples(start: float, step: float, bins: int, count: int, size: int) -> tup
     return low, high, (1 - share) * inside, share * inside
 
 
-def _pooled(call: HostCall, image: Array, rows: Sequence[Array], columns: Sequence[Array]) -> Array:
+def _pooled(call: NodeCall, image: Array, rows: Sequence[Array], columns: Sequence[Array]) -> Array:
     parts = []
     for i in range(2):
         for j in range(2):

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from lowtide.ir.literal import Array
-from lowtide.onnx.host.registry import HostCall, host
+from lowtide.onnx.host.registry import NodeCall, host
 from lowtide.onnx.values import Value
 
 _KINDS: Final = (("strings", object), ("int64s", np.int64), ("floats", np.float32))
 
 
 @host("ai.onnx.ml.LabelEncoder")
-def label_encoder(call: HostCall) -> Sequence[Value]:
+def label_encoder(call: NodeCall) -> Sequence[Value]:
     """Give the value for each key, or the default."""
     keys, _ = _table(call, "keys")
     values, dtype = _table(call, "values")
@@ -31,7 +31,7 @@ def _key(value: Any) -> Any:
     return "NaN" if isinstance(value, float) and value != value else value
 
 
-def _table(call: HostCall, name: str) -> tuple[list[Any], Any]:
+def _table(call: NodeCall, name: str) -> tuple[list[Any], Any]:
     for kind, dtype in _KINDS:
         given = call.attribute(f"{name}_{kind}", None)
         if given is not None:
@@ -40,7 +40,7 @@ def _table(call: HostCall, name: str) -> tuple[list[Any], Any]:
     return given.reshape(-1).tolist(), given.dtype
 
 
-def _default(call: HostCall, dtype: Any) -> Any:
+def _default(call: NodeCall, dtype: Any) -> Any:
     given = call.attribute("default_tensor", None)
     if given is not None:
         return np.asarray(given).reshape(-1)[0]
@@ -53,7 +53,7 @@ def _default(call: HostCall, dtype: Any) -> Any:
 
 
 @host("ai.onnx.ml.TreeEnsemble")
-def tree_ensemble(call: HostCall) -> Sequence[Value]:
+def tree_ensemble(call: NodeCall) -> Sequence[Value]:
     """Give for each row the sums, or extremes, of the leaves that it comes to."""
     x = call.input(0)
     targets = call.attribute("n_targets", 1)
@@ -74,10 +74,15 @@ def tree_ensemble(call: HostCall) -> Sequence[Value]:
     return [_after(call, result)]
 
 
-_AGGREGATES: Final = {0: np.mean, 1: np.sum, 2: np.min, 3: np.max}
+_AGGREGATES: Final[dict[int, Callable[[list[float]], Any]]] = {
+    0: np.mean,
+    1: np.sum,
+    2: np.min,
+    3: np.max,
+}
 
 
-def _members(call: HostCall) -> dict[int, set[float]]:
+def _members(call: NodeCall) -> dict[int, set[float]]:
     """The members of each node that tests for membership, which NaN ends."""
     modes = call.attribute("nodes_modes")
     given = call.attribute("membership_values", None)
@@ -91,7 +96,7 @@ def _members(call: HostCall) -> dict[int, set[float]]:
     return found
 
 
-def _leaf(call: HostCall, members: dict[int, set[float]], node: int, row: Array) -> int:
+def _leaf(call: NodeCall, members: dict[int, set[float]], node: int, row: Array) -> int:
     modes, splits = call.attribute("nodes_modes"), call.attribute("nodes_splits")
     features = call.attribute("nodes_featureids")
     missing = call.attribute("nodes_missing_value_tracks_true", [0] * len(features))
@@ -115,7 +120,7 @@ def _leaf(call: HostCall, members: dict[int, set[float]], node: int, row: Array)
     raise call.error("the tree has a cycle")
 
 
-def _after(call: HostCall, result: Array) -> Array:
+def _after(call: NodeCall, result: Array) -> Array:
     kind = call.attribute("post_transform", 0)
     if kind == 0:
         return result

@@ -9,22 +9,22 @@ import numpy as np
 
 from lowtide.frontend.graphs.dtypes import element_type_of
 from lowtide.ir.literal import DTYPES
-from lowtide.onnx.host.registry import HostCall, host
+from lowtide.onnx.host.registry import NodeCall, host
 from lowtide.onnx.values import Value
 
 
-def _generator(call: HostCall) -> np.random.RandomState:
+def _generator(call: NodeCall) -> np.random.RandomState:
     """The generator of a node; without a seed it starts anywhere."""
     seed = call.attribute("seed", None)
     return np.random.RandomState(None if seed is None else int(seed))
 
 
-def _dtype(call: HostCall, usual: Any) -> Any:
+def _dtype(call: NodeCall, usual: Any) -> Any:
     given = call.attribute("dtype", None)
     return usual if given is None else DTYPES[element_type_of(given)]
 
 
-def _numbers(call: HostCall, sizes: Sequence[int], dtype: Any) -> Sequence[Value]:
+def _numbers(call: NodeCall, sizes: Sequence[int], dtype: Any) -> Sequence[Value]:
     generator = _generator(call)
     if "Normal" in call.node.op:
         mean, deviation = call.attribute("mean", 0.0), call.attribute("scale", 1.0)
@@ -35,20 +35,20 @@ def _numbers(call: HostCall, sizes: Sequence[int], dtype: Any) -> Sequence[Value
 
 
 @host("RandomUniform", "RandomNormal")
-def numbers(call: HostCall) -> Sequence[Value]:
+def numbers(call: NodeCall) -> Sequence[Value]:
     """Give random numbers in the sizes of an attribute."""
     return _numbers(call, call.attribute("shape"), _dtype(call, np.float32))
 
 
 @host("RandomUniformLike", "RandomNormalLike")
-def numbers_like(call: HostCall) -> Sequence[Value]:
+def numbers_like(call: NodeCall) -> Sequence[Value]:
     """Give random numbers in the sizes of the input."""
     x = call.input(0)
     return _numbers(call, x.shape, _dtype(call, x.dtype))
 
 
 @host("Multinomial")
-def multinomial(call: HostCall) -> Sequence[Value]:
+def multinomial(call: NodeCall) -> Sequence[Value]:
     """Give numbers of classes, drawn by the logarithms of their weights."""
     x = np.asarray(call.input(0), np.float64)
     count = call.attribute("sample_size", 1)
@@ -61,7 +61,7 @@ def multinomial(call: HostCall) -> Sequence[Value]:
 
 
 @host("Dropout")
-def dropout(call: HostCall) -> Sequence[Value]:
+def dropout(call: NodeCall) -> Sequence[Value]:
     """Give the input with some elements 0 and the others greater, and which were kept."""
     x = np.asarray(call.input(0))
     ratio = 0.5 if call.input(1) is None else float(call.input(1))

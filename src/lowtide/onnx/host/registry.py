@@ -16,7 +16,7 @@ RunGraph: TypeAlias = Callable[[str, Sequence[Value]], list[Value]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class HostCall:
+class NodeCall:
     """One run of a node: its inputs, None for those left out, and what runs graphs inside of it."""
 
     node: GraphNode
@@ -52,7 +52,7 @@ class HostCall:
         return GraphError(message, node=self.node.name, op=self.node.op)
 
 
-HostKernel: TypeAlias = Callable[[HostCall], Sequence[Value]]
+HostKernel: TypeAlias = Callable[[NodeCall], Sequence[Value]]
 
 _KERNELS: Final[dict[str, HostKernel]] = {}
 

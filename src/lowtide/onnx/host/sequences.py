@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lowtide.onnx.host.registry import HostCall, host
+from lowtide.onnx.host.registry import NodeCall, host
 from lowtide.onnx.values import Value
 
 
@@ -15,19 +15,19 @@ def _place(value: Value) -> int:
 
 
 @host("SequenceConstruct")
-def construct(call: HostCall) -> Sequence[Value]:
+def construct(call: NodeCall) -> Sequence[Value]:
     """Give the sequence of all inputs."""
     return [list(call.inputs)]
 
 
 @host("SequenceEmpty")
-def empty(call: HostCall) -> Sequence[Value]:
+def empty(call: NodeCall) -> Sequence[Value]:
     """Give an empty sequence."""
     return [[]]
 
 
 @host("SequenceInsert")
-def insert(call: HostCall) -> Sequence[Value]:
+def insert(call: NodeCall) -> Sequence[Value]:
     """Give a sequence with one value more, at the end by default."""
     values = list(call.input(0))
     at = len(values) if call.input(2) is None else _place(call.input(2))
@@ -38,7 +38,7 @@ def insert(call: HostCall) -> Sequence[Value]:
 
 
 @host("SequenceErase")
-def erase(call: HostCall) -> Sequence[Value]:
+def erase(call: NodeCall) -> Sequence[Value]:
     """Give a sequence without one value, the last one by default."""
     values = list(call.input(0))
     del values[-1 if call.input(1) is None else _place(call.input(1))]
@@ -46,19 +46,19 @@ def erase(call: HostCall) -> Sequence[Value]:
 
 
 @host("SequenceAt")
-def at(call: HostCall) -> Sequence[Value]:
+def at(call: NodeCall) -> Sequence[Value]:
     """Give one value of a sequence."""
     return [call.input(0)[_place(call.input(1))]]
 
 
 @host("SequenceLength")
-def length(call: HostCall) -> Sequence[Value]:
+def length(call: NodeCall) -> Sequence[Value]:
     """Give how many values a sequence has."""
     return [np.array(len(call.input(0)), np.int64)]
 
 
 @host("SplitToSequence")
-def split(call: HostCall) -> Sequence[Value]:
+def split(call: NodeCall) -> Sequence[Value]:
     """Give the parts of an array along a dimension as a sequence."""
     x, sizes = call.input(0), call.input(1)
     axis = call.attribute("axis", 0)
@@ -73,7 +73,7 @@ def split(call: HostCall) -> Sequence[Value]:
 
 
 @host("ConcatFromSequence")
-def concat(call: HostCall) -> Sequence[Value]:
+def concat(call: NodeCall) -> Sequence[Value]:
     """Give the values of a sequence one after another, or stacked along a new dimension."""
     axis = call.attribute("axis")
     join = np.stack if call.attribute("new_axis", 0) else np.concatenate
@@ -81,13 +81,13 @@ def concat(call: HostCall) -> Sequence[Value]:
 
 
 @host("Optional")
-def optional(call: HostCall) -> Sequence[Value]:
+def optional(call: NodeCall) -> Sequence[Value]:
     """Give the input, or nothing."""
     return [call.input(0)]
 
 
 @host("OptionalGetElement")
-def get_element(call: HostCall) -> Sequence[Value]:
+def get_element(call: NodeCall) -> Sequence[Value]:
     """Give the value of an optional one that is there."""
     if call.input(0) is None:
         raise call.error("the optional value is not there")
@@ -95,12 +95,12 @@ def get_element(call: HostCall) -> Sequence[Value]:
 
 
 @host("OptionalHasElement")
-def has_element(call: HostCall) -> Sequence[Value]:
+def has_element(call: NodeCall) -> Sequence[Value]:
     """Give whether an optional value is there."""
     return [np.array(call.input(0) is not None)]
 
 
 @host("Identity")
-def identity(call: HostCall) -> Sequence[Value]:
+def identity(call: NodeCall) -> Sequence[Value]:
     """Give the input."""
     return [call.input(0)]

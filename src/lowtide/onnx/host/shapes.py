@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from lowtide.ir.literal import Array
-from lowtide.onnx.host.registry import HostCall, host
+from lowtide.onnx.host.registry import NodeCall, host
 from lowtide.onnx.values import Value
 
 
 @host("NonZero")
-def non_zero(call: HostCall) -> Sequence[Value]:
+def non_zero(call: NodeCall) -> Sequence[Value]:
     """Give the positions of what is not 0, one in each column."""
     x = np.asarray(call.input(0))
     found = np.array(np.nonzero(np.atleast_1d(x)), np.int64)
@@ -20,13 +20,13 @@ def non_zero(call: HostCall) -> Sequence[Value]:
 
 
 @host("Compress")
-def compress(call: HostCall) -> Sequence[Value]:
+def compress(call: NodeCall) -> Sequence[Value]:
     """Give the slices, or elements, for which a condition holds."""
     return [np.compress(call.input(1), call.input(0), call.attribute("axis", None))]
 
 
 @host("Unique")
-def unique(call: HostCall) -> Sequence[Value]:
+def unique(call: NodeCall) -> Sequence[Value]:
     """Give the values that differ, their first places, the place of each, and how often it is."""
     x, axis = call.input(0), call.attribute("axis", None)
     values, first, inverse, counts = np.unique(
@@ -41,7 +41,7 @@ def unique(call: HostCall) -> Sequence[Value]:
 
 
 @host("NonMaxSuppression")
-def non_max_suppression(call: HostCall) -> Sequence[Value]:
+def non_max_suppression(call: NodeCall) -> Sequence[Value]:
     """Give the boxes, as (batch, class, box), that overlap none of a higher score too much."""
     boxes, scores = call.input(0), call.input(1)
     most, overlap, least = [

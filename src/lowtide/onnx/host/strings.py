@@ -10,7 +10,7 @@ import numpy as np
 
 from lowtide.frontend.graphs.dtypes import element_type_of
 from lowtide.ir.literal import DTYPES, Array
-from lowtide.onnx.host.registry import HostCall, host
+from lowtide.onnx.host.registry import NodeCall, host
 from lowtide.onnx.values import Value
 
 
@@ -21,13 +21,13 @@ def _objects(values: Sequence[Any], sizes: tuple[int, ...]) -> Array:
 
 
 @host("StringConcat")
-def concat(call: HostCall) -> Sequence[Value]:
+def concat(call: NodeCall) -> Sequence[Value]:
     """Give each text of one input followed by that of the other."""
     return [np.asarray(call.input(0) + call.input(1), object)]
 
 
 @host("StringSplit")
-def split(call: HostCall) -> Sequence[Value]:
+def split(call: NodeCall) -> Sequence[Value]:
     """Give the parts of each text, filled up with empty ones, and how many there are."""
     x = call.input(0)
     delimiter = call.attribute("delimiter", "") or None
@@ -40,7 +40,7 @@ def split(call: HostCall) -> Sequence[Value]:
 
 
 @host("RegexFullMatch")
-def full_match(call: HostCall) -> Sequence[Value]:
+def full_match(call: NodeCall) -> Sequence[Value]:
     """Give whether a pattern matches all of each text."""
     x = call.input(0)
     pattern = re.compile(call.attribute("pattern"))
@@ -56,21 +56,19 @@ _CASES: Final[dict[str, Callable[[str], str]]] = {
 
 
 @host("StringNormalizer")
-def normalize(call: HostCall) -> Sequence[Value]:
-    """Give texts without stop words, in small or capital letters; one empty text if none is left."""
+def normalize(call: NodeCall) -> Sequence[Value]:
+    """Give texts without stop words, in small or capital letters, or one empty text."""
     x = call.input(0)
     change = _CASES[call.attribute("case_change_action", "NONE")]
     stops = call.attribute("stopwords", [])
-    if call.attribute("is_case_sensitive", 0):
-        stopped, key = set(stops), str
-    else:
-        stopped, key = {word.lower() for word in stops}, str.lower
+    key: Callable[[str], str] = str if call.attribute("is_case_sensitive", 0) else str.lower
+    stopped = {key(word) for word in stops}
     kept = [change(word) for word in x.reshape(-1) if key(word) not in stopped] or [""]
     return [_objects(kept, (1, len(kept)) if x.ndim == 2 else (len(kept),))]
 
 
 @host("Cast")
-def cast(call: HostCall) -> Sequence[Value]:
+def cast(call: NodeCall) -> Sequence[Value]:
     """Give numbers as text, or text as numbers."""
     x, target = np.asarray(call.input(0)), call.attribute("to")
     if target == 8:
@@ -87,13 +85,13 @@ def _as_text(value: Any) -> str:
 
 
 @host("Equal")
-def equal(call: HostCall) -> Sequence[Value]:
+def equal(call: NodeCall) -> Sequence[Value]:
     """Give whether texts are the same."""
     return [np.asarray(call.input(0) == call.input(1), bool)]
 
 
 @host("TfIdfVectorizer")
-def tf_idf(call: HostCall) -> Sequence[Value]:
+def tf_idf(call: NodeCall) -> Sequence[Value]:
     """Give how often runs of words of a pool are in each row, weighted or not."""
     x = np.asarray(call.input(0))
     rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
@@ -124,7 +122,7 @@ def _pool(words: Sequence[Any], starts: Sequence[int]) -> list[tuple[Any, ...]]:
     return found
 
 
-def _runs(call: HostCall, row: Sequence[Any]) -> list[tuple[Any, ...]]:
+def _runs(call: NodeCall, row: Sequence[Any]) -> list[tuple[Any, ...]]:
     shortest, longest = call.attribute("min_gram_length"), call.attribute("max_gram_length")
     skips = call.attribute("max_skip_count", 0)
     found: list[tuple[Any, ...]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import ml_dtypes
 
@@ -10,6 +10,9 @@ from lowtide.builder import Builder, BuildError, Op
 from lowtide.frontend.graphs.shared.broadcasting import scalar
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
+
+_TYPES: Any = ml_dtypes
+"""Its limits of types have no annotations."""
 
 
 def saturated(b: Builder, x: Op, target: ElementType) -> Op:
@@ -23,10 +26,10 @@ def saturated(b: Builder, x: Op, target: ElementType) -> Op:
 def _limits(target: ElementType) -> tuple[float, float] | None:
     dtype = DTYPES[target]
     if target.is_integer:
-        whole = ml_dtypes.iinfo(dtype)
+        whole: Any = _TYPES.iinfo(dtype)
         return int(whole.min), int(whole.max)
     if target.is_floating and target.bits <= 8:
-        found = ml_dtypes.finfo(dtype)
+        found: Any = _TYPES.finfo(dtype)
         return float(found.min), float(found.max)
     return None
 

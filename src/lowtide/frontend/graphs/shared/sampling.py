@@ -149,7 +149,7 @@ def resizing_weights(
 
 def _filter(x: Array, mode: str, a: float) -> Array:
     if mode == "linear":
-        return np.maximum(1 - x, 0)
+        return np.asarray(np.maximum(1 - x, 0))
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
     return np.where(x <= 1, near, np.where(x < 2, far, 0))

@@ -1,0 +1,169 @@
+"""Models from files: external data, names, sources, and files that are broken."""
+
+import random
+
+import numpy as np
+import pytest
+from tests.onnx.models import FLOAT, helper, model, numpy_helper, onnx, perceptron, tensor
+
+from lowtide.frontend.files import read, read_input
+from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.onnx.model import load_model
+from lowtide.frontend.onnx.module import read_module
+from lowtide.ir import InputError, LowtideError
+from lowtide.ir.element_type import ElementType
+from lowtide.verifier import verify
+
+
+def with_external(folder, location, values, kind=None, length=None):
+    """Write a model whose weights lie in a file; `kind` is their type where NumPy lacks it."""
+    proto = model(
+        [helper.make_node("Identity", ["w"], ["y"])], [], [tensor("y", FLOAT, None)], {"w": values}
+    )
+    weights = proto.graph.initializer[0]
+    data = weights.raw_data
+    weights.ClearField("raw_data")
+    weights.data_location = onnx.TensorProto.EXTERNAL
+    fields = {"location": location, "offset": "8", "length": str(length or len(data))}
+    for key, value in fields.items():
+        weights.external_data.add(key=key, value=value)
+    (folder / "model.onnx").write_bytes(proto.SerializeToString())
+    (folder / "data.bin").write_bytes(b"\0" * 8 + data)
+    return folder / "model.onnx"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, onnx.helper.tensor_dtype_to_np_dtype(22)])
+def test_external_data_is_mapped(tmp_path, dtype):
+    values = np.arange(-8, 7).astype(dtype)
+    found = load_model(with_external(tmp_path, "data.bin", values)).initializers["w"]
+    np.testing.assert_array_equal(found, values)
+    assert found.dtype == values.dtype
+
+
+@pytest.mark.parametrize("location", ["../data.bin", "/etc/hostname", "", "a/../../data.bin"])
+def test_external_data_outside_of_the_folder_is_refused(tmp_path, location):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    with pytest.raises(GraphError, match="outside of the folder"):
+        load_model(with_external(inner, location, np.zeros(2, np.float32)))
+
+
+def test_a_link_out_of_the_folder_is_refused(tmp_path):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    path = with_external(inner, "link.bin", np.zeros(2, np.float32))
+    (tmp_path / "secret").write_bytes(b"0" * 16)
+    (inner / "link.bin").symlink_to(tmp_path / "secret")
+    with pytest.raises(GraphError, match="outside of the folder"):
+        load_model(path)
+
+
+def test_external_data_of_another_length_is_refused(tmp_path):
+    path = with_external(tmp_path, "data.bin", np.zeros(2, np.float32), length=4)
+    with pytest.raises(GraphError, match="4 bytes at 8 are given, 8 needed"):
+        load_model(path)
+
+
+def test_a_model_is_a_module_for_given_sizes(tmp_path):
+    path = tmp_path / "layer.onnx"
+    path.write_bytes(perceptron().SerializeToString())
+    module = read_input(path, sizes={"batch": 5}).module
+    verify(module)
+    assert module.entry.parameters[0].shape.dimensions == (5, 96)
+    with pytest.raises(InputError, match="dimension 0 of input 'x' is not known: give --dim batch"):
+        read(path)
+    with pytest.raises(InputError, match="no dimension is called 'batsh'; did you mean 'batch'"):
+        read_input(path, sizes={"batsh": 5})
+
+
+def test_instructions_have_the_node_and_the_line_of_the_exporter():
+    proto = perceptron()
+    trace = 'File "lib.py", line 3, in call\nFile "net.py", line 12, in forward\n  return relu(x)'
+    proto.graph.node[1].metadata_props.add(key="pkg.torch.onnx.stack_trace", value=trace)
+    module = read_module(proto, {"batch": 2})
+    found = {x.metadata.op_name: x.metadata for x in module.entry.instructions.values()}
+    assert "/layer/MatMul" in found
+    relu = found["/layer/Relu"]
+    assert (relu.op_type, relu.source_file, relu.source_line) == ("Relu", "net.py", 12)
+
+
+def test_functions_of_the_model_are_put_in_place():
+    body = [helper.make_node("Add", ["a", "a"], ["b"]), helper.make_node("Relu", ["b"], ["c"])]
+    imports = [helper.make_opsetid("", 18)]
+    function = helper.make_function("own", "twice", ["a"], ["c"], body, imports)
+    node = helper.make_node("twice", ["x"], ["y"], domain="own")
+    proto = model(
+        [node], [tensor("x", FLOAT, [2])], [tensor("y", FLOAT, [2])], functions=[function]
+    )
+    proto.opset_import.append(helper.make_opsetid("own", 1))
+    assert "maximum" in str(read_module(proto))
+
+
+def test_types_of_few_bits_are_read():
+    values = np.array([-8, 7, 3], onnx.helper.tensor_dtype_to_np_dtype(22))
+    proto = model([helper.make_node("Identity", ["w"], ["y"])], [], [tensor("y", 22, [3])])
+    proto.graph.initializer.append(numpy_helper.from_array(values, "w"))
+    assert load_model(proto).outputs[0].element_type is ElementType.S4
+
+
+def changed(data, seed):
+    """Bytes of a model, cut off or with some bits flipped."""
+    chooser = random.Random(seed)
+    if seed % 2:
+        return data[: chooser.randrange(len(data))]
+    found = bytearray(data)
+    for _ in range(1 + seed % 7):
+        found[chooser.randrange(min(len(found), 400))] ^= 1 << chooser.randrange(8)
+    return bytes(found)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_broken_models_give_one_error(seed):
+    try:
+        module = read_module(changed(perceptron().SerializeToString(), seed), {"batch": 2})
+    except LowtideError as error:
+        assert str(error)
+    else:
+        verify(module)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff" * 64, b"HloModule x\n"])
+def test_what_is_no_model_is_refused(data):
+    with pytest.raises(InputError, match="no ONNX model"):
+        load_model(data)
+
+
+def test_giant_sizes_are_refused_before_memory_is_taken():
+    proto = perceptron()
+    proto.graph.initializer[0].dims[0] = 1 << 60
+    with pytest.raises(LowtideError):
+        read_module(proto, {"batch": 1 << 40})
+
+
+def test_a_function_that_is_called_wrongly_is_refused():
+    node = helper.make_node("SoftmaxCrossEntropyLoss", [], ["y"])
+    with pytest.raises(LowtideError, match="cannot be put in place"):
+        read_module(model([node], [], [tensor("y", FLOAT, [])]))
+
+
+def test_functions_beside_long_initializers_keep_their_values():
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("MeanVarianceNormalization", ["a"], ["y"], axes=[0]),
+    ]
+    proto = perceptron()
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    found = load_model(proto)
+    assert [x.name for x in found.inputs] == ["x"]
+    assert list(found.initializers) == ["w"]
+    assert len(proto.graph.node) == len(nodes)  # The model that is given stays as it is.
+    verify(read_module(proto, {"batch": 2}))
+
+
+def test_long_ranges_take_no_memory_before_they_run():
+    values = {"start": 0, "limit": 1 << 40, "delta": 1}
+    nodes = [helper.make_node("Range", list(values), ["y"])]
+    constants = {x: np.array(y, np.int64) for x, y in values.items()}
+    proto = model(nodes, [], [tensor("y", 7, [None])], constants)
+    assert read_module(proto).entry.root.shape.tuple_shapes[0].dimensions == (1 << 40,)
