@@ -14,7 +14,7 @@ from lowtide.checking.communication import check_communication
 from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.evaluator.values import value_leaves
 from lowtide.frontend.hlo_text.parser import parse_hlo
-from lowtide.ir import Module
+from lowtide.ir import Module, Opcode
 from lowtide.overlap.hiding import HiddenStep, hide_communication
 from lowtide.overlap.pairs import started
 from lowtide.verifier import verify
@@ -109,3 +109,14 @@ def test_what_is_sent_lives_until_the_second_half(seed: int) -> None:
 
 def test_equal_programs_get_equal_orders() -> None:
     assert str(hidden(3).plan.module) == str(hidden(3).plan.module)
+
+
+def test_the_start_of_an_all_reduce_that_is_wrapped_is_read_as_one() -> None:
+    (text,) = [
+        x for x in str(split(random_module(2, 20)).module).splitlines() if "all-reduce-start(" in x
+    ][:1]
+    assert "((f32[64,64]" in text
+    module = parse_hlo(str(split(random_module(2, 20)).module))
+    opcodes = {x.opcode for x in module.entry.instructions.values()}
+    assert Opcode.ASYNC_START in opcodes
+    assert Opcode.ALL_REDUCE_START not in opcodes
