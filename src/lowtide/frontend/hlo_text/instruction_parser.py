@@ -8,7 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import lowtide.ir.attributes as ir
-from lowtide.frontend.hlo_text.async_parser import check_async, wrap_async
+from lowtide.frontend.hlo_text.async_parser import (
+    all_reduce_in_halves,
+    check_async,
+    wrap_async,
+)
 from lowtide.frontend.hlo_text.checks import check_replication
 from lowtide.frontend.hlo_text.lexer import MAX_LIST, Lexer, TokenKind
 from lowtide.frontend.hlo_text.literal_parser import parse_literal
@@ -70,22 +74,6 @@ def read_opcode(text: str) -> tuple[Opcode, Opcode | None] | None:
     return None
 
 
-def _all_reduce_in_halves(
-    opcode: Opcode, wrapped: Opcode | None, shape: Shape | None, operands: tuple[Instruction, ...]
-) -> tuple[Opcode, Opcode | None]:
-    """Return what an all-reduce-start or -done is, and what it wraps.
-
-    One that has its operands in its shape is sugar: the start of this name has only results.
-    """
-    if opcode is Opcode.ALL_REDUCE_START and shape is not None:
-        elements = shape.tuple_shapes if shape.is_tuple else ()
-        if elements and elements[0].is_tuple:
-            return Opcode.ASYNC_START, Opcode.ALL_REDUCE
-    if opcode is Opcode.ALL_REDUCE_DONE and operands and operands[0].opcode in ASYNC:
-        return Opcode.ASYNC_DONE, Opcode.ALL_REDUCE
-    return opcode, wrapped
-
-
 def starts_shape(lexer: Lexer) -> bool:
     """Whether the current token begins a shape."""
     if lexer.kind is TokenKind.PRIMITIVE_TYPE or lexer.at("("):
@@ -130,7 +118,7 @@ def parse_right_side(
     special, operands = _parse_parentheses(parser, computation, opcode, shape)
     lexer.expect(")", "at the end of the operands")
     parsed = ParsedAttributes()
-    opcode, wrapped = _all_reduce_in_halves(opcode, wrapped, shape, operands)
+    opcode, wrapped = all_reduce_in_halves(opcode, wrapped, shape, operands)
     if attributes_allowed:
         parsed = parse_attributes(parser, computation, opcode, wrapped)
     if wrapped is not None or opcode in _ASYNC_OPCODES.values():
