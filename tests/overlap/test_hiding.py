@@ -120,3 +120,45 @@ def test_the_start_of_an_all_reduce_that_is_wrapped_is_read_as_one() -> None:
     opcodes = {x.opcode for x in module.entry.instructions.values()}
     assert Opcode.ASYNC_START in opcodes
     assert Opcode.ALL_REDUCE_START not in opcodes
+
+
+LOOP = """HloModule m, is_scheduled=true, num_partitions=2
+sum {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT r = f32[] add(p, q)
+}
+body {
+  s = (s32[], f32[64,64], f32[512,512]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  a = f32[64,64] get-tuple-element(s), index=1
+  b = f32[64,64] all-reduce(a), replica_groups={{0,1}}, channel_id=1, use_global_device_ids=true, \
+to_apply=sum
+  c = f32[512,512] get-tuple-element(s), index=2
+  d = f32[512,512] dot(c, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (s32[], f32[64,64], f32[512,512]) tuple(j, b, d)
+}
+condition {
+  s.1 = (s32[], f32[64,64], f32[512,512]) parameter(0)
+  i.1 = s32[] get-tuple-element(s.1), index=0
+  n = s32[] constant(10)
+  ROOT l = pred[] compare(i.1, n), direction=LT
+}
+ENTRY e {
+  zero = s32[] constant(0)
+  x = f32[64,64] parameter(0)
+  y = f32[512,512] parameter(1)
+  init = (s32[], f32[64,64], f32[512,512]) tuple(zero, x, y)
+  ROOT w = (s32[], f32[64,64], f32[512,512]) while(init), condition=condition, body=body
+}
+"""
+
+
+def test_the_state_of_a_loop_is_not_in_the_way_of_hiding_inside() -> None:
+    """Its bytes count in the graph of the body, and in none of the caller."""
+    found = hide_communication(compiler.plan(parse_hlo(LOOP.replace("\\\n", ""))), None, DEVICE)
+    assert not found.is_given
+    assert found.step.hidden > 0.2
+    assert found.fits
