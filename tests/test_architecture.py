@@ -97,7 +97,7 @@ ROOMS: dict[str, list[str]] = {
         "compiler",
     ],
     "fitting": ["ir", "analysis", "verifier", "report", "spmd", "compiler"],
-    "overlap": ["ir", "search", "analysis", "cost", "scheduling", "spmd", "compiler"],
+    "overlap": ["ir", "search", "analysis", "cost", "scheduling", "spmd", "xla", "compiler"],
     "packing": [
         "ir",
         "options",

@@ -1,6 +1,7 @@
 """`lowtide shard` and `lowtide partition`."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -80,3 +81,65 @@ def test_shardings_that_do_not_fit_are_one_error(lowtide, module):
     assert lowtide("shard", module, "--devices", "8") == 1
     assert lowtide.err.count("\n") == 1
     assert "has 4 tiles, the module 8 devices" in lowtide.err
+
+
+BUSY = """HloModule busy, num_partitions=4
+
+ENTRY main {
+  x = f32[256,256] parameter(0), sharding={devices=[4,1]<=[4]}
+  w = f32[256,256] parameter(1), sharding={devices=[4,1]<=[4]}
+  v = f32[256,256] parameter(2), sharding={devices=[4,1]<=[4]}
+  y = f32[256,256] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  d = f32[256,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  e = f32[256,256] exponential(y)
+  f = f32[256,256] dot(d, e), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = f32[256,256] negate(f), sharding={devices=[4,1]<=[4]}
+}
+"""
+
+
+@pytest.fixture
+def busy(tmp_path):
+    path = tmp_path / "busy.hlo"
+    path.write_text(BUSY)
+    return path
+
+
+def test_the_simulated_step_is_in_the_json(lowtide, busy):
+    assert lowtide("partition", busy, "--json") == 0
+    step = json.loads(lowtide.out)["step"]
+    assert step["bound_seconds"] <= step["seconds"] <= step["in_given_order_seconds"]
+    assert 0 <= step["hidden"] <= 1
+    assert step["fits"]
+    assert step["arena_bytes"] <= step["cap_bytes"]
+
+
+def test_a_program_in_the_order_of_its_step_is_written(lowtide, busy, tmp_path):
+    output = tmp_path / "busy.overlap.hlo"
+    assert lowtide("partition", busy, "--overlap", "-o", output, "--device", "x86-server") == 0
+    assert "% hidden" in lowtide.out
+    module = read(output)
+    assert module.is_scheduled
+    opcodes = {x.opcode for x in module.entry.instructions.values()}
+    assert Opcode.ALL_GATHER_START in opcodes
+
+
+def test_the_simulated_step_is_traced(lowtide, busy, tmp_path):
+    trace = tmp_path / "step.json"
+    assert lowtide("partition", busy, "--trace", trace) == 0
+    events = json.loads(trace.read_text())["traceEvents"]
+    slices = [x for x in events if x["ph"] == "X"]
+    assert {x["pid"] for x in slices} >= {1, 2}
+    for one, other in pairwise(slices):
+        if one["pid"] == other["pid"] == 1:
+            assert one["ts"] + one["dur"] <= other["ts"] + 2e-3
+
+
+def test_a_step_above_its_memory_ends_with_status_2(lowtide, busy):
+    assert lowtide("partition", busy, "--memory", "1KiB", "--overlap", "-o", "/dev/null") == 2
+    assert "were allowed" in lowtide.err
+
+
+def test_an_unknown_device_is_named(lowtide, busy):
+    assert lowtide("partition", busy, "--device", "x86-sever") == 1
+    assert "x86-server" in lowtide.err

@@ -14,7 +14,7 @@ from lowtide.checking.communication import check_communication
 from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.evaluator.values import value_leaves
 from lowtide.frontend.hlo_text.parser import parse_hlo
-from lowtide.ir import Module
+from lowtide.ir import Module, Opcode
 from lowtide.overlap.hiding import HiddenStep, hide_communication
 from lowtide.overlap.pairs import started
 from lowtide.verifier import verify
@@ -109,3 +109,62 @@ def test_what_is_sent_lives_until_the_second_half(seed: int) -> None:
 
 def test_equal_programs_get_equal_orders() -> None:
     assert str(hidden(3).plan.module) == str(hidden(3).plan.module)
+
+
+def test_the_start_of_an_all_reduce_that_is_wrapped_is_read_as_one() -> None:
+    (text,) = [
+        x for x in str(split(random_module(2, 20)).module).splitlines() if "all-reduce-start(" in x
+    ][:1]
+    assert "((f32[64,64]" in text
+    module = parse_hlo(str(split(random_module(2, 20)).module))
+    opcodes = {x.opcode for x in module.entry.instructions.values()}
+    assert Opcode.ASYNC_START in opcodes
+    assert Opcode.ALL_REDUCE_START not in opcodes
+
+
+STATE = "(s32[], f32[64,64], f32[512,512], f32[4096,1024])"
+
+LOOP = """HloModule m, is_scheduled=true, num_partitions=2
+sum {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT r = f32[] add(p, q)
+}
+body {
+  s = STATE parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  a = f32[64,64] get-tuple-element(s), index=1
+  b = f32[64,64] all-reduce(a), replica_groups={{0,1}}, channel_id=1, GLOBAL
+  c = f32[512,512] get-tuple-element(s), index=2
+  d = f32[512,512] dot(c, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v = f32[4096,1024] get-tuple-element(s), index=3
+  k = f32[512,512] slice(v), slice={[0:512], [0:512]}
+  f = f32[512,512] add(d, k)
+  ROOT t = STATE tuple(j, b, f, v)
+}
+condition {
+  s.1 = STATE parameter(0)
+  i.1 = s32[] get-tuple-element(s.1), index=0
+  n = s32[] constant(10)
+  ROOT l = pred[] compare(i.1, n), direction=LT
+}
+ENTRY e {
+  zero = s32[] constant(0)
+  x = f32[64,64] parameter(0)
+  y = f32[512,512] parameter(1)
+  z = f32[4096,1024] parameter(2)
+  init = STATE tuple(zero, x, y, z)
+  w = STATE while(init), condition=condition, body=body
+  ROOT r = f32[64,64] get-tuple-element(w), index=1
+}
+""".replace("GLOBAL", "use_global_device_ids=true, to_apply=sum").replace("STATE", STATE)
+
+
+def test_the_state_of_a_loop_is_not_in_the_way_of_hiding_inside() -> None:
+    """Its bytes count in the graph of the body, and in none of the caller."""
+    found = hide_communication(compiler.plan(parse_hlo(LOOP)), None, DEVICE)
+    assert not found.is_given
+    assert found.step.hidden > 0.2
+    assert found.fits

@@ -322,19 +322,14 @@ def sugared_computations(computations: Iterable[Computation]) -> set[Computation
     return hidden
 
 
-_NO_SUGAR: Final = frozenset({Opcode.PARAMETER, Opcode.ALL_REDUCE})
-"""What is no operation, and what `X-start` means something else of: it has no operands in it."""
-
-
 def is_single_instruction(computation: Computation) -> bool:
     """Whether a computation is its parameters, in order, and one instruction that reads them.
 
-    What that instruction says of its own result has no place in sugar, which describes a start. Nor
-    is there sugar of an all-reduce, whose own start has another shape.
+    What that instruction says of its own result has no place in sugar, which describes a start.
     """
     root = computation.root
     said = root.annotations
-    if root.opcode in _NO_SUGAR or said.sharding or said.parameter_replication:
+    if root.opcode is Opcode.PARAMETER or said.sharding or said.parameter_replication:
         return False
     if said.result_accuracy is not None:
         return False

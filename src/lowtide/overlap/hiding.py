@@ -33,13 +33,16 @@ class HiddenStep:
 
     `plan` has the order of the shortest step found whose arena is at most `cap_bytes`. Where there
     is none, `is_given`: then it is the order of the least memory, each second half right behind the
-    first. `given` is the step of that one, and `tried` how many orders were.
+    first. `first` is the plan in that one, `given` its step, `limit` the most live bytes of orders
+    that are sought, and `tried` how many were.
     """
 
     plan: ModulePlan
+    first: ModulePlan
     step: ModuleStep
     given: ModuleStep
     cap_bytes: int
+    limit: int
     is_given: bool
     tried: int
 
@@ -78,9 +81,10 @@ def hide_communication(
     given = module_step(model)
     arena = first.report.ladder.arena_bytes
     cap = round(arena * SLACK) if memory_bytes is None else memory_bytes - fixed_bytes(first)
-    limit = _entry_peak(model) + cap - arena
+    least = _entry_peak(model)
+    limit = least + cap - arena
     tried = 0
-    for _ in range(_ATTEMPTS if cap >= arena else 0):
+    for attempt in range(_ATTEMPTS if cap >= arena else 0):
         schedule, count = shortest_schedule(model, limit, options.deadline)
         tried += count
         if not count:
@@ -89,11 +93,13 @@ def hide_communication(
         step = module_step(StepModel(found.module, device))
         excess = found.report.ladder.arena_bytes - cap
         if excess <= 0 and step.step.seconds < given.step.seconds:
-            return HiddenStep(found, step, given, cap, is_given=False, tried=tried)
-        if excess <= 0 or options.deadline.passed:
+            return HiddenStep(found, first, step, given, cap, limit, is_given=False, tried=tried)
+        if options.deadline.passed or limit <= least:
             break
-        limit -= excess
-    return HiddenStep(first, given, given, cap, is_given=True, tried=tried)
+        # Copies that another order needs are in no limit: at last there is none above the least.
+        is_last = attempt == _ATTEMPTS - 2
+        limit = least if is_last else max(least, limit - max(excess, (limit - least) // 2))
+    return HiddenStep(first, first, given, given, cap, limit, is_given=True, tried=tried)
 
 
 def _planned_in(module: Module, schedule: Schedule, options: PlanOptions) -> ModulePlan:

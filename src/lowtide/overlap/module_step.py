@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from lowtide.overlap.step_graph import (
 )
 from lowtide.overlap.step_order import shortest_order
 from lowtide.search.deadline import Deadline
+
+_FREE: Final = 1 << 62
 
 Orderer = Callable[[StepGraph, MemoryGraph, Order, int], Order]
 """What finds an order of a computation, given one that takes no more bytes than a limit."""
@@ -118,7 +121,8 @@ def _limits(model: StepModel, limit: int) -> dict[Computation, int]:
         live = step_bytes(found.holding(peaks), order)
         peaks.append(int(live.max(initial=0)))
         steps.append(live)
-    own = [limit] * len(peaks)
+    own = [_FREE] * len(peaks)
+    own[-1] = limit
     for number in reversed(range(len(peaks))):
         found = model.graphs[number]
         place = {node: k for k, node in enumerate(found.order)}

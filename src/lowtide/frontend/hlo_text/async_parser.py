@@ -19,6 +19,22 @@ if TYPE_CHECKING:
     from lowtide.frontend.hlo_text.parser import ModuleParser
 
 
+def all_reduce_in_halves(
+    opcode: Opcode, wrapped: Opcode | None, shape: Shape | None, operands: tuple[Instruction, ...]
+) -> tuple[Opcode, Opcode | None]:
+    """Return what an all-reduce-start or -done is, and what it wraps.
+
+    One that has its operands in its shape is sugar: the start of this name has only results.
+    """
+    if opcode is Opcode.ALL_REDUCE_START and shape is not None:
+        elements = shape.tuple_shapes if shape.is_tuple else ()
+        if elements and elements[0].is_tuple:
+            return Opcode.ASYNC_START, Opcode.ALL_REDUCE
+    if opcode is Opcode.ALL_REDUCE_DONE and operands and operands[0].opcode in ASYNC:
+        return Opcode.ASYNC_DONE, Opcode.ALL_REDUCE
+    return opcode, wrapped
+
+
 def wrap_async(
     parser: ModuleParser,
     position: int,

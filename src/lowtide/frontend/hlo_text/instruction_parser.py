@@ -8,7 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import lowtide.ir.attributes as ir
-from lowtide.frontend.hlo_text.async_parser import check_async, wrap_async
+from lowtide.frontend.hlo_text.async_parser import (
+    all_reduce_in_halves,
+    check_async,
+    wrap_async,
+)
 from lowtide.frontend.hlo_text.checks import check_replication
 from lowtide.frontend.hlo_text.lexer import MAX_LIST, Lexer, TokenKind
 from lowtide.frontend.hlo_text.literal_parser import parse_literal
@@ -114,6 +118,7 @@ def parse_right_side(
     special, operands = _parse_parentheses(parser, computation, opcode, shape)
     lexer.expect(")", "at the end of the operands")
     parsed = ParsedAttributes()
+    opcode, wrapped = all_reduce_in_halves(opcode, wrapped, shape, operands)
     if attributes_allowed:
         parsed = parse_attributes(parser, computation, opcode, wrapped)
     if wrapped is not None or opcode in _ASYNC_OPCODES.values():

@@ -63,6 +63,10 @@ class _Pending:
     end: int
 
 
+_UNCLEAR: Final = frozenset({"all-reduce-start", "all-reduce-done"})
+"""Opcodes that may be sugar or not: their shapes and operands say which."""
+
+
 @final
 class LineParser:
     """Reads consecutive lines of known forms into a computation."""
@@ -101,7 +105,7 @@ class LineParser:
         known = computation.instructions
         if name in known or (not percent and name in KEYWORDS) or "/*" in rest or "//" in rest:
             return None
-        if name in TYPE_NAMES or name[:2] == "__":
+        if name in TYPE_NAMES or name[:2] == "__" or opcode_text in _UNCLEAR:
             return None
         metadata: LazyMetadata | None = None
         start = rest.find(_METADATA)
