@@ -36,9 +36,9 @@ def cases(kind: str) -> list[Any]:
 
 def run_case(case: Any, engine: str) -> None:
     """Run a case with all of its data; raises what is wrong."""
+    import onnx
     from onnx.backend.test.runner import Runner
 
-    import onnx
     from lowtide.onnx import Backend
 
     model, folder = case.model, case.model_dir

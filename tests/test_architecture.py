@@ -161,7 +161,6 @@ ROOMS: dict[str, list[str]] = {
         "fitting",
         "backends",
     ],
-    "tflite": ["ir", "options", "frontend", "client"],
     "testing": [
         "files",
         "ir",
@@ -225,7 +224,7 @@ ROOMS: dict[str, list[str]] = {
         "backends",
         "client",
     ],
-    "onnx": ["ir", "options", "evaluator", "verifier", "frontend", "client"],
+    "tflite": ["ir", "options", "frontend", "client"],
     "comparison": [
         "files",
         "ir",

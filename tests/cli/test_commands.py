@@ -25,6 +25,7 @@ from lowtide.ir.shape import array_shape
 from lowtide.xla.dumps.buffer_assignment import buffer_assignment_text
 
 MEMORY_KEYS = {
+    "largest_constant",
     "schema", "module", "instructions", "argument_bytes", "output_bytes", "alias_bytes",
     "constant_bytes", "temp_bytes", "scratch_bytes", "total_bytes", "ladder", "peak",
     "computations", "seconds", "caveats", "causes",

@@ -76,3 +76,39 @@ def test_no_order_of_a_small_module_needs_less(part) -> None:
 def test_no_order_of_many_small_modules_needs_less() -> None:
     reached, tried = attacked(range(10_000, 16_000), 500, 60)
     assert reached >= 0.8 * tried
+
+
+IN_PLACE_BEHIND_A_BITCAST = """HloModule m, entry_computation_layout={(f32[1,2]{1,0}, f32[1,2]{1,0})->(f32[2]{0})}
+
+%comparator (p0.1: f32[], p1.1: f32[]) -> pred[] {
+  %p0.1 = f32[] parameter(0)
+  %p1.1 = f32[] parameter(1)
+  ROOT %compare = pred[] compare(%p0.1, %p1.1), direction=LT, type=TOTALORDER
+}
+
+%updating (p0.2: f32[1,2], p1.2: f32[1,2], p2: f32[1,2]) -> f32[2] {
+  %p1.2 = f32[1,2]{1,0} parameter(1)
+  %p2 = f32[1,2]{1,0} parameter(2)
+  %p0.2 = f32[1,2]{1,0} parameter(0)
+  %constant = s32[] constant(0)
+  %convert = f32[] convert(%constant)
+  %broadcast = f32[1,1]{1,0} broadcast(%convert), dimensions={}
+  %constant.1 = s32[] constant(0)
+  %dynamic-update-slice = f32[1,2]{1,0} dynamic-update-slice(%p0.2, %broadcast, %constant, %constant.1)
+  ROOT %bitcast = f32[2]{0} bitcast(%dynamic-update-slice)
+}
+
+ENTRY %random (p0: f32[1,2], p1: f32[1,2]) -> (f32[2]) {
+  %p0 = f32[1,2]{1,0} parameter(0)
+  %sort = f32[1,2]{1,0} sort(%p0), dimensions={0}, is_stable=true, to_apply=%comparator
+  %p1 = f32[1,2]{1,0} parameter(1)
+  %opt-barrier = f32[1,2]{1,0} opt-barrier(%p1)
+  %fusion = f32[2]{0} fusion(%sort, %opt-barrier, %p0), kind=kLoop, calls=%updating
+  ROOT %tuple = (f32[2]{0}) tuple(%fusion)
+}
+"""
+
+
+def test_an_update_in_place_of_another_shape_needs_no_second_buffer() -> None:
+    ladder = lowtide.explain(lowtide.parse_hlo(IN_PLACE_BEHIND_A_BITCAST)).to_json()["ladder"]
+    assert ladder["bound_bytes"] == ladder["live_bytes"] == 8

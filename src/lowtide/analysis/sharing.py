@@ -8,7 +8,7 @@ from typing import Final
 
 from lowtide.analysis.forwarding import LeafCounts, Leaves
 from lowtide.ir import Instruction, Opcode
-from lowtide.ops.in_place import may_share
+from lowtide.ops.in_place import in_place_pairs, may_share
 from lowtide.ops.table import TABLE
 
 Share = tuple[int, int]
@@ -33,12 +33,14 @@ def shared_values(
         return list(zip(operands[0], result, strict=True))
     if instruction.opcode is Opcode.COPY and instruction.shape is instruction.operands[0].shape:
         return list(zip(operands[0], result, strict=True))
-    pairs = may_share(instruction)
+    pairs = dict.fromkeys((*may_share(instruction), *in_place_pairs(instruction)))
     if not pairs:
         return []
     shares: list[Share] = []
     for (operand, index), output in pairs:
         shape = instruction.operands[operand].shape
+        if counts.of(shape.at(index)) != counts.of(instruction.shape.at(output)):
+            continue  # What is written in place may be of another shape, by bitcasts.
         read = counts.position(shape, index)
         made = counts.position(instruction.shape, output)
         count = counts.of(shape.at(index))

@@ -74,7 +74,7 @@ TargetOption = Annotated[
     typer.Option(
         metavar="NAME",
         show_default=False,
-        help="cpu (default), cpu:avx2, or a GPU: cuda, cuda:sm_80, cuda:sm_90, ...",
+        help="cpu (default), cpu:avx2, cuda, cuda:sm_90, ...",
     ),
 ]
 ThreadsOption = Annotated[

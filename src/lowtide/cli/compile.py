@@ -13,7 +13,6 @@ from lowtide.cli.arguments import (
     JsonOption,
     MemoryOption,
     ModuleArgument,
-    TargetOption,
     ThreadsOption,
 )
 from lowtide.cli.sizes import SizesOption
@@ -57,8 +56,7 @@ def compile(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="cpu: this one; cpu:avx2: fewer features; cuda:sm_90, ...: GPUs; with --aot also "
-            "x86-64, x86-64-v2, x86-64-v3, x86-64-v4, aarch64.",
+            help="cpu (default), cpu:avx2, cuda:sm_90, ...; --aot has more: docs/aot.md.",
         ),
     ] = "cpu",
     aot: Annotated[

@@ -74,7 +74,8 @@ def explain(
         str,
         typer.Option(
             metavar="NAME",
-            help="`user` blames your own files, `all` also libraries.",
+            show_default=False,
+            help="`user` (default): your own files, `all`: also libraries.",
         ),
     ] = "user",
     format: Annotated[
@@ -82,7 +83,7 @@ def explain(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="For others: `chrome`, `csv`, `markdown`, `memory_viz`, `perfetto`.",
+            help="chrome, csv, markdown, memory_viz or perfetto.",
         ),
     ] = None,
     output: Annotated[
@@ -94,7 +95,7 @@ def explain(
         typer.Option(
             metavar="FILE",
             show_default=False,
-            help="Draw the plan on a page, too; with --plan, beside lowtide's.",
+            help="Draw a page, too; with --plan, of both plans.",
         ),
     ] = None,
     what_if: Annotated[

@@ -1,4 +1,4 @@
-"""What no order of a step beats, whatever the memory: a bound on its simulated time.
+"""A bound on the simulated time of a step: no order of it beats that, whatever the memory.
 
 The longest path is one bound. Of the device, and of each link, another: what it has to do, each
 part no earlier than paths to it allow, with the path behind it still to go. Could parts be

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import onnx.inliner
-
 import onnx
+import onnx.inliner
+from onnx import GraphProto, ModelProto
+
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.registry import op_names
 from lowtide.frontend.onnx.texts import name_of
-from onnx import GraphProto, ModelProto
 
 _MAIN: Final = ("", "ai.onnx")
 _DEEPEST: Final = 8

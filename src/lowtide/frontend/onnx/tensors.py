@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from lowtide.frontend.graphs.dtypes import ONNX
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.ir.literal import DTYPES, Array
-from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 _OFFSETS: Final = ("offset", "length")
 
