@@ -4,6 +4,7 @@ import pytest
 from tests.scheduling.small_modules import SmallModule
 from tests.scheduling.test_module_bound import Program
 
+import lowtide
 from lowtide.frontend.hlo_text import parse_hlo
 
 
@@ -78,7 +79,7 @@ def test_no_order_of_many_small_modules_needs_less() -> None:
     assert reached >= 0.8 * tried
 
 
-IN_PLACE_BEHIND_A_BITCAST = """HloModule m, entry_computation_layout={(f32[1,2]{1,0}, f32[1,2]{1,0})->(f32[2]{0})}
+IN_PLACE_BEHIND_A_BITCAST = """HloModule m
 
 %comparator (p0.1: f32[], p1.1: f32[]) -> pred[] {
   %p0.1 = f32[] parameter(0)
@@ -94,7 +95,8 @@ IN_PLACE_BEHIND_A_BITCAST = """HloModule m, entry_computation_layout={(f32[1,2]{
   %convert = f32[] convert(%constant)
   %broadcast = f32[1,1]{1,0} broadcast(%convert), dimensions={}
   %constant.1 = s32[] constant(0)
-  %dynamic-update-slice = f32[1,2]{1,0} dynamic-update-slice(%p0.2, %broadcast, %constant, %constant.1)
+  %dynamic-update-slice = f32[1,2]{1,0} dynamic-update-slice(%p0.2, %broadcast, %constant,
+    %constant.1)
   ROOT %bitcast = f32[2]{0} bitcast(%dynamic-update-slice)
 }
 

@@ -81,8 +81,7 @@ def compile(
 
     What was compiled before is taken from the cache, unless --dump-to is given. With --memory parts
     of it run again to fit; where that does not do (exit status 2), nothing is written.
-    An executable runs on this processor, or on one that can do the same. A GPU's is code only: no
-    driver runs it yet; `run --target` emulates it.
+    An executable runs on such a processor. A GPU's is code only: `run --target` emulates it.
     """
     if aot is not None:
         if output is not None or dump_to is not None or threads is not None:
