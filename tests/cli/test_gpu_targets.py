@@ -61,7 +61,7 @@ def test_emulated_runs_equal_the_evaluator(lowtide: Lowtide, small: Path, tmp_pa
         (("compile", "--target", "natve"), "did you mean 'native'?"),
         (("compile", "--target", "cuda", "--threads", "2"), "are about processors"),
         (("explain", "--target", "cuda:sm_1"), "no target 'cuda:sm_1'"),
-        (("explain", "--target", "cud"), "there are: native, avx2, cuda"),
+        (("explain", "--target", "cud"), "there are: cpu, cpu:avx2, cuda"),
     ],
 )
 def test_wrong_targets_are_refused(
