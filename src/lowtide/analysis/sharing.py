@@ -8,7 +8,7 @@ from typing import Final
 
 from lowtide.analysis.forwarding import LeafCounts, Leaves
 from lowtide.ir import Instruction, Opcode
-from lowtide.ops.in_place import in_place_pairs, may_share
+from lowtide.ops.in_place import sharing_pairs
 from lowtide.ops.table import TABLE
 
 Share = tuple[int, int]
@@ -33,7 +33,7 @@ def shared_values(
         return list(zip(operands[0], result, strict=True))
     if instruction.opcode is Opcode.COPY and instruction.shape is instruction.operands[0].shape:
         return list(zip(operands[0], result, strict=True))
-    pairs = dict.fromkeys((*may_share(instruction), *in_place_pairs(instruction)))
+    pairs = sharing_pairs(instruction)
     if not pairs:
         return []
     shares: list[Share] = []

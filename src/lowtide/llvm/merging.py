@@ -23,12 +23,14 @@ def merged(text: str, others: Sequence[str], inlined_lines: int) -> str:
         inlined = ""
         if other.count("\n") <= inlined_lines:
             other, inlined = with_short_vectors(other), "alwaysinline "
-        _take(_DEFINITION.sub(rf"define internal \1 nounwind {inlined}{{", other), heads, functions)
-    _take(text, heads, functions)
+        take_lines(
+            _DEFINITION.sub(rf"define internal \1 nounwind {inlined}{{", other), heads, functions
+        )
+    take_lines(text, heads, functions)
     return "\n".join([*heads, *functions, ""])
 
 
-def _take(text: str, heads: dict[str, None], functions: list[str]) -> None:
+def take_lines(text: str, heads: dict[str, None], functions: list[str]) -> None:
     """Sort the lines of a module: those of functions, and those outside, each of which once."""
     inside = False
     for line in text.splitlines():

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Final
 
 from lowtide.llvm.machine import CodeError, KernelCompiler
+from lowtide.llvm.merging import take_lines
 from lowtide.llvm.target import Target
 
 _NUMBER: Final = r"(?:v\d+)?(?:i1|i8|i16|i32|i64|f32|f64)"
@@ -77,14 +78,7 @@ def joined(texts: Sequence[str]) -> str:
     heads: dict[str, None] = {}
     functions: list[str] = []
     for text in dict.fromkeys(texts):
-        inside = False
-        for line in text.splitlines():
-            inside = inside or line.startswith("define ")
-            if inside:
-                functions.append(line)
-            elif line:
-                heads[line] = None
-            inside = inside and line != "}"
+        take_lines(text, heads, functions)
     return "\n".join([*heads, *functions, ""])
 
 

@@ -254,8 +254,19 @@ def may_share(instruction: Instruction) -> tuple[Pair, ...]:
     has to see that nothing else reads the operand afterwards. An operand position may occur in
     several pairs, of which one can be chosen. In-place pairs of equal shapes are among them.
     """
+    return _of_equal_shapes(instruction, in_place_pairs(instruction))
+
+
+def sharing_pairs(instruction: Instruction) -> tuple[Pair, ...]:
+    """Return the pairs of `may_share`, then the other in-place ones: those of unequal shapes."""
+    in_place = in_place_pairs(instruction)
+    return tuple(dict.fromkeys((*_of_equal_shapes(instruction, in_place), *in_place)))
+
+
+def _of_equal_shapes(instruction: Instruction, in_place: tuple[Pair, ...]) -> tuple[Pair, ...]:
+    """What `may_share` returns, where the in-place pairs are known."""
     rule = _MAY.get(instruction.opcode)
-    pairs = in_place_pairs(instruction)
+    pairs = in_place
     if rule is not None:
         pairs = (*pairs, *rule(instruction))
     elif TABLE[instruction.opcode].elementwise:

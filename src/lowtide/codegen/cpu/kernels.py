@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
+from lowtide.codegen.alike_plans import AlikePlans
 from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.codegen.likeness import likeness
 from lowtide.ir import Instruction
-from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.exchange import Exchange
 from lowtide.ir.thunk import HostCall, KernelEntry, Phase
 from lowtide.llvm.function import module_text
@@ -25,34 +25,18 @@ class WrittenKernels:
     texts: tuple[str, ...]
 
 
-class Kernels:
+class Kernels(AlikePlans[KernelPlan]):
     """The plans of instructions, made once for all that are alike; later their code.
 
     Scratch depends on the number of threads that run a kernel at once.
     """
 
     def __init__(self, target: Target, threads: int) -> None:
+        super().__init__(lambda instruction: kernel_plan(instruction, target))
         self.target = target
         self.threads = threads
-        self._plans: dict[Hashable, KernelPlan] = {}
         self._numbers: dict[Hashable, int] = {}
         self._written: list[KernelPlan] = []
-
-    def plan(self, instruction: Instruction) -> KernelPlan:
-        """Return how an instruction runs; raises UnsupportedOpError where it cannot."""
-        key = likeness(instruction)
-        found = self._plans.get(key)
-        if found is None:
-            found = self._plans[key] = kernel_plan(instruction, self.target)
-        return found
-
-    def has_plan(self, instruction: Instruction) -> bool:
-        """Whether there is native code for an instruction."""
-        try:
-            self.plan(instruction)
-        except UnsupportedOpError:
-            return False
-        return True
 
     def scratch_bytes(self, instruction: Instruction) -> int:
         """Return the bytes that an instruction needs while it runs."""
@@ -71,10 +55,6 @@ class Kernels:
         numbers = [self._number((key, place), part) for place, part in enumerate(plan.parts)]
         moves = [replace(x, kernel=numbers[x.kernel]) for x in plan.exchange.moves]
         return replace(plan.exchange, moves=tuple(moves))
-
-    def prefer(self, instruction: Instruction, plan: KernelPlan) -> None:
-        """Have an instruction, and all that are alike, run in another way than the first one."""
-        self._plans[likeness(instruction)] = plan
 
     def number(self, instruction: Instruction) -> int:
         """Return the number of the kernel of an instruction."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
+from lowtide.codegen.alike_plans import AlikePlans
 from lowtide.codegen.gpu.kernel import GpuPlan, buffer_count
 from lowtide.codegen.gpu.select import gpu_plan
 from lowtide.codegen.likeness import likeness
 from lowtide.ir import Instruction
-from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.launch import LaunchedKernel
 from lowtide.llvm.function import module_text
 from lowtide.llvm.objects import with_unique_names
@@ -24,30 +24,14 @@ class WrittenGpuKernels:
     texts: tuple[str, ...]
 
 
-class GpuKernels:
+class GpuKernels(AlikePlans[GpuPlan]):
     """The plans of instructions, made once for all that are alike; later their code."""
 
     def __init__(self, target: Target) -> None:
+        super().__init__(lambda instruction: gpu_plan(instruction, target))
         self.target = target
-        self._plans: dict[Hashable, GpuPlan] = {}
         self._numbers: dict[Hashable, int] = {}
         self._written: list[tuple[Instruction, GpuPlan]] = []
-
-    def plan(self, instruction: Instruction) -> GpuPlan:
-        """Return how an instruction runs; raises UnsupportedOpError where it cannot."""
-        key = likeness(instruction)
-        found = self._plans.get(key)
-        if found is None:
-            found = self._plans[key] = gpu_plan(instruction, self.target)
-        return found
-
-    def has_plan(self, instruction: Instruction) -> bool:
-        """Whether a kernel can run an instruction."""
-        try:
-            self.plan(instruction)
-        except UnsupportedOpError:
-            return False
-        return True
 
     def number(self, instruction: Instruction) -> int:
         """Return the number of the kernel of an instruction."""
