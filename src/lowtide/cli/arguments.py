@@ -11,8 +11,7 @@ ModuleArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODULE",
-        help="HLO text (.hlo, .txt), protobuf (.pb), either with .xz or .gz, ONNX (.onnx), an XLA "
-        "dump directory, or - for standard input.",
+        help="HLO text or protobuf, .onnx, dump folder, or -.",
         show_default=False,
     ),
 ]

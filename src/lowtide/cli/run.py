@@ -96,11 +96,9 @@ def run(
     sizes: SizesOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Execute a module as native code, and show its results.
+    """Execute a module, or an executable, and show its results.
 
-    MODULE may be an executable. Devices are threads, or ranks of MPI. Without --inputs, arguments
-    are a snapshot's or generated. --plan, --order imply --arena. Exit status: 2 over --memory,
-    3 no native code, 4 a check failed.
+    Exit status: 2 over --memory, 3 no native code, 4 a check failed.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
