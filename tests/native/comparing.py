@@ -10,6 +10,7 @@ import numpy as np
 
 from lowtide.backends.build import build
 from lowtide.backends.cpu import CpuBackend
+from lowtide.compiler import DEFAULT_PLAN, PlanOptions
 from lowtide.evaluator import Token, evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.module import Module
@@ -24,11 +25,16 @@ def target_named(name: str) -> Target:
     return host if name == "native" else restricted(host, name)
 
 
-def compiled(module: Module | str, threads: int = 2, target: str = "native") -> LinkedExecutable:
+def compiled(
+    module: Module | str,
+    threads: int = 2,
+    target: str = "native",
+    options: PlanOptions = DEFAULT_PLAN,
+) -> LinkedExecutable:
     """Return a module, or its text, as native code that keeps no memory between calls."""
     if isinstance(module, str):
         module = parse_hlo(module)
-    program = build(module, CpuBackend(threads, target_named(target))).program
+    program = build(module, CpuBackend(threads, target_named(target)), options).program
     return LinkedExecutable(program, options=CallOptions(huge_pages=False))
 
 

@@ -4,6 +4,7 @@ import pytest
 from tests.native.comparing import compiled, flat, reference
 
 from lowtide.checking.tolerances import assert_values_close
+from lowtide.compiler import DEFAULT_PLAN, PlanOptions
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.testing.check_pass import seeded_arguments
 
@@ -144,15 +145,98 @@ ENTRY e {
   ROOT f = (f32[17,1], f32[8,1]) fusion(a), kind=kInput, calls=fused
 }
 """,
+    "a parameter that lies otherwise than its operand": """HloModule m
+fused {
+  a = f32[7,3]{0,1} parameter(0)
+  b = f32[21]{0} reshape(a)
+  c = f32[9]{0} slice(b), slice={[0:9]}
+  d = f32[3,3]{0,1} reshape(c)
+  e = f32[7,3]{1,0} dot(a, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (f32[7,3]{1,0}, f32[7,3]{1,0}) tuple(a, e)
+}
+ENTRY e {
+  a = f32[7,3]{1,0} parameter(0)
+  ROOT t = (f32[7,3]{1,0}, f32[7,3]{0,1}) fusion(a), kind=kOutput, calls=fused
+}
+""",
+    "a convolution behind which a bitcast moves dimensions": """HloModule m
+fused {
+  a = s8[2,3,4]{2,1,0} parameter(0)
+  b = s8[4,2,1]{2,1,0} parameter(1)
+  c = s32[4,3,7]{2,0,1} convolution(a, b), window={size=1 lhs_dilate=2}, dim_labels=fb0_oi0->fb0
+  ROOT d = s32[4,7,3]{1,0,2} bitcast(c)
+}
+ENTRY e {
+  a = s8[2,3,4]{2,1,0} parameter(0)
+  b = s8[4,2,1]{2,1,0} parameter(1)
+  ROOT d = s32[4,7,3]{1,0,2} fusion(a, b), kind=kOutput, calls=fused
+}
+""",
+    "an operand of a product that a bitcast moved": """HloModule m
+fused {
+  a = f32[8,8]{0,1} parameter(0)
+  b = f32[8,8]{1,0} bitcast(a)
+  c = f32[8,5]{1,0} parameter(1)
+  ROOT d = f32[8,5]{1,0} dot(b, c), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+}
+ENTRY e {
+  a = f32[8,8]{0,1} parameter(0)
+  c = f32[8,5]{1,0} parameter(1)
+  ROOT d = f32[8,5]{1,0} fusion(a, c), kind=kOutput, calls=fused
+}
+""",
+    "a division by what holds the dividend": """HloModule m
+ENTRY e {
+  a = s32[17] parameter(0)
+  b = s32[17] parameter(1)
+  c = s32[17] or(a, b)
+  ROOT d = s32[17] remainder(a, c)
+}
+""",
+    "what is left of a half divided by itself": """HloModule m
+ENTRY e {
+  a = f16[1] parameter(0)
+  b = f16[1] remainder(a, a)
+  c = f16[3] parameter(1)
+  d = f16[3] reverse(c), dimensions={0}
+  ROOT t = (f16[1], f16[3], f16[3]) tuple(b, c, d)
+}
+""",
+    "a product over no elements, of two dimensions": """HloModule m
+fused {
+  a = c64[3,4,0,2]{1,3,0,2} parameter(0)
+  b = c64[2,5,0,3,4] parameter(1)
+  ROOT d = c64[3,2,5] dot(a, b), lhs_batch_dims={0,3}, lhs_contracting_dims={1,2},
+    rhs_batch_dims={3,0}, rhs_contracting_dims={4,2}
+}
+ENTRY e {
+  a = c64[3,4,0,2]{1,3,0,2} parameter(0)
+  b = c64[2,5,0,3,4] parameter(1)
+  ROOT d = c64[3,2,5] fusion(a, b), kind=kOutput, calls=fused
+}
+""",
+    "the part of a sum, in another type": """HloModule m
+ENTRY e {
+  a = c64[16,17] parameter(0)
+  b = c64[16,17] add(a, a)
+  c = bf16[16,17] real(b)
+  ROOT t = (bf16[16,17], bf16[16,17]) tuple(c, c)
+}
+""",
 }
 
 
+WAYS = (DEFAULT_PLAN, 2), (PlanOptions("scheduled"), 1), (PlanOptions("input"), 1)
+"""How a module is compiled, and for how many threads: with one, small parts run as one function."""
+
+
 @pytest.mark.parametrize("name", MODULES)
-def test_what_the_hunter_found(name):
+@pytest.mark.parametrize(("options", "threads"), WAYS)
+def test_what_the_hunter_found(name, options, threads):
     module = parse_hlo(MODULES[name])
     for seed in range(3):
         arguments = seeded_arguments(module, seed)
         expected = reference(module, arguments)
-        got = compiled(module)(*arguments)
+        got = compiled(module, threads, options=options)(*arguments)
         assert len(flat(got)) == len(flat(expected))
         assert_values_close(got, expected, module.entry.root.shape)

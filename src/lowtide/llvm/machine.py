@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from lowtide.llvm.lapack import imports
+from lowtide.llvm.routines import routines_of
 from lowtide.llvm.target import Target
 
 PASSES: Final = ("simplify_cfg", "instruction_combine", "dead_store_elimination")
@@ -139,6 +140,9 @@ class Library:
     def __init__(self, objects: list[bytes], names: list[str], target: Target) -> None:
         llvm = _llvm()
         builder = llvm.JITLibraryBuilder()
+        routines = routines_of(objects)
+        if routines:
+            objects = [*objects, KernelCompiler(target).object_code(routines)]
         for code in dict.fromkeys(objects):
             builder.add_object_img(code)
         builder.add_current_process()

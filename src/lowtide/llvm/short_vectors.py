@@ -50,6 +50,12 @@ def _written(write: Callable[[re.Match[str], int], str], access: re.Match[str]) 
 
 def _load(access: re.Match[str], count: int) -> str:
     name, type_, lanes = access["name"], access["type"], int(access["lanes"])
+    if count == 1:  # LLVM 22 stops the process on some vectors of one lane.
+        return (
+            f"  {name}.short = load {type_}, ptr {access['pointer']}, align {access['align']}\n"
+            f"  {name} = insertelement <{lanes} x {type_}> zeroinitializer, "
+            f"{type_} {name}.short, i64 0"
+        )
     short = f"<{count} x {type_}>"
     order = ", ".join([f"i32 {min(x, count)}" for x in range(lanes)])
     return (

@@ -21,6 +21,7 @@ from lowtide.ir.thunk import KernelThunk, Thunk, all_thunks, exchanges, host_cal
 from lowtide.llvm.elf_symbols import undefined_symbols
 from lowtide.llvm.lapack import routines_called
 from lowtide.llvm.machine import KernelCompiler
+from lowtide.llvm.routines import routines_of
 from lowtide.llvm.target import Target
 from lowtide.runtime.cpu.arena import LINE, PROVIDED
 from lowtide.runtime.cpu.program import Interface, Memory, interface_of
@@ -125,9 +126,17 @@ class AheadKernels:
             interface,
             arena_bytes,
             sum(map(len, constants.values())),
-            KernelCompiler(backend.target).object_code(text),
+            _object(text, backend.target),
             weights,
         )
+
+
+def _object(text: str, target: Target) -> bytes:
+    """The object of a module, with the routines in it that LLVM would call."""
+    compiler = KernelCompiler(target)
+    code = compiler.object_code(text)
+    routines = routines_of([code])
+    return compiler.object_code(text + routines) if routines else code
 
 
 def _check_alone(module: str, thunks: Sequence[Thunk], texts: Sequence[str]) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 
 from lowtide.codegen import elementwise, indexing
+from lowtide.codegen.arrays import row_major_order
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.values import Element, Mask, Request
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.value import Value
-from lowtide.ir import ElementType, Instruction, Opcode
+from lowtide.ir import ElementType, Instruction, Opcode, Shape
 from lowtide.ir.attributes import (
     NO_ATTRIBUTES,
 )
@@ -64,6 +65,21 @@ def reshaped(
         rest, position = elements.indices.split(rest, size)
         found.append(position)
     return tuple(reversed(found))
+
+
+def bitcast_index(
+    elements: Elements, index: Sequence[indexing.Affine], given: Shape, wanted: Shape
+) -> tuple[indexing.Affine, ...]:
+    """Return the index, in an array of shape `wanted`, of what lies at an index of `given`."""
+    theirs, ours = row_major_order(wanted), row_major_order(given)
+    places = reshaped(
+        elements,
+        tuple([index[d] for d in ours]),
+        tuple([given.dimensions[d] for d in ours]),
+        tuple([wanted.dimensions[d] for d in theirs]),
+    )
+    found = dict(zip(theirs, places, strict=True))
+    return tuple([found[d] for d in range(wanted.rank)])
 
 
 def within(elements: Elements, index: indexing.Affine, low: int, high: int) -> Mask | bool | None:

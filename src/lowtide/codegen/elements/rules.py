@@ -12,6 +12,7 @@ from lowtide.codegen.elements.literals import literal_element
 from lowtide.codegen.elements.parts import (
     all_of,
     ask,
+    bitcast_index,
     chosen,
     converted,
     floor_split,
@@ -23,7 +24,7 @@ from lowtide.codegen.elements.tuples import get_tuple_element
 from lowtide.codegen.elements.values import CallFrame, Element, Mask, Request, Rule
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Index
-from lowtide.ir import ElementType, Opcode, Shape
+from lowtide.ir import ElementType, Opcode
 from lowtide.ir.attributes import (
     Dimensions,
     DynamicSlice,
@@ -107,22 +108,9 @@ def _bitcast(elements: Elements, request: Request) -> Rule:
     result = request.instruction.shape
     if source.element_type.bits != result.element_type.bits:
         raise no_rule(request.instruction)
-    theirs, ours = _major_to_minor(source), _major_to_minor(result)
-    places = reshaped(
-        elements,
-        tuple([request.at[d] for d in ours]),
-        tuple([result.dimensions[d] for d in ours]),
-        tuple([source.dimensions[d] for d in theirs]),
-    )
-    index = dict(zip(theirs, places, strict=True))
-    found = yield ask(request, 0, tuple([index[d] for d in range(source.rank)]))
+    index = bitcast_index(elements, request.at, result, source)
+    found = yield ask(request, 0, index)
     return recast(elements, found, elements.raw.get(result.element_type, result.element_type))
-
-
-def _major_to_minor(shape: Shape) -> tuple[int, ...]:
-    if shape.layout is None:
-        return tuple(range(shape.rank))
-    return shape.layout.minor_to_major[::-1]
 
 
 def _slice(elements: Elements, request: Request) -> Rule:

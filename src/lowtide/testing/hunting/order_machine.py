@@ -98,6 +98,7 @@ class OrderMachine:
         outputs = self._run(entry, environment)
         self._step += 1
         self._kept(outputs)
+        self._hold_arguments(environment, outputs)
         return max(0, self._highest() - given)
 
     # -- memory --------------------------------------------------------------------------------
@@ -161,7 +162,8 @@ class OrderMachine:
             return self._loop(x, operands[0])
         if x.opcode is Opcode.CONDITIONAL:
             self._step += 1
-            self._kept(operands[0])
+            for symbols in operands:  # Any of the branches may be chosen by then.
+                self._kept(symbols)
             branch = self._branches[x]
             return self._kept(self._callee(x.called_computations[branch], operands[branch + 1]))
         return self._plain(x, operands)
@@ -191,6 +193,34 @@ class OrderMachine:
             if old != new:
                 self._last[old] = max(self._last[old], self._born[new] - 1)
                 self._heir[old] = new
+
+    def _hold_arguments(self, environment: Mapping[Instruction, Symbols], outputs: Symbols) -> None:
+        """The place of an argument is that of an output: nothing else takes it in between.
+
+        Values may, which hand it on one to the next up to the output.
+        """
+        entry = self._module.entry
+        places = [index for index, _ in entry.root.shape.leaves()]
+        for alias in self._module.input_output_aliases:
+            parameter = entry.parameters[alias.parameter]
+            indices = [index for index, _ in parameter.shape.leaves()]
+            old = environment[parameter][indices.index(alias.parameter_index)]
+            new = outputs[places.index(alias.output_index)]
+            if old != new and not self._is_handed_on(old, new):
+                self._hold_places([old], [new])
+
+    def _is_handed_on(self, old: int, new: int) -> bool:
+        """Whether a symbol is written over, directly or in turn, until the last is `new`."""
+        seen = {new}
+        stack = [new]
+        while stack:
+            symbol = stack.pop()
+            step = self._born[symbol]
+            for operand, result in self._pairs.get(step, ()):
+                if result == symbol and self._last[operand] == step and operand not in seen:
+                    seen.add(operand)
+                    stack.append(operand)
+        return old in seen
 
     def _plain(self, x: Instruction, operands: list[Symbols]) -> Symbols:
         self._step += 1

@@ -167,6 +167,8 @@ def part_of_sum(x: Instruction, at: Rewriter) -> Made:
     inner = x.operands[0]
     if inner.opcode not in (Opcode.ADD, Opcode.SUBTRACT) or not has_one_user(inner):
         return None
+    if x.shape.element_type.nbytes * 2 != inner.shape.element_type.nbytes:
+        return None
     parts = [at.build.emit(x.opcode, [at(z)]) for z in inner.operands]
     return at.build.emit(inner.opcode, parts)
 

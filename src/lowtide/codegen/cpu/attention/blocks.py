@@ -155,7 +155,9 @@ def _last(form: Attention, target: Target) -> AttentionProduct:
     lanes = how.lanes(target)
     shape = form.geometry
     values = form.dot.operands[1 - form.side]
-    columns = OperandSide(values, shape.columns, view_of(values), form.instruction)
+    columns = OperandSide(
+        values, shape.columns, view_of(values, form.instruction), form.instruction
+    )
     rows = OperandSide(form.weights, shape.rows, None, form.instruction)
     return AttentionProduct(how, lanes, _panel(target, lanes, shape.n), 0, columns, rows)
 
@@ -163,7 +165,7 @@ def _last(form: Attention, target: Target) -> AttentionProduct:
 def _side(form: Attention, operand: Instruction, scores: Scores, *, keys: bool) -> OperandSide:
     shape = scores.geometry
     roles = shape.columns if keys else shape.rows
-    return OperandSide(operand, roles, view_of(operand), form.instruction)
+    return OperandSide(operand, roles, view_of(operand, form.instruction), form.instruction)
 
 
 def is_real(*types: ElementType) -> bool:

@@ -26,7 +26,7 @@ from lowtide.codegen.cpu.contraction.packing import (
 from lowtide.codegen.cpu.reduction.strip import Strip, StripStep
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import bind
-from lowtide.codegen.elements.parts import converted, reshaped
+from lowtide.codegen.elements.parts import bitcast_index, converted, reshaped
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.indexing import Affine, Index, linear
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
@@ -347,7 +347,9 @@ class _Kernel:
         for x in self.form.path:
             if x.opcode is Opcode.TRANSPOSE:
                 index = tuple([index[d] for d in x.attributes_as(Dimensions).dimensions])
-            elif x.opcode in (Opcode.RESHAPE, Opcode.BITCAST):
+            elif x.opcode is Opcode.BITCAST:
+                index = bitcast_index(self.elements, index, before.shape, x.shape)
+            elif x.opcode is Opcode.RESHAPE:
                 sizes = before.shape.dimensions
                 index = reshaped(self.elements, index, sizes, x.shape.dimensions)
             before = x

@@ -105,7 +105,7 @@ def _plan(scheme: S, write: Callable[[S], KernelCode]) -> KernelPlan:
 def _side(finish: Epilogue, number: int, roles: Roles) -> OperandSide:
     operand = finish.dot.operands[number]
     is_array = finish.kernel is finish.dot
-    view = whole(operand) if is_array else view_of(operand)
+    view = whole(operand) if is_array else view_of(operand, finish.kernel)
     is_wide = operand.shape.element_type in (ElementType.F32, ElementType.F64)
     rounded_to = ROUNDED.get(_algorithm(finish.dot)) if is_wide else None
     return OperandSide(operand, roles, view, finish.kernel, rounded_to)

@@ -14,7 +14,7 @@ from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
-from lowtide.codegen.elements.parts import reshaped
+from lowtide.codegen.elements.parts import bitcast_index, reshaped
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
@@ -287,5 +287,7 @@ def _after(elements: Elements, index: Index, step: Instruction) -> Index:
         return index
     if step.opcode is Opcode.TRANSPOSE:
         return tuple([index[d] for d in step.attributes_as(Dimensions).dimensions])
+    if step.opcode is Opcode.BITCAST:
+        return bitcast_index(elements, index, step.operands[0].shape, step.shape)
     sizes = step.operands[0].shape.dimensions
     return reshaped(elements, index, sizes, step.shape.dimensions)

@@ -44,7 +44,7 @@ def digits(
     """
     wide = [i for i, size in enumerate(sizes) if size != 1]
     found = [ZERO] * len(sizes)
-    if not wide:
+    if not wide or 0 in sizes:
         return tuple(found)
     last = wide[-1]
     stays = position.lane is not None and (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from lowtide.codegen.arrays import strides
+from lowtide.codegen.arrays import row_major_order, strides
 from lowtide.codegen.cpu.contraction.geometry import StridedRun, runs
 from lowtide.ir import Instruction, Opcode
-from lowtide.ir.attributes import Dimensions, Slice
+from lowtide.ir.attributes import Dimensions, Parameter, Slice
+
+Sizes: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,11 @@ class View:
         return found[0].step if found else 1
 
 
-def view_of(instruction: Instruction) -> View | None:
+def view_of(instruction: Instruction, kernel: Instruction) -> View | None:
     """Return how the elements of an instruction lie in an array that it does nothing but index.
 
-    An array is a parameter, or anything in a computation whose operands are in memory.
+    The array is a parameter of the fusion that runs, `kernel`. It lies as the operand of the fusion
+    says, which may be in another way than the parameter says.
     """
     steps: list[Instruction] = []
     source = instruction
@@ -49,7 +52,8 @@ def view_of(instruction: Instruction) -> View | None:
         source = source.operands[0]
     if source.opcode is not Opcode.PARAMETER:
         return None
-    view: View | None = whole(source)
+    operand = kernel.operands[source.attributes_as(Parameter).number]
+    view: View | None = View(source, 0, source.shape.dimensions, strides(operand.shape))
     for step in reversed(steps):
         if view is None:
             return None
@@ -85,8 +89,13 @@ def _slice(view: View, slice_: Instruction) -> View:
 
 
 def _reshape(view: View, reshape: Instruction) -> View | None:
-    """The dimensions as they lie, taken apart again from the last one on."""
     sizes = reshape.shape.dimensions
+    steps = _reshaped(view, sizes, reshape)
+    return None if steps is None else View(view.source, view.offset, sizes, steps)
+
+
+def _reshaped(view: View, sizes: Sizes, reshape: Instruction) -> Sizes | None:
+    """The dimensions as they lie, taken apart again from the last one on: the new steps."""
     if reshape.shape.element_type is not reshape.operands[0].shape.element_type or 0 in sizes:
         return None
     left = list(runs(view.sizes, view.steps))
@@ -102,11 +111,29 @@ def _reshape(view: View, reshape: Instruction) -> View | None:
             return None
         steps.append(rest.step)
         rest = StridedRun(rest.size // size, rest.step * size)
-    return View(view.source, view.offset, sizes, tuple(reversed(steps)))
+    return tuple(reversed(steps))
+
+
+def _bitcast(view: View, bitcast: Instruction) -> View | None:
+    """A reshape of the dimensions in the order in which they lie."""
+    before = row_major_order(bitcast.operands[0].shape)
+    after = row_major_order(bitcast.shape)
+    lying = View(
+        view.source,
+        view.offset,
+        tuple([view.sizes[d] for d in before]),
+        tuple([view.steps[d] for d in before]),
+    )
+    sizes = bitcast.shape.dimensions
+    found = _reshaped(lying, tuple([sizes[d] for d in after]), bitcast)
+    if found is None:
+        return None
+    steps = dict(zip(after, found, strict=True))
+    return View(view.source, view.offset, sizes, tuple([steps[d] for d in range(len(sizes))]))
 
 
 _RULES: Final[dict[Opcode, Callable[[View, Instruction], View | None]]] = {
-    Opcode.BITCAST: _reshape,
+    Opcode.BITCAST: _bitcast,
     Opcode.BROADCAST: _broadcast,
     Opcode.RESHAPE: _reshape,
     Opcode.SLICE: _slice,
