@@ -25,11 +25,12 @@ def test_options_of_a_call_reach_the_compiler(tmp_path: Path) -> None:
         + """
 from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.options import Options
+from lowtide.pjrt.program_options import read_options
 from jaxlib import _jax
 given = _jax.CompileOptions()
 given.env_option_overrides = [
     ("memory", "1GiB"), ("effort", "fast"), ("threads", 2), ("check", True), ("cache", "false")]
-found = lowtide_options(given.SerializeAsString())
+found = lowtide_options(read_options(given.SerializeAsString()).overrides)
 assert found == Options(memory=1 << 30, effort="fast", threads=2, check="first", cache=False)
 options = {"memory": "1GiB", "effort": "fast", "threads": 2, "check": True}
 for check in (True, "always"):

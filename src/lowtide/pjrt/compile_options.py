@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 from lowtide.client.option_texts import environment_options, options_from_texts
 from lowtide.options import OPTIONS_VARIABLE, Options
@@ -12,16 +12,13 @@ from lowtide.options import OPTIONS_VARIABLE, Options
 _XLA = "xla_"
 
 
-def lowtide_options(serialized: bytes) -> Options:
+def lowtide_options(pairs: Iterable[tuple[str, str | bool | int | float]]) -> Options:
     """Return what `compiler_options` of `jax.jit` and LOWTIDE_OPTIONS ask for; the first wins.
 
-    Options of XLA's own are accepted, and a warning says once that they change nothing: a program
-    may give them for other platforms. Raises OptionError.
+    `pairs` are those of `jax.jit`: names and values. Options of XLA's own are accepted, and a
+    warning says once that they change nothing: a program may give them for other platforms. Raises
+    OptionError.
     """
-    from jaxlib import _jax
-
-    library: Any = _jax
-    pairs = library.CompileOptions.ParseFromString(serialized).env_option_overrides
     given = {}
     for name, value in pairs:
         if name.startswith(_XLA):

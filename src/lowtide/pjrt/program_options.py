@@ -12,7 +12,7 @@ class CompileOptions:
 
     `serialized` is what JAX handed over, `assignment` says the same of devices as protobuf. The
     compiler chooses the sharding of arguments and results that are free, where nothing else says
-    it; a list of one flag is that of all.
+    it; a list of one flag is that of all. `overrides` are the `compiler_options` of `jax.jit`.
     """
 
     serialized: bytes
@@ -21,6 +21,7 @@ class CompileOptions:
     partitions: int = 1
     free_arguments: tuple[bool, ...] = ()
     free_results: tuple[bool, ...] = ()
+    overrides: tuple[tuple[str, str | bool | int | float], ...] = ()
 
     @property
     def assignment(self) -> bytes:
@@ -51,6 +52,7 @@ def read_options(serialized: bytes) -> CompileOptions:
         partitions,
         tuple(build.allow_spmd_sharding_propagation_to_parameters),
         tuple(build.allow_spmd_sharding_propagation_to_output),
+        tuple(options.env_option_overrides),
     )
 
 

@@ -171,11 +171,12 @@ def _compile(arguments: Any) -> None:
     program = ProgramCode.from_address(arguments.program)
     form = ctypes.string_at(program.format, program.format_size).decode()
     code = ctypes.string_at(program.code, program.code_size)
-    given = ctypes.string_at(arguments.compile_options, arguments.compile_options_size)
-    options = read_options(given)
+    options = read_options(
+        ctypes.string_at(arguments.compile_options, arguments.compile_options_size)
+    )
     module = module_of(form, code, options)
     functions = held_functions(module)
-    executable = compile_module(module, lowtide_options(given))
+    executable = compile_module(module, lowtide_options(options.overrides))
     del functions  # The executable holds them from now on.
     loaded = PluginProgram(module, executable, options)
     arguments.executable = handle(loaded, loaded.cell())
