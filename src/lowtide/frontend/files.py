@@ -1,4 +1,4 @@
-"""Modules from files: HLO text, protobuf, ONNX, compressed or not, dump directories, and "-"."""
+"""Modules from files: HLO, ONNX, TensorFlow's graphs, compressed or not, dumps, and "-"."""
 
 from __future__ import annotations
 
@@ -173,7 +173,12 @@ def _decode(data: bytes, file: str) -> str:
 
 def _parse_binary(data: bytes, file: str) -> ModuleInput:
     from lowtide.frontend.hlo_proto import read_snapshot
+    from lowtide.frontend.tensorflow.messages import looks_like_graph
 
+    if looks_like_graph(data):
+        from lowtide.frontend.tensorflow.module import read_module
+
+        return ModuleInput(read_module(data, file), file)
     try:
         module, arguments = read_snapshot(data, file)
     except HloProtoError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,8 +34,13 @@ class MessageField:
 @functools.cache
 def fields_of(message: str) -> Mapping[int, MessageField]:
     """Return the fields of a message by number."""
+    return declared_fields(message, MESSAGES[message])
+
+
+def declared_fields(message: str, declaration: str) -> Mapping[int, MessageField]:
+    """Return the fields that the line of a schema declares, by number; raises ValueError."""
     fields = {}
-    for text in MESSAGES[message].split():
+    for text in declaration.split():
         match = _FIELD.fullmatch(text)
         if match is None:
             raise ValueError(f"{message}: {text!r} is not a field of the schema")
@@ -62,23 +67,29 @@ def field_at(path: str) -> MessageField:
 @functools.cache
 def message_classes() -> Mapping[str, Any]:
     """Return the message classes by name; builds them, and loads protobuf, on first use."""
+    return classes_of(PACKAGE, {name: fields_of(name) for name in MESSAGES})
+
+
+def classes_of(
+    package: str, messages: Mapping[str, Mapping[int, MessageField]]
+) -> Mapping[str, Any]:
+    """Return the classes of the messages of a package, given by their fields."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(
-        name="lowtide/hlo.proto", package=PACKAGE, syntax="proto3"
+        name=f"{package.replace('.', '/')}.proto", package=package, syntax="proto3"
     )
-    for name in MESSAGES:
-        _describe(file.message_type.add(name=name), name)
+    for name, fields in messages.items():
+        _describe(file.message_type.add(name=name), package, list(fields.values()))
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
-        for name in MESSAGES
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
+        for name in messages
     }
 
 
-def _describe(message: Any, name: str) -> None:
-    fields = fields_of(name).values()
+def _describe(message: Any, package: str, fields: Sequence[MessageField]) -> None:
     groups = list(dict.fromkeys([f.mark[1:] for f in fields if f.mark.startswith("@")]))
     for group in groups:
         message.oneof_decl.add(name=group)
@@ -91,7 +102,7 @@ def _describe(message: Any, name: str) -> None:
             described.type = getattr(described, f"TYPE_{field.type.upper()}")
         else:
             described.type = described.TYPE_MESSAGE
-            described.type_name = f".{PACKAGE}.{field.type}"
+            described.type_name = f".{package}.{field.type}"
         if field.mark.startswith("@"):
             described.oneof_index = groups.index(field.mark[1:])
     for field in fields:

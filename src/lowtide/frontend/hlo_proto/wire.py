@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from lowtide.frontend.hlo_proto.fields import FieldError
 from lowtide.frontend.hlo_proto.messages import SCALARS, MessageField, fields_of
+
+FieldsOf: TypeAlias = Callable[[str], Mapping[int, MessageField]]
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = range(6)
 _DEEPEST: Final = 100
@@ -116,12 +118,19 @@ def kind_of(data: bytes) -> str:
 
 def _has_opcode(data: bytes, start: int, end: int, path: tuple[int, ...]) -> bool:
     """Whether the first fields along a path of field numbers lead to an opcode."""
+    return has_word(data, start, end, path, _OPCODE)
+
+
+def has_word(
+    data: bytes, start: int, end: int, path: tuple[int, ...], pattern: re.Pattern[bytes]
+) -> bool:
+    """Whether the first fields along a path of field numbers lead to bytes of a pattern."""
     for number in path:
         found = _first(data, start, end, number)
         if found is None:
             return False
         start, end = found
-    return _OPCODE.fullmatch(data, start, end) is not None
+    return pattern.fullmatch(data, start, end) is not None
 
 
 def _first(data: bytes, start: int, end: int, number: int) -> tuple[int, int] | None:
@@ -149,13 +158,18 @@ def _numbers(data: bytes) -> set[int]:
 # -- where it breaks ---------------------------------------------------------------------------
 
 
-def find_fault(message: str, data: bytes) -> FieldError:
-    """Return the first fault of `data` as a message of that name, with the path to its field."""
-    fault = _find(message, data, 0, len(data), 0)
+def find_fault(message: str, data: bytes, fields_of: FieldsOf = fields_of) -> FieldError:
+    """Return the first fault of `data` as a message of that name, with the path to its field.
+
+    `fields_of` gives the fields of each message by number.
+    """
+    fault = _find(fields_of, message, data, 0, len(data), 0)
     return fault or FieldError(f"the data are not a {message}")
 
 
-def _find(message: str, data: bytes, start: int, end: int, depth: int) -> FieldError | None:
+def _find(
+    fields_of: FieldsOf, message: str, data: bytes, start: int, end: int, depth: int
+) -> FieldError | None:
     if depth > _DEEPEST:
         return FieldError(f"messages nest deeper than {_DEEPEST} levels")
     fields = fields_of(message)
@@ -167,7 +181,7 @@ def _find(message: str, data: bytes, start: int, end: int, depth: int) -> FieldE
                 continue
             index = counts.get(raw.number, 0)
             counts[raw.number] = index + 1
-            fault = _find_in_field(field, raw, data, depth)
+            fault = _find_in_field(fields_of, field, raw, data, depth)
             if fault is not None:
                 return fault.under(_path(field, index))
     except WireError as error:
@@ -176,7 +190,7 @@ def _find(message: str, data: bytes, start: int, end: int, depth: int) -> FieldE
             return FieldError(str(error))
         fault = None
         if error.start >= 0 and field.type not in SCALARS:
-            fault = _find(field.type, data, error.start, end, depth + 1)
+            fault = _find(fields_of, field.type, data, error.start, end, depth + 1)
         fault = fault or FieldError(str(error))
         return fault.under(_path(field, counts.get(error.number, 0)))
     return None
@@ -187,12 +201,12 @@ def _path(field: MessageField, index: int) -> str:
 
 
 def _find_in_field(
-    field: MessageField, raw: RawField, data: bytes, depth: int
+    fields_of: FieldsOf, field: MessageField, raw: RawField, data: bytes, depth: int
 ) -> FieldError | None:
     if raw.kind != _BYTES:
         return None
     if field.type not in SCALARS:
-        return _find(field.type, data, raw.start, raw.end, depth + 1)
+        return _find(fields_of, field.type, data, raw.start, raw.end, depth + 1)
     if field.type == "string":
         try:
             data[raw.start : raw.end].decode()

@@ -10,26 +10,11 @@ from lowtide.frontend.graphs.compiler import GraphProgram, compile_graph
 from lowtide.frontend.graphs.dtypes import element_type_of
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
+from lowtide.frontend.tensorflow.output_names import OUTPUT_NAMES
 from lowtide.ir import Shape, array_shape
 from lowtide.ir.literal import Array
 
 DOMAIN: Final = "tf"
-
-OUTPUT_NAMES: Final = {
-    "TopKV2": ("values", "indices"),
-    "FusedBatchNorm": ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2"),
-    "FusedBatchNormV2": ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2"),
-    "FusedBatchNormV3": (
-        "y",
-        "batch_mean",
-        "batch_variance",
-        "reserve_space_1",
-        "reserve_space_2",
-        "reserve_space_3",
-    ),
-    "SoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
-}
-"""The outputs of ops that have several of them by name: in functions, inputs name these."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
