@@ -121,12 +121,14 @@ def one_constant(shape: Any, literal: Literal) -> Module:
     return module
 
 
-def test_a_constant_without_a_known_value_stays_so_and_is_zero_for_others() -> None:
+def test_a_constant_without_a_value_in_the_text_stays_so_and_has_numbers_for_others() -> None:
     module = parse_hlo("HloModule m\nENTRY e { ROOT c = f32[2,3]{1,0} constant({...}) }")
     data = write_hlo_module_proto(module)
     assert "constant({...})" in str(read_hlo_proto(data))
     chunks = message_classes()["HloModuleProto"].FromString(data)
-    assert chunks.computations[0].instructions[0].literal.f32s == [bytes(24)]
+    assert chunks.computations[0].instructions[0].literal.f32s == [
+        np.arange(6, dtype="<u4").tobytes()
+    ]
 
 
 def test_fields_that_are_not_interpreted_come_back() -> None:

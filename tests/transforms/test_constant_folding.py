@@ -62,7 +62,10 @@ CASES: dict[str, tuple[str, str]] = {
         "",
     ),
     "no counting": ("ROOT r = s32[4] iota(), iota_dimension=0", ""),
-    "nothing unknown": ("a = f32[4] constant({...})\nROOT r = f32[4] negate(a)", ""),
+    "what the text leaves out": (
+        "a = s32[4] constant({...})\nROOT r = s32[4] negate(a)",
+        "ROOT r = s32[4] constant({0, -1, -2, -3})",
+    ),
     "nothing behind a barrier": (
         f"{A}b = s32[4] opt-barrier(a)\nROOT r = s32[4] negate(b)",
         "",

@@ -149,7 +149,7 @@ def run(
     program = load_program(module, options, trust=trust)
     elided = _elided(program.module)
     if program.executable is None and elided:
-        console.note(f"note: the text leaves out the values of {elided} constants; 0 is used")
+        console.note(f"note: the text leaves out the values of {elided} constants; XLA's stand in")
     _check_executable(
         program, threads, deadline, must_have_values=elided > 0 and (sanitize or evaluated)
     )

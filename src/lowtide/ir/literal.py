@@ -62,8 +62,8 @@ class Literal:
     """A constant value of a given shape.
 
     `value` is an array of the logical dimensions (never written to), a tuple of literals for a
-    tuple shape, or None for a token. `elided` marks a constant whose text was `{...}`: its value
-    is not known, and `value` holds zeros.
+    tuple shape, or None for a token. `elided` marks a constant whose text was `{...}`: `value`
+    holds the numbers that XLA's parser puts there, and zeros where it is very large.
     """
 
     __slots__ = ("elided", "shape", "value")

@@ -64,8 +64,8 @@ def fold_constants(module: Module, *, work: int = 1_000_000) -> int:
     A constant never gets larger than those it is made of together, unless it has one element, and
     one of more than `SMALL` bytes only takes the place of constants that nobody else reads. `work`
     bounds the arithmetic and bytes of one operation. Broadcasts stay, and elementwise operations on
-    broadcast constants become broadcasts of one number. Elided constants, of which the text does
-    not tell the value, are not folded, nor are arrays in the bodies of fusions.
+    broadcast constants become broadcasts of one number. Constants whose values the text leaves out
+    fold with the numbers they run with, as in XLA. Arrays in the bodies of fusions are not folded.
     """
     changes = 0
     while made := _fold_all(module, work):
@@ -107,9 +107,7 @@ class _Folding:
 
 
 def _is_known(x: Instruction) -> bool:
-    if x.opcode is not Opcode.CONSTANT or not x.shape.is_array or x.shape.is_dynamic:
-        return False
-    return not x.attributes_as(Constant).literal.elided
+    return x.opcode is Opcode.CONSTANT and x.shape.is_array and not x.shape.is_dynamic
 
 
 def _may_be_constant(x: Instruction) -> bool:

@@ -39,6 +39,10 @@ def _field(element_type: ElementType) -> str:
     return known or f"{element_type.value}s"
 
 
+_MOST_WRITTEN: Final = 1 << 24
+"""How many elements of a constant that a text left out are written; more are zeros when read."""
+
+
 # -- reading -----------------------------------------------------------------------------------
 
 
@@ -56,10 +60,10 @@ def read_literal(proto: Any, shapes: ShapeReader, wanted: Shape | None = None) -
 
 
 def _read(proto: Any, shapes: ShapeReader, shape: Shape, wanted: Shape) -> Literal:
-    if proto.elided:
+    if shape.is_array and proto.elided and shape.element_count > _MOST_WRITTEN:
         return zero_literal(wanted, elided=True)
     if shape.is_array:
-        return Literal(wanted, _read_array(proto, shape))
+        return Literal(wanted, _read_array(proto, shape), elided=proto.elided)
     if not shape.is_tuple:
         if shape.is_token:
             return Literal(wanted, None)
@@ -76,7 +80,7 @@ def _read(proto: Any, shapes: ShapeReader, shape: Shape, wanted: Shape) -> Liter
         except FieldError as error:
             raise error.under(f"tuple_literals[{i}]") from None
         elements.append(literal)
-    return Literal(wanted, tuple(elements))
+    return Literal(wanted, tuple(elements), elided=proto.elided)
 
 
 def _read_array(proto: Any, shape: Shape) -> Array:
@@ -160,15 +164,12 @@ def to_value(literal: Literal) -> Any:
 
 # -- writing -----------------------------------------------------------------------------------
 
-_MOST_ZEROS: Final = 1 << 24
-"""How many elements of a constant without a known value are written as zeros."""
-
 
 def write_literal(literal: Literal, proto: Any, shapes: ShapeWriter) -> None:
     """Write a literal into a LiteralProto; raises FieldError over the limits of protobuf.
 
-    A constant whose value is not known is written with a mark that only lowtide reads, and as
-    zeros for other readers unless it is very large.
+    A constant whose value the text left out is written with a mark that only lowtide reads, and
+    without elements if it is very large.
     """
     shapes.write(literal.shape.with_leaves(_stored_shape), proto.shape)
     _write(literal, proto, shapes)
@@ -180,7 +181,7 @@ def _write(literal: Literal, proto: Any, shapes: ShapeWriter) -> None:
     if shape.is_tuple:
         for element in literal.elements:
             write_literal(element, proto.tuple_literals.add(), shapes)
-    elif shape.is_array and not (literal.elided and shape.element_count > _MOST_ZEROS):
+    elif shape.is_array and not (literal.elided and shape.element_count > _MOST_WRITTEN):
         _write_array(literal.array, shape, proto)
 
 

@@ -178,7 +178,7 @@ class LineParser:
             constant = ir.Constant(parse_literal(lexer, shape))
             if not lexer.at(")") or lexer.start != match.end(6):
                 return None
-            if len(inside) <= _SHORT:
+            if len(inside) <= _SHORT and not constant.literal.elided:
                 self._literals[key] = constant
         return constant
 

@@ -13,7 +13,7 @@ import numpy as np
 from lowtide.frontend.hlo_text.lexer import Lexer
 from lowtide.frontend.hlo_text.shape_parser import parse_shape
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.literal import DTYPES, Array, Literal, nan_payload_bits, zero_literal
+from lowtide.ir.literal import DTYPES, Array, Literal, nan_payload_bits
 from lowtide.ir.shape import UNBOUNDED, Layout, Shape, array_shape, tuple_shape
 
 _PART: Final = re.compile(
@@ -96,7 +96,7 @@ def _parse_elided_tuple(lexer: Lexer, shape: Shape) -> Literal:
     lexer.expect("{")
     lexer.expect("...", "in an elided tuple literal")
     lexer.expect("}")
-    return zero_literal(shape, elided=True)
+    return lexer.filling.next_literal(shape)
 
 
 def parse_shaped_literal(lexer: Lexer) -> Literal:
@@ -124,7 +124,7 @@ def _parse_array(lexer: Lexer, shape: Shape) -> Literal:
     values = _parse_nested(parts, shape)
     parts.finish()
     if values is None:
-        return zero_literal(shape, elided=shape.element_count > 0)
+        return lexer.filling.next_literal(shape)
     if len(values) != shape.element_count:
         if shape.element_count > _LARGEST_FILL:
             lexer.fail(f"a constant of shape {shape} needs all its elements in the text")
