@@ -21,7 +21,7 @@ LARGEST_FILLING: Final = 1 << 24
 
 
 @final
-class Filling:
+class LiteralFilling:
     """The two counters: of words, modulo 2**32, and of bytes, modulo 256."""
 
     __slots__ = ("_bytes", "_words")

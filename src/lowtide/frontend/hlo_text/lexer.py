@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Final, NoReturn, final
 
-from lowtide.frontend.hlo_text.filling import Filling
+from lowtide.frontend.hlo_text.filling import LiteralFilling
 from lowtide.ir.element_type import BY_KEYWORD
 from lowtide.ir.errors import HloTextError
 from lowtide.ir.shape import Shape
@@ -99,7 +99,7 @@ class Lexer:
         self.depth = 0
         self.shapes: dict[str, Shape] = {}
         """Array shapes read so far, by their text."""
-        self.filling = Filling()
+        self.filling = LiteralFilling()
         """What constants without values get."""
         self.end = start
         self.previous_end = start
