@@ -36,6 +36,20 @@ def values(module):
     }
 
 
+def flushed(array):
+    """Without what XLA's programs take for zero: subnormal parts, but those of f16."""
+    array = np.asarray(array)
+    if array.dtype == np.float16:
+        return array.astype("c16")
+    least = np.finfo(np.float64 if array.dtype.itemsize == 16 else np.float32).tiny
+    if array.dtype == np.float64:
+        least = np.finfo(np.float64).tiny
+    wide = array.astype("c16")
+    parts = wide.view("f8")
+    parts[np.abs(parts) < least] = 0
+    return wide
+
+
 def test_values_are_those_of_xla():
     pytest.importorskip("jaxlib")
     found = subprocess.run(
@@ -47,9 +61,8 @@ def test_values_are_those_of_xla():
     for name, array in ours.items():
         np.testing.assert_allclose(
             np.asarray(array).astype("c16"),
-            np.asarray(theirs[name]).astype("c16"),
+            flushed(theirs[name]),
             rtol=1e-2 if array.dtype.itemsize == 2 else 1e-6,
-            atol=2e-45 if array.dtype.itemsize != 2 else 1e-41,
             err_msg=name,
         )
 

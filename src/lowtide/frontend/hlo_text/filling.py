@@ -4,6 +4,9 @@ XLA counts 32-bit words over all such constants of a process in the order of the
 behind the last whole word of each constant by a second counter, which it puts where the number of
 words says, over bytes that are already there. Results can be compared with XLA's only with the same
 numbers. Here the count starts anew with each text, as in a process that reads one.
+
+Read as floating-point numbers of 16 bits and more with the exponents of f32 or f64, the counts are
+mostly subnormal. XLA's programs take those for zero wherever they compute, so they are zeros here.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Final, final
 import numpy as np
 
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.literal import DTYPES, Literal, zero_literal
+from lowtide.ir.literal import DTYPES, Array, Literal, zero_literal
 from lowtide.ir.shape import Shape
 
 LARGEST_FILLING: Final = 1 << 24
@@ -49,8 +52,9 @@ class LiteralFilling:
         counted = np.arange(first_word, first_word + words, dtype=np.uint64)
         data[: 4 * words] = counted.astype("<u4").view(np.uint8)
         data[words : words + rest] = np.arange(first_byte, first_byte + rest).astype(np.uint8)
-        value = _plain(data, shape.element_type).view(dtype).reshape(shape.dimensions)
-        return Literal(shape, value, elided=True)
+        value = _plain(data, shape.element_type).view(dtype)
+        _flush(value, shape.element_type)
+        return Literal(shape, value.reshape(shape.dimensions), elided=True)
 
 
 def _plain(
@@ -66,3 +70,23 @@ def _plain(
         return low
     sign = np.uint8(1 << (of.bits - 1))
     return ((low ^ sign) - sign).astype(np.uint8)
+
+
+_REAL_PARTS: Final = {
+    ElementType.BF16: DTYPES[ElementType.BF16],
+    ElementType.F32: DTYPES[ElementType.F32],
+    ElementType.F64: DTYPES[ElementType.F64],
+    ElementType.C64: DTYPES[ElementType.F32],
+    ElementType.C128: DTYPES[ElementType.F64],
+}
+"""The types of whose numbers XLA takes the subnormal ones for zero."""
+
+
+def _flush(value: Array, of: ElementType) -> None:
+    """Put zeros for subnormal numbers."""
+    dtype = _REAL_PARTS.get(of)
+    if dtype is None:
+        return
+    parts = value.view(dtype)
+    least = np.finfo(np.float64 if dtype.itemsize == 8 else np.float32).tiny
+    parts[np.abs(parts.astype(np.float64)) < least] = 0
