@@ -81,6 +81,7 @@ class OrderMachine:
         self._heir: dict[int, int] = {}
         """What takes the place of a symbol in the state of a loop: nothing else may."""
         self._step = 0
+        self._reads: dict[Computation, list[int]] = {}
 
     def peak(self) -> int:
         """Return the most bytes at any step, less those of arguments that are written over."""
@@ -98,7 +99,6 @@ class OrderMachine:
         outputs = self._run(entry, environment)
         self._step += 1
         self._kept(outputs)
-        self._hold_arguments(environment, outputs)
         return max(0, self._highest() - given)
 
     # -- memory --------------------------------------------------------------------------------
@@ -162,11 +162,23 @@ class OrderMachine:
             return self._loop(x, operands[0])
         if x.opcode is Opcode.CONDITIONAL:
             self._step += 1
-            for symbols in operands:  # Any of the branches may be chosen by then.
-                self._kept(symbols)
+            self._kept(operands[0])
+            for callee, symbols in zip(x.called_computations, operands[1:], strict=True):
+                self._kept(self._read_by(callee, symbols))  # Any of them may be chosen by then.
             branch = self._branches[x]
             return self._kept(self._callee(x.called_computations[branch], operands[branch + 1]))
         return self._plain(x, operands)
+
+    def _read_by(self, computation: Computation, symbols: Symbols) -> Symbols:
+        """Those of the symbols given to a computation that it reads or returns."""
+        places = self._reads.get(computation)
+        if places is None:
+            trial = OrderMachine(self._module, self._sequences, self._branches)
+            given = [trial._make(1) for _ in symbols]
+            returned = trial._callee(computation, given)
+            places = [i for i, x in enumerate(given) if trial._last[x] or x in returned]
+            self._reads[computation] = places
+        return [symbols[i] for i in places]
 
     def _callee(self, computation: Computation, symbols: Symbols) -> Symbols:
         environment: dict[Instruction, Symbols] = {}
@@ -193,34 +205,6 @@ class OrderMachine:
             if old != new:
                 self._last[old] = max(self._last[old], self._born[new] - 1)
                 self._heir[old] = new
-
-    def _hold_arguments(self, environment: Mapping[Instruction, Symbols], outputs: Symbols) -> None:
-        """The place of an argument is that of an output: nothing else takes it in between.
-
-        Values may, which hand it on one to the next up to the output.
-        """
-        entry = self._module.entry
-        places = [index for index, _ in entry.root.shape.leaves()]
-        for alias in self._module.input_output_aliases:
-            parameter = entry.parameters[alias.parameter]
-            indices = [index for index, _ in parameter.shape.leaves()]
-            old = environment[parameter][indices.index(alias.parameter_index)]
-            new = outputs[places.index(alias.output_index)]
-            if old != new and not self._is_handed_on(old, new):
-                self._hold_places([old], [new])
-
-    def _is_handed_on(self, old: int, new: int) -> bool:
-        """Whether a symbol is written over, directly or in turn, until the last is `new`."""
-        seen = {new}
-        stack = [new]
-        while stack:
-            symbol = stack.pop()
-            step = self._born[symbol]
-            for operand, result in self._pairs.get(step, ()):
-                if result == symbol and self._last[operand] == step and operand not in seen:
-                    seen.add(operand)
-                    stack.append(operand)
-        return old in seen
 
     def _plain(self, x: Instruction, operands: list[Symbols]) -> Symbols:
         self._step += 1

@@ -12,6 +12,7 @@ import numpy as np
 from lowtide.autopsy.plain_module import plain_module
 from lowtide.frontend.hlo_proto import write_hlo_module_proto
 from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir.attributes import ReduceWindow
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import DTYPES, Array
@@ -49,6 +50,8 @@ def run_xla(module: Module, arguments: Sequence[Array]) -> list[Array]:
         raise UnsupportedOpError("XLA:CPU scatters twice into the place of one operand")
     if _updates_by_itself(plain):
         raise UnsupportedOpError("XLA:CPU reads an array for an update while it overwrites it")
+    if _chooses_in_padding(plain):
+        raise UnsupportedOpError("XLA:CPU chooses another one of equal elements in padded windows")
     _give_bits_their_sign(plain)
     if _has_packed_integers(module):
         raise UnsupportedOpError("XLA:CPU computes integers of 2 and 4 bits in 8 bits")
@@ -68,7 +71,7 @@ def run_xla(module: Module, arguments: Sequence[Array]) -> list[Array]:
 
 
 def _signed(x: Array, wanted: np.dtype[Any]) -> Array:
-    is_other = {x.dtype.kind, wanted.kind} == {"i", "u"} and x.dtype.itemsize == wanted.itemsize
+    is_other = x.dtype.kind in "iu" and x.dtype != wanted and x.dtype.itemsize == wanted.itemsize
     return x.view(wanted) if is_other else x
 
 
@@ -91,6 +94,17 @@ def _updates_by_itself(module: Module) -> bool:
             if _named(x.operands[0]) == _named(x.operands[1]):
                 return True
     return False
+
+
+def _chooses_in_padding(module: Module) -> bool:
+    """Whether a select-and-scatter has a window with padding, in which elements may be equal."""
+    return any(
+        w.padding_low or w.padding_high
+        for computation in module.computations.values()
+        for x in computation.instructions.values()
+        if x.opcode is Opcode.SELECT_AND_SCATTER
+        for w in x.attributes_as(ReduceWindow).window.dimensions
+    )
 
 
 def _give_bits_their_sign(module: Module) -> None:
@@ -116,7 +130,13 @@ def _give_bits_their_sign(module: Module) -> None:
                         computation.root = signed
 
 
-_UNSIGNED: Final = {ElementType(f"s{bits}"): ElementType(f"u{bits}") for bits in (8, 16, 32, 64)}
+_UNSIGNED: Final = {
+    **{ElementType(f"s{bits}"): ElementType(f"u{bits}") for bits in (8, 16, 32, 64)},
+    ElementType.F16: ElementType.U16,
+    ElementType.BF16: ElementType.U16,
+    ElementType.F32: ElementType.U32,
+    ElementType.F64: ElementType.U64,
+}
 
 
 def _named(x: Instruction) -> str:
