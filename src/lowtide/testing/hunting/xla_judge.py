@@ -11,14 +11,14 @@ import numpy as np
 
 from lowtide.autopsy.plain_module import plain_module
 from lowtide.frontend.hlo_proto import write_hlo_module_proto
-from lowtide.ir import Instruction, Module, Opcode
-from lowtide.ir.attributes import ReduceWindow
+from lowtide.ir import Module, Opcode
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import tuple_shape
 from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.editing import make
+from lowtide.testing.hunting.xla_differences import is_finite, known_difference, multiplies_holes
 
 OPTIONS: Final = (
     ("xla_cpu_enable_fast_math", False),
@@ -46,15 +46,10 @@ def run_xla(module: Module, arguments: Sequence[Array]) -> list[Array]:
     XLA:CPU makes random bits unsigned, whatever the module says; here they have their sign.
     """
     plain = _asynchronous_as_calls(plain_module(module))
-    if _scatters_twice(plain):
-        raise UnsupportedOpError("XLA:CPU scatters twice into the place of one operand")
-    if _updates_by_itself(plain):
-        raise UnsupportedOpError("XLA:CPU reads an array for an update while it overwrites it")
-    if _chooses_in_padding(plain):
-        raise UnsupportedOpError("XLA:CPU chooses another one of equal elements in padded windows")
+    known = known_difference(plain)
+    if known is not None:
+        raise UnsupportedOpError(f"XLA:CPU {known}")
     _give_bits_their_sign(plain)
-    if _has_packed_integers(module):
-        raise UnsupportedOpError("XLA:CPU computes integers of 2 and 4 bits in 8 bits")
     jax, hlo, jaxlib, device = _client()
     plain.input_output_aliases = ()
     parsed = hlo.HloModule.from_serialized_hlo_module_proto(write_hlo_module_proto(plain))
@@ -66,6 +61,8 @@ def run_xla(module: Module, arguments: Sequence[Array]) -> list[Array]:
     with jax.enable_x64(True):
         given = [jax.device_put(np.array(x)) for x in arguments]
         results = [np.asarray(x) for x in loaded.execute(given)]
+    if multiplies_holes(plain) and not all(is_finite(x) for x in results):
+        raise UnsupportedOpError("XLA:CPU multiplies holes of a convolution by infinities")
     leaves = [leaf for _, leaf in module.entry.root.shape.leaves() if leaf.is_array]
     return [_signed(x, DTYPES[y.element_type]) for x, y in zip(results, leaves, strict=True)]
 
@@ -73,38 +70,6 @@ def run_xla(module: Module, arguments: Sequence[Array]) -> list[Array]:
 def _signed(x: Array, wanted: np.dtype[Any]) -> Array:
     is_other = x.dtype.kind in "iu" and x.dtype != wanted and x.dtype.itemsize == wanted.itemsize
     return x.view(wanted) if is_other else x
-
-
-def _scatters_twice(module: Module) -> bool:
-    """Whether a scatter into several arrays has two that lie in one place."""
-    for computation in module.computations.values():
-        for x in computation.instructions.values():
-            targets = x.operands[: len(x.operands) // 2]
-            if x.opcode is Opcode.SCATTER and len({_named(y) for y in targets}) < len(targets):
-                return True
-    return False
-
-
-def _updates_by_itself(module: Module) -> bool:
-    """Whether a part of an array, moved by nothing but slices, is put elsewhere in that array."""
-    for computation in module.computations.values():
-        for x in computation.instructions.values():
-            if x.opcode is not Opcode.DYNAMIC_UPDATE_SLICE:
-                continue
-            if _named(x.operands[0]) == _named(x.operands[1]):
-                return True
-    return False
-
-
-def _chooses_in_padding(module: Module) -> bool:
-    """Whether a select-and-scatter has a window with padding, in which elements may be equal."""
-    return any(
-        w.padding_low or w.padding_high
-        for computation in module.computations.values()
-        for x in computation.instructions.values()
-        if x.opcode is Opcode.SELECT_AND_SCATTER
-        for w in x.attributes_as(ReduceWindow).window.dimensions
-    )
 
 
 def _give_bits_their_sign(module: Module) -> None:
@@ -137,33 +102,6 @@ _UNSIGNED: Final = {
     ElementType.F32: ElementType.U32,
     ElementType.F64: ElementType.U64,
 }
-
-
-def _named(x: Instruction) -> str:
-    """The name of the array behind operations that may leave its bytes where they are."""
-    while x.opcode in _IN_PLACE:
-        x = x.operands[0]
-    return x.name
-
-
-_IN_PLACE: Final = frozenset(
-    {
-        *(Opcode.BITCAST, Opcode.BROADCAST, Opcode.CONVERT, Opcode.COPY, Opcode.PAD),
-        *(Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE),
-        *(Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE),
-    }
-)
-
-
-def _has_packed_integers(module: Module) -> bool:
-    types = {
-        leaf.element_type
-        for computation in module.computations.values()
-        for x in computation.instructions.values()
-        for _, leaf in x.shape.leaves()
-        if leaf.is_array
-    }
-    return any(t.bits < 8 and t.is_integer for t in types)
 
 
 def _asynchronous_as_calls(module: Module) -> Module:
