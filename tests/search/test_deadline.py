@@ -61,3 +61,12 @@ def test_a_search_begins_when_it_is_asked_for_and_only_once() -> None:
     assert not SearchOptions().begun().is_timed
     begun = Deadline(5)
     assert SearchOptions(deadline=begun).begun() is begun
+
+
+def test_a_guard_ends_what_hangs_and_is_no_time_that_a_caller_set() -> None:
+    deadline = Deadline()
+    deadline.guard(-1.0)
+    assert deadline.passed and not deadline.is_timed
+    given = Deadline(1e6)
+    given.guard(-1.0)
+    assert not given.passed and given.is_timed

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from random import Random
 
@@ -20,6 +21,7 @@ from lowtide.testing.hunting.summary import summary
 from lowtide.testing.hunting.table import MAKERS, REGIONS
 from lowtide.testing.hunting.worker import JudgeWorker
 from lowtide.testing.hunting.writing import ModuleWish, draw_module
+from lowtide.testing.hunting.xla_differences import known_difference
 from lowtide.verifier import verify
 
 PLAIN = Conditions(1, stages=("scheduled",))
@@ -151,3 +153,29 @@ def test_a_hunt_counts_what_it_judges_and_keeps_what_it_finds(tmp_path, monkeypa
     names = sorted(x.name for x in (tmp_path / "finds").iterdir())
     assert names[0].endswith("-native-least.hlo") and names[1].endswith("-native.hlo")
     parse_hlo((tmp_path / "finds" / names[0]).read_text())
+
+
+INNER = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_known"),
+    [
+        (f"f32[2,3] dot(f32[2,0] %a, f32[0,3] %b), {INNER}", True),
+        (f"f32[2,3] dot(f32[2,5] %a, f32[5,3] %b), {INNER}", False),
+        ("f16[4] atan2(f16[4] %a, f16[4] %b)", True),
+        ("f32[4] atan2(f32[4] %a, f32[4] %b)", False),
+        ("c64[4] log(c64[4] %a)", True),
+        ("f32[4] log(f32[4] %a)", False),
+        ("s4[4] add(s4[4] %a, s4[4] %b)", True),
+        ("s8[4] add(s8[4] %a, s8[4] %b)", False),
+        ("f32[4,4] dynamic-update-slice(f32[4,4] %a, f32[4,4] %a, s32[] %b, s32[] %b)", True),
+    ],
+)
+def test_xla_is_no_judge_of_what_it_is_known_to_do_otherwise(line: str, is_known: bool) -> None:
+    names = {name: shape for shape, name in re.findall(r"([a-z0-9]+\[[0-9,]*\]) (%[ab])", line)}
+    given = [
+        f"  {x} = {shape} parameter({i})" for i, (x, shape) in enumerate(sorted(names.items()))
+    ]
+    text = "\n".join(["HloModule m", "ENTRY e {", *given, f"  ROOT r = {line}", "}"])
+    assert (known_difference(parse_hlo(text)) is not None) == is_known

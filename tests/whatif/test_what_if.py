@@ -1,5 +1,6 @@
 """What-if: changes are made as named, planned again, and only those that pay are listed."""
 
+import itertools
 import json
 
 import numpy as np
@@ -174,7 +175,7 @@ def test_the_deadline_leaves_out_what_there_is_no_time_for() -> None:
     assert found is not None
     assert not found.changes and not found.useless
     assert "donate:state" in found.left_out
-    assert any("before the deadline" in x for x in what_if_lines(found, 80, Paint(color=False)))
+    assert any("Not planned" in x for x in what_if_lines(found, 80, Paint(color=False)))
 
 
 def test_an_unknown_name_is_told_the_nearest() -> None:
@@ -196,3 +197,20 @@ def test_a_module_without_metadata_has_changes_by_shape() -> None:
 def test_a_budget_and_what_if_exclude_each_other() -> None:
     with pytest.raises(ValueError, match="leave out memory"):
         lowtide.explain(lowtide.parse_hlo(STEP), what_if=True, memory="1MB")
+
+
+def test_without_a_deadline_the_clock_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = lowtide.parse_hlo(STEP)
+    options = PlanOptions("input", search=SearchOptions())
+    found = what_if(module, options).report.what_if
+    clock = itertools.count(0.0, 20.0)
+    monkeypatch.setattr("lowtide.whatif.search.perf_counter", lambda: next(clock))
+    assert what_if(module, options).report.what_if == found
+
+
+def test_without_a_deadline_work_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = lowtide.parse_hlo(STEP)
+    monkeypatch.setattr("lowtide.whatif.search._LEAST_WORK", 0)
+    found = what_if(module, PlanOptions("input", search=SearchOptions())).report.what_if
+    assert found is not None and found.changes
+    assert "budget:75%" in found.left_out

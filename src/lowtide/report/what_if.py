@@ -66,8 +66,8 @@ class ChangeOutcome:
 class WhatIf:
     """The changes that pay, best first, of a program that takes `seconds` a run by the model.
 
-    `useless` names those that were planned and do not pay, `left_out` those that were not planned
-    before the deadline, `impossible` those that cannot be made, with the reason.
+    `useless` names those that were planned and do not pay, `left_out` those for which too little
+    time or work was left, `impossible` those that cannot be made, with the reason.
     """
 
     seconds: float
@@ -121,10 +121,11 @@ def _time(extra: float, seconds: float) -> str:
 
 
 def _rest(found: WhatIf, width: int) -> list[str]:
-    """The line on what there was no time for."""
+    """The line on what there was no time, or no work, left for."""
     if not found.left_out:
         return []
-    return textwrap.wrap(f"Not planned before the deadline: {', '.join(found.left_out)}.", width)
+    names = ", ".join(found.left_out)
+    return textwrap.wrap(f"Not planned, to end soon (`--try NAME` plans one): {names}.", width)
 
 
 def what_if_rows(found: WhatIf) -> list[list[str]]:

@@ -18,23 +18,24 @@ class Deadline:
     def __init__(self, seconds: float | None = None) -> None:
         self._end = None if seconds is None else monotonic() + seconds
         self._is_held = False
+        self.is_timed = seconds is not None
+        """Whether the caller set a time, rather than an effort."""
         self.was_interrupted = False
         """Whether Ctrl-C ended the search."""
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether it comes by itself."""
-        return self._end is not None
 
     @property
     def passed(self) -> bool:
         """Whether it is over."""
         return self.was_interrupted or (self._end is not None and monotonic() >= self._end)
 
-    def end_in(self, seconds: float) -> None:
-        """Have it come in so many seconds, where it does not come by itself."""
+    def guard(self, seconds: float) -> None:
+        """Have it come in so many seconds where it does not come by itself.
+
+        Searches whose effort is limited do not count on that: it is there for one that hangs.
+        """
         if self._end is None:
             self._end = monotonic() + seconds
+            self.is_timed = False
 
     def leaves(self, seconds: float) -> bool:
         """Whether so many seconds are left before it."""

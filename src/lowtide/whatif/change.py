@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 
 from lowtide.compiler import ModulePlan
 from lowtide.ir import LowtideError, SourceLocation
 from lowtide.whatif.baseline import Baseline
+
+
+class Weight(IntEnum):
+    """The work of planning a change, in orders of a program of the same size."""
+
+    ORDER = 1
+    """The kernels stay; their order and places are found anew."""
+    PASSES = 8
+    """The passes run again."""
+    BUDGET = 24
+    """Several programs that run parts again are planned."""
 
 
 class ImpossibleChangeError(LowtideError):
@@ -20,8 +32,8 @@ class ProgramChange:
 
     `name` is unique in a program; `what` says it in words, `code` is what to write at `source`, the
     line in the user's program, None where none is known. `plan` raises ImpossibleChangeError where
-    the change cannot be made. The program runs `runs` times for the same work. `is_slow` says that
-    the passes run again, `remark` what else the change does.
+    the change cannot be made. The program runs `runs` times for the same work. `weight` is the work
+    of planning it, `remark` what else the change does.
     """
 
     name: str
@@ -30,5 +42,5 @@ class ProgramChange:
     source: SourceLocation | None
     plan: Callable[[Baseline], ModulePlan]
     runs: int = 1
-    is_slow: bool = False
+    weight: Weight = Weight.ORDER
     remark: str = ""

@@ -14,7 +14,7 @@ from lowtide.fitting.errors import SpecializedError
 from lowtide.fitting.resizing import ResizableModule
 from lowtide.ir import Instruction, SourceLocation
 from lowtide.whatif.baseline import Baseline
-from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
+from lowtide.whatif.change import ImpossibleChangeError, ProgramChange, Weight
 
 _SHARES: Final = (75, 50)
 """Budgets, in per cent of what the plan needs beyond arguments."""
@@ -33,6 +33,7 @@ def _budget(base: Baseline, share: int) -> ProgramChange:
         f'lowtide.jit({base.function}, memory="{nbytes}B")',
         base.outermost,
         partial(_within, nbytes=nbytes),
+        weight=Weight.BUDGET,
     )
 
 
@@ -92,7 +93,7 @@ def variant_changes(base: Baseline) -> list[ProgramChange]:
             x.code,
             _largest_place(base) or base.outermost,
             partial(_variant, passes=x.passes),
-            is_slow=True,
+            weight=Weight.PASSES,
         )
         for x in _VARIANTS
     ]
@@ -148,7 +149,7 @@ def _half(base: Baseline, name: str, resizable: ResizableModule) -> ProgramChang
         base.outermost,
         partial(_resized, resizable=resizable),
         runs=2,
-        is_slow=True,
+        weight=Weight.PASSES,
         remark="two runs of half the batch",
     )
 

@@ -15,7 +15,7 @@ from lowtide.ir.suggestions import nearest
 from lowtide.report.what_if import ChangeOutcome, WhatIf
 from lowtide.whatif.arguments import argument_changes
 from lowtide.whatif.baseline import Baseline, run_seconds
-from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
+from lowtide.whatif.change import ImpossibleChangeError, ProgramChange, Weight
 from lowtide.whatif.checkpointing import checkpoint_changes
 from lowtide.whatif.donating import donation_changes
 from lowtide.whatif.narrowing import narrowing_changes
@@ -25,10 +25,14 @@ _LEAST_SHARE: Final = 200
 """A change pays where it saves at least one part in so many of the peak."""
 _LONGEST: Final = 1.0
 """A change that takes longer than so many further runs of the program does not pay."""
-_TIMES: Final = 1.8
-"""All changes together may take so many times as long as the plan, which makes less than three."""
-_LEAST_SECONDS: Final = 15.0
-"""And so many seconds at least."""
+_WORK: Final = 10
+"""All changes together may weigh so many orders of the program."""
+_LEAST_WORK: Final = 160_000
+"""Or as many as order so many instructions, if those are more."""
+_TIMES: Final = 10.0
+"""Their plans end after so many times as long as the plan before them took, should they hang."""
+_LEAST_SECONDS: Final = 120.0
+"""Or after so many seconds, if those are more."""
 
 Progress = Callable[[str], None]
 
@@ -40,14 +44,14 @@ def what_if(
 ) -> ModulePlan:
     """Return the plan of a module, whose report has the changes that pay as its `what_if`.
 
-    Where the options have no deadline, all changes together are given 1.8 times that of the plan.
-    One that the deadline leaves no time for is not planned, and named in `left_out`. Raises what
-    `compiler.plan` raises.
+    Where the options have no deadline, the work of all changes together is limited, so that equal
+    modules have equal findings on any machine; with one, time decides. A change for which too
+    little is left is not planned, and named in `left_out`. Raises what `compiler.plan` raises.
     """
     start = perf_counter()
     base = _baseline(module, options)
     seconds = perf_counter() - start
-    base.deadline.end_in(max(_LEAST_SECONDS, _TIMES * seconds))
+    base.deadline.guard(max(_LEAST_SECONDS, _TIMES * seconds))
     found = _Search(base, seconds, progress or (lambda text: None)).run(changes_of(base))
     return replace(base.plan, report=replace(base.report, what_if=found))
 
@@ -89,22 +93,28 @@ def _baseline(module: Module, options: PlanOptions) -> Baseline:
 
 
 class _Search:
-    """The changes as they are planned, one after the other, until the deadline."""
+    """The changes as they are planned, one after the other, while there is work or time left."""
 
     def __init__(self, base: Baseline, plan_seconds: float, progress: Progress) -> None:
         self.base = base
         self.progress = progress
-        seconds = base.report.seconds
-        quick = plan_seconds - seconds.get("passes", 0.0)
-        self.longest = {False: quick, True: 2 * plan_seconds}
-        """The longest that a change took so far, by whether passes run again."""
+        order = plan_seconds - base.report.seconds.get("passes", 0.0)
+        self.longest = {
+            Weight.ORDER: order,
+            Weight.PASSES: 2 * plan_seconds,
+            Weight.BUDGET: 4 * plan_seconds,
+        }
+        """The longest that a change of each weight took so far, in seconds."""
+        self.left = max(_WORK, _LEAST_WORK // base.given.instruction_count)
+        """The weight of further changes where no deadline was given."""
 
     def run(self, changes: Sequence[ProgramChange]) -> WhatIf:
         found, useless, left_out, impossible = [], [], [], []
         for number, change in enumerate(changes):
-            if not self.base.deadline.leaves(self.longest[change.is_slow]):
+            if not self.has_room(change):
                 left_out.append(change.name)
                 continue
+            self.left -= change.weight
             self.progress(f"what if {change.name} ({number + 1} of {len(changes)})")
             try:
                 outcome = self.outcome(change)
@@ -121,6 +131,12 @@ class _Search:
         groups = [tuple(x) for x in (useless, left_out, impossible)]
         return WhatIf(self.base.seconds, tuple(found), *groups)
 
+    def has_room(self, change: ProgramChange) -> bool:
+        """Whether enough time is left for a change, or work where time does not decide."""
+        if self.base.deadline.is_timed:
+            return self.base.deadline.leaves(self.longest[change.weight])
+        return not self.base.deadline.passed and change.weight <= self.left
+
     def outcome(self, change: ProgramChange) -> ChangeOutcome | None:
         """What a change leads to; None where Ctrl-C ends its plan."""
         start = perf_counter()
@@ -128,7 +144,7 @@ class _Search:
         with self.base.deadline.until_interrupted():
             plan = change.plan(self.base)
         took = perf_counter() - start
-        self.longest[change.is_slow] = max(self.longest[change.is_slow], took)
+        self.longest[change.weight] = max(self.longest[change.weight], took)
         return None if plan is None else _outcome(self.base, change, plan)
 
     def pays(self, outcome: ChangeOutcome) -> bool:

@@ -76,7 +76,7 @@ def _is_half_angle(x: Instruction) -> bool:
 def _is_product_of_nothing(x: Instruction) -> bool:
     if x.opcode is not Opcode.DOT:
         return False
-    dimensions = x.attributes_as(Dot).lhs_contracting
+    dimensions = x.attributes_as(Dot).dimensions.lhs_contracting
     return any(x.operands[0].shape.dimensions[i] == 0 for i in dimensions)
 
 
