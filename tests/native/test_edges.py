@@ -70,3 +70,18 @@ def test_a_choice_between_a_narrow_number_read_and_one_converted(target: str) ->
 def test_what_a_call_takes_in_another_layout_is_copied() -> None:
     x = np.arange(32, dtype=np.float32).reshape(4, 8)
     np.testing.assert_array_equal(compiled(OTHER_LAYOUT)(x), -x)
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("part", ["real", "imag"])
+def test_a_part_of_complex_numbers_with_padding_behind_it(part: str, target: str) -> None:
+    text = f"""HloModule m
+ENTRY e {{
+  p = c128[2] parameter(0)
+  r = f64[2] {part}(p)
+  z = f64[] constant(0)
+  ROOT o = f64[40] pad(r, z), padding=0_38
+}}"""
+    given = np.array([1 + 2j, 3 - 4j])
+    (got,) = flat(compiled(text, target=target)(given))
+    np.testing.assert_array_equal(got, np.pad(getattr(given, part), (0, 38)))

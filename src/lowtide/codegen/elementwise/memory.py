@@ -83,7 +83,16 @@ def _load(fn: Function, whole: str, pointer: str, mask: str | None, type_: Eleme
         return fn.load(whole, pointer, align)
     name = f"llvm.masked.load.{suffix(whole)}.p0"
     callee = external(name, whole, "ptr", _ALIGNMENT, _mask_type(whole), whole)
-    return fn.call(callee, [pointer, align, mask, "zeroinitializer"])
+    return _kept(fn, whole, fn.call(callee, [pointer, align, mask, "zeroinitializer"]))
+
+
+def _kept(fn: Function, whole: str, name: str) -> str:
+    """A value all of whose lanes are kept, zeros where nothing was loaded.
+
+    LLVM 22 makes lanes that nothing reads undefined, and ends the process on some loads whose
+    lanes outside the mask are then zeros in part.
+    """
+    return fn.op(f"freeze {whole} {name}")
 
 
 def store(
@@ -196,7 +205,8 @@ def _gather(fn: Function, whole: str, pointers: str, mask: str | None, type_: El
     name = f"llvm.masked.gather.{suffix(whole)}.v{lanes}p0"
     callee = external(name, whole, f"<{lanes} x ptr>", _ALIGNMENT, _mask_type(whole), whole)
     every = mask if mask is not None else constant_text("i1", 1, int(lanes))
-    return fn.call(callee, [pointers, element_bytes(type_), every, "zeroinitializer"])
+    found = fn.call(callee, [pointers, element_bytes(type_), every, "zeroinitializer"])
+    return found if mask is None else _kept(fn, whole, found)
 
 
 def scatter_store(
