@@ -26,7 +26,7 @@ ROOMS: dict[str, list[str]] = {
     "ir": [],
     "search": [],
     "host_calls": ["ir"],
-    "llvm": ["files"],
+    "llvm": ["files", "ir"],
     "ops": ["ir"],
     "options": ["ir"],
     "planning": ["search"],

@@ -56,6 +56,8 @@ class Options:
     what was found is kept in that folder. Then equal options may give programs that differ in
     speed, in scratch and in the last bits. With `check` "first" or "always" the first or each call
     is also run step by step beside the evaluator, and one that differs raises WrongResultError.
+    With `isolate` LLVM makes the code of a program in a process of its own: should it end that, the
+    caller gets CompilerEndedError and goes on.
 
     Raises ValueError for a number below 0, a part that is not finite, and an unknown target or
     check; SizeError, which is one too, for a memory that is no size.
@@ -72,6 +74,7 @@ class Options:
     memory_priority: float = DEFAULT_MEMORY_PRIORITY
     deadline: float | None = None
     check: str = "never"
+    isolate: bool = False
 
     def __post_init__(self) -> None:
         """Raise ValueError for what cannot be."""

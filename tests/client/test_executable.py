@@ -67,9 +67,11 @@ def compiled_kernels(monkeypatch):
     counts = []
     usual = cpu.compile_modules
 
-    def counting(texts, target, cached, threads=0, progress=None, *, whole=False):
+    def counting(texts, target, cached, threads=0, progress=None, *, whole=False, **named):
         done = []
-        found = usual(texts, target, cached, threads, lambda a, b: done.append(a), whole=whole)
+        found = usual(
+            texts, target, cached, threads, lambda a, b: done.append(a), whole=whole, **named
+        )
         if not whole:
             counts.append(len(done))
         return found

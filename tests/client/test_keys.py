@@ -26,7 +26,7 @@ DECIDING = {
     "autotune": True,
     "memory_priority": 0.25,
 }
-OTHERS = {"target", "cache", "huge_pages", "deadline", "check"}
+OTHERS = {"target", "cache", "huge_pages", "deadline", "check", "isolate"}
 """A check is about calls. The target says of itself what it is; a deadline is no part of a program
 that was kept."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
@@ -36,6 +36,7 @@ class CpuBackend:
     """A processor and how many of its threads run a program.
 
     Machine code is taken from `cached`, where it is there. A `tuner` measures ways to run kernels.
+    With `isolate` LLVM runs in processes of its own.
     """
 
     def __init__(
@@ -44,11 +45,14 @@ class CpuBackend:
         target: Target | None = None,
         cached: ObjectCache | None = None,
         tuner: Tuner | None = None,
+        *,
+        isolate: bool = False,
     ) -> None:
         self.threads = threads
         self.target = target or host_target()
         self.cached = cached or ObjectCache(None)
         self._tuner = tuner
+        self._isolate = isolate
 
     @property
     def record(self) -> TargetRecord:
@@ -62,7 +66,8 @@ class CpuBackend:
 
     def kernels(self) -> CpuKernels:
         """Return the kernels that the cost model takes for the fastest, for one module."""
-        return CpuKernels(Kernels(self.target, self.threads), self.cached)
+        kernels = Kernels(self.target, self.threads)
+        return CpuKernels(kernels, self.cached, isolate=self._isolate)
 
     def tuned_kernels(self) -> Iterator[CpuKernels]:
         """Yield kernels chosen by measuring: any, then those with no more scratch than usual."""
@@ -77,11 +82,11 @@ def cpu_backend(options: Options) -> CpuBackend:
     target, threads = restricted(host_target(), options.target), options.thread_count
     objects = kept("objects", options)
     if not options.autotune:
-        return CpuBackend(threads, target, objects)
+        return CpuBackend(threads, target, objects, isolate=options.isolate)
     from lowtide.tuning.tuner import Tuner  # Programs that are not tuned load nothing.
 
     tuner = Tuner(target, threads, objects, kept("times", options))
-    return CpuBackend(threads, target, objects, tuner)
+    return CpuBackend(threads, target, objects, tuner, isolate=options.isolate)
 
 
 def kept(kind: str, options: Options) -> ObjectCache:
@@ -108,9 +113,10 @@ def _runtime_object(text: str) -> bytes:
 class CpuKernels:
     """The kernels of a module for a processor; see `interface.KernelSet`."""
 
-    def __init__(self, kernels: Kernels, cached: ObjectCache) -> None:
+    def __init__(self, kernels: Kernels, cached: ObjectCache, *, isolate: bool = False) -> None:
         self.kernels = kernels
         self._cached = cached
+        self._isolate = isolate
 
     def has_kernel(self, fusion: Instruction) -> bool:
         """Return whether one kernel can run a fusion."""
@@ -133,8 +139,9 @@ class CpuKernels:
         constants = constant_bytes(plan)
         small = {i: x.tobytes() for i, x in constants if x.size <= _SMALL_BYTES}
         found = bundled(thunks, written.entries, written.texts, small, plan.assignment.outputs)
-        objects = compile_modules(written.texts, kernels.target, self._cached, 0, progress)
-        objects += compile_modules(found.texts, kernels.target, self._cached, whole=True)
+        make = partial(compile_modules, isolated=self._isolate)
+        objects = make(written.texts, kernels.target, self._cached, 0, progress)
+        objects += make(found.texts, kernels.target, self._cached, whole=True)
         return NativeProgram(
             plan.module.name,
             kernels.target,

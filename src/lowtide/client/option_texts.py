@@ -46,6 +46,7 @@ _KINDS: Final = {
     "autotune": "bool",
     "cache": "bool",
     "huge_pages": "bool",
+    "isolate": "bool",
     "target": "text",
     "stage": "text",
 }

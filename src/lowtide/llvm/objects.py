@@ -8,11 +8,16 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lowtide.files.object_cache import ObjectCache
 from lowtide.llvm.machine import CODE_LEVEL, PASSES, PIPELINE_LEVEL, WHOLE_PASSES, KernelCompiler
 from lowtide.llvm.target import Target
+
+if TYPE_CHECKING:
+    from lowtide.llvm.isolated import IsolatedCompiler
+
+    Compiler: TypeAlias = KernelCompiler | IsolatedCompiler
 
 _DEFINITION: Final = re.compile(r"\n(?:define [^@]*)?@([\w.]+)(?:\(| = )")
 """A function or constant that begins a line; ten times as fast as with "^" in its place."""
@@ -44,11 +49,13 @@ def compile_modules(
     progress: Callable[[int, int], None] | None = None,
     *,
     whole: bool = False,
+    isolated: bool = False,
 ) -> list[bytes]:
     """Return the object of each module; `threads` is how many compile at once, 0 for all cores.
 
     `progress` is told how many of the modules that had to be compiled are done. With `whole` each
-    is optimized as a whole, as `KernelCompiler.object_code` does. Raises CodeError.
+    is optimized as a whole, as `KernelCompiler.object_code` does. Raises CodeError; with `isolated`
+    CompilerEndedError where LLVM would end this process.
     """
     keys = [fingerprint(f"; whole\n{text}" if whole else text, target) for text in texts]
     found: dict[str, bytes] = {}
@@ -62,13 +69,14 @@ def compile_modules(
         else:
             found[key] = known
     if missing:
-        _compile(missing, target, cached, threads, found, progress, whole)
+        idle = _idle_machines(target, isolated)
+        _compile(missing, idle, cached, threads, found, progress, whole)
     return [found[key] for key in keys]
 
 
 def _compile(
     missing: dict[str, str],
-    target: Target,
+    idle: _IdleMachines,
     cached: ObjectCache,
     threads: int,
     found: dict[str, bytes],
@@ -77,7 +85,7 @@ def _compile(
 ) -> None:
     queue = sorted(missing.items(), key=lambda item: (len(item[1]), item[0]))
 
-    def work(machine: KernelCompiler) -> None:
+    def work(machine: Compiler) -> None:
         while queue:
             try:
                 key, text = queue.pop()
@@ -90,8 +98,7 @@ def _compile(
                 progress(len(missing) - len(queue), len(missing))
 
     count = min(threads or len(os.sched_getaffinity(0)), len(queue))
-    idle = _idle_machines(target)
-    machines = [_taken(idle, target) for _ in range(count)]
+    machines = [idle.taken() for _ in range(count)]
     try:
         if count == 1:
             work(machines[0])
@@ -100,20 +107,30 @@ def _compile(
             for done in [pool.submit(work, machine) for machine in machines]:
                 done.result()
     finally:
-        idle += machines
+        idle.machines += machines
+
+
+class _IdleMachines:
+    """The machines that no compilation uses; several threads of Python may compile at once."""
+
+    def __init__(self, target: Target, kind: Callable[[Target], Compiler]) -> None:
+        self._target, self._kind = target, kind
+        self.machines: list[Compiler] = []
+
+    def taken(self) -> Compiler:
+        try:
+            return self.machines.pop()
+        except IndexError:
+            return self._kind(self._target)
 
 
 @cache
-def _idle_machines(target: Target) -> list[KernelCompiler]:
-    """The machines that no compilation uses; several threads of Python may compile at once."""
-    return []
+def _idle_machines(target: Target, isolated: bool) -> _IdleMachines:
+    if not isolated:
+        return _IdleMachines(target, KernelCompiler)
+    from lowtide.llvm.isolated import IsolatedCompiler  # Other programs load nothing.
 
-
-def _taken(idle: list[KernelCompiler], target: Target) -> KernelCompiler:
-    try:
-        return idle.pop()
-    except IndexError:
-        return KernelCompiler(target)
+    return _IdleMachines(target, IsolatedCompiler)
 
 
 def fingerprint(text: str, target: Target) -> str:
