@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, overload
 
@@ -60,6 +60,7 @@ def explain(
     options: Options | None = None,
     *,
     what_if: bool | str = False,
+    batch_axis: str | None = None,
     **given: Any,
 ) -> MemoryReport: ...
 
@@ -70,6 +71,7 @@ def explain(
     *specs: Any,
     options: Options | None = None,
     what_if: bool | str = False,
+    batch_axis: str | None = None,
     **keywords: Any,
 ) -> MemoryReport: ...
 
@@ -84,6 +86,7 @@ def explain(
     options: Options | None = None,
     lowered: Any = None,
     what_if: bool | str = False,
+    batch_axis: str | None = None,
     **keywords: Any,
 ) -> MemoryReport | PlanReport:
     """Return the memory report of a module, given itself or as the path of any MODULE file.
@@ -103,7 +106,8 @@ def explain(
     of the plan which it runs in.
 
     With `what_if`, changes of the program are planned too, and those that pay are the report's
-    `what_if`; the name of one of them, such as "donate:params", asks for the report after it.
+    `what_if`; the name of one of them, such as "donate:params", asks for the report after it. Where
+    the program does not tell its batch, `batch_axis` names it, as in "images:0".
 
     `str` of the report is the screen of `lowtide explain`, `.to_json()` the schema
     "lowtide.memory/1". Raises InputError for a file that cannot be read, InvalidModuleError for a
@@ -115,7 +119,7 @@ def explain(
         own, rest = _split_keywords(None, None, keywords)
         base = _only_options(specs, options, rest)
         chosen = base if own is None else _split_keywords(None, base, keywords)[0]
-        return _explain_module(module, chosen, what_if)
+        return _explain_module(module, chosen, _Changes(what_if, batch_axis))
     from lowtide.autopsy import jax_compiled
 
     if what_if and (jax_compiled.is_compiled(source) or jax_compiled.is_lowered(source)):
@@ -133,7 +137,7 @@ def explain(
         return jax_compiled.explain_lowered(source)
     if callable(source):
         options, keywords = _split_keywords(source, options, keywords)
-        return _explain_function(source, specs, keywords, options, what_if)
+        return _explain_function(source, specs, keywords, options, _Changes(what_if, batch_axis))
     raise TypeError(
         "expected a path, a Module, a function, or a compiled or lowered JAX program; found "
         f"{type(source).__name__}"
@@ -195,13 +199,26 @@ def fit(
     return fit_program(program, bytes_of(limit), plan_options)
 
 
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """The changes that are asked for, all or the one of a name, and the axis of the batch."""
+
+    which: bool | str = False
+    batch_axis: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a batch that nothing asks for."""
+        if self.batch_axis is not None and not self.which:
+            raise ValueError("batch_axis is for what_if")
+
+
 def _explain_module(
-    module: Module, options: Options | None, changes: bool | str = False
+    module: Module, options: Options | None, changes: _Changes = _Changes()
 ) -> MemoryReport:
     verify(module)
     chosen = options or Options()
     plan_options = compiler.PlanOptions.of(chosen)
-    if changes:
+    if changes.which:
         return _explain_changes(module, chosen, plan_options, changes)
     if chosen.memory is not None:
         from lowtide.budgeting.within import plan_within
@@ -211,15 +228,15 @@ def _explain_module(
 
 
 def _explain_changes(
-    module: Module, options: Options, plan_options: compiler.PlanOptions, changes: bool | str
+    module: Module, options: Options, plan_options: compiler.PlanOptions, changes: _Changes
 ) -> MemoryReport:
     from lowtide.whatif.search import after_change, what_if
 
     if options.memory is not None:
         raise ValueError("what_if is for the plan without a budget; leave out memory")
-    if isinstance(changes, str):
-        return after_change(module, changes, plan_options).report
-    return what_if(module, plan_options).report
+    if isinstance(changes.which, str):
+        return after_change(module, changes.which, plan_options, changes.batch_axis).report
+    return what_if(module, plan_options, batch_axis=changes.batch_axis).report
 
 
 def _split_keywords(
@@ -271,11 +288,11 @@ def _explain_function(
     specs: tuple[Any, ...],
     keywords: dict[str, Any],
     options: Options | None,
-    changes: bool | str,
+    changes: _Changes,
 ) -> MemoryReport:
     from lowtide.client.jit import Jitted
 
-    if isinstance(function, Jitted) and options is None and not changes:
+    if isinstance(function, Jitted) and options is None and not changes.which:
         report: MemoryReport = function.explain(*specs, **keywords)
         return report
     return _explain_module(_module_of(function, specs, keywords), options, changes)

@@ -174,7 +174,7 @@ def test_the_deadline_leaves_out_what_there_is_no_time_for() -> None:
     found = what_if(module, options).report.what_if
     assert found is not None
     assert not found.changes and not found.useless
-    assert "donate:state" in found.left_out
+    assert "donate:state" in [x.name for x in found.left_out]
     assert any("Not planned" in x for x in what_if_lines(found, 80, Paint(color=False)))
 
 
@@ -213,4 +213,9 @@ def test_without_a_deadline_work_is_limited(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("lowtide.whatif.search._LEAST_WORK", 0)
     found = what_if(module, PlanOptions("input", search=SearchOptions())).report.what_if
     assert found is not None and found.changes
-    assert "budget:75%" in found.left_out
+    assert [x.name for x in found.left_out] == ["chunk:2", "chunk:8"]
+    monkeypatch.setattr("lowtide.whatif.search._WORK", 0)
+    found = what_if(module, PlanOptions("input", search=SearchOptions())).report.what_if
+    assert found is not None and not found.changes
+    assert [x.name for x in found.left_out][:2] == ["budget:50%", "budget:75%"]
+    assert any("budget:50% (about " in x for x in what_if_lines(found, 200, Paint(color=False)))

@@ -111,6 +111,14 @@ def explain(
             help="The report after a change that --what-if names.",
         ),
     ] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ARG:AXIS",
+            show_default=False,
+            help="The batch, for --what-if, where the program does not tell it.",
+        ),
+    ] = None,
     target: TargetOption = "cpu",
 ) -> None:
     """Show what the memory peak is made of, why, and what bounds it.
@@ -129,9 +137,11 @@ def explain(
             raise UsageError(f"{module}: a TFLite model has --limit and --json only")
         explain_model(module, limit, json=json)
         return
-    changes = _Changes(what_if, try_change)
+    changes = _Changes(what_if, try_change, batch)
     request = _Request(stage, effort_named(effort), deadline, reoptimize, changes, target)
     request.check_target()
+    if batch is not None and not changes.any:
+        raise UsageError("--batch names the batch for --what-if or --try; give one of them")
     if what_if and try_change is not None:
         raise UsageError("--what-if lists changes, --try makes one of them; give one of the two")
     if plan is not None and request.changes.any:
@@ -183,6 +193,7 @@ class _Changes:
 
     all: bool = False
     name: str | None = None
+    batch: str | None = None
 
     @property
     def any(self) -> bool:
@@ -323,9 +334,9 @@ def _plan(module: Module, options: PlanOptions, request: _Request, line: Line) -
     from lowtide.whatif.search import after_change, what_if
 
     if request.changes.name is not None:
-        return after_change(module, request.changes.name, options)
+        return after_change(module, request.changes.name, options, request.changes.batch)
     if request.changes.all:
-        return what_if(module, options, line.show_part)
+        return what_if(module, options, line.show_part, request.changes.batch)
     return compiler.plan(module, options)
 
 

@@ -11,9 +11,11 @@ from typing import Final
 
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.fitting.arrays import ModuleArrays, arrays_of_entry
+from lowtide.fitting.dimensions import NamedLeaf, module_leaves
 from lowtide.fitting.errors import SpecializedError
 from lowtide.fitting.made_sizes import slice_bounds, window_at
-from lowtide.fitting.scales import Place, scaled_sizes, scales_of
+from lowtide.fitting.scales import Place, Sizing, scaled_sizes
+from lowtide.fitting.unsharing import unshared
 from lowtide.ir import Instruction, InvalidModuleError, Module, Opcode, Shape, array_shape
 from lowtide.ir.attributes import (
     Attributes,
@@ -39,10 +41,9 @@ class ResizableModule:
 
     def __init__(self, module: Module, dimensions: Sequence[Leaf]) -> None:
         self.module = module
-        parameters = module.entry.parameters
+        self._own = unshared(module)
         self.places = [
-            (self.arrays.find(self.arrays.numbers[parameters[number]][leaf]), dimension)
-            for number, leaf, dimension in dimensions
+            (self._array((number, leaf)), dimension) for number, leaf, dimension in dimensions
         ]
         array, dimension = self.places[0]
         self.size = self.arrays.shapes[array].dimensions[dimension]
@@ -50,8 +51,12 @@ class ResizableModule:
 
     @cached_property
     def arrays(self) -> ModuleArrays:
-        """The arrays of the module."""
-        return arrays_of_entry(self.module.entry)
+        """The arrays of the module, of which each reader has those of its own that scalars fill."""
+        return arrays_of_entry(self._own.entry)
+
+    @cached_property
+    def _sizing(self) -> Sizing:
+        return Sizing(self.arrays)
 
     @cached_property
     def step(self) -> int:
@@ -73,7 +78,7 @@ class ResizableModule:
         scales = self._scales(size)
         self._check_loops(scales)
         mapping = CloneMap()
-        copy = clone_module(self.module, mapping)
+        copy = clone_module(self._own, mapping)
         for x, made in mapping.instructions.items():
             if x in self.arrays.numbers:
                 self._resize(x, made, scales)
@@ -86,19 +91,26 @@ class ResizableModule:
             raise SpecializedError(f"at {size} it would be wrong: {error}", None) from None
         return copy
 
-    def grown_parameters(self) -> list[Instruction]:
-        """Return the parameters that grow with the size; none where the module cannot."""
-        try:
-            scales = self._scales(2 * self.size)
-        except SpecializedError:
-            return []
-        scaled = {array for array, _ in scales}
-        parameters = self.module.entry.parameters
-        return [x for x in parameters if not scaled.isdisjoint(self.arrays.of(x))]
+    def grown_axes(self) -> list[tuple[NamedLeaf, int]]:
+        """Return the axes of arguments that grow with the size.
+
+        Raises SpecializedError where the program holds for its own size only.
+        """
+        scales = self._scales(2 * self.size)
+        return [
+            (leaf, dimension)
+            for leaf in module_leaves(self._own)
+            for dimension in range(len(leaf.sizes))
+            if (self._array(leaf.key), dimension) in scales
+        ]
+
+    def _array(self, key: Sequence[int]) -> int:
+        number, leaf = key
+        return self.arrays.of(self._own.entry.parameters[number])[leaf]
 
     def _scales(self, size: int) -> dict[Place, Fraction]:
         scale = Fraction(size, self.size)
-        return scales_of(self.arrays, dict.fromkeys(self.places, scale))
+        return self._sizing.scales(dict.fromkeys(self.places, scale))
 
     def _resize(self, x: Instruction, made: Instruction, scales: Mapping[Place, Fraction]) -> None:
         leaves = iter(

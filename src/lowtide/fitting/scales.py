@@ -13,10 +13,13 @@ from fractions import Fraction
 from math import prod
 from typing import Final
 
+from lowtide.analysis.forwarding import ANNOTATIONS
 from lowtide.fitting.arrays import ModuleArrays
 from lowtide.fitting.errors import SpecializedError
 from lowtide.fitting.made_sizes import MAKING, made_sizes
+from lowtide.fitting.own_rows import with_own_rows
 from lowtide.ir import Instruction, Opcode, Shape, array_shape
+from lowtide.ir.attributes import CustomCall
 from lowtide.ir.shape import major_to_minor
 from lowtide.spmd.rules.movement import reshape
 from lowtide.spmd.rules.rule import DimensionFactors, OpRule, same_dimensions
@@ -37,12 +40,16 @@ _ALIKE: Final = frozenset(
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Link:
-    """A rule over arrays: those of the operands, then those of the results."""
+class OpLink:
+    """A rule over arrays: those of the operands, then those of the results.
+
+    One that `is_alike` says only that dimensions are equal, not what is computed along them.
+    """
 
     x: Instruction
     rule: OpRule
     arrays: tuple[int, ...]
+    is_alike: bool = False
 
     @property
     def factors(self) -> tuple[DimensionFactors, ...]:
@@ -50,16 +57,10 @@ class _Link:
         return (*self.rule.operands, *self.rule.results)
 
 
-def scales_of(arrays: ModuleArrays, seeds: Mapping[Place, Fraction]) -> dict[Place, Fraction]:
-    """Return the scale of each dimension that grows with the `seeds`; the others stay.
+class Sizing:
+    """What the operations of a module say of the sizes of its arrays, read once for all seeds."""
 
-    Raises SpecializedError where an operation cannot take its operands at these sizes.
-    """
-    return _Scaling(arrays, seeds).run()
-
-
-class _Scaling:
-    def __init__(self, arrays: ModuleArrays, seeds: Mapping[Place, Fraction]) -> None:
+    def __init__(self, arrays: ModuleArrays) -> None:
         self.arrays = arrays
         self.links = [link for x in arrays.nodes for link in _links(arrays, x)]
         self.makers = [x for x in arrays.nodes if x.opcode in MAKING]
@@ -67,11 +68,24 @@ class _Scaling:
         for number, link in enumerate(self.links):
             for array in dict.fromkeys(link.arrays):
                 self.links_of.setdefault(array, []).append(number)
+
+    def scales(self, seeds: Mapping[Place, Fraction]) -> dict[Place, Fraction]:
+        """Return the scale of each dimension that grows with the `seeds`; the others stay.
+
+        Raises SpecializedError where an operation cannot take its operands at these sizes.
+        """
+        return _Scaling(self, seeds).run()
+
+
+class _Scaling:
+    def __init__(self, sizing: Sizing, seeds: Mapping[Place, Fraction]) -> None:
+        self.sizing = sizing
+        self.arrays = sizing.arrays
         self.scales: dict[Place, Fraction] = {}
         self.queue: deque[int] = deque()
         self.waiting: set[int] = set()
         for (array, dimension), scale in seeds.items():
-            self.set((arrays.find(array), dimension), scale, None)
+            self.set((self.arrays.find(array), dimension), scale, None)
 
     def run(self) -> dict[Place, Fraction]:
         """The scales once nothing follows from anything any more."""
@@ -85,7 +99,7 @@ class _Scaling:
         while self.queue:
             number = self.queue.popleft()
             self.waiting.discard(number)
-            self.follow(self.links[number])
+            self.follow(self.sizing.links[number])
 
     def set(self, place: Place, scale: Fraction, x: Instruction | None) -> None:
         """Give a dimension a scale; `x` is the instruction from which it follows."""
@@ -98,21 +112,21 @@ class _Scaling:
                 f"a dimension of {size} would be {size * known} and {size * scale}", x
             )
         self.scales[place] = scale
-        for number in self.links_of.get(place[0], ()):
+        for number in self.sizing.links_of.get(place[0], ()):
             if number not in self.waiting:
                 self.waiting.add(number)
                 self.queue.append(number)
 
-    def follow(self, link: _Link) -> None:
+    def follow(self, link: OpLink) -> None:
         """Let what is known of some arrays of an operation follow for the others."""
         found = self.factor_scales(link)
         for array, factors in zip(link.arrays, link.factors, strict=True):
             for dimension, own in enumerate(factors):
-                if own:
-                    scale = prod([found.get(f, Fraction(1)) for f in own], start=Fraction(1))
-                    self.set((array, dimension), scale, link.x)
+                grown = [found[f] for f in own if f in found]
+                if grown:
+                    self.set((array, dimension), prod(grown, start=Fraction(1)), link.x)
 
-    def factor_scales(self, link: _Link) -> dict[int, Fraction]:
+    def factor_scales(self, link: OpLink) -> dict[int, Fraction]:
         """The scales of the factors: those of single ones first, then what is left of others."""
         found: dict[int, Fraction] = {}
         known = [
@@ -122,7 +136,7 @@ class _Scaling:
             if own and (array, dimension) in self.scales
         ]
         for own, scale in sorted(known, key=lambda row: len(row[0])):
-            rest = scale / prod([found.get(f, Fraction(1)) for f in own], start=Fraction(1))
+            rest = scale / prod([found[f] for f in own if f in found], start=Fraction(1))
             if rest == 1:
                 continue
             free = [f for f in own if f not in found]
@@ -135,7 +149,7 @@ class _Scaling:
     def make(self) -> bool:
         """Give dimensions that follow from no factor their sizes; whether there were any."""
         found = False
-        for x in self.makers:
+        for x in self.sizing.makers:
             operands = self.arrays.operands(x)
             if not any(self.is_scaled(array) for array in operands):
                 continue
@@ -173,20 +187,28 @@ def scaled_sizes(shape: Shape, array: int, scales: Mapping[Place, Fraction]) -> 
     return tuple(sizes)
 
 
-def _links(arrays: ModuleArrays, x: Instruction) -> Iterator[_Link]:
+def _links(arrays: ModuleArrays, x: Instruction) -> Iterator[OpLink]:
     """Yield the rules of an instruction: that of its factors, and that of equal dimensions."""
     operands, results = arrays.operands(x), arrays.of(x)
     shapes = [arrays.shapes[array] for array in (*operands, *results)]
     if not all(shape.is_array for shape in shapes) or not results:
         return
     numbers = (*operands, *results)
-    rule = _bitcast(x) if x.opcode is Opcode.BITCAST else rule_of(x)
+    rule = _rule(x)
     if rule.sizes:
-        yield _Link(x, rule, numbers)
+        yield OpLink(x, rule, numbers)
     if x.opcode in _ALIKE and operands:
         rule = _alike(arrays_of(x.shape), shapes[: len(operands)])
         if rule.sizes:
-            yield _Link(x, rule, numbers)
+            yield OpLink(x, rule, numbers, is_alike=True)
+
+
+def _rule(x: Instruction) -> OpRule:
+    if x.opcode is Opcode.BITCAST:
+        return _bitcast(x)
+    if x.opcode is Opcode.CUSTOM_CALL and x.attributes_as(CustomCall).target in ANNOTATIONS:
+        return same_dimensions([x.operands[0].shape], [x.shape]).done()
+    return with_own_rows(x, rule_of(x))
 
 
 def _bitcast(x: Instruction) -> OpRule:

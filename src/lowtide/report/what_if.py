@@ -63,18 +63,29 @@ class ChangeOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A change that was not planned, and what it may lower the peak by; None where not known."""
+
+    name: str
+    estimated_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class WhatIf:
     """The changes that pay, best first, of a program that takes `seconds` a run by the model.
 
-    `useless` names those that were planned and do not pay, `left_out` those for which too little
-    time or work was left, `impossible` those that cannot be made, with the reason.
+    `useless` names those that were planned and do not pay, `left_out` are those for which too
+    little time or work was left, most bytes by their estimates first, `impossible` those that
+    cannot be made, with the reason. `question` is what the user has to say for further changes, or
+    "".
     """
 
     seconds: float
     changes: tuple[ChangeOutcome, ...]
     useless: tuple[str, ...]
-    left_out: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
     impossible: tuple[str, ...]
+    question: str = ""
 
     def to_json(self) -> Json:
         """Return the schema's `what_if`."""
@@ -82,8 +93,10 @@ class WhatIf:
             "seconds": self.seconds,
             "changes": [x.to_json() for x in self.changes],
             "useless": list(self.useless),
-            "left_out": list(self.left_out),
+            "left_out": [x.name for x in self.left_out],
+            "estimated_bytes": {x.name: x.estimated_bytes for x in self.left_out},
             "impossible": list(self.impossible),
+            "question": self.question,
         }
 
 
@@ -121,11 +134,20 @@ def _time(extra: float, seconds: float) -> str:
 
 
 def _rest(found: WhatIf, width: int) -> list[str]:
-    """The line on what there was no time, or no work, left for."""
+    """The lines on what there was no time, or no work, left for, and on what has to be said."""
+    lines = textwrap.wrap(found.question, width)
     if not found.left_out:
-        return []
-    names = ", ".join(found.left_out)
-    return textwrap.wrap(f"Not planned, to end soon (`--try NAME` plans one): {names}.", width)
+        return lines
+    names = ", ".join([_left_out(x) for x in found.left_out])
+    text = f"Not planned, to end soon (`--try NAME` plans one): {names}."
+    return [*lines, *textwrap.wrap(text, width)]
+
+
+def _left_out(x: LeftOut) -> str:
+    """The name of a change that was not planned, with what it saves by its estimate."""
+    if x.estimated_bytes is None:
+        return x.name
+    return f"{x.name} (about {unit_for(x.estimated_bytes).text(x.estimated_bytes)} less)"
 
 
 def what_if_rows(found: WhatIf) -> list[list[str]]:

@@ -11,6 +11,7 @@ from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.compiler import ModulePlan, PlanOptions
 from lowtide.cost.machine import Machine
 from lowtide.cost.module_times import module_times, total_seconds
+from lowtide.fitting.batch import BatchFinding, batch_of
 from lowtide.ir import Instruction, Module, SourceLocation
 from lowtide.ir.clone import CloneMap, clone_module
 from lowtide.report.blame import is_backward, user_frames
@@ -22,12 +23,14 @@ from lowtide.search.deadline import Deadline
 class Baseline:
     """A module as it was given, and its plan; the deadline of the options runs.
 
-    Changes are made in copies of the planned module, whose kernels stay as they are.
+    Changes are made in copies of the planned module, whose kernels stay as they are. `batch_axis`
+    is the batch as the user names it, such as "images:0".
     """
 
     given: Module
     plan: ModulePlan
     options: PlanOptions
+    batch_axis: str | None = None
 
     @property
     def deadline(self) -> Deadline:
@@ -48,6 +51,11 @@ class Baseline:
     def has_given_order(self) -> bool:
         """Whether the order is the caller's, which a change must keep."""
         return self.report.has_given_order
+
+    @cached_property
+    def batch(self) -> BatchFinding:
+        """The batch of the program, as far as the program tells it."""
+        return batch_of(self.given)
 
     @cached_property
     def flow(self) -> ComputationDataflow:

@@ -33,7 +33,8 @@ class ProgramChange:
     `name` is unique in a program; `what` says it in words, `code` is what to write at `source`, the
     line in the user's program, None where none is known. `plan` raises ImpossibleChangeError where
     the change cannot be made. The program runs `runs` times for the same work. `weight` is the work
-    of planning it, `remark` what else the change does.
+    of planning it, `remark` what else the change does. `estimate` is what the peak falls by, in
+    bytes, where that can be told without a plan.
     """
 
     name: str
@@ -44,3 +45,4 @@ class ProgramChange:
     runs: int = 1
     weight: Weight = Weight.ORDER
     remark: str = ""
+    estimate: int | None = None

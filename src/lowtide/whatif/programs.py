@@ -6,13 +6,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from lowtide import compiler
-from lowtide.analysis.donation import aliases, possible_donations
-from lowtide.autopsy.remedies import argument_name
 from lowtide.budgeting.variants import ProgramVariant, variant_of
 from lowtide.compiler import ModulePlan
-from lowtide.fitting.errors import SpecializedError
-from lowtide.fitting.resizing import ResizableModule
-from lowtide.ir import Instruction, SourceLocation
+from lowtide.ir import SourceLocation
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange, Weight
 
@@ -34,6 +30,7 @@ def _budget(base: Baseline, share: int) -> ProgramChange:
         base.outermost,
         partial(_within, nbytes=nbytes),
         weight=Weight.BUDGET,
+        estimate=base.report.ladder.arena_bytes - nbytes,
     )
 
 
@@ -109,54 +106,4 @@ def _variant(base: Baseline, passes: str) -> ModulePlan:
     module = variant_of(base.given, ProgramVariant(passes), base.options.stage)
     if module is None:
         raise ImpossibleChangeError("the program has nothing that this would change")
-    return compiler.plan(module, base.options)
-
-
-def batch_changes(base: Baseline) -> list[ProgramChange]:
-    """Return the program with half of its batch, run twice; none where no batch can be told.
-
-    The batch is the first axis of an argument that no result could overwrite, where only such
-    arguments grow with it.
-    """
-    if base.given.is_scheduled:
-        return []
-    module = base.given
-    found = possible_donations(module, aliases(module))
-    kept = {x.parameter for x in found} | {
-        module.entry.parameters[x.parameter] for x in module.input_output_aliases
-    }
-    for number, parameter in enumerate(module.entry.parameters):
-        shape = parameter.shape
-        if parameter in kept or not shape.rank or shape.dimensions[0] % 2:
-            continue
-        resizable = ResizableModule(module, [(number, 0, 0)])
-        grown = resizable.grown_parameters()
-        if grown and not kept & set(grown):
-            return [_half(base, argument_name(_name(parameter)), resizable)]
-    return []
-
-
-def _name(parameter: Instruction) -> str:
-    return parameter.metadata.op_name or parameter.name
-
-
-def _half(base: Baseline, name: str, resizable: ResizableModule) -> ProgramChange:
-    half = resizable.size // 2
-    return ProgramChange(
-        "batch:1/2",
-        f"half of the batch of {resizable.size:,}, run twice",
-        f"for part in jnp.split({name}, 2): ...  # batches of {half:,}",
-        base.outermost,
-        partial(_resized, resizable=resizable),
-        runs=2,
-        weight=Weight.PASSES,
-        remark="two runs of half the batch",
-    )
-
-
-def _resized(base: Baseline, resizable: ResizableModule) -> ModulePlan:
-    try:
-        module = resizable.at(resizable.size // 2)
-    except SpecializedError as error:
-        raise ImpossibleChangeError(str(error)) from None
     return compiler.plan(module, base.options)

@@ -12,20 +12,21 @@ from lowtide import compiler
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.suggestions import nearest
-from lowtide.report.what_if import ChangeOutcome, WhatIf
+from lowtide.report.what_if import ChangeOutcome, LeftOut, WhatIf
 from lowtide.whatif.arguments import argument_changes
 from lowtide.whatif.baseline import Baseline, run_seconds
+from lowtide.whatif.batching import batch_changes, batch_question, named_batch
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange, Weight
 from lowtide.whatif.checkpointing import checkpoint_changes
 from lowtide.whatif.donating import donation_changes
 from lowtide.whatif.narrowing import narrowing_changes
-from lowtide.whatif.programs import batch_changes, budget_changes, variant_changes
+from lowtide.whatif.programs import budget_changes, variant_changes
 
 _LEAST_SHARE: Final = 200
 """A change pays where it saves at least one part in so many of the peak."""
 _LONGEST: Final = 1.0
 """A change that takes longer than so many further runs of the program does not pay."""
-_WORK: Final = 10
+_WORK: Final = 80
 """All changes together may weigh so many orders of the program."""
 _LEAST_WORK: Final = 160_000
 """Or as many as order so many instructions, if those are more."""
@@ -41,32 +42,41 @@ def what_if(
     module: Module,
     options: PlanOptions = DEFAULT_PLAN,
     progress: Progress | None = None,
+    batch_axis: str | None = None,
 ) -> ModulePlan:
     """Return the plan of a module, whose report has the changes that pay as its `what_if`.
+
+    `batch_axis` names the batch, such as "images:0", for a program that does not tell it.
 
     Where the options have no deadline, the work of all changes together is limited, so that equal
     modules have equal findings on any machine; with one, time decides. A change for which too
     little is left is not planned, and named in `left_out`. Raises what `compiler.plan` raises.
     """
     start = perf_counter()
-    base = _baseline(module, options)
+    base = _baseline(module, options, batch_axis)
     seconds = perf_counter() - start
     base.deadline.guard(max(_LEAST_SECONDS, _TIMES * seconds))
     found = _Search(base, seconds, progress or (lambda text: None)).run(changes_of(base))
     return replace(base.plan, report=replace(base.report, what_if=found))
 
 
-def after_change(module: Module, name: str, options: PlanOptions = DEFAULT_PLAN) -> ModulePlan:
+def after_change(
+    module: Module,
+    name: str,
+    options: PlanOptions = DEFAULT_PLAN,
+    batch_axis: str | None = None,
+) -> ModulePlan:
     """Return the plan after the change of a name, such as `donate:params`.
 
     Raises LowtideError for a name that is not one of the module's changes, and where the change
     cannot be made.
     """
-    base = _baseline(module, options)
+    base = _baseline(module, options, batch_axis)
     known = {x.name: x for x in changes_of(base)}
     if name not in known:
         listed = ", ".join(known) or "none"
-        raise LowtideError(f"no change {name!r}{nearest(name, known)}; there are: {listed}")
+        text = f"no change {name!r}{nearest(name, known)}; there are: {listed}. "
+        raise LowtideError((text + batch_question(base)).rstrip(". "))
     try:
         return known[name].plan(base)
     except ImpossibleChangeError as error:
@@ -87,9 +97,11 @@ def changes_of(base: Baseline) -> list[ProgramChange]:
     return [*quick, *[x for x in slow if x is not None]]
 
 
-def _baseline(module: Module, options: PlanOptions) -> Baseline:
+def _baseline(module: Module, options: PlanOptions, batch_axis: str | None) -> Baseline:
+    if batch_axis is not None:
+        named_batch(module, batch_axis)  # What is wrong with it is said before a plan is made.
     options = options.begun()
-    return Baseline(module, compiler.plan(module, options), options)
+    return Baseline(module, compiler.plan(module, options), options, batch_axis)
 
 
 class _Search:
@@ -109,10 +121,11 @@ class _Search:
         """The weight of further changes where no deadline was given."""
 
     def run(self, changes: Sequence[ProgramChange]) -> WhatIf:
-        found, useless, left_out, impossible = [], [], [], []
+        found, useless, impossible = [], [], []
+        left_out: list[ProgramChange] = []
         for number, change in enumerate(changes):
             if not self.has_room(change):
-                left_out.append(change.name)
+                left_out.append(change)
                 continue
             self.left -= change.weight
             self.progress(f"what if {change.name} ({number + 1} of {len(changes)})")
@@ -122,14 +135,21 @@ class _Search:
                 impossible.append(f"{change.name} ({error})")
                 continue
             if outcome is None:
-                left_out.append(change.name)
+                left_out.append(change)
             elif self.pays(outcome):
                 found.append(outcome)
             else:
                 useless.append(change.name)
         found.sort(key=lambda x: x.rank)
-        groups = [tuple(x) for x in (useless, left_out, impossible)]
-        return WhatIf(self.base.seconds, tuple(found), *groups)
+        left_out.sort(key=lambda x: -(x.estimate or 0))
+        return WhatIf(
+            self.base.seconds,
+            tuple(found),
+            tuple(useless),
+            tuple([LeftOut(x.name, x.estimate) for x in left_out]),
+            tuple(impossible),
+            batch_question(self.base),
+        )
 
     def has_room(self, change: ProgramChange) -> bool:
         """Whether enough time is left for a change, or work where time does not decide."""

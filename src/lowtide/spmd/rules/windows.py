@@ -75,6 +75,11 @@ def convolution(x: Instruction, operands: Sequence[Shape], results: Sequence[Sha
         )
     elif batches > 1:
         draft.join(batches, {0: d.input_batch, 1: d.kernel_output_feature}, {0: d.output_feature})
+        draft.join(
+            lhs[d.input_feature],
+            {0: d.input_feature, 1: d.kernel_input_feature},
+            is_reduced=True,
+        )
     else:
         draft.join(
             lhs[d.input_feature],
