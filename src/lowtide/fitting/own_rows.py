@@ -45,7 +45,7 @@ def _joined(
     targets: tuple[int, ...],
     single: tuple[int, ...],
 ) -> OpRule:
-    """Give each dimension that is indexed by its own number the factor of the indices' dimension."""
+    """Give dimensions that are indexed by their own number the factor of the indices."""
     indices = x.operands[1]
     for place, dimension in enumerate(targets):
         if dimension not in single:
