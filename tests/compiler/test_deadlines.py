@@ -85,8 +85,8 @@ def test_nothing_that_takes_time_is_proposed_from_the_deadline_on(monkeypatch) -
     proposals.optimize(late, PlanOptions("scheduled", search=SearchOptions(deadline=Deadline(0))))
     assert str(late) == str(plain)
     counted = []
-    fused = proposals._fused
-    monkeypatch.setattr(proposals, "_fused", lambda *x: counted.append(1) or fused(*x))
+    within = proposals._Kernels.within
+    monkeypatch.setattr(proposals._Kernels, "within", lambda *x: counted.append(1) or within(*x))
     proposals.optimize(
         example(NAMES[0]), PlanOptions("scheduled", search=SearchOptions(deadline=Deadline(0)))
     )

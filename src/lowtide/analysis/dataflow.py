@@ -17,7 +17,9 @@ from lowtide.analysis.call_graph import CONTROL_FLOW, executed_computations, whi
 from lowtide.analysis.forwarding import NEW, PASSING, LeafCounts, Leaves, forwarded, reads_operands
 from lowtide.analysis.sharing import shared_values
 from lowtide.ir import Computation, Instruction, Opcode, Shape
+from lowtide.ir.kept import kept
 from lowtide.ir.shape import HOST_MEMORY
+from lowtide.ir.traversal import all_callees
 from lowtide.ops.in_place import in_place_pairs
 
 
@@ -89,13 +91,25 @@ def dataflow(root: Computation, *, with_host: bool = False) -> Dataflow:
     """Return the values of `root` and of all computations that it runs, callees first.
 
     With `with_host` the arrays of the host's memory have bytes too: what may share a place there
-    is asked as anywhere, but not counted.
+    is asked as anywhere, but not counted. Those of a computation are found once, as long as neither
+    it nor what it calls changes.
     """
     flows: Dataflow = {}
     counts = LeafCounts()
     for computation in executed_computations(root):
-        flows[computation] = _Walk(computation, flows, counts, with_host=with_host).run()
+        flow = _kept(computation, flows, counts, with_host=False)
+        if with_host and HOST_MEMORY in flow.value_space:
+            flow = _kept(computation, flows, counts, with_host=True)
+        flows[computation] = flow
     return flows
+
+
+def _kept(
+    computation: Computation, flows: Dataflow, counts: LeafCounts, *, with_host: bool
+) -> ComputationDataflow:
+    called = tuple([(x, x.version) for x in all_callees(computation)])
+    walk = _Walk(computation, flows, counts, with_host=with_host)
+    return kept(computation, (ComputationDataflow, with_host, called), walk.run)
 
 
 def with_host(root: Computation, flows: Dataflow) -> Dataflow:

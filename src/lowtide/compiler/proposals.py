@@ -2,7 +2,7 @@
 
 Fusion looks at the peak in the order that the kernels will have. It proposes to compute values
 there once more, or to store others. A proposal that costs time is compared with the module without
-it.
+it before kernels are united, which is done once, for the one that is taken.
 
 Barriers are compared in the same way: they go where the module without them takes no more memory
 and no more time.
@@ -12,15 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, final
 
 from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.analysis.module_graphs import module_graphs
 from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
-from lowtide.compiler.stages import is_fused, merging, order_of_kernels, pipeline
+from lowtide.compiler.stages import (
+    CHOOSING,
+    UNITING,
+    is_fused,
+    merging,
+    order_of_kernels,
+    pipeline,
+)
 from lowtide.cost.machine import Machine
 from lowtide.cost.module_times import module_times, total_seconds
+from lowtide.fusion.kernel_choices import KernelChoices
 from lowtide.fusion.peak_lowering import Allowance
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
@@ -51,27 +59,33 @@ def optimize(
         allowance = Allowance(chosen.allowed, lambda: next(was_late, True))
         last = pipeline(stage, after=_BEFORE, allowance=allowance, target=options.target)
         return run_pipeline(module, (*pipeline(_BEFORE), *chosen.first, *last), observers)
+    chosen = chosen.united()
     module.become(chosen.module)
     return changes + chosen.changes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Fused:
-    """A module that was fused, with which allowance, and whether time was spent on memory.
+class _Chosen:
+    """A module with its kernels, before these are united, and with which allowance they were made.
 
-    `was_late` is what was answered, in turn, to whether the deadline had passed; `first` are the
-    steps before those of the stage.
+    `rest` are the steps that unite them. `was_late` is what was answered, in turn, to whether the
+    deadline had passed; `first` are the steps before those of the stage.
     """
 
     module: Module
     changes: int
     allowed: float
-    has_spent: bool
     was_late: Sequence[bool]
+    rest: tuple[Step, ...]
     first: tuple[Step, ...] = ()
 
+    def united(self) -> _Chosen:
+        """Return the same after the rest of the steps, which change the module."""
+        changes = self.changes + run_pipeline(self.module, self.rest)
+        return replace(self, changes=changes, rest=())
 
-def _best(module: Module, options: PlanOptions) -> _Fused:
+
+def _best(module: Module, options: PlanOptions) -> _Chosen:
     """The module without barriers where that takes no more memory and time, else as it is."""
     found = _proposed(module, options)
     if options.deadline.passed or not _all_of(module, {Opcode.OPTIMIZATION_BARRIER}):
@@ -108,37 +122,66 @@ _ROUNDS: Final = (2.0, 1.0)
 """Fusion is allowed so many times the time in turn: it knows what kernels take only roughly."""
 
 
-def _proposed(module: Module, options: PlanOptions) -> _Fused:
+def _proposed(module: Module, options: PlanOptions) -> _Chosen:
     """The first proposal that lowers the peak and takes no more time than it may, else none."""
     machine, priority = options.target.machine, options.memory_priority
-    plain: _Fused | None = None
+    kernels = _Kernels(module, options)
+    plain: _Chosen | None = None
     for factor in _ROUNDS:
         if options.deadline.passed:
             break
-        proposal = _fused(module, options, factor * priority)
-        if not proposal.has_spent:
+        proposal, spent = kernels.within(factor * priority)
+        if not spent:
             return proposal
         if plain is None:
-            plain = _fused(module, options, 0.0)
-            least, fewest = needs(plain.module, machine)
-        peak, seconds = needs(proposal.module, machine)
-        if peak < least and seconds <= fewest * (1 + priority):
+            plain, _ = kernels.within(0.0)
+            before = needs(plain.module, machine)
+        after = needs(proposal.module, machine)
+        if _pays(before, after, priority):
             return proposal
-    return plain or _fused(module, options, 0.0)
+        if _pays(before, after, _DOUBTFUL * priority):
+            plain, proposal = plain.united(), proposal.united()
+            if _pays(needs(plain.module, machine), needs(proposal.module, machine), priority):
+                return proposal
+    return plain or kernels.within(0.0)[0]
 
 
-def _fused(module: Module, options: PlanOptions, allowed: float) -> _Fused:
-    copy = clone_module(module)
-    was_late: list[bool] = []
+_DOUBTFUL: Final = 1.5
+"""Up to so many times the time allowed, uniting kernels may still make good what is too much."""
 
-    def is_late() -> bool:
-        was_late.append(options.deadline.passed)
-        return was_late[-1]
 
-    allowance = Allowance(allowed, is_late)
-    steps = pipeline(options.stage, after=_BEFORE, allowance=allowance, target=options.target)
-    changes = run_pipeline(copy, steps)
-    return _Fused(copy, changes, allowed, allowance.spent > 0, was_late)
+def _pays(before: tuple[int, float], after: tuple[int, float], priority: float) -> bool:
+    """Whether less lives at the peak, and the time is longer by no more than a part."""
+    return after[0] < before[0] and after[1] <= before[1] * (1 + priority)
+
+
+@final
+class _Kernels:
+    """The kernels that a module may have; the module stays as it is."""
+
+    def __init__(self, module: Module, options: PlanOptions) -> None:
+        self._deadline = options.deadline
+        steps = pipeline(options.stage, after=_BEFORE, target=options.target)
+        names = [x.name for x in steps]
+        choosing, uniting = names.index(CHOOSING), names.index(UNITING)
+        self._between, self._rest = steps[choosing + 1 : uniting], steps[uniting:]
+        copy = clone_module(module)
+        self._changes = run_pipeline(copy, steps[:choosing])
+        self._choices = KernelChoices(copy, order_of_kernels, options.target)
+
+    def within(self, allowed: float) -> tuple[_Chosen, bool]:
+        """Return the module with kernels within an allowance, and whether time is spent then."""
+        was_late: list[bool] = []
+
+        def is_late() -> bool:
+            was_late.append(self._deadline.passed)
+            return was_late[-1]
+
+        allowance = Allowance(allowed, is_late)
+        module, made = self._choices.written(self._choices.within(allowance))
+        changes = self._changes + made + run_pipeline(module, self._between)
+        found = _Chosen(module, changes, allowed, was_late, self._rest)
+        return found, allowance.spent > 0
 
 
 def needs(module: Module, machine: Machine) -> tuple[int, float]:

@@ -51,6 +51,12 @@ _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
 }
 """By stage the passes in turn; a pair is a name and passes that are repeated until they settle."""
 
+CHOOSING: Final = "priority-fusion"
+"""The pass that can make other kernels of one module, by what time may be spent on memory."""
+
+UNITING: Final = "multi-output-fusion"
+"""The first of the passes that make one kernel of several; they raise no peak."""
+
 _MERGING: Final = "needless-barriers{all=true},cse,dce"
 """What has nothing computed twice because a barrier asked for it; before the stage "fused"."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from lowtide.cost.kernels import compute_seconds, move_seconds
 from lowtide.cost.machine import Machine
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ops.backend_config import known_trip_count
-from lowtide.ops.cost import cost
+from lowtide.ops.cost import Memo, cost
 
 Float64Array = npt.NDArray[np.float64]
 
@@ -88,11 +88,11 @@ def module_times(flows: Dataflow, machine: Machine) -> dict[Computation, Times]:
     A kernel takes the time to start it, to move what it reads and writes, and to compute. A loop
     whose trip count is not known counts as one iteration.
     """
-    memo: dict[Computation, float] = {}
+    work = _Work(machine)
     found = {}
     for computation, flow in flows.items():
         kernels = zip(flow.nodes, flow.makes, strict=True)
-        own = [_own(x, machine, memo) if makes else 0.0 for x, makes in kernels]
+        own = [work.own(x) if makes else 0.0 for x, makes in kernels]
         found[computation] = Times(np.array(own, np.float64), _runs(flow))
     return found
 
@@ -126,49 +126,57 @@ def total_seconds(
 # -- one instruction -----------------------------------------------------------------------------
 
 
-def _own(instruction: Instruction, machine: Machine, memo: dict[Computation, float]) -> float:
-    """The time of an instruction by itself; what control flow runs does not count here."""
-    opcode = instruction.opcode
-    if opcode in _FREE or opcode in _CONTROL:
-        return 0.0
-    if opcode is Opcode.FUSION:
-        computing = _body_seconds(instruction.called_computations[0], machine, memo)
-    else:
-        computing = _computing(instruction, machine)
-    return machine.launch_seconds + move_seconds(int(_moved(instruction)), machine) + computing
+@final
+class _Work:
+    """The times of instructions by themselves; a body that many kernels call is looked at once."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._costs: Memo = {}
+        self._seconds: dict[Computation, float] = {}
+
+    def own(self, instruction: Instruction) -> float:
+        """Return the time of an instruction; what control flow runs does not count here."""
+        opcode, machine = instruction.opcode, self._machine
+        if opcode in _FREE or opcode in _CONTROL:
+            return 0.0
+        if opcode is Opcode.FUSION:
+            computing = self._body_seconds(instruction.called_computations[0])
+        else:
+            computing = self._computing(instruction)
+        moved = int(self._moved(instruction))
+        return machine.launch_seconds + move_seconds(moved, machine) + computing
+
+    def _moved(self, instruction: Instruction) -> float:
+        if instruction.opcode is not Opcode.CUSTOM_CALL:
+            return cost(instruction, self._costs).bytes_accessed
+        shapes = [instruction.shape, *[x.shape for x in instruction.operands]]
+        return sum([leaf.nbytes for shape in shapes for _, leaf in shape.leaves()])
+
+    def _computing(self, instruction: Instruction) -> float:
+        flops = cost(instruction, self._costs).flops
+        if instruction.opcode in _CONTRACTIONS:
+            return flops * self._machine.flop_seconds
+        elements = compute_seconds(instruction, self._machine)
+        return max(elements, flops * self._machine.element_seconds)
+
+    def _body_seconds(self, body: Computation) -> float:
+        """The time to compute what a fused computation has; fusions within it count, too."""
+        if body in self._seconds:
+            return self._seconds[body]
+        total = 0.0
+        stack = [body]
+        while stack:
+            for x in stack.pop().instructions.values():
+                if x.opcode is Opcode.FUSION:
+                    stack.append(x.called_computations[0])
+                else:
+                    total += self._computing(x)
+        self._seconds[body] = total
+        return total
 
 
 _CONTROL: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE, Opcode.ASYNC_START})
-
-
-def _moved(instruction: Instruction) -> float:
-    if instruction.opcode is not Opcode.CUSTOM_CALL:
-        return cost(instruction).bytes_accessed
-    shapes = [instruction.shape, *[x.shape for x in instruction.operands]]
-    return sum([leaf.nbytes for shape in shapes for _, leaf in shape.leaves()])
-
-
-def _computing(instruction: Instruction, machine: Machine) -> float:
-    flops = cost(instruction).flops
-    if instruction.opcode in _CONTRACTIONS:
-        return flops * machine.flop_seconds
-    return max(compute_seconds(instruction, machine), flops * machine.element_seconds)
-
-
-def _body_seconds(body: Computation, machine: Machine, memo: dict[Computation, float]) -> float:
-    """The time to compute what a fused computation has; fusions within it count, too."""
-    if body in memo:
-        return memo[body]
-    total = 0.0
-    stack = [body]
-    while stack:
-        for x in stack.pop().instructions.values():
-            if x.opcode is Opcode.FUSION:
-                stack.append(x.called_computations[0])
-            else:
-                total += _computing(x, machine)
-    memo[body] = total
-    return total
 
 
 # -- what a node runs ----------------------------------------------------------------------------

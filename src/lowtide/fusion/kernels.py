@@ -169,7 +169,8 @@ def _inputs(
             known = inputs.get(value)
             if known is not None and (known.target or read.target):
                 return None
-            add_read(inputs, value, read._replace(access=composed(view, read.access)))
+            access = composed(view, read.access)
+            add_read(inputs, value, read if access == read.access else read._replace(access=access))
     return inputs
 
 

@@ -34,16 +34,23 @@ def materialize(
     clusters: Sequence[Cluster],
     order: Mapping[Instruction, int],
     bodies: Bodies,
+    copies: Mapping[Instruction, Instruction] | None = None,
 ) -> int:
     """Make one fusion of each cluster of several instructions; return how many.
 
-    `order` numbers the instructions, operands first; `bodies` makes what the fusions call. Members
-    that nobody else reads are left without users, for dead code elimination.
+    `order` numbers the instructions, operands first; `bodies` makes what the fusions call. `copies`
+    says which instructions of the computation stand for those of the clusters, where these are of
+    a module that it is a copy of. Members that nobody else reads are left without users, for dead
+    code elimination.
     """
     replaced: dict[Instruction, Instruction] = {}
     for cluster in sorted(clusters, key=lambda x: order[x.root]):
         if _is_worth_it(cluster):
-            replaced[cluster.root] = _fuse(computation, cluster, order, replaced, bodies)
+            members = sorted(cluster.members, key=order.__getitem__)
+            root = cluster.root
+            if copies is not None:
+                members, root = [copies[x] for x in members], copies[root]
+            replaced[root] = _fuse(computation, cluster.kind, members, root, replaced, bodies)
     rewire(computation, replaced)
     return len(replaced)
 
@@ -64,21 +71,20 @@ def _is_worth_it(cluster: Cluster) -> bool:
 
 def _fuse(
     computation: Computation,
-    cluster: Cluster,
-    order: Mapping[Instruction, int],
+    kind: KernelKind,
+    members: Sequence[Instruction],
+    root: Instruction,
     replaced: Mapping[Instruction, Instruction],
     bodies: Bodies,
 ) -> Instruction:
-    members = sorted(cluster.members, key=order.__getitem__)
-    body, outside = bodies.of(members, cluster.root)
+    body, outside = bodies.of(members, root)
     operands = tuple([replaced.get(x, x) for x in outside])
-    root = cluster.root
     name = f"{root.opcode.value.replace('-', '_')}_fusion"
     fusion = computation.add(
-        Opcode.FUSION, root.shape, operands, Fusion(FUSION_KINDS[cluster.kind]), (body,), name
+        Opcode.FUSION, root.shape, operands, Fusion(FUSION_KINDS[kind]), (body,), name
     )
     fusion.set_metadata(origin(root, members).raw_metadata)
-    config = _CONFIGURATIONS.get(cluster.kind, "")
+    config = _CONFIGURATIONS.get(kind, "")
     fusion.set_annotations(with_config(root.annotations, config))
     return fusion
 

@@ -11,8 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-_MOST_EDGES: Final = 400
+_MOST_EDGES: Final = 4_000
 """Edges that one search follows before it gives up, which keeps all of them linear."""
+
+
+_MOST_NODES: Final = 1 << 14
+"""Nodes up to which it is worth its memory to know what each of them reaches: 32 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,21 @@ class Between:
 
     after: tuple[int, ...]
     before: tuple[int, ...]
+
+
+@final
+class Reached:
+    """What the nodes of a graph reach, as the bits of one number each."""
+
+    def __init__(self, bits: Sequence[int], targets: Sequence[Sequence[int]]) -> None:
+        self._bits, self._targets = bits, targets
+
+    def by_third(self, first: int, second: int) -> bool:
+        """Return whether a path leads from one node to another one through a third."""
+        bits = self._bits
+        if not bits[first] >> second & 1:
+            return False
+        return any(bits[x] >> second & 1 for x in self._targets[first] if x != second)
 
 
 @final
@@ -72,6 +91,17 @@ class MergeOrder:
             self._place([*self._sorted(before), source, target, *self._sorted(after)])
         self.connect(source, target)
         return True
+
+    def reached(self) -> Reached | None:
+        """Return what each node reaches as of now, None where that is too much to note."""
+        count = len(self.rank)
+        if count > _MOST_NODES:
+            return None
+        bits = [0] * count
+        for node in sorted(range(count), key=self.rank.__getitem__, reverse=True):
+            for x in self._targets[node]:
+                bits[node] |= bits[x] | 1 << x
+        return Reached(bits, [tuple(x) for x in self._targets])
 
     def between(self, first: int, second: int) -> Between | None:
         """Return what would have to move if two representatives were merged, the first in front.

@@ -39,7 +39,9 @@ def merge_kernels(
     gone = 0
     while found := sum([merging.merge_in(computation) for computation in run]):
         gone += found
-        merging.memory.look_again()
+        if merging.is_done(run):
+            break
+        memory.look_again()
     if gone:
         _remove_unused_bodies(module, unused)
     return gone
@@ -75,9 +77,17 @@ class _Merging:
         self._growth = growth
         self._settled: dict[Computation, tuple[OrderMemory, int]] = {}
         """Of computations in which nothing could be done, what they needed then."""
+        self._done: set[Computation] = set()
+        """Computations in which so little was left to do that more is not worth looking for."""
+
+    def is_done(self, computations: Collection[Computation]) -> bool:
+        """Return whether nothing is left to look for in some computations."""
+        return self._done.issuperset(computations)
 
     def merge_in(self, computation: Computation) -> int:
         """Merge kernels of a computation; return how many vanished."""
+        if computation in self._done:
+            return 0
         base = self.memory.of(computation)
         limit = self.memory.limit(computation) + int(self._growth * base.peak)
         if self._settled.get(computation) == (base, limit):
@@ -85,6 +95,7 @@ class _Merging:
         banned: set[int] = set()
         for _ in range(_ROUNDS):
             graph = KernelGraph(base, limit, self._target)
+            before = len(graph.kernels)
             gone = self._merge(graph, banned)
             if not gone:
                 break
@@ -92,6 +103,8 @@ class _Merging:
             if not guilty:
                 materialize_kernels(computation, [kernel for _, kernel in graph.merged()])
                 self.memory.update(computation)
+                if gone * _FEW < before:
+                    self._done.add(computation)
                 return gone
             banned |= guilty
         self._settled[computation] = base, limit
@@ -100,6 +113,9 @@ class _Merging:
 
 _ROUNDS: Final = 4
 """How often a computation is scheduled to see whether its peak remains."""
+
+_FEW: Final = 16
+"""Where less than one of so many kernels vanished, hardly any will the next time."""
 
 _LEAST_BYTES: Final = 1 / 512
 """The part of the peak below which a value does not count."""

@@ -7,9 +7,9 @@ results live together where the kernel runs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
-from heapq import heapify, heappop, heappush
-from typing import Final, final
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from typing import Final, NamedTuple, final
 
 from lowtide.cost.kernels import move_seconds
 from lowtide.cost.machine import Machine
@@ -42,6 +42,14 @@ def fuse_multiple_outputs(
     )
 
 
+class _Pair(NamedTuple):
+    """Two kernels, the one that runs first in front, and what they would be as one."""
+
+    first: FusedKernel
+    second: FusedKernel
+    both: FusedKernel
+
+
 @final
 class _Merger:
     """The pairs of kernels of one computation, those first that save most."""
@@ -54,21 +62,24 @@ class _Merger:
         """Of the kernels that have been looked at: a launch, and reads and writes."""
         self.queue: list[tuple[float, int, int]] = []
         """Seconds saved, negative, and two instructions whose kernels could be merged."""
+        self.pairs: dict[tuple[int, int], _Pair] = {}
+        """What the nodes in the queue would be as one."""
+        self.seen: set[tuple[FusedKernel, FusedKernel]] = set()
+        """Pairs that have been in the queue, or are not worth it."""
+        self.reached = graph.order.reached()
 
     def run(self) -> int:
-        pairs = dict.fromkeys([*self._neighbours(), *self._siblings()])
-        for first, second in pairs:
-            if first in self.banned or second in self.banned:
-                continue
-            seconds = self._seconds(first, second)
-            if seconds > 0:
-                self.queue.append((-seconds, first, second))
-        heapify(self.queue)
+        """Merge kernels until no two are left that have not been looked at; return how many go."""
         gone = 0
-        while self.queue:
-            saved, first, second = heappop(self.queue)
-            gone += self._try(-saved, first, second)
-        return gone
+        while True:
+            for first, second in dict.fromkeys([*self._neighbours(), *self._siblings()]):
+                if first not in self.banned and second not in self.banned:
+                    self._push(first, second)
+            if not self.queue:
+                return gone
+            while self.queue:
+                _, first, second = heappop(self.queue)
+                gone += self._try(first, second)
 
     # -- pairs ---------------------------------------------------------------------------------
 
@@ -96,21 +107,58 @@ class _Merger:
                     for other in nodes[i + 1 : i + 1 + _NEXT]:
                         yield node, other
 
+    def _push(self, first: int, second: int) -> None:
+        """Put two kernels into the queue if they are worth it and have never been there."""
+        nodes = self._in_order(first, second)
+        if nodes is None:
+            return
+        kernels = self.graph.kernels[nodes[0]], self.graph.kernels[nodes[1]]
+        if kernels in self.seen:
+            return
+        self.seen.add(kernels)
+        if not self._may_be_worth_it(*kernels) or self._closes_cycle(nodes, kernels):
+            return
+        both = merged(*kernels, self.graph.target, self.graph.inner(*nodes))
+        seconds = 0.0 if both is None else self._seconds_saved(*kernels, both)
+        if both is not None and seconds > 0:
+            self.pairs[first, second] = _Pair(*kernels, both)
+            heappush(self.queue, (-seconds, first, second))
+
+    def _closes_cycle(
+        self, nodes: tuple[int, int], kernels: tuple[FusedKernel, FusedKernel]
+    ) -> bool:
+        """Whether a third kernel is known to run between two that have not been merged."""
+        if self.reached is None or any(len(x.parts) > 1 for x in kernels):
+            return False
+        return self.reached.by_third(*nodes)
+
+    def _may_be_worth_it(self, first: FusedKernel, second: FusedKernel) -> bool:
+        """Whether enough is saved if all that both read, or one makes for the other, is shared."""
+        fewer, more = sorted((first, second), key=lambda x: len(x.inputs))
+        moved = [read.nbytes for x, read in fewer.inputs.items() if x in more.inputs]
+        for x in first.outputs:
+            if x in second.inputs:
+                moved += (second.inputs[x].nbytes, x.shape.nbytes)
+        return bool(any(moved)) and self._is_enough(first, second, moved)
+
     def _seconds_saved(self, first: FusedKernel, second: FusedKernel, both: FusedKernel) -> float:
         """A launch, and what is not moved any more; 0 where that is next to nothing."""
         moved = [*shared_reads(first, second, both)]
         moved += [read.nbytes for x, read in second.inputs.items() if x in first.outputs]
         moved += [x.shape.nbytes for x in first.outputs if x not in both.outputs]
-        if not any(moved):
+        if not any(moved) or not self._is_enough(first, second, moved):
             return 0.0
-        total = 0.0
+        return _seconds(self.graph.target.machine, moved)
+
+    def _is_enough(self, first: FusedKernel, second: FusedKernel, moved: Sequence[int]) -> bool:
+        """Whether it counts against the time of two kernels that so many bytes are not moved."""
         machine = self.graph.target.machine
+        total = 0.0
         for kernel in (first, second):
             if kernel not in self.seconds:
                 self.seconds[kernel] = _seconds(machine, kernel.moved())
             total += self.seconds[kernel]
-        saved = _seconds(machine, moved)
-        return saved if saved > _LEAST_SHARE * total else 0.0
+        return _seconds(machine, moved) > _LEAST_SHARE * total
 
     def _in_order(self, first: int, second: int) -> tuple[int, int] | None:
         """The two nodes as of now, None where they are one."""
@@ -120,32 +168,20 @@ class _Merger:
             return None
         return (a, b) if rank[a] < rank[b] else (b, a)
 
-    def _seconds(self, first: int, second: int) -> float:
-        """The seconds that merging would save, 0 where it cannot be or is not worth it."""
-        nodes = self._in_order(first, second)
-        if nodes is None:
-            return 0.0
-        a, b = (self.graph.kernels[x] for x in nodes)
-        both = merged(a, b, self.graph.target, self.graph.inner(*nodes))
-        return 0.0 if both is None else self._seconds_saved(a, b, both)
-
     # -- merging -------------------------------------------------------------------------------
 
-    def _try(self, seconds: float, first: int, second: int) -> bool:
-        """Merge two kernels if that still saves as much, or put them back into the queue."""
+    def _try(self, first: int, second: int) -> bool:
+        """Merge two kernels if they still are the ones looked at, or look at them anew."""
+        pair = self.pairs.pop((first, second))
         nodes = self._in_order(first, second)
         if nodes is None:
             return False
-        a, b = (self.graph.kernels[x] for x in nodes)
-        both = merged(a, b, self.graph.target, self.graph.inner(*nodes))
-        if both is None or not self.graph.keeps_in_place(both):
+        if (self.graph.kernels[nodes[0]], self.graph.kernels[nodes[1]]) != pair[:2]:
+            self._push(first, second)
             return False
-        now = self._seconds_saved(a, b, both)
-        if now < seconds:
-            if now > 0:
-                heappush(self.queue, (-now, first, second))
+        if not self.graph.keeps_in_place(pair.both):
             return False
-        plan = self.graph.plan(*nodes, both)
+        plan = self.graph.plan(*nodes, pair.both)
         if plan is None:
             return False
         self.graph.merge(plan)

@@ -16,7 +16,7 @@ from lowtide.analysis.memory_graph import MemoryGraph, memory_graph
 from lowtide.analysis.memory_profile import step_bytes
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.kept import kept
-from lowtide.ir.traversal import callees, post_order
+from lowtide.ir.traversal import all_callees, post_order
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 Scheduler: TypeAlias = Callable[[MemoryGraph], Int64Array]
@@ -84,7 +84,8 @@ class ModuleMemory:
             changed = waiting.pop()
             if self._known.pop(changed, None) is not None:
                 waiting += [x.parent for x in self._calls.get(changed, ())]
-        self.of(computation)
+        if self._calls.get(computation):
+            self.of(computation)
 
     def _estimate(self, computation: Computation) -> OrderMemory:
         inner: dict[Instruction, int] = {}
@@ -114,7 +115,7 @@ class ModuleMemory:
                 order = self.scheduler(graph)
             return OrderMemory(flow, graph, order, bound, step_bytes(graph, order))
 
-        called = tuple([(x, x.version) for x in _called(computation)])
+        called = tuple([(x, x.version) for x in all_callees(computation)])
         key = (OrderMemory, self.scheduler, held, tuple(inner.items()), is_body, called)
         return kept(computation, key, order_memory)
 
@@ -130,14 +131,3 @@ class ModuleMemory:
                 free = own + memory.peak - step
                 slack[callee] = min(slack.get(callee, free), free)
         return slack
-
-
-def _called(computation: Computation) -> list[Computation]:
-    """All that a computation calls, also through others."""
-    found: dict[Computation, None] = {}
-    waiting = [computation]
-    while waiting:
-        fresh = [x for x in callees(waiting.pop()) if x not in found]
-        found.update(dict.fromkeys(fresh))
-        waiting += fresh
-    return list(found)

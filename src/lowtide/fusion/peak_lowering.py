@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
-from typing import Final, TypeAlias, final
+from typing import Final, NamedTuple, TypeAlias, final
 
 from lowtide.analysis.call_graph import CallRole, call_sites
 from lowtide.analysis.dataflow import Dataflow, dataflow
@@ -46,89 +46,114 @@ class Allowance:
 class PeakLowering:
     """Lowers the peaks of the computations of a module, callees first.
 
-    What costs next to nothing is always done, and what costs more within an allowance.
+    What costs next to nothing is always done, and what costs more within an allowance. The former
+    is done once for all allowances, unless a callee's peak differs.
     """
 
-    def __init__(self, module: Module, scheduler: Scheduler, allowance: Allowance) -> None:
-        self._scheduler, self._allowance = scheduler, allowance
+    def __init__(self, module: Module, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
         self._flows: Dataflow = dataflow(module.entry)
         self._aliases: dict[Computation, tuple[Alias, ...]] = {module.entry: aliases(module)}
         for computation in self._flows:
             for _, role, callee in call_sites(computation):
                 if role is CallRole.BODY:
                     self._aliases[callee] = body_aliases(self._flows[callee])
-        self._peaks: dict[Computation, int] = {}
-        self._settled_stores: ClusterGraph | None = None
-        """The clusters where storing values lowered nothing: that does not depend on prices."""
+        self._cheap: dict[_Given, _Lowered] = {}
+        self._settled_stores: Estimate | None = None
+        """That of clusters where storing values lowers nothing: it does not depend on prices."""
 
-    def lowered(self, graph: ClusterGraph) -> ClusterGraph:
-        """Return the clusters with lower peak, or the same ones; what is given stays as it is."""
-        computation = graph.computation
-        if computation not in self._flows:
-            return graph
-        graph, best = self._settled(graph, self._estimate(graph), SECONDS_PER_BYTE, inf)
-        if self._allowance.priority:
-            graph, best = self._paid(graph, best)
-        flow = self._flows[computation]
-        held = self._aliases.get(computation, ())
-        arguments = sum([flow.value_bytes[flow.parameters[x.parameter]] for x in held])
-        self._peaks[computation] = max(0, best.peak_bytes - arguments)
-        return graph
+    def lowered(
+        self, clusters: Mapping[Computation, ClusterGraph], allowance: Allowance
+    ) -> dict[Computation, ClusterGraph]:
+        """Return clusters with lower peaks, or the same ones; what is given stays as it is.
 
-    def _paid(self, graph: ClusterGraph, best: Estimate) -> tuple[ClusterGraph, Estimate]:
+        Computations stand callees first.
+        """
+        peaks: dict[Computation, int] = {}
+        found = {}
+        for computation, graph in clusters.items():
+            if computation not in self._flows:
+                found[computation] = graph
+                continue
+            lowered = self._cheaply(graph, _inner(computation, peaks))
+            if allowance.priority:
+                lowered = self._paid(lowered, allowance)
+            found[computation] = lowered.graph
+            peaks[computation] = max(0, lowered.best.peak_bytes - self._arguments(computation))
+        return found
+
+    def _arguments(self, computation: Computation) -> int:
+        """The bytes of arguments that results overwrite: they are the caller's."""
+        flow, held = self._flows[computation], self._aliases.get(computation, ())
+        return sum([flow.value_bytes[flow.parameters[x.parameter]] for x in held])
+
+    def _cheaply(self, graph: ClusterGraph, inner: Mapping[Instruction, int]) -> _Lowered:
+        """The clusters after changes that cost next to nothing, found once."""
+        key = graph, tuple(inner.items())
+        if key not in self._cheap:
+            start = _Lowered(graph, self._estimate(graph, inner), inner)
+            self._cheap[key] = self._settled(start, SECONDS_PER_BYTE, inf)
+        return self._cheap[key]
+
+    def _paid(self, found: _Lowered, allowance: Allowance) -> _Lowered:
         """The clusters after changes that take time, the cheapest first."""
-        before = total_seconds(graph)
+        before = total_seconds(found.graph)
         for price in _PRICES:
-            if self._allowance.is_late():
+            if allowance.is_late():
                 break
-            most = before * (1 + self._allowance.priority)
-            graph, best = self._settled(graph, best, price, most)
-        self._allowance.spent += max(0.0, total_seconds(graph) - before)
-        return graph, best
+            found = self._settled(found, price, before * (1 + allowance.priority))
+        allowance.spent += max(0.0, total_seconds(found.graph) - before)
+        return found
 
-    def _settled(
-        self, graph: ClusterGraph, best: Estimate, price: float, most_seconds: float
-    ) -> tuple[ClusterGraph, Estimate]:
+    def _settled(self, found: _Lowered, price: float, most_seconds: float) -> _Lowered:
         """The clusters once no change lowers the peak any more, or after the last round."""
         changes = (store_before, partial(recompute_behind, seconds_per_byte=price))
         for _ in range(ROUNDS):
-            before = best.peak_bytes
+            before = found.best.peak_bytes
             for change in changes:
-                graph, best = self._changed(graph, best, change, most_seconds)
-            if best.peak_bytes == before:
+                found = self._changed(found, change, most_seconds)
+            if found.best.peak_bytes == before:
                 break
-        return graph, best
+        return found
 
-    def _changed(
-        self, graph: ClusterGraph, estimate: Estimate, change: Change, most_seconds: float
-    ) -> tuple[ClusterGraph, Estimate]:
+    def _changed(self, found: _Lowered, change: Change, most_seconds: float) -> _Lowered:
         """The clusters after a change, or before it where it lowers nothing or takes too long."""
-        if change is store_before and graph is self._settled_stores:
-            return graph, estimate
-        trial = graph.copy()
-        if change(trial, estimate) and total_seconds(trial) <= most_seconds:
-            found = self._estimate(trial)
-            if found.peak_bytes < estimate.peak_bytes:
-                return trial, found
+        if change is store_before and found.best is self._settled_stores:
+            return found
+        trial = found.graph.copy()
+        if change(trial, found.best) and total_seconds(trial) <= most_seconds:
+            best = self._estimate(trial, found.inner)
+            if best.peak_bytes < found.best.peak_bytes:
+                return _Lowered(trial, best, found.inner)
         if change is store_before:
-            self._settled_stores = graph
-        return graph, estimate
+            self._settled_stores = found.best
+        return found
 
-    def _estimate(self, graph: ClusterGraph) -> Estimate:
-        computation = graph.computation
-        held = self._aliases.get(computation, ())
-        memory = live_memory(graph, self._flows[computation], held, self._inner(graph))
+    def _estimate(self, graph: ClusterGraph, inner: Mapping[Instruction, int]) -> Estimate:
+        held = self._aliases.get(graph.computation, ())
+        memory = live_memory(graph, self._flows[graph.computation], held, inner)
         return estimated(memory, self._scheduler)
 
-    def _inner(self, graph: ClusterGraph) -> Mapping[Instruction, int]:
-        """What the callees of instructions need beyond operands and results."""
-        inner: dict[Instruction, int] = {}
-        for instruction, role, callee in call_sites(graph.computation):
-            if callee in self._peaks:
-                made = 0 if role in _LOOPS else instruction.shape.nbytes
-                nbytes = max(0, self._peaks[callee] - made)
-                inner[instruction] = max(inner.get(instruction, 0), nbytes)
-        return inner
+
+class _Lowered(NamedTuple):
+    """Clusters, their estimate, and what callees need beyond operands and results."""
+
+    graph: ClusterGraph
+    best: Estimate
+    inner: Mapping[Instruction, int]
+
+
+_Given: TypeAlias = tuple[ClusterGraph, tuple[tuple[Instruction, int], ...]]
+
+
+def _inner(computation: Computation, peaks: Mapping[Computation, int]) -> dict[Instruction, int]:
+    """What the callees of instructions need beyond operands and results."""
+    inner: dict[Instruction, int] = {}
+    for instruction, role, callee in call_sites(computation):
+        if callee in peaks:
+            made = 0 if role in _LOOPS else instruction.shape.nbytes
+            inner[instruction] = max(inner.get(instruction, 0), max(0, peaks[callee] - made))
+    return inner
 
 
 _LOOPS: Final = (CallRole.BODY, CallRole.CONDITION)

@@ -128,6 +128,17 @@ def callees(computation: Computation) -> list[Computation]:
     return _callees(computation.instructions.values())
 
 
+def all_callees(computation: Computation) -> list[Computation]:
+    """Return all that a computation calls, also through others, each once."""
+    found: dict[Computation, None] = {}
+    waiting = [computation]
+    while waiting:
+        fresh = [x for x in callees(waiting.pop()) if x not in found]
+        found.update(dict.fromkeys(fresh))
+        waiting += fresh
+    return list(found)
+
+
 def _callees(instructions: Iterable[Instruction]) -> list[Computation]:
     found: dict[Computation, None] = {}
     for instruction in instructions:

@@ -1,0 +1,185 @@
+"""The queue of producers: the one that saves most time is fused first, with all that read it.
+
+A producer goes into each of its readers and is computed anew there. So its own value is never
+stored, and no cycle can arise. The queue is that of XLA's priority fusion. Clusters are sets of
+instructions: what two of them both contain is computed once when they become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Final, final
+
+from lowtide.cost.kernels import move_seconds
+from lowtide.fusion.cluster import Cluster, KernelKind
+from lowtide.fusion.cluster_graph import ClusterGraph, evaluations
+from lowtide.fusion.legality import Joint, joined_by_all
+from lowtide.fusion.live_memory import is_kept_by_caller
+from lowtide.fusion.target_record import TargetRecord
+from lowtide.ir import Computation, Instruction, Opcode
+
+_FAR: Final = 16
+"""Positions between a value and a reader from which on it matters what lives in between."""
+
+_SMALL: Final = 1 << 16
+"""Bytes of a value whose life never matters."""
+
+_GROWTH: Final = 2
+"""How many times as many instructions as there were may be written once more.
+
+That is before kernels that are the same are made one.
+"""
+
+_LEAST_ROOM: Final = 64
+
+_MANY_READERS: Final = 16
+"""Readers of a value that it takes too long to look at each time when one of them changes."""
+
+
+def fused_clusters(computation: Computation, target: TargetRecord) -> ClusterGraph:
+    """Return the clusters of a computation, of which those are fused that saves time."""
+    graph = ClusterGraph(computation, target)
+    graph.spread_free_values()
+    _Queue(graph).run()
+    return graph
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A producer, the clusters that it goes into, and what each becomes."""
+
+    producer: Cluster
+    joints: tuple[tuple[Cluster, Joint], ...]
+    seconds: float
+
+
+@final
+class _Queue:
+    """The producers of one computation, by the time that is saved once all readers compute them."""
+
+    def __init__(self, graph: ClusterGraph) -> None:
+        self.graph = graph
+        self.queue: list[tuple[float, int, int]] = []
+        self.room = max(_LEAST_ROOM, _GROWTH * len(graph.order))
+        """Instructions that may still be added."""
+        self.postponed: dict[Instruction, None] = dict.fromkeys(graph.owner)
+        """Producers that are looked at anew when the queue is empty."""
+
+    def run(self) -> None:
+        by_position = list(self.graph.order)
+        while self.postponed:
+            postponed, self.postponed = self.postponed, {}
+            for root in postponed:
+                self._push(root)
+            while self.queue:
+                _, position, version = heappop(self.queue)
+                cluster = self.graph.owner.get(by_position[position])
+                if cluster is None or cluster.version != version:
+                    continue
+                candidate = self._candidate(cluster)
+                if candidate is not None:
+                    self._merge(candidate)
+
+    def _touch(self, root: Instruction) -> None:
+        """Look at a producer again, whose readers or inputs changed."""
+        if len(self.graph.readers.get(root, ())) > _MANY_READERS:
+            self.postponed[root] = None
+        else:
+            self._push(root)
+
+    def _push(self, root: Instruction) -> None:
+        """Put a producer into the queue, at its present worth."""
+        cluster = self.graph.owner.get(root)
+        if cluster is None:
+            return
+        cluster.version += 1
+        candidate = self._candidate(cluster)
+        if candidate is not None:
+            heappush(self.queue, (-candidate.seconds, cluster.position, cluster.version))
+
+    def _merge(self, candidate: _Candidate) -> None:
+        producer = candidate.producer
+        touched = dict.fromkeys(producer.inputs)
+        for reader, joint in candidate.joints:
+            touched[reader.root] = None
+            if joint.kind is not reader.kind:
+                touched.update(dict.fromkeys(reader.inputs))
+        self.room -= self._growth(producer, len(candidate.joints))
+        self.graph.absorb(producer, candidate.joints)
+        for root in touched:
+            self._touch(root)
+
+    # -- what is worth it ----------------------------------------------------------------------
+
+    def _candidate(self, producer: Cluster) -> _Candidate | None:
+        """Return what fusing a producer into its readers would be, None if not legal or useful."""
+        root = producer.root
+        if root in self.graph.opaque:
+            return None
+        readers = self.graph.reading(root)
+        if not readers:
+            return None
+        if producer.kind is not KernelKind.LOOP and len(readers) > 1:
+            return None
+        joints = joined_by_all(producer, readers, self.graph.target)
+        if joints is None:
+            return None
+        if self._growth(producer, len(joints)) > self.room:
+            return None
+        seconds = self._seconds_saved(producer, readers)
+        if seconds <= 0 or self._lengthens_lives(producer, readers):
+            return None
+        return _Candidate(producer, joints, seconds)
+
+    def _growth(self, producer: Cluster, readers: int) -> int:
+        """How many instructions and parameters are written more than once, at most."""
+        return (readers - 1) * (len(producer.members) + len(producer.inputs))
+
+    def _seconds_saved(self, producer: Cluster, readers: Sequence[Cluster]) -> float:
+        """Moves and launches that are saved, less what is read and computed once more."""
+        root = producer.root
+        machine = self.graph.target.machine
+        whole = root.shape.nbytes
+        moves = {x: move_seconds(read.nbytes, machine) for x, read in producer.inputs.items()}
+        saved = sum(moves.values())
+        if not _is_view(producer):
+            saved += machine.launch_seconds + move_seconds(whole, machine)
+        times = -1.0
+        for reader in readers:
+            read = reader.inputs[root]
+            saved += move_seconds(read.nbytes, machine)
+            times += evaluations(reader, read, root)
+            part = min(1.0, read.nbytes / whole) if whole else 1.0
+            saved -= part * sum([move for x, move in moves.items() if x not in reader.inputs])
+        return saved - times * producer.seconds + _TIE
+
+    def _lengthens_lives(self, producer: Cluster, readers: Sequence[Cluster]) -> bool:
+        """Whether without the value more bytes live for longer than with it, up to its last reader.
+
+        Compared are bytes times positions, since where the peak will be is not known yet.
+        """
+        graph = self.graph
+        last = max([reader.position for reader in readers])
+        if last - producer.position < _FAR:
+            return False
+        longer = 0
+        for operand in producer.inputs:
+            if is_kept_by_caller(operand, graph.computation):
+                continue
+            positions = [graph.order[x] for x in graph.readers[operand]]
+            ends = max(graph.opaque.get(operand, 0), *positions)
+            longer += operand.shape.nbytes * max(0, last - ends)
+        return longer > max(producer.root.shape.nbytes, _SMALL) * (last - producer.position)
+
+
+_TIE: Final = 1e-12
+"""What makes views and constants go in where nothing else speaks for or against."""
+
+
+def _is_view(cluster: Cluster) -> bool:
+    """Whether its value is not stored anyway, since it has the bytes of its operand."""
+    return cluster.root.opcode in (Opcode.BITCAST, Opcode.RESHAPE, Opcode.CONSTANT) and (
+        len(cluster.members) == 1
+    )
