@@ -9,7 +9,6 @@ have nothing to do with one another.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from lowtide.analysis.sharing import shared_values
 from lowtide.ir import Computation, Instruction, Opcode, Shape
 from lowtide.ir.shape import HOST_MEMORY
 from lowtide.ops.in_place import in_place_pairs
+from lowtide.records import dataclass
 
 
 class ValueKind(IntEnum):

@@ -16,7 +16,7 @@ from lowtide.compiler import ModulePlan
 from lowtide.files.object_cache import ObjectCache
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Opcode
-from lowtide.llvm.objects import compile_modules, environment
+from lowtide.llvm.objects import compile_modules, environment, runtime_object
 from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.options import Options, cache_folder
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
@@ -106,8 +106,7 @@ def linked(program: NativeProgram, options: Options) -> LinkedExecutable:
 
 def _runtime_object(text: str) -> bytes:
     """The object of the runtime itself, which is the same for all programs."""
-    (code,) = compile_modules([text], host_target(), kept("objects", Options()), 1)
-    return code
+    return runtime_object(text, host_target(), kept("objects", Options()))
 
 
 class CpuKernels:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from typing import Final
@@ -18,6 +18,7 @@ from lowtide.fitting.errors import SpecializedError
 from lowtide.fitting.made_sizes import MAKING, made_sizes
 from lowtide.ir import Instruction, Opcode, Shape, array_shape
 from lowtide.ir.shape import major_to_minor
+from lowtide.records import dataclass
 from lowtide.spmd.rules.movement import reshape
 from lowtide.spmd.rules.rule import DimensionFactors, OpRule, same_dimensions
 from lowtide.spmd.rules.table import arrays_of, rule_of

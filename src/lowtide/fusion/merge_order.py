@@ -8,8 +8,9 @@ dynamic topological sort algorithm for directed acyclic graphs" (2006).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, final
+
+from lowtide.records import dataclass
 
 _MOST_EDGES: Final = 400
 """Edges that one search follows before it gives up, which keeps all of them linear."""

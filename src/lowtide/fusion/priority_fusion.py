@@ -8,7 +8,6 @@ instructions: what two of them both contain is computed once when they become on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, final
 
@@ -26,6 +25,7 @@ from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.traversal import applied_computations, computation_post_order
 from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.interface import Pass
+from lowtide.records import dataclass
 
 _FAR: Final = 16
 """Positions between a value and a reader from which on it matters what lives in between."""

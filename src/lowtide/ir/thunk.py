@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.exchange import Exchange
 from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.suggestions import nearest
+from lowtide.records import dataclass
 
 OptionValue: TypeAlias = bool | int | float | str
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from ctypes import c_int, c_int64, c_size_t, c_void_p
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -27,6 +26,7 @@ from lowtide.pjrt.partitioning import program_of_each, shardings_of
 from lowtide.pjrt.program_options import CompileOptions, read_options
 from lowtide.pjrt.table import serves
 from lowtide.pjrt.tokens import TOKEN_SHAPE
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

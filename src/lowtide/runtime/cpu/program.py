@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from lowtide.ir.module import Module
 from lowtide.ir.shape import Shape, ShapeIndex
 from lowtide.ir.thunk import KernelEntry, Thunk, exchanges, host_calls
 from lowtide.llvm.target import Target, host_target
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.arguments import Argument, major_to_minor
 
 Structure: TypeAlias = "int | tuple[Structure, ...] | None"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import ceil, inf
 from typing import Any, Final
@@ -27,6 +26,7 @@ from lowtide.ir.thunk import (
     all_thunks,
     unbundled,
 )
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.grouping import Stage, ThunkWork, groups
 from lowtide.runtime.cpu.team import MOST_PIECES
 from lowtide.runtime.cpu.walker import COPY_BYTES, LOOK_WORDS, Step
