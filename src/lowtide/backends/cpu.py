@@ -16,6 +16,7 @@ from lowtide.compiler import ModulePlan
 from lowtide.files.object_cache import ObjectCache
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Opcode
+from lowtide.ir.thunk import kernels_of_bundles
 from lowtide.llvm.objects import compile_modules, environment, runtime_object
 from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.options import Options, cache_folder
@@ -138,8 +139,10 @@ class CpuKernels:
         constants = constant_bytes(plan)
         small = {i: x.tobytes() for i, x in constants if x.size <= _SMALL_BYTES}
         found = bundled(thunks, written.entries, written.texts, small, plan.assignment.outputs)
+        parts = frozenset() if self._isolate else kernels_of_bundles(found.thunks)
+        alone = [x for number, x in enumerate(written.texts) if number not in parts]
         make = partial(compile_modules, isolated=self._isolate)
-        objects = make(written.texts, kernels.target, self._cached, 0, progress)
+        objects = make(alone, kernels.target, self._cached, 0, progress)
         objects += make(found.texts, kernels.target, self._cached, whole=True)
         return NativeProgram(
             plan.module.name,
@@ -152,6 +155,7 @@ class CpuKernels:
             constants,
             plan.module.replica_count,
             plan.module.num_partitions,
+            tuple([(number, written.texts[number]) for number in sorted(parts)]),
         )
 
 

@@ -190,6 +190,23 @@ def exchanges(thunks: Sequence[Thunk]) -> tuple[ExchangeThunk, ...]:
     return tuple([x for x in all_thunks(thunks) if isinstance(x, ExchangeThunk)])
 
 
+def kernels_of_bundles(thunks: Sequence[Thunk]) -> frozenset[int]:
+    """Return the numbers of the kernels that only bundles run."""
+    within: set[int] = set()
+    alone: set[int] = set()
+    stack = [(x, alone) for x in thunks]
+    while stack:
+        thunk, found = stack.pop()
+        if isinstance(thunk, KernelThunk):
+            found.add(thunk.kernel)
+        elif isinstance(thunk, ExchangeThunk):
+            alone.update([x.kernel for x in thunk.exchange.moves])
+        elif isinstance(thunk, BundleThunk):
+            found = within
+        stack += [(x, found) for inner in sequences_within(thunk) for x in inner]
+    return frozenset(within - alone)
+
+
 def unbundled(thunks: Sequence[Thunk]) -> tuple[Thunk, ...]:
     """Return thunks with the parts of each bundle in its place; nests as loops and branches do."""
     found: list[Thunk] = []
