@@ -20,6 +20,9 @@ PACKAGE: Final = ROOT / "src" / "lowtide"
 BEGIN: Final = "<!-- begin map -->\n"
 END: Final = "<!-- end map -->\n"
 
+EVERYWHERE: Final = ("records",)
+"""Rooms that stand for a part of the language: all others may import them."""
+
 Node = TypeVar("Node", bound=Hashable)
 
 
@@ -102,7 +105,7 @@ def imported_rooms(source: Source) -> set[str]:
     """Return the rooms that a file imports, its own left out."""
     rooms = {x.room for x in sources()}
     found = {name.split(".")[1] for name in imported(source) if name.startswith("lowtide.")}
-    return (found & rooms) - {source.room}
+    return (found & rooms) - {source.room, *EVERYWHERE}
 
 
 def rooms() -> dict[str, set[str]]:

@@ -24,6 +24,7 @@ from tests.architecture import (
 ROOMS: dict[str, list[str]] = {
     "files": [],
     "ir": [],
+    "records": [],
     "search": [],
     "host_calls": ["ir"],
     "llvm": ["files", "ir"],

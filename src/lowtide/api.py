@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, overload
 
@@ -12,6 +12,7 @@ from lowtide import compiler
 from lowtide.frontend.files import read
 from lowtide.ir import Module
 from lowtide.options import Options, options_with
+from lowtide.records import dataclass
 from lowtide.report.memory import MemoryReport
 from lowtide.verifier import verify
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from bisect import bisect, insort
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from lowtide.analysis.flat_schedule import CarriedState, FlatSchedule
 from lowtide.ir import Opcode
+from lowtide.records import dataclass
 
 Segment = tuple[int, int, int, int]
 """A stretch in which a buffer is taken: first and last position, both included, and the values

@@ -9,7 +9,6 @@ have nothing to do with one another.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from lowtide.ir.kept import kept
 from lowtide.ir.shape import HOST_MEMORY
 from lowtide.ir.traversal import all_callees
 from lowtide.ops.in_place import in_place_pairs
+from lowtide.records import dataclass
 
 
 class ValueKind(IntEnum):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowtide.analysis.dataflow import ComputationDataflow
 from lowtide.ir import Instruction, Module, Shape, ShapeIndex
 from lowtide.ir.module import BufferDonor, InputOutputAlias
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

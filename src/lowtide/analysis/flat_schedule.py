@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from lowtide.analysis.branch_stretches import (
@@ -21,6 +21,7 @@ from lowtide.analysis.branch_stretches import (
 from lowtide.analysis.call_graph import CallRole, while_body, while_condition
 from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, ValueKind
 from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.records import dataclass
 
 Sequences = Mapping[Computation, Sequence[Instruction]]
 

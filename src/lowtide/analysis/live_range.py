@@ -10,7 +10,7 @@ profile      12   16   16   12    4   the peak is at position 1, the first of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from lowtide.analysis.donation import Alias
 from lowtide.analysis.flat_schedule import FlatSchedule, Sequences, flatten
 from lowtide.analysis.scratch import ScratchBytes, with_scratch
 from lowtide.ir import Computation
+from lowtide.records import dataclass
 
 Int64Array = npt.NDArray[np.int64]
 

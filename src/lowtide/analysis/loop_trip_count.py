@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from lowtide.analysis.call_graph import while_body, while_condition
 from lowtide.ir import Computation, ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Compare, Constant, GetTupleElement
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Schedulers, bounds and rematerialization read this and nothing else.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +16,7 @@ from lowtide.analysis.dataflow import ComputationDataflow, ValueKind
 from lowtide.analysis.donation import Alias
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Infeed, Outfeed
+from lowtide.records import dataclass
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]

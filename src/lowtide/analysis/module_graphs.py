@@ -7,7 +7,7 @@ needs, less the bytes that are the node's own: the state of a loop, the results 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, dataflow
 from lowtide.analysis.donation import Alias, aliases, body_aliases
 from lowtide.analysis.memory_graph import MemoryGraph, memory_graph
 from lowtide.ir import Computation, Module, Opcode
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

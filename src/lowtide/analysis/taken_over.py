@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from lowtide.analysis.graph_tables import GraphTables
+from lowtide.records import dataclass
 from lowtide.search.kernels import Array, Record, kernel
 
 NONE = -1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
@@ -10,6 +9,7 @@ from lowtide.ir.attributes import Fusion
 from lowtide.ir.traversal import computation_post_order
 from lowtide.ops.backend_config import known_trip_count
 from lowtide.ops.cost import cost, fusion_bytes
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

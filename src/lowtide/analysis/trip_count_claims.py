@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.analysis.call_graph import executed_computations
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Module, Opcode
 from lowtide.ops.backend_config import known_trip_count
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

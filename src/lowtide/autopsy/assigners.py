@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Final
 
@@ -19,6 +19,7 @@ from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.ir.schedule import PartialOrder
 from lowtide.options import DEFAULT_STAGE
+from lowtide.records import dataclass
 from lowtide.report.memory import MemoryReport
 from lowtide.scheduling.module_scheduler import schedule_module
 from lowtide.search.effort import SearchOptions

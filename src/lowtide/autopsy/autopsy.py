@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Final
 
@@ -25,6 +25,7 @@ from lowtide.compiler.picture import picture_of
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.buffer import AllocationKind, BufferAssignment
 from lowtide.ir.clone import clone_module
+from lowtide.records import dataclass
 from lowtide.report.memory import Ladder, MemoryReport, donation_savings
 from lowtide.report.peak_making import HeldValue, peak_of
 from lowtide.report.plan_page import PlanPicture

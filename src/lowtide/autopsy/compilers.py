@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -16,6 +15,7 @@ from lowtide.autopsy.plain_module import plain_module
 from lowtide.frontend.hlo_proto import write_hlo_module_proto
 from lowtide.ir import Module
 from lowtide.ir.module import InputOutputAlias
+from lowtide.records import dataclass
 
 Options = Mapping[str, str]
 """Names and values of XLA's options, as in `compiler_options`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from lowtide.analysis.flat_schedule import FlatSchedule
 from lowtide.analysis.live_range import memory_profile
 from lowtide.ir import Instruction
 from lowtide.ir.buffer import AllocationKind, BufferAssignment, BufferSlice
+from lowtide.records import dataclass
 
 _PER_CALL: Final = frozenset({AllocationKind.ARENA, AllocationKind.OUTPUT})
 

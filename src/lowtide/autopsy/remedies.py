@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide import compiler
@@ -13,6 +12,7 @@ from lowtide.autopsy.compilers import Compiler, Options, RebuiltCompiler, XlaOut
 from lowtide.autopsy.report import Remedy
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
+from lowtide.records import dataclass
 from lowtide.report.memory import donation_savings
 from lowtide.report.units import unit_for
 

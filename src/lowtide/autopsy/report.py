@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from lowtide.ir import SourceLocation
+from lowtide.records import dataclass
 from lowtide.report.memory import MemoryReport
 from lowtide.report.schema import Json, source_json
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -18,6 +18,7 @@ from lowtide.fusion.conflicts import (
 from lowtide.ir import Instruction, Module
 from lowtide.ir.clone import clone_module
 from lowtide.ir.partitioning import check_partitioned
+from lowtide.records import dataclass
 from lowtide.transforms.layout.handed_on import obey_layouts
 from lowtide.transforms.layout.plain_memory import to_plain_memory
 

@@ -16,7 +16,8 @@ from lowtide.compiler import ModulePlan
 from lowtide.files.object_cache import ObjectCache
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Opcode
-from lowtide.llvm.objects import compile_modules, environment
+from lowtide.ir.thunk import kernels_of_bundles
+from lowtide.llvm.objects import compile_modules, environment, runtime_object
 from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.options import Options, cache_folder
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
@@ -106,8 +107,7 @@ def linked(program: NativeProgram, options: Options) -> LinkedExecutable:
 
 def _runtime_object(text: str) -> bytes:
     """The object of the runtime itself, which is the same for all programs."""
-    (code,) = compile_modules([text], host_target(), kept("objects", Options()), 1)
-    return code
+    return runtime_object(text, host_target(), kept("objects", Options()))
 
 
 class CpuKernels:
@@ -139,8 +139,10 @@ class CpuKernels:
         constants = constant_bytes(plan)
         small = {i: x.tobytes() for i, x in constants if x.size <= _SMALL_BYTES}
         found = bundled(thunks, written.entries, written.texts, small, plan.assignment.outputs)
+        parts = frozenset() if self._isolate else kernels_of_bundles(found.thunks)
+        alone = [x for number, x in enumerate(written.texts) if number not in parts]
         make = partial(compile_modules, isolated=self._isolate)
-        objects = make(written.texts, kernels.target, self._cached, 0, progress)
+        objects = make(alone, kernels.target, self._cached, 0, progress)
         objects += make(found.texts, kernels.target, self._cached, whole=True)
         return NativeProgram(
             plan.module.name,
@@ -153,6 +155,7 @@ class CpuKernels:
             constants,
             plan.module.replica_count,
             plan.module.num_partitions,
+            tuple([(number, written.texts[number]) for number in sorted(parts)]),
         )
 
 

@@ -6,13 +6,13 @@ Bounds are for this module: its instructions and sizes, any order, and recomputa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.budgeting.graphs import BudgetGraphs
 from lowtide.certificate.orders import Boundary
 from lowtide.ir import Instruction
+from lowtide.records import dataclass
 from lowtide.remat.bound import BoundSearch
 from lowtide.remat.footprint import footprints
 from lowtide.remat.measure import step_bytes

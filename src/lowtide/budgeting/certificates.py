@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -31,6 +31,7 @@ from lowtide.compiler import ModulePlan
 from lowtide.compiler.certificates import arena_of, certificate_of, scheduled_plan
 from lowtide.cost.machine import Machine
 from lowtide.ir import Computation, Module
+from lowtide.records import dataclass
 from lowtide.scheduling.proof import CutBound, KeptBytes, Proof
 from lowtide.search.effort import Effort
 

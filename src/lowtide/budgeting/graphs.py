@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from lowtide.budgeting.once import Memo, runs_once
 from lowtide.cost.machine import X86_SERVER, Machine
 from lowtide.cost.module_times import Times, module_times, run_counts
 from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.records import dataclass
 from lowtide.scheduling.module_model import model_graphs, program_order
 
 Float64Array = npt.NDArray[np.float64]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from lowtide.budgeting.planner import BudgetPlanner, Family
+from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
 
 

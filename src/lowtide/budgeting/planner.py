@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from lowtide.budgeting.variants import MEMORY_VARIANTS, ProgramVariant, variant_
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
 from lowtide.compiler import plan as plan_module
 from lowtide.ir import Module
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -8,7 +8,6 @@ estimate of the bytes that it needs and the time that it takes beyond one run of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.budgeting.graphs import BudgetGraph, BudgetGraphs, Int64Array
 from lowtide.ir import Computation
+from lowtide.records import dataclass
 from lowtide.remat.frontier import Frontier, Point, frontier
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.quick import quick_sequence

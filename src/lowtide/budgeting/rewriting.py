@@ -7,13 +7,13 @@ later reader reads the latest run.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.analysis.dataflow import ComputationDataflow
 from lowtide.ir import Computation, Instruction, Module, Opcode, Schedule, Shape, ShapeIndex
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.clone import CloneMap, clone_module
+from lowtide.records import dataclass
 
 
 def with_sequences(

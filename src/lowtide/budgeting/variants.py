@@ -6,7 +6,6 @@ variant is planned like any other module.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide import compiler
@@ -16,6 +15,7 @@ from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.passes import run_pipeline
 from lowtide.passes.registry import parse_passes
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

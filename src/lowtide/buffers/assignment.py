@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,7 @@ from lowtide.planning.assign import place as packed_by
 from lowtide.planning.offsets.portfolio import portfolio
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA, FREE, PackingProblem, max_live
+from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort, SearchOptions, StopReason
 

@@ -11,7 +11,6 @@ overwrites it, wherever that closes no cycle; control edges then keep what was r
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -28,6 +27,7 @@ from lowtide.buffers.rotation import copy_rotated_state
 from lowtide.buffers.write_order import arrange_writes
 from lowtide.ir import Computation, Instruction, Module
 from lowtide.ir.shape import index_text
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

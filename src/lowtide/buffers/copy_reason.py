@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from lowtide.analysis.colocation import Refusal, Wish, WishKind
 from lowtide.analysis.flat_schedule import CarriedState, FlatSchedule
 from lowtide.ir import Instruction, Opcode, Shape, ShapeIndex
 from lowtide.ir.shape import index_text
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

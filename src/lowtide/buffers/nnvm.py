@@ -9,7 +9,6 @@ is one opaque operation: what runs inside gets no storage here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, final
 
@@ -34,6 +33,7 @@ from lowtide.planning.nnvm import (
 )
 from lowtide.planning.nnvm.graph import NnvmGraph, NnvmNode
 from lowtide.planning.nnvm.ops import NnvmOp
+from lowtide.records import dataclass
 
 NO_ENTRY: Final = -1
 """In place of the number of an entry: a leaf that takes no memory, as tokens."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
@@ -14,6 +14,7 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.literal import Array
 from lowtide.ir.shape import ProgramShape, Shape
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.builder.builder import Builder

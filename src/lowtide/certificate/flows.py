@@ -9,13 +9,13 @@ to cut one from the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from lowtide.certificate.graphs import CertifiedGraph, reached
 from lowtide.certificate.matching import least_cover
+from lowtide.records import dataclass
 
 ENDLESS: Final = 1 << 60
 """More than any sum of sizes, prices or costs that is looked for."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.module_graphs import GraphCall
+from lowtide.records import dataclass
 
 FINEST: Final = 13
 """A tick is 1e-13 seconds or, for long computations, a larger power of ten."""

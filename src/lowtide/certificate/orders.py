@@ -6,7 +6,6 @@ The format is that of kind "order" in docs/certificates.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from lowtide.certificate.graphs import FINEST, CertifiedGraph, exponent_of, grap
 from lowtide.certificate.sequences import WrittenSequence, arena_document, written
 from lowtide.certificate.trees import tree_document, tree_of
 from lowtide.planning.certificates import signed
+from lowtide.records import dataclass
 from lowtide.scheduling.proof import Proof
 
 NONE: Final = 1 << 99

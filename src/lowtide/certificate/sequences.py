@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from lowtide.certificate.graphs import CertifiedGraph
 from lowtide.certificate.matching import largest_matching
 from lowtide.planning import TensorUsageRecord, assign_offsets
+from lowtide.records import dataclass
 
 PACKING = "portfolio"
 """The strategy that packs arenas."""

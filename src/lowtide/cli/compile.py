@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from lowtide.cli.arguments import (
     ThreadsOption,
 )
 from lowtide.cli.sizes import SizesOption
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.cli.dumps import Dumps

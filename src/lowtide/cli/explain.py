@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -20,6 +20,7 @@ from lowtide.cli.arguments import (
 )
 from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.cli.progress import Line

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ import numpy as np
 from lowtide.cli.console import write_file
 from lowtide.ir import Shape, ShapeIndex
 from lowtide.ir.literal import Array, storable
+from lowtide.records import dataclass
 
 _SHOWN: Final = 4
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lowtide.cli.plan_request import PlanRequest, effort_named
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.cli.plan_graph import SolvedGraph

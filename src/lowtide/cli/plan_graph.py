@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,7 @@ import numpy as np
 
 from lowtide.cli.plan_packing import PackingRequest
 from lowtide.cli.plan_request import PlanRequest, effort_named
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.frontend.graph_json import GraphFile

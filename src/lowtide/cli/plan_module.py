@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.options import DEFAULT_STAGE
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.autopsy.assigners import AssignedPlan

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lowtide.cli.plan_request import PlanRequest, write_pictures
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.frontend.packing_csv import PackingFile

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.planning import Effort, SearchOptions

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide.cli.runs import Runs
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.ir import Module

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lowtide.cli.runs import Runs, timed
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.cli.outputs import Output

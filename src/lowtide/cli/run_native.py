@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lowtide.cli.runs import Runs, duration, timed
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.cli.programs import NamedProgram

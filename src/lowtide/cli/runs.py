@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.cli.outputs import Output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -16,6 +15,7 @@ from lowtide.cli.arguments import (
 )
 from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.checking import Violation

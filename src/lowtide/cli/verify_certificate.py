@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from lowtide.options import DEFAULT_STAGE
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.budgeting.planner import BudgetPlanner

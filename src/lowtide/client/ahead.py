@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -18,6 +17,7 @@ from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.module import Module
 from lowtide.llvm.named_targets import named_target
 from lowtide.options import Options
+from lowtide.records import dataclass
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

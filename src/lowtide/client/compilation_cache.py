@@ -11,7 +11,6 @@ import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Event, Lock, get_ident
 from time import perf_counter
 from typing import Final, Generic, TypeVar, final
@@ -21,6 +20,7 @@ import numpy as np
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import Array
 from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 
 V = TypeVar("V")
 

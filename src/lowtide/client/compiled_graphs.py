@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias, final
 
 import numpy as np
@@ -14,6 +13,7 @@ from lowtide.frontend.graphs.compiler import GraphProgram
 from lowtide.ir import Shape, array_shape
 from lowtide.ir.literal import ELEMENT_TYPES, Array
 from lowtide.options import Options
+from lowtide.records import dataclass
 
 Arguments: TypeAlias = Mapping[str, Shape | Array]
 """Values by name: those given by shape are parameters, arrays are constants of the program."""

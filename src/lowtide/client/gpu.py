@@ -6,7 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from lowtide import compiler
@@ -19,6 +19,7 @@ from lowtide.ir.errors import LowtideError
 from lowtide.ir.printer import to_text
 from lowtide.ir.thunk import KernelThunk, Thunk, all_thunks
 from lowtide.options import Options
+from lowtide.records import dataclass
 from lowtide.runtime.gpu.assembling import Cubin, KernelResources
 from lowtide.runtime.gpu.emulator.running import EmulatedProgram
 from lowtide.runtime.gpu.program import GpuProgram

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Protocol, TypeAlias, cast, final
 
@@ -25,6 +24,7 @@ from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import ProgramShape
 from lowtide.ir.suggestions import nearest
 from lowtide.options import Options
+from lowtide.records import dataclass
 from lowtide.verifier import verify
 
 

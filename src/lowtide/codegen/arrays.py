@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.codegen import indexing
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import memory_type
 from lowtide.ir import Shape
 from lowtide.llvm.function import Function, Integer
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

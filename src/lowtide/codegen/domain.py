@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 from typing import Final
 
@@ -20,6 +20,7 @@ from lowtide.codegen.elements.scalar import scalar_elements
 from lowtide.codegen.indexing import Affine, Index, Variable
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 MOST_BOXES: Final = 8
 """Boxes that an array is cut into, at most: each has code of its own."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from lowtide.ir.exchange import Exchange
 from lowtide.ir.thunk import HostCall, Phase
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function
+from lowtide.records import dataclass
 
 ARGUMENTS = parameters(buffers="ptr", scratch="ptr", begin="i64", end="i64", thread="i64")
 """The parameters of the function of a phase.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from lowtide.codegen.domain import Trial
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.indexing import Affine, Index, Variable
 from lowtide.llvm.function import Integer
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir.element_type import ElementType
+from lowtide.records import dataclass
 
 _REGISTER: Final[dict[ElementType, str]] = {
     ElementType.PRED: "i1",

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +23,7 @@ from lowtide.files.writing import write_text
 from lowtide.frontend.files import read
 from lowtide.frontend.json_document import load_json
 from lowtide.ir import InputError, LowtideError
+from lowtide.records import dataclass
 from lowtide.report.diff import MemoryDiff, diff_of
 from lowtide.report.memory import MemoryReport
 from lowtide.report.schema import Json

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from lowtide.ir import InputError
 from lowtide.ir.sizes import bytes_of
 from lowtide.ir.suggestions import nearest
 from lowtide.options import Options
+from lowtide.records import dataclass
 
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%$")
 _KEYS: Final = ("module", "python", "limit", "tolerance", "stage", "effort")

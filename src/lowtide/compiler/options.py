@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.buffers.assignment import DEFAULT_SEARCH
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.options import DEFAULT_MEMORY_PRIORITY, DEFAULT_STAGE, Options
+from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import SearchOptions, effort_named
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.buffers.assignment import PackedBuffers, assign_buffers
@@ -22,6 +21,7 @@ from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.ir.garbage_collection import without_collection
 from lowtide.passes import Observer
+from lowtide.records import dataclass
 from lowtide.report.memory import MemoryReport
 from lowtide.transforms.layout.handed_on import obey_layouts
 

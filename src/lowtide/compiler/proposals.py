@@ -11,7 +11,7 @@ and no more time.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, final
 
 from lowtide.analysis.dataflow import dataflow
@@ -33,6 +33,7 @@ from lowtide.fusion.peak_lowering import Allowance
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.passes import Observer, Step, run_pipeline
+from lowtide.records import dataclass
 
 _BEFORE: Final = "layout"
 

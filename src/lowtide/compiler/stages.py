@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from lowtide.analysis.memory_graph import MemoryGraph
@@ -10,7 +11,7 @@ from lowtide.fusion.peak_lowering import Allowance
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import LowtideError
 from lowtide.ir.suggestions import nearest
-from lowtide.passes import Fixpoint, Step
+from lowtide.passes import Fixpoint, Pass, Step
 from lowtide.passes.registry import parse_passes
 from lowtide.scheduling.exact import lower_order
 from lowtide.scheduling.module_scheduler import Int64Array, best_of
@@ -76,7 +77,13 @@ def is_fused(stage: str) -> bool:
 
 def merging() -> tuple[Step, ...]:
     """Return the steps that merge what barriers keep apart: for modules at the stage "layout"."""
-    return tuple(parse_passes(_MERGING))
+    return _read(_MERGING)
+
+
+@cache
+def _read(passes: str) -> tuple[Pass, ...]:
+    """The passes of a list of this file, read once."""
+    return parse_passes(passes)
 
 
 def pipeline(
@@ -99,9 +106,9 @@ def pipeline(
     for name in STAGES[first : STAGES.index(stage) + 1]:
         for entry in _PASSES.get(name, ()):
             if isinstance(entry, tuple):
-                steps.append(Fixpoint(entry[0], parse_passes(entry[1])))
+                steps.append(Fixpoint(entry[0], _read(entry[1])))
             else:
-                steps += [x.told(given) for x in parse_passes(entry)]
+                steps += [x.told(given) for x in _read(entry)]
     return tuple(steps)
 
 

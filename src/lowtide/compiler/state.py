@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 
 from lowtide.analysis.dataflow import Dataflow
@@ -15,6 +15,7 @@ from lowtide.buffers.copy_insertion import CopyInsertion
 from lowtide.compiler.called_ladders import Bounds
 from lowtide.compiler.options import PlanOptions
 from lowtide.ir import Module
+from lowtide.records import dataclass
 from lowtide.scheduling.module_search import Searches
 
 

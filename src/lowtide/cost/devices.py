@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.cost.machine import ACCELERATOR, X86_SERVER, Machine
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

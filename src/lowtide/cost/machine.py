@@ -7,8 +7,9 @@ figures come from this table, not from the host at hand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
@@ -17,6 +16,7 @@ from lowtide.cost.machine import Machine
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ops.backend_config import known_trip_count
 from lowtide.ops.cost import Memo, cost
+from lowtide.records import dataclass
 
 Float64Array = npt.NDArray[np.float64]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import Array
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.replica_groups import device_count
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.ir.instruction import Instruction

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from lowtide.ir.literal import Array
 from lowtide.ir.module import Module
 from lowtide.ir.partitioning import check_one_device
 from lowtide.ir.shape import Shape, ShapeIndex
+from lowtide.records import dataclass
 
 
 def evaluate(module: Module, arguments: Sequence[Any], *, seed: int = 0) -> Value:

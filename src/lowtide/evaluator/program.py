@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lowtide.evaluator.registry import Handler, handlers
@@ -14,6 +13,7 @@ from lowtide.ir.errors import unsupported
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.traversal import sequence
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import final
 
 from lowtide.evaluator.values import Value
 from lowtide.ir.errors import InvalidModuleError
 from lowtide.ir.instruction import Instruction
+from lowtide.records import dataclass
 
 Exchange = Callable[[Sequence[Value]], Sequence[Value]]
 """From what each device of a group brings, in order of the group, to what each one receives."""

@@ -8,7 +8,6 @@ both sides of each comparison: they have to be one expression, on lhs and rhs pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.literal import Array
 from lowtide.ir.opcode import Opcode
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter

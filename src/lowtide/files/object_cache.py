@@ -70,9 +70,7 @@ class ObjectCache:
             return
         path = self._path(key)
         try:
-            self.folder.mkdir(0o700, parents=True, exist_ok=True)
-            path.parent.mkdir(0o700, exist_ok=True)
-            if not self._is_ours(path.parent):
+            if not self._is_home(path.parent):
                 return
             data = _head(key) + body
             write_bytes(path, data + _checksum(data), PRIVATE_MODE)
@@ -80,6 +78,16 @@ class ObjectCache:
             return
         if next(self._written) % SWEEP_EVERY == 1:
             self.sweep()
+
+    def _is_home(self, place: Path) -> bool:
+        """Whether a folder of the cache, which is made where there is none, is only ours."""
+        assert self.folder is not None
+        try:
+            return self._is_ours(place)
+        except FileNotFoundError:
+            self.folder.mkdir(0o700, parents=True, exist_ok=True)
+            place.mkdir(0o700, exist_ok=True)
+            return self._is_ours(place)
 
     def _is_ours(self, place: Path) -> bool:
         """Whether only the user of this process writes to the cache, and to a folder of it."""

@@ -10,12 +10,12 @@ import hmac
 import os
 import secrets
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from lowtide.files.private import stranger
 from lowtide.files.writing import PRIVATE_MODE, write_new
+from lowtide.records import dataclass
 
 KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 32

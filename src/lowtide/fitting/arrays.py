@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lowtide.ir import Computation, Instruction, Opcode, Shape
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.traversal import post_order
+from lowtide.records import dataclass
 
 _PASSING = frozenset({Opcode.TUPLE, Opcode.OPTIMIZATION_BARRIER})
 _CALLING = frozenset({Opcode.CALL, Opcode.FUSION})

@@ -18,7 +18,6 @@ none of what a step updates, unless it is parallel.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
 from functools import cached_property
@@ -31,6 +30,7 @@ from lowtide.fitting.errors import SpecializedError
 from lowtide.fitting.scales import OpLink, Place, Sizing
 from lowtide.fitting.unsharing import unshared
 from lowtide.ir import Instruction, Module, Opcode
+from lowtide.records import dataclass
 
 Axis = tuple[NamedLeaf, int]
 """An array among the arguments, and one of its dimensions."""

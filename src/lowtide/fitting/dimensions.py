@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from lowtide.fitting.errors import DimensionError
 from lowtide.ir import Module
 from lowtide.ir.suggestions import nearest
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Final
 
@@ -14,6 +14,7 @@ from lowtide.fitting.errors import DimensionError
 from lowtide.fitting.peaks import SizedPeaks, bytes_by_step, sized_peaks
 from lowtide.fitting.resizing import ResizableModule
 from lowtide.ir import Module
+from lowtide.records import dataclass
 from lowtide.report.fit import FitProof, FitReport, SizedPlan
 
 _LARGEST: Final = 1 << 40

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -17,6 +16,7 @@ from lowtide.compiler import PlanOptions
 from lowtide.fitting.errors import SpecializedError
 from lowtide.fitting.resizing import ResizableModule
 from lowtide.ir import Module
+from lowtide.records import dataclass
 from lowtide.report.fit import PeakPiece
 
 Int64Array = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from typing import Final
@@ -21,6 +21,7 @@ from lowtide.fitting.own_rows import with_own_rows
 from lowtide.ir import Instruction, Opcode, Shape, array_shape
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.shape import major_to_minor
+from lowtide.records import dataclass
 from lowtide.spmd.rules.movement import reshape
 from lowtide.spmd.rules.rule import DimensionFactors, OpRule, same_dimensions
 from lowtide.spmd.rules.table import arrays_of, rule_of

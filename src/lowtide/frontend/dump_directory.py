@@ -7,12 +7,12 @@ one module here, of which the last one counts. Of several modules the newest is 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from lowtide.frontend.compressed import first_bytes
 from lowtide.ir.errors import InputError
+from lowtide.records import dataclass
 
 _LISTED: Final = 10
 _HEAD_BYTES: Final = 1 << 16

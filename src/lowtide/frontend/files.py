@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from lowtide.frontend.tflite.model import looks_like_tflite, read_tflite
 from lowtide.ir import HloProtoError, HloTextError, InputError, Module
 from lowtide.ir.literal import Array
 from lowtide.ir.source_text import SourceText
+from lowtide.records import dataclass
 
 STDIN: Final = "-"
 """The path that stands for standard input."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from lowtide.analysis.memory_graph import MemoryGraph, lists
 from lowtide.frontend.json_document import load_json, shown
 from lowtide.ir.errors import InputError
+from lowtide.records import dataclass
 
 _TEXTS: Final = ("name", "source", "notes")
 _LIMIT: Final = 1 << 62

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from io import BytesIO
 from itertools import chain
@@ -27,6 +26,7 @@ from typing import Final
 from lowtide.frontend.compressed import first_bytes
 from lowtide.frontend.packing_overlap import first_overlap
 from lowtide.ir import InputError
+from lowtide.records import dataclass
 
 OFFSET: Final = "offset"
 _NEEDED: Final = ("id", "lower", "upper", "size")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +22,7 @@ from lowtide.frontend.hlo_proto.wire import kind_of
 from lowtide.frontend.plan_json import read_plan_json
 from lowtide.ir import HloProtoError, InputError, InvalidModuleError, Module
 from lowtide.ir.buffer import BufferAssignment
+from lowtide.records import dataclass
 from lowtide.verifier import verify
 
 

@@ -7,7 +7,7 @@ along a row, which the second dot sums over. Where two ways lead to one value, b
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Final
 
@@ -24,6 +24,7 @@ from lowtide.fusion.index_digits import (
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions, Dot, Slice
 from lowtide.ops.table import TABLE
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

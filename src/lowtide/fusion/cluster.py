@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
 from lowtide.fusion.access import Access
 from lowtide.ir import Instruction
+from lowtide.records import dataclass
 
 
 class KernelKind(StrEnum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lowtide.fusion.access import Access, composed, identity
@@ -17,6 +16,7 @@ from lowtide.ir.kept import kept
 from lowtide.ir.traversal import post_order
 from lowtide.ops.cost import read_bytes
 from lowtide.ops.in_place import EPILOGUE, ONE_PASS, ROWS, works_in_rows
+from lowtide.records import dataclass
 
 _KIND_NAMES: Final[Mapping[str, frozenset[KernelKind]]] = {
     "kLoop": frozenset({KernelKind.LOOP, KernelKind.UPDATE}),

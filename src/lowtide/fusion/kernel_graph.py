@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias, final
 
 import numpy as np
@@ -20,6 +19,7 @@ from lowtide.fusion.order_memory import OrderMemory
 from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Instruction
 from lowtide.passes.rewriting import is_dead
+from lowtide.records import dataclass
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 

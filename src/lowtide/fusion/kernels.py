@@ -7,7 +7,6 @@ results. Two kernels become one where they run over the same space and visit eac
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.fusion.access import FIRST, Access, composed, identity
@@ -15,6 +14,7 @@ from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.legality import add_read, has_short_rows
 from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Instruction
+from lowtide.records import dataclass
 
 REDUCING: Final = frozenset({KernelKind.REDUCTION, KernelKind.ROWS})
 

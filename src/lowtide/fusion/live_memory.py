@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import final
 
 import numpy as np
@@ -16,6 +16,7 @@ from lowtide.fusion.access import identity
 from lowtide.fusion.cluster import KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.records import dataclass
 
 
 def is_kept_by_caller(value: Instruction, computation: Computation) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias, final
 
 import numpy as np
@@ -16,6 +15,7 @@ from lowtide.fusion.access import Access
 from lowtide.fusion.cluster import KernelKind
 from lowtide.fusion.kernels import FusedKernel
 from lowtide.ir import Instruction
+from lowtide.records import dataclass
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 

@@ -8,7 +8,6 @@ dynamic topological sort algorithm for directed acyclic graphs" (2006).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, final
 
 _MOST_EDGES: Final = 4_000

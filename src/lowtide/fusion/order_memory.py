@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, final
 
 import numpy as np
@@ -17,6 +16,7 @@ from lowtide.analysis.memory_profile import step_bytes
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.kept import kept
 from lowtide.ir.traversal import all_callees, post_order
+from lowtide.records import dataclass
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 Scheduler: TypeAlias = Callable[[MemoryGraph], Int64Array]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
@@ -15,6 +14,7 @@ from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.fusion.live_memory import LiveMemory
 from lowtide.fusion.order_memory import Scheduler
 from lowtide.ir import Instruction
+from lowtide.records import dataclass
 
 _LEAST_SHARE: Final = 1 / 1024
 """Values that are a smaller part of the peak are left alone."""

@@ -8,7 +8,6 @@ instructions: what two of them both contain is computed once when they become on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, final
 
@@ -19,6 +18,7 @@ from lowtide.fusion.legality import Joint, joined_by_all
 from lowtide.fusion.live_memory import is_kept_by_caller
 from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.records import dataclass
 
 _FAR: Final = 16
 """Positions between a value and a reader from which on it matters what lives in between."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.analysis.live_range import CACHE_LINE
 from lowtide.cost.machine import H100, X86_SERVER, Machine
 from lowtide.fusion.cluster import KernelKind
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

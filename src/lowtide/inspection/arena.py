@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +13,7 @@ from lowtide.evaluator.in_arena import ArenaError, differing_leaves, run_in_aren
 from lowtide.ir import InputError, Module, Shape
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.schedule import PartialOrder
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -20,6 +19,7 @@ from lowtide.ir import Module
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import Array
 from lowtide.ir.thunk import unbundled
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.linked import Linked
 from lowtide.runtime.cpu.native import native
 from lowtide.runtime.cpu.program import NativeProgram, nested

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from lowtide.inspection.sanitizer import check_program
 from lowtide.ir import Module, UnsupportedOpError
 from lowtide.ir.literal import Array
 from lowtide.options import Options
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.arguments import as_array
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from threading import Barrier
 from time import perf_counter
@@ -17,6 +16,7 @@ from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 CHAINS: Final = 12
 """Independent sums: more than the latency of a multiply-add times the units that do it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lowtide.client.executable import Executable
@@ -21,6 +20,7 @@ from lowtide.ir.thunk import (
     all_thunks,
 )
 from lowtide.ops.cost import Memo, cost
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.profile import Span
 
 

@@ -14,7 +14,6 @@ import os
 import signal
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import current_thread, main_thread
 from time import perf_counter
 from typing import Any, Final, Protocol
@@ -45,6 +44,7 @@ from lowtide.ir.thunk import (
     unbundled,
 )
 from lowtide.options import Options
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.arguments import as_array
 from lowtide.runtime.cpu.linked import Linked
 from lowtide.runtime.cpu.native import native

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from time import perf_counter
 from typing import Any, Final
@@ -20,6 +20,7 @@ from lowtide.ir import ElementType, Module
 from lowtide.ir.clone import clone_module
 from lowtide.ir.literal import Array
 from lowtide.options import Options
+from lowtide.records import dataclass
 
 SLICE_SECONDS: Final = 0.02
 """How long one side runs before it is the other one's turn, at least one call."""

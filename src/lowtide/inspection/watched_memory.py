@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.arguments import alignment, major_to_minor, physical_sizes
 from lowtide.runtime.cpu.program import NativeProgram
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir.sharding import Sharding
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

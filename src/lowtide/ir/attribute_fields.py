@@ -7,11 +7,12 @@ from what is said here. A field of a simple form needs nothing else there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from enum import Enum
 from typing import Any, TypedDict, TypeVar, Unpack, dataclass_transform, final
 
 from lowtide.ir.opcode import Opcode
+from lowtide.records import dataclass
 
 T = TypeVar("T")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from lowtide.ir.shape import HOST_MEMORY
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.ir.computation import Computation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from lowtide.ir.computation import Computation
@@ -12,6 +12,7 @@ from lowtide.ir.metadata import FileLocation, StackFrame, StackFrames
 from lowtide.ir.module import Module
 from lowtide.ir.schedule import Schedule
 from lowtide.ir.traversal import callees
+from lowtide.records import dataclass
 
 
 @dataclass(slots=True)

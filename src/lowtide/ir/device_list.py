@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
+
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

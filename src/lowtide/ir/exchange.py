@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 
 
 class Whose(StrEnum):

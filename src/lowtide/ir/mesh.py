@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 
 from lowtide.ir.device_list import IotaDevices
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lowtide.ir.strings import quote, quote_readable
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import final
 
 from lowtide.ir.computation import Computation
@@ -13,6 +12,7 @@ from lowtide.ir.schedule import Schedule
 from lowtide.ir.shape import ProgramShape, ShapeIndex
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.source_text import SourceText
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

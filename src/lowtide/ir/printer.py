@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import lowtide.ir.attributes as ir
@@ -24,6 +24,7 @@ from lowtide.ir.opcode import ASYNC, Opcode
 from lowtide.ir.shape import ProgramShape, Shape
 from lowtide.ir.strings import escape, quote
 from lowtide.ir.traversal import computation_post_order
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from lowtide.ir.device_list import IotaDevices
 from lowtide.ir.mesh import AxisRef, Mesh
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, final
 from weakref import WeakValueDictionary
 
 from lowtide.ir.element_type import ElementType
+from lowtide.records import dataclass
 
 ShapeIndex = tuple[int, ...]
 """A path into a tuple: `()` is the whole value, `(1, 0)` element 0 of element 1."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from lowtide.ir.device_list import IotaDevices
 from lowtide.ir.mesh import AxisRef, Mesh
 from lowtide.ir.metadata import Metadata
+from lowtide.records import dataclass
 
 
 class ShardingKind(StrEnum):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.exchange import Exchange
 from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,23 @@ def host_calls(thunks: Sequence[Thunk]) -> tuple[HostCallThunk, ...]:
 def exchanges(thunks: Sequence[Thunk]) -> tuple[ExchangeThunk, ...]:
     """Return the meetings with other devices, those of loops and branches too."""
     return tuple([x for x in all_thunks(thunks) if isinstance(x, ExchangeThunk)])
+
+
+def kernels_of_bundles(thunks: Sequence[Thunk]) -> frozenset[int]:
+    """Return the numbers of the kernels that only bundles run."""
+    within: set[int] = set()
+    alone: set[int] = set()
+    stack = [(x, alone) for x in thunks]
+    while stack:
+        thunk, found = stack.pop()
+        if isinstance(thunk, KernelThunk):
+            found.add(thunk.kernel)
+        elif isinstance(thunk, ExchangeThunk):
+            alone.update([x.kernel for x in thunk.exchange.moves])
+        elif isinstance(thunk, BundleThunk):
+            found = within
+        stack += [(x, found) for inner in sequences_within(thunk) for x in inner]
+    return frozenset(within - alone)
 
 
 def unbundled(thunks: Sequence[Thunk]) -> tuple[Thunk, ...]:

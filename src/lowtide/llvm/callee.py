@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Final
+
+from lowtide.records import dataclass
 
 
 class CallError(TypeError):

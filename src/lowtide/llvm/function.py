@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from lowtide.llvm.callee import (
@@ -20,6 +20,7 @@ from lowtide.llvm.callee import (
     external,
     intrinsic,
 )
+from lowtide.records import dataclass
 
 Integer: TypeAlias = "str | int"
 """A 64-bit integer: the name of a value, or a number known while compiling."""

@@ -31,6 +31,11 @@ CODE_LEVEL: Final = 1
 """How hard LLVM's code generator tries, 0 to 3. Beyond 1 code was not faster."""
 
 
+RUNTIME_LEVEL: Final = 0
+"""The same for code of lowtide's own, which each process needs first: level 1 takes LLVM six times
+as long, and calls are not measurably faster for it."""
+
+
 class CodeError(Exception):
     """LLVM refuses a module, which is a fault of lowtide."""
 
@@ -38,14 +43,14 @@ class CodeError(Exception):
 class KernelCompiler:
     """What one thread needs to compile; not to be shared between threads that run at once."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, code_level: int = CODE_LEVEL) -> None:
         llvm = _llvm()
         self._raw = llvm.ffi.lib._lib
         found = llvm.Target.from_triple(target.triple)
         self._machine = found.create_target_machine(
             cpu=target.cpu,
             features=target.feature_string,
-            opt=CODE_LEVEL,
+            opt=code_level,
             reloc="pic",
             codemodel="small",
         )

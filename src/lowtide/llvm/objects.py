@@ -11,7 +11,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lowtide.files.object_cache import ObjectCache
-from lowtide.llvm.machine import CODE_LEVEL, PASSES, PIPELINE_LEVEL, WHOLE_PASSES, KernelCompiler
+from lowtide.llvm.machine import (
+    CODE_LEVEL,
+    PASSES,
+    PIPELINE_LEVEL,
+    RUNTIME_LEVEL,
+    WHOLE_PASSES,
+    KernelCompiler,
+)
 from lowtide.llvm.target import Target
 
 if TYPE_CHECKING:
@@ -72,6 +79,16 @@ def compile_modules(
         idle = _idle_machines(target, isolated)
         _compile(missing, idle, cached, threads, found, progress, whole)
     return [found[key] for key in keys]
+
+
+def runtime_object(text: str, target: Target, cached: ObjectCache) -> bytes:
+    """Return the object of a module of lowtide's own, made with the least work of LLVM's."""
+    key = fingerprint(f"; level {RUNTIME_LEVEL}\n{text}", target)
+    code = cached.get(key)
+    if code is None:
+        code = KernelCompiler(target, RUNTIME_LEVEL).object_code(text)
+        cached.put(key, code)
+    return code
 
 
 def _compile(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
+
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from lowtide.frontend.tflite.model import LiteModel
 from lowtide.micro.lifetimes import in_lines, lifetimes
 from lowtide.micro.planning import MicroPlan
 from lowtide.micro.wheel_run import MISSING
+from lowtide.records import dataclass
 
 _PARTS: Final = re.compile(rb"Arena allocation (head|tail) (\d+) bytes")
 _ROOM: Final = 1 << 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.frontend.tflite.model import LiteGraph
@@ -13,6 +12,7 @@ from lowtide.micro.lifetimes import LINE
 from lowtide.micro.planning import MicroPlan
 from lowtide.planning.assign import assign_offsets
 from lowtide.planning.problem import TensorUsageRecord
+from lowtide.records import dataclass
 
 _TRIED: Final = "greedy_by_size"
 """How tensors are packed to see whether they fit a memory; what fits is packed exactly."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
 from lowtide.frontend.tflite.model import LiteGraph, LiteOperator
+from lowtide.records import dataclass
 
 LINE: Final = 16
 """What offsets and sizes are multiples of in TFLite Micro's arena."""

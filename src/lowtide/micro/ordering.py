@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from lowtide.frontend.graph_json import GraphFile, read_graph_json
 from lowtide.frontend.tflite.model import LiteGraph
 from lowtide.micro.lifetimes import in_lines, is_in_arena, is_stateful, overwritable
+from lowtide.records import dataclass
 from lowtide.scheduling.search import search_order
 from lowtide.search.effort import Effort
 

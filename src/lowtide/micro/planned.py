@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from lowtide.frontend.tflite.model import LiteModel
 from lowtide.micro.arena import ArenaSize, arena_size
 from lowtide.micro.planning import MicroPlan, plan_micro
 from lowtide.micro.writing import planned_file
+from lowtide.records import dataclass
 from lowtide.search.effort import Effort
 
 _NO_BETTER: Final = (

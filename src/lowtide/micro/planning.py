@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lowtide.frontend.tflite.model import LiteGraph, LiteModel
 from lowtide.micro.lifetimes import LINE, Lifetime, in_lines, lifetimes, live_bytes, overwritable
 from lowtide.micro.ordering import OperatorOrder, best_order
 from lowtide.planning.assign import assign_offsets
 from lowtide.planning.problem import TensorUsageRecord
+from lowtide.records import dataclass
 from lowtide.search.effort import Effort
 
 _MANY_GRAPHS = (

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
+
+from lowtide.records import dataclass
 
 _ALIGNMENT: Final = 64
 """The old bytes begin at a multiple of so many, so that what is aligned in them stays so."""

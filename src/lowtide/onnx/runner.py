@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias, final
 
 import numpy as np
@@ -18,6 +18,7 @@ from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import ELEMENT_TYPES, Array
 from lowtide.onnx.host.registry import NodeCall, host_kernels
 from lowtide.onnx.values import Value, is_tensor
+from lowtide.records import dataclass
 
 Program: TypeAlias = Callable[..., Any]
 Compile: TypeAlias = Callable[[Module], Program]

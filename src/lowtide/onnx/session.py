@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
@@ -21,6 +20,7 @@ from lowtide.onnx.binding import IOBinding
 from lowtide.onnx.runner import GraphRunner, Program
 from lowtide.onnx.values import Value, as_value
 from lowtide.options import Options, options_with
+from lowtide.records import dataclass
 from lowtide.verifier import verify
 
 ENGINES: Final = ("native", "reference")

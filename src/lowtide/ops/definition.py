@@ -7,13 +7,13 @@ instructions of the same signature.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from lowtide.ir.attributes import Attributes
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ProgramShape, Shape, ShapeIndex
 from lowtide.ops.quantities import CostRule, no_cost
+from lowtide.records import dataclass
 
 Infer = Callable[[Sequence[Shape], Any, Sequence[ProgramShape]], Shape]
 """(operand shapes, attributes, called) -> result shape; raises ShapeError where they do not fit."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

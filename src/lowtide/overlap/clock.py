@@ -7,9 +7,9 @@ link               [ all-reduce              ]
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 from lowtide.overlap.step_graph import Order, StepGraph
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

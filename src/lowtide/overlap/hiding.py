@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from lowtide.ir.clone import clone_module
 from lowtide.overlap.module_step import ModuleStep, module_step, shortest_schedule
 from lowtide.overlap.pairs import make_pairs
 from lowtide.overlap.step_graph import StepModel
+from lowtide.records import dataclass
 
 USUAL_DEVICE: Final = next(iter(DEVICES.values()))
 

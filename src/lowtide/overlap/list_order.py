@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.overlap.clock import StepClock
 from lowtide.overlap.live_bytes import LiveBytes
 from lowtide.overlap.step_graph import StepGraph
+from lowtide.records import dataclass
 
 _TRIES: Final = 24
 """So many nodes are asked for, the most urgent first, before the given order goes on."""

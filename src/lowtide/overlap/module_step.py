@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -23,6 +22,7 @@ from lowtide.overlap.step_graph import (
     sending_seconds,
 )
 from lowtide.overlap.step_order import shortest_order
+from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
 
 _FREE: Final = 1 << 62

@@ -10,9 +10,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from lowtide.overlap.step_graph import StepGraph
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ links at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -20,6 +19,7 @@ from lowtide.cost.module_times import Times, module_times
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.overlap.pairs import is_collective, started
+from lowtide.records import dataclass
 from lowtide.scheduling.module_places import forced_edges
 from lowtide.spmd.wire import sent_bytes
 

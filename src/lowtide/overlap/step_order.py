@@ -8,7 +8,6 @@ noise of fixed seeds. The search ends at the bound, or after so many nodes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
@@ -20,6 +19,7 @@ from lowtide.overlap.clock import SimulatedStep, simulated
 from lowtide.overlap.list_order import ListRule, list_order
 from lowtide.overlap.step_bound import step_bound, step_paths, took_with
 from lowtide.overlap.step_graph import StepGraph
+from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
 
 NODES: Final = 20_000

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from lowtide.cost.devices import DeviceRecord
 from lowtide.overlap.hiding import HiddenStep
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

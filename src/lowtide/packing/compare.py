@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from types import FrameType
 from typing import Final
@@ -15,6 +15,7 @@ from lowtide.ir import LowtideError
 from lowtide.packing.check import MOST_CHECKED, check
 from lowtide.packing.named import NamedProblem, SolvedPacking, solve
 from lowtide.planning import SearchOptions, StopReason, object_strategies, offset_strategies
+from lowtide.records import dataclass
 
 SECONDS_EACH: Final = 10.0
 """How long each strategy may take where nothing else is said."""

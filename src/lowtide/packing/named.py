@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +25,7 @@ from lowtide.planning import (
     offset_strategy,
 )
 from lowtide.planning.certificates import evidence_name
+from lowtide.records import dataclass
 
 QUICK: Final = "portfolio"
 EXACT: Final = "exact"

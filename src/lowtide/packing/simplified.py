@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import lcm
 
 import numpy as np
@@ -25,6 +25,7 @@ from lowtide.planning import (
 from lowtide.planning.plans import DualBound
 from lowtide.planning.problem import MOST_BYTES, Int64Array, dense_times
 from lowtide.planning.scale.parts import only
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, final
 
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.passes.interface import Pass, PassError
+from lowtide.records import dataclass
 
 
 class Observing:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from typing import Final, TypeAlias
 
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.suggestions import nearest
+from lowtide.records import dataclass
 
 OptionValue: TypeAlias = bool | int | float | str
 
@@ -42,7 +43,7 @@ class Pass:
     @property
     def defaults(self) -> Mapping[str, OptionValue]:
         """The options with their default values."""
-        parameters = inspect.signature(self.function).parameters.values()
+        parameters = _parameters(self.function).values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
     def check_options(self) -> None:
@@ -77,7 +78,7 @@ class Pass:
 
         They are what no option can say, such as a function of a stage that passes do not know.
         """
-        parameters = inspect.signature(self.function).parameters
+        parameters = _parameters(self.function)
         known = {name: value for name, value in given.items() if name in parameters}
         return replace(self, function=partial(self.function, **known)) if known else self
 
@@ -86,6 +87,12 @@ class Pass:
         if not self.options:
             return self.name
         return f"{self.name}{{{','.join([f'{k}={value_text(v)}' for k, v in self.options])}}}"
+
+
+@cache
+def _parameters(function: Callable[..., int]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a pass by name; to look them up takes longer than many a pass runs."""
+    return inspect.signature(function).parameters
 
 
 _KINDS: Final[dict[type, str]] = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias, final
 
 from lowtide.ir import Module
 from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.kept import forget_kept
 from lowtide.passes.interface import Pass
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

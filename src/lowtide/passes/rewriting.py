@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias, final
 
 from lowtide.builder import Builder
@@ -12,6 +11,7 @@ from lowtide.builder.values import Op
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.traversal import post_order
 from lowtide.ops.effects import has_side_effect
+from lowtide.records import dataclass
 
 Apply: TypeAlias = "Callable[[Instruction, Rewriter], Instruction | Op | None]"
 Guard: TypeAlias = Callable[[Instruction], bool]

@@ -22,9 +22,12 @@ def initialize() -> None:
 
     config: Any = jax.config
     if PLATFORM in (config.jax_platforms or "").split(","):
-        from lowtide.pjrt.registration import register
+        from lowtide.ir.garbage_collection import without_collection
 
-        register()
+        with without_collection():  # Nothing of what is loaded is garbage.
+            from lowtide.pjrt.registration import register
+
+            register()
 
 
 __all__ = ["PLATFORM", "initialize"]

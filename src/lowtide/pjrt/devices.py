@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ctypes import c_int, c_size_t, c_void_p
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -15,6 +14,7 @@ from lowtide.pjrt.getters import COUNTED, LIST, NUMBER, POINTER, TEXT, reads
 from lowtide.pjrt.handles import KeptLists, handle, kept_text, value_of
 from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.table import serves
+from lowtide.records import dataclass
 
 MEMORY_KINDS: Final = ("device", "pinned_host", "unpinned_host")
 """The kinds of memory of each device, the default one first: all are ordinary memory here."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from lowtide.ir.errors import InputError
 from lowtide.ir.shape import Layout, ProgramShape, Shape, tuple_shape
 from lowtide.pjrt.auto_layouts import chosen_layouts
 from lowtide.pjrt.devices import MEMORY_KIND
+from lowtide.records import dataclass
 
 _LAYOUT: Final = "mhlo.layout_mode"
 _MEMORY: Final = "mhlo.memory_kind"

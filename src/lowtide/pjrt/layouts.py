@@ -16,7 +16,7 @@ from lowtide.backends.cpu import kept
 from lowtide.ir.literal import Array
 from lowtide.ir.shape import Layout
 from lowtide.llvm.machine import Library
-from lowtide.llvm.objects import compile_modules
+from lowtide.llvm.objects import runtime_object
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
 from lowtide.pjrt.blocks import HandleCell, offset
@@ -72,7 +72,7 @@ _NAMES: Final = ("layout_of", "layout_text", "layout_kept", "layout_destroy")
 @cache
 def _library() -> Library:
     target = host_target()
-    (code,) = compile_modules([_TEXT], target, kept("objects", Options()), 1)
+    code = runtime_object(_TEXT, target, kept("objects", Options()))
     return immortal(Library([code], list(_NAMES), target))
 
 

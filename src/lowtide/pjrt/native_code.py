@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from lowtide.backends.cpu import kept
 from lowtide.llvm.machine import Library
-from lowtide.llvm.objects import compile_modules
+from lowtide.llvm.objects import runtime_object
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
 from lowtide.pjrt.blocks import HandleCell, offset
@@ -204,7 +204,7 @@ class NativeCode:
     def __init__(self) -> None:
         target = host_target()
         text = native_text(system_of(target))
-        (code,) = compile_modules([text], target, kept("objects", Options()), 1)
+        code = runtime_object(text, target, kept("objects", Options()))
         self.library = immortal(Library([code], list(NAMES), target))
         for make, called in ((ctypes.PYFUNCTYPE, _CALLED), (ctypes.CFUNCTYPE, _WITHOUT_LOCK)):
             for name, letters in called.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from ctypes import c_int, c_int64, c_size_t, c_void_p
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -14,6 +13,7 @@ from lowtide.client.executable import Executable, compile_module
 from lowtide.client.jit.lowering import held_functions, refuse_callbacks
 from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_config
 from lowtide.ir import Module, Shape
+from lowtide.ir.garbage_collection import without_collection
 from lowtide.pjrt.blocks import HandleCell
 from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
@@ -27,6 +27,7 @@ from lowtide.pjrt.partitioning import program_of_each, shardings_of
 from lowtide.pjrt.program_options import CompileOptions, read_options
 from lowtide.pjrt.table import serves
 from lowtide.pjrt.tokens import TOKEN_SHAPE
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,7 @@ class ProgramCode(ctypes.Structure):
     compile_options_size=c_size_t,
     executable=c_void_p,
 )
+@without_collection()
 def _compile(arguments: Any) -> None:
     program = ProgramCode.from_address(arguments.program)
     form = ctypes.string_at(program.format, program.format_size).decode()

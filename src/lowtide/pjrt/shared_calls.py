@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import c_void_p
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.native_queue import BY_PYTHON
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.queues import is_worker, queue_of
+from lowtide.records import dataclass
 from lowtide.runtime.devices.meeting import Meeting, MeetingError
 
 _LISTS: Final = ("argument_lists", "output_lists", "device_complete_events")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from ctypes import c_int64
-from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Any, Final
@@ -21,6 +20,7 @@ from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_err
 from lowtide.pjrt.handles import cell_of, hold, stand_in, value_of
 from lowtide.pjrt.layouts import Order, order_behind, sizes_at
 from lowtide.pjrt.native_code import immortal, native_code
+from lowtide.records import dataclass
 
 
 class Buffer:

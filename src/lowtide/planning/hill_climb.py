@@ -5,13 +5,13 @@ It draws the random numbers of glibc's `rand_r` from the seed 0, as TVM does on 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from lowtide.planning.pools import NOWHERE, UNBOUNDED, PoolPlacement, PoolProblem, by_size
 from lowtide.planning.problem import Int64Array
+from lowtide.records import dataclass
 from lowtide.search.effort import Effort, SearchOptions, StopReason
 from lowtide.search.kernels import Array, Record, kernel
 

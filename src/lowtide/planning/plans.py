@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from lowtide.planning.problem import ARENA, Int64Array, PackingProblem, TensorUsageRecord
+from lowtide.records import dataclass
 from lowtide.search.effort import StopReason
 
 

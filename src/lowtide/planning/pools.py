@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from lowtide.planning.problem import Int64Array
+from lowtide.records import dataclass
 from lowtide.search.effort import StopReason
 from lowtide.search.kernels import Array, Record
 

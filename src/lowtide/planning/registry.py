@@ -8,13 +8,14 @@ One that cannot be loaded, or has a name that is taken, raises ValueError once i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from lowtide.planning.plans import ObjectsAssignment, Packing
 from lowtide.planning.problem import PackingProblem, TensorUsageRecord
+from lowtide.records import dataclass
 from lowtide.search.effort import SearchOptions
 
 if TYPE_CHECKING:

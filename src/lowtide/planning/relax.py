@@ -24,11 +24,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 from lowtide.planning.registry import nearest
 from lowtide.planning.symbolic import Size, constant, upper_bound
+from lowtide.records import dataclass
 
 MATCH_RANGE: Final = 16
 """A storage is used again for what is at most so many times smaller or larger."""

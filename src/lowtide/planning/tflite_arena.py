@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from lowtide.planning.placed import Placed, aligned
+from lowtide.records import dataclass
 
 OPTIONAL: Final = -1
 """In place of a tensor: the operation does without it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Final
 
@@ -21,6 +20,7 @@ from lowtide.planning.pools import (
 )
 from lowtide.planning.problem import TensorUsageRecord
 from lowtide.planning.registry import nearest
+from lowtide.records import dataclass
 from lowtide.search.effort import SearchOptions, StopReason
 
 

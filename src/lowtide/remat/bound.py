@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.records import dataclass
 from lowtide.remat.footprint import footprints
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.network import Flow, Networks, Price, RematCut, RematNetwork

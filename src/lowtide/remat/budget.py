@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from collections.abc import Sequence as Orders
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.records import dataclass
 from lowtide.remat.bound import BoundSearch, RecomputeBound
 from lowtide.remat.frontier import Frontier, Point, frontier
 from lowtide.remat.measure import step_bytes

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph, lists
+from lowtide.records import dataclass
 from lowtide.remat.tables import Int64Array
 
 

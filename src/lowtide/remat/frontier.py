@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from collections.abc import Sequence as Orders
-from dataclasses import dataclass
 
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.records import dataclass
 from lowtide.remat.levels import LevelSearch
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.recompute import Sequence

@@ -8,10 +8,9 @@ recomputations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from lowtide.records import dataclass
 from lowtide.remat.tables import Int64Array, RematTables
 from lowtide.search.kernels import Array, Record
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.graph_tables import GraphTables
+from lowtide.records import dataclass
 from lowtide.remat.gaps import Gaps
 from lowtide.remat.lazy import LONGEST, Steps, Unfolding, cost_of, unfold, unfolding
 from lowtide.remat.measure import Liveness, liveness, measure

@@ -9,11 +9,10 @@ a is held    #   #       #   #
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from lowtide.analysis.graph_tables import GraphTables
+from lowtide.records import dataclass
 from lowtide.remat.gaps import Gaps
 from lowtide.search.kernels import Array, Record, kernel
 

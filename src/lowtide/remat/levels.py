@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Sequence as Orders
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from lowtide.records import dataclass
 from lowtide.remat.bound import BoundSearch, topological_order
 from lowtide.remat.gaps import base_of
 from lowtide.remat.greedy import scratch_of

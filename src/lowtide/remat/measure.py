@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.graph_tables import GraphTables
 from lowtide.analysis.taken_over import Matching, matching, taken_over
+from lowtide.records import dataclass
 from lowtide.remat.tables import Int64Array, RematTables
 from lowtide.search.kernels import Array, Record, kernel
 

@@ -38,12 +38,12 @@ Flow Algorithm", 1989.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.records import dataclass
 from lowtide.remat.tables import Int64Array, Problem, RematTables
 from lowtide.search.kernels import Array, kernel
 

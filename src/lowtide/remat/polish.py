@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from lowtide.records import dataclass
 from lowtide.remat.measure import Liveness, measure
 from lowtide.remat.tables import Problem
 from lowtide.search.kernels import Array, Record, kernel

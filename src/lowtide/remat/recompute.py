@@ -5,11 +5,11 @@ What a sequence is and costs stands in `replay.py`, which checks what is made he
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 
+from lowtide.records import dataclass
 from lowtide.remat.gaps import Base
 from lowtide.remat.greedy import Scratch, fit, margins, prune
 from lowtide.remat.lazy import unfold

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.records import dataclass
 
 
 class ReplayError(ValueError):

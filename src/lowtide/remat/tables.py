@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from lowtide.analysis import graph_tables
 from lowtide.analysis.graph_tables import GraphTables, Rows, rows_of
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.records import dataclass
 from lowtide.search.kernels import Array, Record
 
 Int64Array = npt.NDArray[np.int64]

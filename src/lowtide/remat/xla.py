@@ -9,12 +9,12 @@ in memory graphs.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.records import dataclass
 from lowtide.remat.expand import ExpandedRows
 from lowtide.remat.tables import Int64Array
 from lowtide.search.deadline import Deadline

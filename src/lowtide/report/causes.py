@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lowtide.records import dataclass
 from lowtide.report.peak import CauseKind
 from lowtide.report.schema import Json
 

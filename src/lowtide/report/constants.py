@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.analysis.dataflow import Dataflow, ValueKind
 from lowtide.ir import Instruction, SourceLocation
+from lowtide.records import dataclass
 from lowtide.report.blame import user_frame
 from lowtide.report.schema import Json, source_json
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from lowtide.analysis.call_graph import CallRole, call_sites, executed_computations, while_body
 from lowtide.analysis.colocation import WishKind
 from lowtide.ir import Computation, Instruction, Module, Opcode, SourceLocation
+from lowtide.records import dataclass
 from lowtide.report.schema import Json, source_json
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from lowtide.ir import SourceLocation
+from lowtide.records import dataclass
 from lowtide.report.blame import scope_of
 from lowtide.report.matching import match_buffers
 from lowtide.report.peak import CauseKind, PeakBuffer

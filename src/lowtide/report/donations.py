@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from lowtide.analysis.colocation import WishKind
 from lowtide.analysis.donation import AskedDonation, asked_donations
 from lowtide.ir import Instruction, Module, Opcode, ShapeIndex
 from lowtide.ir.attributes import GetTupleElement
+from lowtide.records import dataclass
 from lowtide.report.blame import user_frame
 from lowtide.report.copies import NeededCopy
 from lowtide.report.peak_table import place_text

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
+from lowtide.records import dataclass
 from lowtide.report.drawing import Paint, elide, visible
 from lowtide.report.schema import Json
 from lowtide.report.units import unit_for

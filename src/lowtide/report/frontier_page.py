@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from lowtide.records import dataclass
 from lowtide.report.drawing import harmless
 
 _WIDTH, _HEIGHT = 900, 480

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from lowtide.records import dataclass
 from lowtide.report.peak import PeakBuffer
 from lowtide.report.side import program_name
 

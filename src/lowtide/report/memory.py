@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Final
 
 from lowtide.analysis.donation import Donation
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.ir import Instruction, Module
 from lowtide.ir.attributes import Parameter
+from lowtide.records import dataclass
 from lowtide.report.causes import PeakCause, peak_causes
 from lowtide.report.constants import HeldConstant
 from lowtide.report.copies import Inserted, LoopCopies, NeededCopy, loop_copies, needed_copies

@@ -12,11 +12,12 @@ from __future__ import annotations
 import colorsys
 import re
 import zlib
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+
+from lowtide.records import dataclass
 
 Int64Array = npt.NDArray[np.int64]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from lowtide.ir import SourceLocation
+from lowtide.records import dataclass
 from lowtide.report.schema import Json, source_json
 
 

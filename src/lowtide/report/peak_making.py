@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -13,6 +13,7 @@ from lowtide.analysis.live_range import LiveRanges
 from lowtide.analysis.pointwise import is_pointwise
 from lowtide.ir import Instruction, Opcode, SourceLocation
 from lowtide.ir.attributes import GetTupleElement
+from lowtide.records import dataclass
 from lowtide.report.blame import is_backward, user_frame
 from lowtide.report.copies import NeededCopy
 from lowtide.report.peak import CauseKind, Peak, PeakBuffer

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
 from lowtide.ir import SourceLocation
+from lowtide.records import dataclass
 from lowtide.report.drawing import Paint, elide, elide_qualified, elide_start
 from lowtide.report.grouping import groups_of
 from lowtide.report.peak import Peak, PeakBuffer, PeakGroup

@@ -6,12 +6,13 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from importlib.resources import files
 from typing import Final
 from zlib import compress
 
+from lowtide.records import dataclass
 from lowtide.report.blame import scope_of, user_frames
 from lowtide.report.drawing import harmless
 from lowtide.report.memory import MemoryReport

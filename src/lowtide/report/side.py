@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lowtide.ir import InputError, Module, Opcode, SourceLocation
+from lowtide.records import dataclass
 from lowtide.report.blame import primitive_of, scope_of
 from lowtide.report.memory import SCHEMA, MemoryReport
 from lowtide.report.peak import CauseKind, PeakBuffer

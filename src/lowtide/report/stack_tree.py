@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowtide.ir import SourceLocation
+from lowtide.records import dataclass
 from lowtide.report.blame import scope_of
 from lowtide.report.peak import PeakBuffer
 from lowtide.report.schema import Json

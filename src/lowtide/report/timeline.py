@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Final
 
+from lowtide.records import dataclass
 from lowtide.report.drawing import harmless
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir import SourceLocation
+from lowtide.records import dataclass
 from lowtide.report.drawing import Paint, elide, elide_end, elide_start
 from lowtide.report.peak_table import place_text
 from lowtide.report.schema import Json, source_json

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.graph_tables import GraphTables, with_edges
+from lowtide.records import dataclass
 from lowtide.scheduling.cuts import SMALLEST
 from lowtide.scheduling.divide import Divided, Workbench, divide
 from lowtide.scheduling.proof import SPLIT, Case

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from lowtide.analysis.graph_tables import GraphTables, Rows
 from lowtide.analysis.taken_over import Matching, matching
+from lowtide.records import dataclass
 from lowtide.scheduling.flow import ARCS, FAR, NODES, Network, Paths, reachable, send
 from lowtide.scheduling.network import (
     DONE,

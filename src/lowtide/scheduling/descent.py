@@ -7,10 +7,10 @@ rank goes first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.analysis.graph_tables import GraphTables, Rows
+from lowtide.records import dataclass
 from lowtide.scheduling.greedy import GreedyOrder, made_bytes
 from lowtide.search.kernels import Array, Record, kernel
 

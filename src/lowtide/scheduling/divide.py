@@ -7,13 +7,13 @@ between two milestones is ordered again by itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.graph_tables import GraphTables
+from lowtide.records import dataclass
 from lowtide.scheduling.cuts import LARGEST_ONLY, SMALLEST, Cuts
 from lowtide.scheduling.stretches import Stretches
 from lowtide.search.kernels import Array

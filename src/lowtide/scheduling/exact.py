@@ -10,13 +10,13 @@ no order is better for waiting.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import matched_bytes
+from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
 from lowtide.search.kernels import Array
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from lowtide.records import dataclass
 from lowtide.search.kernels import Array, Record, kernel
 
 FAR: Final = -1

@@ -6,10 +6,10 @@ run, what stands behind it comes later.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.analysis.graph_tables import GraphTables
+from lowtide.records import dataclass
 from lowtide.scheduling.heap import WIDTH, drop_first, push
 from lowtide.search.kernels import Array, Record, kernel
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from lowtide.analysis.dataflow import Dataflow
 from lowtide.analysis.module_graphs import ComputationGraph
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.ir import Computation, Instruction, Module
+from lowtide.records import dataclass
 from lowtide.scheduling.module_model import model_graphs, program_order
 from lowtide.scheduling.module_search import OrderBound, Searches
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -33,6 +33,7 @@ from lowtide.analysis.memory_graph import Int32Array, Int64Array, Lists, MemoryG
 from lowtide.analysis.module_graphs import ComputationGraph, GraphCall, module_graphs
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.records import dataclass
 from lowtide.scheduling.module_places import (
     Edge,
     Reads,

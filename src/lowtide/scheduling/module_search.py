@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from lowtide.analysis.graph_tables import GraphTables, tables_of
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
+from lowtide.records import dataclass
 from lowtide.scheduling.cuts import Cuts
 from lowtide.scheduling.exact import MOST_WORK, lower_order
 from lowtide.scheduling.plain_bound import plain_proof

@@ -11,11 +11,11 @@ node can take over.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.analysis.graph_tables import GraphTables, Rows
 from lowtide.analysis.taken_over import Matching, taken_over
+from lowtide.records import dataclass
 from lowtide.scheduling.flow import ARCS, NODES, Network
 from lowtide.scheduling.greedy import made_bytes
 from lowtide.search.kernels import Array, Record, kernel

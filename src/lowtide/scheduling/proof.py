@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lowtide.records import dataclass
 from lowtide.search.kernels import Array
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.graph_tables import GraphTables, with_edges
+from lowtide.records import dataclass
 from lowtide.scheduling.divide import Workbench
 from lowtide.scheduling.proof import CYCLE
 from lowtide.scheduling.settling import settled

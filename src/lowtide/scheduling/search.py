@@ -8,13 +8,14 @@ the order of pairs of nodes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.graph_tables import tables_of
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.records import dataclass
 from lowtide.scheduling.proof import Proof, renamed
 from lowtide.scheduling.series import Part, parts
 from lowtide.scheduling.settling import settled

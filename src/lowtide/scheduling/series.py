@@ -7,7 +7,6 @@ only passes through adds a constant.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.analysis.graph_tables import GraphColumns, GraphTables, joined
+from lowtide.records import dataclass
 from lowtide.search.kernels import Array
 
 SMALLEST: Final = 256

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.graph_tables import GraphTables
+from lowtide.records import dataclass
 from lowtide.scheduling.branch import Answer, branch
 from lowtide.scheduling.divide import Workbench, divide
 from lowtide.scheduling.proof import CutBound, KeptBytes, OrderRefutation, Proof

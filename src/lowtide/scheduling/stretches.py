@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.graph_tables import GraphTables
 from lowtide.analysis.taken_over import Matching, matching
+from lowtide.records import dataclass
 from lowtide.scheduling.descent import BY_BYTES, BY_PLACE, BY_WEIGHT, Descent, depth_first
 from lowtide.scheduling.greedy import (
     LATE_FIRST,

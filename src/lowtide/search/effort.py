@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 
+from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
 
 

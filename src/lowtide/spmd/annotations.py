@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall, GetTupleElement
@@ -30,6 +30,7 @@ from lowtide.ir.tilings.sharding_forms import (
 from lowtide.ir.tilings.shardy import MESHES_KEY, SHARDY_KEY, ShardySharding
 from lowtide.ir.tilings.shardy_reader import read_meshes, read_shardings
 from lowtide.ir.tilings.tiling import Tiling, replicated
+from lowtide.records import dataclass
 
 RESULT_TARGET = "xla.sdy.FuncResultSharding"
 CONSTRAINT_TARGETS = frozenset(

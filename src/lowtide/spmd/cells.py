@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lowtide.ir import Computation, Instruction, Opcode, Shape
 from lowtide.ir.attributes import CustomCall, GetTupleElement
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling, dividing, replicated
 from lowtide.ir.traversal import post_order
+from lowtide.records import dataclass
 from lowtide.spmd.annotations import CONSTRAINT_TARGETS, GROUP_TARGET, ModuleShardings, TilingWish
 from lowtide.spmd.rules.rule import OpRule, same_dimensions
 from lowtide.spmd.rules.table import arrays_of, rule_of

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Convolution, Dot
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
+from lowtide.records import dataclass
 from lowtide.spmd.emitter import array_of
 from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.resharding import WholeArray, bytes_between, local_bytes

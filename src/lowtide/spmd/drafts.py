@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from lowtide.ir import Module, Opcode
 from lowtide.ir.attributes import Parameter
 from lowtide.ir.tilings.tiling import Tiling, dividing
 from lowtide.ir.traversal import computation_post_order
+from lowtide.records import dataclass
 from lowtide.spmd.annotations import ModuleShardings
 from lowtide.spmd.cells import ArrayCells, cells_of
 from lowtide.spmd.emitter import DeviceProgram, Emitter

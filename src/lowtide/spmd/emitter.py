@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -37,6 +37,7 @@ from lowtide.ir.literal import DTYPES
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.ops.infer import infer_shape
+from lowtide.records import dataclass
 from lowtide.spmd.reducers import identity_of
 from lowtide.spmd.resharding import Move, MoveKind, WholeArray
 

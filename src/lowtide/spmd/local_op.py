@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowtide.ir import Instruction, Shape
+from lowtide.records import dataclass
 from lowtide.spmd.choice import OperationSplit
 from lowtide.spmd.rules.rule import OpRule
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowtide.ir import Module, ProgramShape, Shape
 from lowtide.ir.errors import InputError
@@ -12,6 +11,7 @@ from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.sharding_forms import sharding_of
 from lowtide.ir.tilings.tiling import Tiling
+from lowtide.records import dataclass
 from lowtide.spmd.annotations import TilingWish, read_annotations
 from lowtide.spmd.cleanup import remove_dead
 from lowtide.spmd.combining import combine_collectives

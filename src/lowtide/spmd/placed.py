@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lowtide.ir import Instruction, Shape
 from lowtide.ir.tilings.tiling import Tiling
+from lowtide.records import dataclass
 from lowtide.spmd.emitter import Emitter, array_of
 from lowtide.spmd.resharding import WholeArray, bytes_between, moves_between
 

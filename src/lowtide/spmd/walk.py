@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final, final
 
@@ -23,6 +23,7 @@ from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.ir.traversal import post_order
 from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
+from lowtide.records import dataclass
 from lowtide.spmd.annotations import (
     BARRIER_TARGETS,
     CONSTRAINT_TARGETS,

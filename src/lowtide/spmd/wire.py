@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.replica_groups import device_count
+from lowtide.records import dataclass
 
 KINDS: Final = {
     Opcode.ALL_GATHER: "all-gather",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ import numpy as np
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.literal import Array
 from lowtide.ir.module import Module
+from lowtide.records import dataclass
 
 MEMORY_SCHEDULER: Final = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 """The option by which XLA:CPU orders a program for little memory; it is not the default."""

@@ -7,7 +7,6 @@ even where it is a few elementwise operations away from what is saved.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
@@ -24,6 +23,7 @@ from lowtide.passes.editing import (
 )
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import scalar_value
+from lowtide.records import dataclass
 from lowtide.transforms.control_flow.hoisting import may_move
 
 _MOST_OPERATIONS: Final = 16

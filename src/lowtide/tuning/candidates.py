@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.cpu.kernels import scratch_of, written
@@ -12,6 +11,7 @@ from lowtide.ir import Instruction, Shape
 from lowtide.ir.thunk import KernelEntry
 from lowtide.llvm.objects import environment
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 MOST: Final = 4
 """Ways to run one instruction that are looked at, the first one included."""

@@ -16,7 +16,7 @@ from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import array_shape
 from lowtide.ir.thunk import KernelThunk
-from lowtide.llvm.objects import compile_modules
+from lowtide.llvm.objects import compile_modules, runtime_object
 from lowtide.llvm.target import Target, host_target
 from lowtide.runtime.cpu.arena import LINE, aligned
 from lowtide.runtime.cpu.arguments import Argument
@@ -72,8 +72,7 @@ def measure(
 
 
 def _runtime_object(objects: ObjectCache, text: str) -> bytes:
-    (code,) = compile_modules([text], host_target(), objects, 1)
-    return code
+    return runtime_object(text, host_target(), objects)
 
 
 def in_turns(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
@@ -14,6 +13,7 @@ from lowtide.codegen.program import NO_CODE
 from lowtide.files.object_cache import ObjectCache
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 from lowtide.tuning.candidates import Candidate, Tunable, candidate_of, key_of
 from lowtide.tuning.measuring import measure
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from lowtide import compiler
@@ -14,6 +14,7 @@ from lowtide.cost.module_times import module_times, total_seconds
 from lowtide.fitting.batch import BatchFinding, batch_of
 from lowtide.ir import Instruction, Module, SourceLocation
 from lowtide.ir.clone import CloneMap, clone_module
+from lowtide.records import dataclass
 from lowtide.report.blame import is_backward, user_frames
 from lowtide.report.memory import MemoryReport
 from lowtide.search.deadline import Deadline

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 
 from lowtide.compiler import ModulePlan
 from lowtide.ir import LowtideError, SourceLocation
+from lowtide.records import dataclass
 from lowtide.whatif.baseline import Baseline
 
 

@@ -8,7 +8,6 @@ first reads any of it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -17,6 +16,7 @@ from lowtide.budgeting.once import Memo, runs_once
 from lowtide.budgeting.rewriting import with_sequences
 from lowtide.compiler import ModulePlan
 from lowtide.ir import Instruction, SourceLocation
+from lowtide.records import dataclass
 from lowtide.report.blame import primitive_of, scope_of, user_frames
 from lowtide.report.peak import PeakBuffer
 from lowtide.report.peak_table import plain_function

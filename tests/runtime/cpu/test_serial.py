@@ -55,7 +55,16 @@ def everything() -> NativeProgram:
 
 
 def equal(one: NativeProgram, other: NativeProgram) -> bool:
-    fields = ("name", "target", "threads", "thunks", "kernels", "objects", "interface")
+    fields = (
+        "name",
+        "target",
+        "threads",
+        "thunks",
+        "kernels",
+        "objects",
+        "interface",
+        "part_texts",
+    )
     same = all(getattr(one, x) == getattr(other, x) for x in fields)
     constants = zip(one.constants, other.constants, strict=True)
     return same and all(i == j and (a == b).all() for (i, a), (j, b) in constants)

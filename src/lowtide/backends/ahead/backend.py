@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, final
 
 from lowtide.backends.constants import constant_bytes
@@ -23,6 +22,7 @@ from lowtide.llvm.lapack import routines_called
 from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.routines import routines_of
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.arena import LINE, PROVIDED
 from lowtide.runtime.cpu.program import Interface, Memory, interface_of
 from lowtide.runtime.cpu.results import whole_allocations

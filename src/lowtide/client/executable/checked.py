@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from threading import Lock
 from typing import Any, Final, Protocol, cast, final
@@ -13,6 +12,7 @@ import numpy as np
 
 from lowtide.ir import Module
 from lowtide.options import Options
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.program import NativeProgram
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -32,6 +32,7 @@ from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.printer import CANONICAL, COMPLETE, to_text
 from lowtide.options import BUDGET_SECONDS, Options, cache_folder
 from lowtide.passes import Observer
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.program import NativeProgram
 
 

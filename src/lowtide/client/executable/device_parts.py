@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lowtide.evaluator.evaluate import Leaf, parameter_leaves
@@ -16,6 +15,7 @@ from lowtide.ir.shape import Shape
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.shardy import MESHES_KEY
+from lowtide.records import dataclass
 from lowtide.spmd.partitioner import partition
 from lowtide.spmd.shards import cut, joined
 

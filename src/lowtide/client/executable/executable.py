@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from html import escape
 from time import perf_counter
@@ -18,6 +18,7 @@ from lowtide.files.signing import signing_key
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError, Module
 from lowtide.options import Options, cache_folder
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.call import Arenas
 from lowtide.runtime.cpu.launch import LaunchPlan
 from lowtide.runtime.cpu.profile import Span

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from functools import cache
 from pathlib import Path
 
@@ -61,9 +62,15 @@ def package_digest() -> str:
 @cache
 def _code_version() -> str:
     """A fingerprint of this package: another version may compile otherwise."""
-    root = Path(lowtide.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        status = path.stat()
-        digest.update(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+    lines: list[str] = []
+    root = os.path.dirname(lowtide.__file__)
+    folders = [root]
+    while folders:  # Path.rglob takes three times as long, in each process.
+        with os.scandir(folders.pop()) as entries:
+            for x in entries:
+                if x.name.endswith(".py"):
+                    status = x.stat()
+                    lines.append(f"{x.path[len(root) :]} {status.st_size} {status.st_mtime_ns}\n")
+                elif x.is_dir():
+                    folders.append(x.path)
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()

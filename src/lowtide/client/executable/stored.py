@@ -6,13 +6,13 @@ import hashlib
 import json
 import os
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from lowtide.client.errors import UntrustedProgramError
 from lowtide.files.signing import MAKER_BYTES, SIGNATURE_BYTES, UNSIGNED, SigningKey
 from lowtide.ir.errors import InputError
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.serial import deserialize, serialize
 

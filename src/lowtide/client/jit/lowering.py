@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from lowtide.host_calls.functions import HostFunction, function_named
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import UnsupportedOpError, unsupported
+from lowtide.records import dataclass
 
 _CALLBACK: Final = "callback"
 """What the targets of calls back into Python by the rules of others have in their names."""

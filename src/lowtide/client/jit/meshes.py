@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, final
 
 from lowtide.ir.errors import InputError
+from lowtide.records import dataclass
 
 
 def abstract_mesh(mesh: Any) -> Any:

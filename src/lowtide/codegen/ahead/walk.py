@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import final
 
@@ -14,6 +13,7 @@ from lowtide.ir.thunk import KernelEntry, KernelThunk, Thunk, WhileThunk, all_th
 from lowtide.llvm.callee import COPY, parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.merging import merged
+from lowtide.records import dataclass
 
 
 class Home(Enum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.bundles.cells import OutsideReads
@@ -13,6 +12,7 @@ from lowtide.codegen.bundles.locals import locals_of
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import BundleThunk, KernelEntry, KernelThunk, Thunk, WhileThunk, all_thunks
 from lowtide.llvm.merging import merged
+from lowtide.records import dataclass
 
 _INLINED_LINES: Final = 250
 """Kernels of so many lines are written into bundles; longer ones are called."""

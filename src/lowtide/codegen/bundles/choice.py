@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from lowtide.cost.machine import X86_SERVER
@@ -19,6 +19,7 @@ from lowtide.ir.thunk import (
     WhileThunk,
     all_thunks,
 )
+from lowtide.records import dataclass
 
 _TRIPS: Final = 10
 """How often a loop's body is taken to run."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from lowtide.codegen.bundles.cells import slices_touched
@@ -21,6 +20,7 @@ from lowtide.ir.thunk import (
 )
 from lowtide.llvm.callee import COPY, SET, Callee, FunctionParameter, parameters, pointed
 from lowtide.llvm.function import Function, module_text
+from lowtide.records import dataclass
 
 _LINE: Final = 64
 """Kernels may count on offsets to be what they are from multiples of so many bytes."""

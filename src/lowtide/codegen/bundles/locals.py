@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.bundles.cells import Cells, OutsideReads, slices_touched, slices_written
 from lowtide.codegen.bundles.webs import Web, webs_of
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import BundleThunk, KernelThunk, all_thunks
+from lowtide.records import dataclass
 
 _COPIED_BYTES: Final = 256
 _LOCAL_BYTES: Final = 2048

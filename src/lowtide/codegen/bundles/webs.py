@@ -7,7 +7,6 @@ another one of the set was written last.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowtide.codegen.bundles.cells import Cells, slices_read, slices_written
 from lowtide.ir.buffer import BufferSlice
@@ -18,6 +17,7 @@ from lowtide.ir.thunk import (
     Thunk,
     WhileThunk,
 )
+from lowtide.records import dataclass
 
 _BEFORE = 1
 """The bit of what was there before the bundle, among those of the slices that wrote a cell."""

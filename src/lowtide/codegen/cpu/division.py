@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -22,6 +21,7 @@ from lowtide.codegen.elementwise.number import Number, any_lane, fma
 from lowtide.codegen.elementwise.processor import has_wide
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lowtide.codegen.alike_plans import AlikePlans
 from lowtide.codegen.cpu.select import kernel_plan
@@ -15,6 +15,7 @@ from lowtide.ir.thunk import HostCall, KernelEntry, Phase
 from lowtide.llvm.function import module_text
 from lowtide.llvm.objects import with_unique_names
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

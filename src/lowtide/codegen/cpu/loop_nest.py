@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -16,6 +15,7 @@ from lowtide.codegen.elements.outputs import KernelOutput
 from lowtide.codegen.space import LoopSpace, groups_of
 from lowtide.ir import Instruction
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 _LEAST_PIECE: Final = 8192
 _LARGEST_PIECE: Final = 65536

@@ -8,7 +8,7 @@ tiles.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -16,6 +16,7 @@ from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.strided import FARTHEST
 from lowtide.codegen.cpu.tiles import LINE, side_of
 from lowtide.codegen.domain import Trial
+from lowtide.records import dataclass
 
 LONGEST_UNROLLED: Final = 8
 """Steps of a loop that is unrolled, at most."""

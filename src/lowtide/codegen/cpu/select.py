@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
 
@@ -17,6 +16,7 @@ from lowtide.codegen.program import EXCHANGED
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 Template = Callable[[Instruction, Target], "KernelPlan | None"]
 """Returns how an instruction will run, None where the template is not for it."""

@@ -7,7 +7,7 @@ transposed in registers and kept on the stack: a vector of lanes for each step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from lowtide.codegen.arrays import Array
@@ -18,6 +18,7 @@ from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Variable
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType
+from lowtide.records import dataclass
 
 LINE: Final = 64
 """Bytes of a row that a tile has, so that it takes whole lines of the cache."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.division import division
@@ -20,6 +20,7 @@ from lowtide.codegen.value import Value
 from lowtide.ir import Instruction, Opcode
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 @dataclass(eq=False, slots=True)

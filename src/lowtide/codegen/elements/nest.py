@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.reducers import carried, renamed
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value
+from lowtide.records import dataclass
 
 
 @dataclass(eq=False, slots=True)

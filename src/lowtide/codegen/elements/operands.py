@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.elements.values import CallFrame
 from lowtide.ir import Computation, Instruction, Opcode, Shape
 from lowtide.llvm.function import Function
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

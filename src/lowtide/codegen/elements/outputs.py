@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.elements.elements import Elements
@@ -13,6 +12,7 @@ from lowtide.codegen.indexing import ZERO, Index
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction, Opcode
 from lowtide.ops.in_place import in_place_pairs
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

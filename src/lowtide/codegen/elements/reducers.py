@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -15,6 +14,7 @@ from lowtide.codegen.elements.values import Element
 from lowtide.codegen.value import Value
 from lowtide.ir import Computation, ElementType, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES
+from lowtide.records import dataclass
 
 _MONOIDS: Final = (
     Opcode.ADD,

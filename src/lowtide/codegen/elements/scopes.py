@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from lowtide.llvm.function import Function, Integer, Loop
+from lowtide.records import dataclass
 
 
 @dataclass(eq=False, slots=True)

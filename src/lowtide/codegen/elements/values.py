@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from lowtide.codegen.elementwise.number import Number, fma
 from lowtide.codegen.elementwise.processor import power_of_two
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
@@ -23,6 +22,7 @@ from lowtide.codegen.elementwise.processor import (
     scaled_where,
 )
 from lowtide.ir.opcode import Opcode
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

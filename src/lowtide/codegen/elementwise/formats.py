@@ -7,12 +7,12 @@ bits. All of this is exact integer and floating point arithmetic, without tables
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
 from lowtide.codegen.elementwise.number import Number
 from lowtide.ir.element_type import ElementType
+from lowtide.records import dataclass
 
 
 class Beyond(Enum):

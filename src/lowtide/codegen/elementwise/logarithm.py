@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.elementwise.coefficients import LOG_DOUBLE, LOG_SHORT, LOG_SINGLE
 from lowtide.codegen.elementwise.number import Number, exact_sum, fma, horner
 from lowtide.codegen.elementwise.processor import exponent_and_mantissa, has_wide, power_of_two
 from lowtide.ir.opcode import Opcode
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.codegen.elementwise.formats import rounded
 from lowtide.codegen.elementwise.memory import numbers, wrapped
 from lowtide.codegen.elementwise.number import Number
@@ -14,6 +12,7 @@ from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.opcode import Opcode
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ W. J. Cody, W. Waite (1980), Software Manual for the Elementary Functions; M. Pa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from lowtide.codegen.elementwise.number import INTEGER_OF, Number, any_lane, exact_sum, fma
 from lowtide.codegen.elementwise.processor import power_of_two
 from lowtide.llvm.callee import external
+from lowtide.records import dataclass
 
 _PARTS: Final = {
     "float": (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),

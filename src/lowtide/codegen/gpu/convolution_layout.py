@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.codegen import indexing
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.loops import met_in_window
@@ -11,6 +9,7 @@ from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.indexing import Index
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Convolution
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from lowtide.codegen.elements.operands import leaves
 from lowtide.ir import Instruction
@@ -11,6 +10,7 @@ from lowtide.ir.errors import unsupported
 from lowtide.ir.launch import GridLaunch
 from lowtide.llvm.callee import FunctionParameter
 from lowtide.llvm.function import Function
+from lowtide.records import dataclass
 
 MOST_BUFFERS = 500
 """Operands and results of a kernel, at most: its parameters have 4 KiB."""

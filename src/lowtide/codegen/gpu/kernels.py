@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lowtide.codegen.alike_plans import AlikePlans
 from lowtide.codegen.gpu.kernel import GpuPlan, buffer_count
@@ -14,6 +14,7 @@ from lowtide.ir.launch import LaunchedKernel
 from lowtide.llvm.function import module_text
 from lowtide.llvm.objects import with_unique_names
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

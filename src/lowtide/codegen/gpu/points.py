@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -22,6 +21,7 @@ from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.launch import GridLaunch
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 THREADS: Final = 256
 """Threads of a block."""

@@ -7,7 +7,7 @@ they are loaded, what reads the product where it is stored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Protocol
 
@@ -32,6 +32,7 @@ from lowtide.ir.attributes import Dot, DotDimensions
 from lowtide.ir.launch import GridLaunch
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

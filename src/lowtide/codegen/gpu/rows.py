@@ -8,7 +8,6 @@ operands of the same rows: all of a row is read before any of it is written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -40,6 +39,7 @@ from lowtide.ir.launch import GridLaunch
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import works_in_rows
+from lowtide.records import dataclass
 
 _LEAST: Final = 32
 """Values of a sum, at least, that are worth a warp."""

@@ -6,7 +6,7 @@ In place of the rule of `reduce`, in which one thread runs over all values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from lowtide.codegen.arrays import strides
@@ -22,6 +22,7 @@ from lowtide.codegen.value import Value, register_type
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions
 from lowtide.llvm.function import Function
+from lowtide.records import dataclass
 
 
 @dataclass(eq=False, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
 from lowtide.evaluator.in_arena.code import ArenaStep
 from lowtide.evaluator.in_arena.storage import Bytes, Storage
 from lowtide.evaluator.values import TOKEN, Value
 from lowtide.ir.buffer import BufferSlice
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowtide.evaluator.in_arena.passing import Source, passed_leaves
 from lowtide.evaluator.in_arena.storage import Storage, storage_of
@@ -16,6 +15,7 @@ from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.traversal import sequence
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.errors import LowtideError
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

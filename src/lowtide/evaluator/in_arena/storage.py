@@ -6,7 +6,7 @@ Tiles and padding are left out, as in the sizes of slices.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,6 +11,7 @@ from lowtide.evaluator.in_arena.errors import ArenaError
 from lowtide.evaluator.in_arena.memory import GUARD_BYTES, POISON, ArenaMemory, is_writable
 from lowtide.evaluator.in_arena.sites import Sites
 from lowtide.ir.buffer import BufferSlice
+from lowtide.records import dataclass
 
 _NOBODY: Final = 0
 

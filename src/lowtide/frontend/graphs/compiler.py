@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
@@ -17,6 +16,7 @@ from lowtide.frontend.graphs.registry import OpKernel, kernel_for
 from lowtide.ir import Module, Shape, tuple_shape
 from lowtide.ir.literal import Array
 from lowtide.passes.dead_code import remove_dead_code
+from lowtide.records import dataclass
 
 _DEEPEST: Final = 64
 """How deep graphs may stand in nodes of graphs, and functions call functions."""

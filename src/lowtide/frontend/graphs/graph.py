@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.ir.suggestions import nearest
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

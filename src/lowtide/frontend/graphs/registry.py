@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.suggestions import nearest
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.frontend.graphs.context import OpKernelContext

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from lowtide.ir.literal import Literal
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.replica_groups import ReplicaGroups
 from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

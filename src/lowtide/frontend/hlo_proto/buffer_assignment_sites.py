@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir.attributes import GetTupleElement
@@ -14,6 +13,7 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ShapeIndex
+from lowtide.records import dataclass
 
 Position = tuple[Instruction, ShapeIndex]
 """An instruction and the index of an element of its result."""

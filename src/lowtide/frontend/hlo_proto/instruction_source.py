@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from lowtide.frontend.hlo_proto.fields import FieldError, naturals
@@ -12,6 +11,7 @@ from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

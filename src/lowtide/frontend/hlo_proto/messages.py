@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from lowtide.frontend.hlo_proto.fields import FieldError
 from lowtide.frontend.hlo_proto.schema import MESSAGES
+from lowtide.records import dataclass
 
 PACKAGE: Final = "lowtide.hlo"
 _FIELD: Final = re.compile(r"(\w+)=(\d+):(\w+)(\*|\?|@\w+)?")

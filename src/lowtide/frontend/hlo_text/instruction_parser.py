@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +30,7 @@ from lowtide.ir.shape import TOKEN, Shape, array_shape, tuple_shape
 from lowtide.ir.sharding import TupleSharding
 from lowtide.ir.sharding_normal_form import normalize_sharding
 from lowtide.ir.suggestions import nearest
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.frontend.hlo_text.parser import ModuleParser

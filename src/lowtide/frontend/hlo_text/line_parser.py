@@ -7,7 +7,6 @@ shape and the attributes that come of it are kept for the next line of the same 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
 import lowtide.ir.attributes as ir
@@ -24,6 +23,7 @@ from lowtide.ir.lazy_metadata import LazyMetadata
 from lowtide.ir.names import TYPE_NAMES
 from lowtide.ir.opcode import ASYNC, Opcode
 from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.frontend.hlo_text.parser import ModuleParser

@@ -7,7 +7,7 @@ few opcodes of which the text says more, or less, stand at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import lowtide.frontend.hlo_text.attribute_parser as value
@@ -21,6 +21,7 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape
 from lowtide.ops.table import TABLE
+from lowtide.records import dataclass
 
 Values = Mapping[str, Any]
 ValueParser = Callable[[Lexer], Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from lowtide.frontend.graphs.shared.broadcasting import expand, scalar, together
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.ir import array_shape
 from lowtide.ir.element_type import ElementType
+from lowtide.records import dataclass
 
 _RAW, _CAPPED, _BIASED, _SOFTMAX = range(4)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from lowtide.frontend.onnx.texts import name_of, names_of
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import Array
+from lowtide.records import dataclass
 
 NEWEST_OPSET: Final = 28
 """The newest opset of the main domain whose operators are known."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from lowtide.frontend.graphs.compiler import GraphProgram, compile_graph
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.ir import Shape
 from lowtide.ir.literal import Array
+from lowtide.records import dataclass
 
 DOMAIN: Final = "onnx"
 

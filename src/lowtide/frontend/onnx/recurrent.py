@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from lowtide.builder import Builder, Op
@@ -14,6 +13,7 @@ from lowtide.frontend.graphs.shared.arrays import split
 from lowtide.frontend.graphs.shared.broadcasting import scalar
 from lowtide.frontend.graphs.shared.loops import part_at, repeat_steps, with_part
 from lowtide.frontend.onnx.node_list import DOMAIN
+from lowtide.records import dataclass
 
 Activation: TypeAlias = Callable[[Builder, Op], Op]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -26,6 +25,7 @@ from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.ir.attributes import DotDimensions
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import Array
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

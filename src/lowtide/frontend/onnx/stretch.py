@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.literal import Array
 from lowtide.ir.opcode import Opcode
 from lowtide.passes.dead_code import remove_dead_code
+from lowtide.records import dataclass
 
 _FIXED_BYTES: Final = 1 << 12
 """Arguments of as many bytes together may become constants because a value that is computed from

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from lowtide.frontend.graphs.compiler import GraphProgram, compile_graph
@@ -13,6 +13,7 @@ from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.frontend.tensorflow.output_names import OUTPUT_NAMES
 from lowtide.ir import Shape, array_shape
 from lowtide.ir.literal import Array
+from lowtide.records import dataclass
 
 DOMAIN: Final = "tf"
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from lowtide.ir.errors import InputError
+from lowtide.records import dataclass
 
 T = TypeVar("T")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from lowtide.frontend.tflite.flatbuffer import FlatBytes, FlatTable
 from lowtide.frontend.tflite.operator_names import OPERATOR_NAMES
 from lowtide.ir.errors import InputError
+from lowtide.records import dataclass
 
 IDENTIFIER: Final = b"TFL3"
 """What stands at bytes 4 to 7 of a file."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from lowtide.builder import Builder, Op
 from lowtide.ir.element_type import ElementType
+from lowtide.records import dataclass
 
 _POINT: Final = 31
 _LEAST_SHIFT: Final = -31

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from ctypes import c_int, c_int32, c_int64, c_size_t, c_void_p
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from itertools import count
 from threading import Event
@@ -23,6 +23,7 @@ from lowtide.host_calls.foreign.structures import (
     FfiTask,
 )
 from lowtide.ir.literal import Array
+from lowtide.records import dataclass
 
 VERSION: Final = (0, 3)
 """The version of the header, major and minor."""

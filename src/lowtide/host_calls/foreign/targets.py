@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
+
+from lowtide.records import dataclass
 
 EXECUTE: Final = "execute"
 """The stage of a function that computes; others come before it."""

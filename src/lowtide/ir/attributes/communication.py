@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir.attribute_fields import Form, Shown, attribute, attribute_record
@@ -11,6 +10,7 @@ from lowtide.ir.opcode import Opcode
 from lowtide.ir.replica_groups import ListReplicaGroups, ReplicaGroups
 from lowtide.ir.shape import Shape
 from lowtide.ir.sharding import Sharding
+from lowtide.records import dataclass
 
 _REDUCING_OR_GATHERING: Final = (
     Opcode.ALL_GATHER,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir.attribute_fields import Form, attribute, attribute_record
 from lowtide.ir.attributes.base import Attributes
 from lowtide.ir.literal import Literal
+from lowtide.records import dataclass
 
 
 @attribute_record

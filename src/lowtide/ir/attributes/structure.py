@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir.attribute_fields import Form, Shown, attribute, attribute_record
@@ -16,6 +15,7 @@ from lowtide.ir.attributes.windows import (
 from lowtide.ir.literal import Literal
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape, ShapeIndex
+from lowtide.records import dataclass
 
 
 @attribute_record

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from lowtide.ir.attribute_fields import Form, Shown, attribute, attribute_record
 from lowtide.ir.attributes.base import Attributes
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

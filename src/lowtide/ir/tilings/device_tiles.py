@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowtide.ir.device_list import IotaDevices
 from lowtide.ir.mesh import AxisRef, Mesh
 from lowtide.ir.sharding import NamedSharding, Sharding, ShardingKind, TileSharding, TupleSharding
 from lowtide.ir.tilings.grid import DeviceGrid, prime_factors
 from lowtide.ir.tilings.tiling import Tiling
+from lowtide.records import dataclass
 
 Devices = Sequence[int] | IotaDevices
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from lowtide.ir.device_list import IotaDevices
 from lowtide.ir.replica_groups import IotaReplicaGroups
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

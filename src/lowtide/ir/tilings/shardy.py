@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir.mesh import AxisRef, Mesh
+from lowtide.records import dataclass
 
 SHARDY_KEY: Final = "xla.sdy.sharding"
 """The frontend attribute of an instruction that says how its arrays are sharded."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.tilings.grid import DeviceGrid
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from lowtide.frontend.graphs.context import REQUIRED
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.onnx.values import Value
+from lowtide.records import dataclass
 
 RunGraph: TypeAlias = Callable[[str, Sequence[Value]], list[Value]]
 """Runs the graph that is the named attribute of a node on values of its inputs."""

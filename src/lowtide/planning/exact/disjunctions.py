@@ -12,12 +12,12 @@ Of equal items, those of lower number lie lower.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from lowtide.planning.exact.instance import Instance
 from lowtide.planning.problem import FREE
+from lowtide.records import dataclass
 
 _NODES_BETWEEN_CHECKS: Final = 32
 

@@ -14,12 +14,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from lowtide.planning.exact.items import Items
 from lowtide.planning.problem import FREE, Int64Array
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd, lcm
 from typing import Final
 
 import numpy as np
 
 from lowtide.planning.problem import ARENA, FREE, MOST_BYTES, Int64Array, PackingProblem
+from lowtide.records import dataclass
 
 NOBODY: Final = -1
 """In place of the number of a buffer: a border between regions."""

@@ -7,9 +7,9 @@ it. Every change is first written to the trail, from which it is undone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from lowtide.records import dataclass
 from lowtide.search.kernels import Array, FloatArray, Record, kernel
 
 ITEM: Final = 15

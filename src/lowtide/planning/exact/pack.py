@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from lowtide.planning.exact.reduce import ReducedLayout, reduced
 from lowtide.planning.exact.refute import RefutationTree
 from lowtide.planning.plans import Packing, Refutation
 from lowtide.planning.problem import FREE, Int64Array, PackingProblem
+from lowtide.records import dataclass
 from lowtide.search.effort import Effort, SearchOptions, StopReason
 
 _TINY: Final = 14

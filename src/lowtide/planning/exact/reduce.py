@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from lowtide.planning.exact.items import Items
 from lowtide.planning.problem import FREE, Int64Array
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

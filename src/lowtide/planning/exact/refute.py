@@ -15,7 +15,7 @@ is right since in a packing with the least sum of addresses no buffer can be low
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from math import gcd
 from typing import Final
@@ -23,6 +23,7 @@ from typing import Final
 from lowtide.planning.exact.instance import Instance
 from lowtide.planning.exact.outcome import Outcome
 from lowtide.planning.problem import FREE
+from lowtide.records import dataclass
 
 _NODES_BETWEEN_CHECKS: Final = 32
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -14,6 +14,7 @@ from lowtide.planning.exact import canonical, moves, parts, skyline
 from lowtide.planning.exact.instance import Instance
 from lowtide.planning.exact.outcome import CROWDED, Outcome
 from lowtide.planning.problem import FREE, Int64Array
+from lowtide.records import dataclass
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +27,7 @@ from lowtide.planning.heap.steps import (
     HeapStep,
     HeapStepKind,
 )
+from lowtide.records import dataclass
 
 Event = Sequence[Any]
 """["A", buffer, bytes], ["F", buffer, bytes] or ["S", buffer, the one it shares with, bytes]."""

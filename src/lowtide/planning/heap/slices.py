@@ -7,7 +7,6 @@ slices go where memory is free early enough.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import permutations
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from lowtide.planning.heap.best_fit import GapPlacer
 from lowtide.planning.heap.intervals import Interval
 from lowtide.planning.heap.steps import Chunk, round_up
+from lowtide.records import dataclass
 
 
 class SliceOrders(StrEnum):

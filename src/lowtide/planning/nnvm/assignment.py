@@ -9,11 +9,11 @@ other readers of v, which are scheduled after R and get the new value: a write a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from lowtide.planning.nnvm.graph import UNKNOWN_SIZE, NnvmGraph, ops_of_nodes
 from lowtide.planning.nnvm.ops import ASSIGN, NnvmOp, Pattern, op_table
+from lowtide.records import dataclass
 
 NO_ASSIGN: Final = 0
 """The flag of a node that assigns nothing."""

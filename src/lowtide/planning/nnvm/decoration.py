@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lowtide.planning.nnvm.assignment import (
@@ -19,6 +18,7 @@ from lowtide.planning.nnvm.graph import NO_STORAGE, NnvmGraph
 from lowtide.planning.nnvm.graph_reader import read_graph
 from lowtide.planning.nnvm.ops import NnvmOp
 from lowtide.planning.nnvm.result import NnvmPlan
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

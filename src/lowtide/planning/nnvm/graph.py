@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from typing import Final
 
 from lowtide.planning.nnvm.data_types import DataType
 from lowtide.planning.nnvm.ops import NnvmOp, OpTable
 from lowtide.planning.registry import nearest
+from lowtide.records import dataclass
 
 NO_STORAGE: Final = -1
 """In place of a storage id: none, of a variable or of an entry of unknown size."""

@@ -8,7 +8,6 @@ operation allows it, or gets a block that fits; blocks whose entries are all rea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, final
 
@@ -26,6 +25,7 @@ from lowtide.planning.nnvm.graph_reader import read_graph
 from lowtide.planning.nnvm.ops import NnvmOp, op_table
 from lowtide.planning.nnvm.relay import relay_plan
 from lowtide.planning.nnvm.result import NEVER_READ, OWN_PLACE, NnvmPlan
+from lowtide.records import dataclass
 
 PLANNED_ELEMENT_BYTES: Final = 4
 """NNVM counts every element as a 32-bit one; `StoragePool` has the real sizes."""

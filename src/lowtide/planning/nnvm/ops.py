@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final
 
 from lowtide.planning.registry import nearest
+from lowtide.records import dataclass
 
 ASSIGN: Final = frozenset({"_assign", "assign"})
 """Operations that write input 1 over the variable that is input 0."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from lowtide.records import dataclass
 
 OWN_PLACE: Final = -1
 """In place of the input whose place an output takes: none."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -31,6 +30,7 @@ from lowtide.planning.objects.task_profile import nbytes_of
 from lowtide.planning.plans import ObjectsAssignment
 from lowtide.planning.problem import TensorUsageRecord
 from lowtide.planning.registry import ObjectOptions, ObjectStrategy
+from lowtide.records import dataclass
 from lowtide.search.kernels import Array, Record, kernel
 
 NEW: Final = -1

@@ -9,7 +9,6 @@ sets of tensors that never live together, where a set costs the size of its larg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from lowtide.planning.objects.size_classes import SizeClasses
 from lowtide.planning.plans import DualBound
 from lowtide.planning.problem import MOST_BYTES, Int64Array
+from lowtide.records import dataclass
 from lowtide.search.kernels import Array, kernel
 
 DENOMINATORS: Final = (1, 2, 6, 60, 2**20)

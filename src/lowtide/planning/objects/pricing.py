@@ -10,7 +10,6 @@ Programming", 1997).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from lowtide.planning.objects.prices import Prices, exact_prices, slack
 from lowtide.planning.objects.size_class_program import Choices, SizeClassProgram
 from lowtide.planning.objects.size_classes import SizeClasses
+from lowtide.records import dataclass
 
 KEPT: Final = 0.7
 """The weight of the mean so far when new prices are added to it."""

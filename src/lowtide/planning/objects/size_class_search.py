@@ -6,7 +6,6 @@ more than the tensors of the object that no plan below the target has room for i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from lowtide.planning.objects.prices import Prices, slack
 from lowtide.planning.objects.size_class_program import crossed
 from lowtide.planning.objects.size_classes import SizeClasses, most_at_once
 from lowtide.planning.problem import Int64Array
+from lowtide.records import dataclass
 
 SEED: Final = 1
 

@@ -10,7 +10,6 @@ choice live at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from math import gcd
@@ -20,6 +19,7 @@ import numpy as np
 from lowtide.planning.objects.in_use import ObjectsInUse
 from lowtide.planning.objects.task_profile import nbytes_of
 from lowtide.planning.problem import Int64Array, TensorUsageRecord
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ counted. And time is measured by the bytes live in it, so that room is left free
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from lowtide.planning.problem import ARENA, FREE, Int64Array, PackingProblem
 from lowtide.planning.scale import valleys
 from lowtide.planning.scale.trees import range_tree_of, tree_of
 from lowtide.planning.scale.valleys import Skyline, ValleyArena, ValleyBuffers
+from lowtide.records import dataclass
 
 BLOCK: Final = 50_000
 """Valleys to fill before Python looks whether the user wants to stop."""

@@ -8,7 +8,6 @@ its list. So a search for what is live in some steps sees little else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import FREE, Int64Array, PackingProblem, dense_times
 from lowtide.planning.scale.address_space import borders, packing_of
+from lowtide.records import dataclass
 from lowtide.search.kernels import Array, Record, kernel
 
 BLOCK: Final = 4_096

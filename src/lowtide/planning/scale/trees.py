@@ -6,11 +6,10 @@ two, is the number of the first leaf.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from lowtide.planning.problem import Int64Array
+from lowtide.records import dataclass
 from lowtide.search.kernels import Array, Record, kernel
 
 HUGE = 2**62

@@ -10,8 +10,6 @@ height                 The skyline is how high each step of time is filled. It c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.planning.scale.trees import (
     PlaceTree,
     RangeTree,
@@ -21,6 +19,7 @@ from lowtide.planning.scale.trees import (
     next_at_most,
     place_of_least,
 )
+from lowtide.records import dataclass
 from lowtide.search.kernels import Array, FloatArray, Record, kernel
 
 VALLEY_WORK = 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from lowtide.ir import Opcode
@@ -21,6 +21,7 @@ from lowtide.ir.attributes import (
     WindowDimension,
 )
 from lowtide.ops.windows import dilated
+from lowtide.records import dataclass
 from lowtide.reduce.shrink.choice import small_size
 
 Dimensions = tuple[int, ...]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final, final
 
+from lowtide.records import dataclass
 from lowtide.reduce.shrink.factors import Sizes, Variable
 from lowtide.reduce.shrink.sums import Product, Sum, solve
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import Constant
 from lowtide.ir.literal import array_literal
+from lowtide.records import dataclass
 from lowtide.reduce.shrink.choice import small_size
 
 SmallSize = Callable[[Instruction, int], int]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import gcd, prod
 from operator import and_
 from typing import Final, TypeAlias
 
+from lowtide.records import dataclass
 from lowtide.reduce.shrink.factors import Sizes, Variable
 
 Product: TypeAlias = tuple[Variable, ...]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 from weakref import finalize
 
 import numpy as np
 
 from lowtide.ir.buffer import AllocationKind
+from lowtide.records import dataclass
 from lowtide.runtime.cpu import pages
 from lowtide.runtime.cpu.program import Memory
 

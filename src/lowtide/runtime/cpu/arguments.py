@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.ir.given_arrays import misfit, opened_array, read_as
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 
 LEAST_ALIGNMENT = 16
 """Arrays of larger elements may lie at multiples of this, which is what `malloc` gives."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from weakref import finalize
 
 import numpy as np
 
+from lowtide.records import dataclass
 from lowtide.runtime.cpu import layout
 from lowtide.runtime.cpu.arena import NO_ARENA, Arena
 from lowtide.runtime.cpu.arguments import is_row_major

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.arena import Arena, ArenaPlan
 from lowtide.runtime.cpu.entry import CONTEXT_WORDS
 from lowtide.runtime.cpu.walker import CONTROL_WORDS

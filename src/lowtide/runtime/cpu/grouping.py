@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from lowtide.ir.buffer import BufferSlice
+from lowtide.records import dataclass
 
 LARGEST_GROUP: Final = 24
 """Members of a group. Claiming a piece takes time in proportion, and each has a piece at least."""

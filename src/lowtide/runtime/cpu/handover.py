@@ -7,12 +7,12 @@ result of the same place. They move into the hole that this one leaves.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from weakref import finalize
 
 import numpy as np
 
 from lowtide.ir.literal import Array
+from lowtide.records import dataclass
 from lowtide.runtime.cpu import pages
 from lowtide.runtime.cpu.pages import HUGE_PAGE, PAGE
 from lowtide.runtime.cpu.results import Made, reshaped

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir.literal import DTYPES
@@ -16,6 +15,7 @@ from lowtide.ir.thunk import (
     WhileThunk,
     all_thunks,
 )
+from lowtide.records import dataclass
 from lowtide.runtime.cpu import pages
 from lowtide.runtime.cpu.arena import Arena, ArenaPlan
 from lowtide.runtime.cpu.arguments import alignment, is_row_major

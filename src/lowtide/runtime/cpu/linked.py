@@ -15,7 +15,7 @@ from lowtide.ir.thunk import (
     host_calls,
 )
 from lowtide.llvm.lapack import MissingRoutineError
-from lowtide.llvm.machine import Library
+from lowtide.llvm.machine import KernelCompiler, Library
 from lowtide.runtime.cpu.native import Native
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.table import Table, build_table
@@ -35,7 +35,9 @@ class Linked:
             x.call: runner(x.call, counter) for x in host_calls(program.thunks)
         }
         self._allocations = len(program.interface.memories)
-        names = dict.fromkeys([p.function for kernel in program.kernels for p in kernel.phases])
+        parts = {number for number, _ in program.part_texts}
+        kernels = [x for number, x in enumerate(program.kernels) if number not in parts]
+        names = dict.fromkeys([p.function for kernel in kernels for p in kernel.phases])
         bundles = (x for x in all_thunks(program.thunks) if isinstance(x, BundleThunk))
         names |= dict.fromkeys([x.function for x in bundles])
         self._library: Library | None = None
@@ -46,9 +48,20 @@ class Linked:
                 raise UnsupportedOpError(str(error)) from None
 
     def address(self, name: str) -> int:
-        """Return the address of a phase's function."""
-        assert self._library is not None
-        return self._library[name]
+        """Return the address of a phase's function, or of that of a bundle."""
+        if self._library is not None and name in self._library.addresses:
+            return self._library[name]
+        return self._parts[name]
+
+    @cached_property
+    def _parts(self) -> Library:
+        """The kernels that only bundles run, for runs of their parts one by one."""
+        program = self._program
+        compiler = KernelCompiler(program.target)
+        texts = dict.fromkeys([text for _, text in program.part_texts])
+        kernels = [program.kernels[number] for number, _ in program.part_texts]
+        names = dict.fromkeys([p.function for kernel in kernels for p in kernel.phases])
+        return Library([compiler.object_code(x) for x in texts], list(names), program.target)
 
     def runner(self, call: HostCall) -> Runner:
         """Return what makes a call of a function outside of the program."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.machine import RUNTIME_LEVEL, KernelCompiler, Library
 from lowtide.llvm.target import Target, host_target
 from lowtide.runtime.cpu.entry import entry_function, unlocked_function
 from lowtide.runtime.cpu.looking import STATE_WORDS, THREAD_STATE, look_function
@@ -100,6 +100,6 @@ def native(compile_object: Callable[[str], bytes] | None = None) -> Native:
     with _lock:
         if not _native:
             target = host_target()
-            make = compile_object or KernelCompiler(target).object_code
+            make = compile_object or KernelCompiler(target, RUNTIME_LEVEL).object_code
             _native.append(Native(make(runtime_text(target)), target))
         return _native[0]

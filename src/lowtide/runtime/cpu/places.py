@@ -15,6 +15,7 @@ from lowtide.ir.thunk import (
     KernelThunk,
     WhileThunk,
     all_thunks,
+    kernels_of_bundles,
 )
 from lowtide.runtime.cpu.program import NativeProgram
 
@@ -84,6 +85,8 @@ def _check_numbers(program: NativeProgram) -> None:
         counts += [kernel.shared_bytes, kernel.thread_bytes, *[x.units for x in kernel.phases]]
     if any(type(x) is not int or x < 0 for x in counts) or not program.threads:
         raise ValueError("a count is none")
+    if not {x for x, _ in program.part_texts} <= kernels_of_bundles(program.thunks):
+        raise ValueError("a kernel has no code")
 
 
 def _slices(program: NativeProgram) -> Iterator[BufferSlice]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.frame import Words
 
 EVENTS: Final = 1 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from lowtide.ir.module import Module
 from lowtide.ir.shape import Shape, ShapeIndex
 from lowtide.ir.thunk import KernelEntry, Thunk, exchanges, host_calls
 from lowtide.llvm.target import Target, host_target
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.arguments import Argument, major_to_minor
 
 Structure: TypeAlias = "int | tuple[Structure, ...] | None"
@@ -60,9 +60,10 @@ class Interface:
 class NativeProgram:
     """A program for one target and number of threads.
 
-    `objects` are object files that define the functions of `kernels`. `constants` has, per
-    allocation that is a constant, its index and its bytes. It runs on `replicas` times `partitions`
-    devices.
+    `objects` are object files that define the functions of bundles and `kernels`, but for those of
+    `part_texts`: modules, with the numbers of their kernels, that are compiled only when the parts
+    of bundles run one by one. `constants` has, per allocation that is a constant, its index and its
+    bytes. It runs on `replicas` times `partitions` devices.
     """
 
     name: str
@@ -75,6 +76,7 @@ class NativeProgram:
     constants: tuple[tuple[int, Bytes], ...] = ()
     replicas: int = 1
     partitions: int = 1
+    part_texts: tuple[tuple[int, str], ...] = ()
 
     @property
     def devices(self) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from lowtide.ir.buffer import AllocationKind
 from lowtide.ir.literal import DTYPES, Array
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.arguments import is_row_major, major_to_minor, physical_sizes
 from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.program import Interface, ProgramResult

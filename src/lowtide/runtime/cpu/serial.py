@@ -6,6 +6,7 @@ The checksum finds damage, not malice: a program is machine code, to be taken fr
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
@@ -42,7 +43,7 @@ from lowtide.runtime.cpu.program import (
 )
 
 MARK: Final = b"lowtide program\n"
-VERSION: Final = 3
+VERSION: Final = 4
 """Raised with each change of what is written here, of thunks, or of what kernels are given."""
 
 ALIGNMENT: Final = 64
@@ -65,7 +66,8 @@ def serialize(program: NativeProgram) -> bytes:
             f"{program.name} cannot be stored: %{program.python_call} calls a Python function, "
             "which only this process has"
         )
-    blobs = [*program.objects, *[values.tobytes() for _, values in program.constants]]
+    texts = [zlib.compress(x.encode(), 1) for _, x in program.part_texts]
+    blobs = [*program.objects, *texts, *[values.tobytes() for _, values in program.constants]]
     header = json.dumps(
         {
             "name": program.name,
@@ -76,6 +78,7 @@ def serialize(program: NativeProgram) -> bytes:
             "kernels": [_kernel(x) for x in program.kernels],
             "interface": _interface(program.interface),
             "objects": len(program.objects),
+            "parts": [number for number, _ in program.part_texts],
             "constants": [index for index, _ in program.constants],
             "sizes": [len(x) for x in blobs],
         },
@@ -120,7 +123,7 @@ def deserialize(data: bytes | memoryview) -> NativeProgram:
 
 _MALFORMED: Final = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError),
-    RecursionError,
+    *(RecursionError, zlib.error),
 )
 """What reading a header raises whose checksum is right and which nobody here wrote."""
 
@@ -132,8 +135,11 @@ def _program(header: Any, view: memoryview, end: int) -> NativeProgram:
         end = begin + size
         blobs.append(view[begin:end])
     count = header["objects"]
-    values = [np.frombuffer(x, np.uint8) for x in blobs[count:]]
+    parts = header["parts"]
+    texts = [zlib.decompress(x).decode() for x in blobs[count : count + len(parts)]]
+    values = [np.frombuffer(x, np.uint8) for x in blobs[count + len(parts) :]]
     triple, cpu, features, vector_bytes = header["target"]
+    replicas, partitions = header["devices"]
     return NativeProgram(
         _text(header["name"]),
         Target(_text(triple), _text(cpu), tuple(map(_text, features)), vector_bytes),
@@ -143,7 +149,9 @@ def _program(header: Any, view: memoryview, end: int) -> NativeProgram:
         tuple([bytes(x) for x in blobs[:count]]),
         _interface_of(header["interface"]),
         tuple(zip(header["constants"], values, strict=True)),
-        *header["devices"],
+        replicas,
+        partitions,
+        tuple(zip(parts, texts, strict=True)),
     )
 
 

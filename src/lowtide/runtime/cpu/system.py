@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.llvm.callee import Callee, external, variadic
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 FUTEX_WAIT: Final = 128
 FUTEX_WAKE: Final = 129

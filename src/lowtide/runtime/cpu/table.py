@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import ceil, inf
 from typing import Any, Final
@@ -27,6 +26,7 @@ from lowtide.ir.thunk import (
     all_thunks,
     unbundled,
 )
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.grouping import Stage, ThunkWork, groups
 from lowtide.runtime.cpu.team import MOST_PIECES
 from lowtide.runtime.cpu.walker import COPY_BYTES, LOOK_WORDS, Step
@@ -125,10 +125,8 @@ class _Builder:
         allocations: int,
         stamped: bool,
     ) -> None:
-        self.stages = [
-            tuple([Stage(address(x.function), x.units, x.unit_seconds) for x in kernel.phases])
-            for kernel in kernels
-        ]
+        self.kernels = kernels
+        self.stages_of: dict[int, tuple[Stage, ...]] = {}
         self.address = address
         self.copy = copy
         self.host = host
@@ -144,6 +142,17 @@ class _Builder:
         self.repeats = 1
         self.unseen = 0.0
         self.ends: list[int] = []
+
+    def stages(self, number: int) -> tuple[Stage, ...]:
+        """Return the stages of a kernel; one that only bundles run may have no code."""
+        found = self.stages_of.get(number)
+        if found is None:
+            phases = self.kernels[number].phases
+            found = tuple(
+                [Stage(self.address(x.function), x.units, x.unit_seconds) for x in phases]
+            )
+            self.stages_of[number] = found
+        return found
 
     # -- thunks --------------------------------------------------------------------------------
 
@@ -255,7 +264,7 @@ class _Builder:
         reads, writes = thunk.buffers[: thunk.results], thunk.buffers[thunk.results :]
         if thunk.scratch is not None:
             writes = (*writes, thunk.scratch)
-        stages = self.stages[thunk.kernel]
+        stages = self.stages(thunk.kernel)
         return ThunkWork(number, stages, thunk.buffers, reads, writes, thunk.scratch)
 
     # -- groups --------------------------------------------------------------------------------

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
 
 from lowtide.ir.errors import InputError, LowtideError
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.native import native
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.devices import block

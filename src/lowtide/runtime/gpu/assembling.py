@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Protocol
 
 from lowtide.ir.errors import LowtideError
+from lowtide.records import dataclass
 
 _IN_WHEELS: Final = ("cuda_nvcc/bin/ptxas", "cu13/bin/ptxas")
 """Where wheels have it, below the packages named nvidia."""

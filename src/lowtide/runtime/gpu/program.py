@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.ir.launch import LaunchedKernel
 from lowtide.ir.thunk import Thunk
 from lowtide.llvm.ptx import joined, ptx_of
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.program import Bytes, Interface
 from lowtide.runtime.gpu.assembling import Cubin, CubinCache, assembled
 

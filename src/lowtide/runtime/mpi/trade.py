@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

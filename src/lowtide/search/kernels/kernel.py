@@ -16,10 +16,10 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
+from lowtide.records import dataclass
 from lowtide.search.kernels.records import (
     ARRAYS,
     SCALARS,

@@ -17,6 +17,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.records import is_frozen
+
 Array = npt.NDArray[np.int64]
 """A contiguous array of 64-bit integers that a kernel reads and writes."""
 
@@ -95,7 +97,7 @@ def kinds_of(record: type[Record]) -> dict[str, Kind]:
 
 
 def _kinds_of(record: type[Record]) -> dict[str, Kind]:
-    if not is_dataclass(record) or not record.__dataclass_params__.frozen:
+    if not is_dataclass(record) or not is_frozen(record):
         raise KernelError(f"record {record.__name__} is no frozen dataclass")
     found: dict[str, Kind] = {}
     names = vars(sys.modules[record.__module__])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lowtide.ir import Opcode, Shape
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
+from lowtide.records import dataclass
 
 DimensionFactors = tuple[tuple[int, ...], ...]
 """Of one array, per dimension: its factors, major first. What they leave over is not split."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.builder import Op, SubComputation
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape, array_shape, tuple_shape
+from lowtide.records import dataclass
 from lowtide.testing.generation import in_place
 from lowtide.testing.generation.calls import Steps
 from lowtide.testing.generation.drawing import Drawing

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import Final, Protocol, final
 
 from lowtide.ir.element_type import BITS, ElementType
+from lowtide.records import dataclass
 
 FAMILIES: Final = (
     "elementwise",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from lowtide.ir.element_type import ElementType
+from lowtide.records import dataclass
 
 E = ElementType
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from lowtide.ir.errors import LowtideError, UnsupportedOpError
 from lowtide.ir.literal import Array
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.llvm.target import host_target, restricted
+from lowtide.records import dataclass
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.search.effort import Effort

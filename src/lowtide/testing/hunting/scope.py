@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from random import Random
 from typing import Final
 
+from lowtide.records import dataclass
 from lowtide.testing.hunting.arrays import (
     COMPLEX,
     TYPES,

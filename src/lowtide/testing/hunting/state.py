@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from lowtide.files.writing import write_text
+from lowtide.records import dataclass
 from lowtide.testing.hunting.coverage import CellCounts
 
 

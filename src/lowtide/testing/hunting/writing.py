@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from lowtide.records import dataclass
 from lowtide.testing.hunting.arrays import PLAIN, TYPES, DrawnArray
 from lowtide.testing.hunting.families.in_place import READERS, UPDATES, draw_update
 from lowtide.testing.hunting.families.regions import REGIONS

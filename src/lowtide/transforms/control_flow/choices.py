@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import GetTupleElement
@@ -21,6 +20,7 @@ from lowtide.passes.editing import (
     reshape_tuple,
     set_elements,
 )
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

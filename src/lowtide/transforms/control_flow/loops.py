@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from lowtide.analysis.call_graph import while_body, while_condition
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
@@ -24,6 +23,7 @@ from lowtide.passes.editing import (
     set_elements,
     take_apart,
 )
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ After:  dot(transpose(x), reshape(y))
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.builder.values import Op
@@ -20,6 +19,7 @@ from lowtide.ir.attributes import Dot, DotDimensions
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import has_one_user, is_plain
 from lowtide.passes.rewriting import Rewriter, rewrite
+from lowtide.records import dataclass
 from lowtide.transforms.simplify.shapes import groups_of, without_units
 from lowtide.transforms.simplify.support import Made, arrays
 

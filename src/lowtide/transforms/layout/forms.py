@@ -8,7 +8,7 @@ moved. An operation without a rule works on arrays as they are numbered.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -32,6 +32,7 @@ from lowtide.ir.attributes import (
 )
 from lowtide.ops.contraction import free_dimensions
 from lowtide.ops.table import TABLE
+from lowtide.records import dataclass
 from lowtide.transforms.layout.orders import (
     Order,
     is_movable,

@@ -8,11 +8,12 @@ before or behind it, and what its kernel loses, times how often it runs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple, final
 
 from lowtide.ir import Instruction, Module, Opcode, ShapeIndex
 from lowtide.ir.attributes import GetTupleElement
+from lowtide.records import dataclass
 from lowtide.transforms.layout.forms import form_of, rule_of
 from lowtide.transforms.layout.orders import Order, is_movable, minor, order_of, same_bytes
 from lowtide.transforms.layout.places import Key, LayoutPlaces, passed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ from lowtide.analysis.memory_profile import lifetimes, step_bytes
 from lowtide.analysis.module_graphs import ComputationGraph, module_graphs
 from lowtide.ir import Computation, Instruction, Module
 from lowtide.ir.traversal import post_order
+from lowtide.records import dataclass
 from lowtide.transforms.memory.fused_graph import as_if_fused
 
 Order: TypeAlias = npt.NDArray[np.int64]

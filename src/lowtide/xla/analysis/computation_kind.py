@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.analysis.call_graph import CONTROL_FLOW, executed_computations
 from lowtide.ir import Computation, Instruction, InvalidModuleError, Module, Opcode
 from lowtide.ir.traversal import computation_post_order
+from lowtide.records import dataclass
 
 _NAMED_AGAIN = frozenset({Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE})
 """Operations that name the computation which their async-start runs."""

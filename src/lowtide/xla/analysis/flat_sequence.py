@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from lowtide.analysis.call_graph import executed_callees
 from lowtide.ir import Computation, Instruction, InvalidModuleError, Schedule
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ a module without the copies that it needs gets buffers that no plan can honour.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import final
 
 from lowtide.analysis.call_graph import while_body, while_condition
 from lowtide.ir import Instruction, Module, Opcode, ShapeIndex
 from lowtide.ops.in_place import in_place_pairs
+from lowtide.records import dataclass
 from lowtide.xla.analysis.hlo_dataflow import HloDataflow, hlo_dataflow
 from lowtide.xla.analysis.hlo_value import HloValue
 

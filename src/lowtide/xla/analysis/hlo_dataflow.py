@@ -7,12 +7,12 @@ where control flow meets a phi stands for several of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, final
 
 from lowtide.analysis.forwarding import Forwards, passed_on, passed_on_in_xla
 from lowtide.ir import Instruction, Module, Opcode, ShapeIndex
 from lowtide.ir.shape import index_text
+from lowtide.records import dataclass
 from lowtide.xla.analysis.hlo_value import HloPosition, HloValue
 from lowtide.xla.analysis.position_graph import PositionGraph, Rule, across_calls
 from lowtide.xla.analysis.reaching_values import ReachingValues, reaching_values

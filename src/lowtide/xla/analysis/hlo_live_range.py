@@ -7,13 +7,13 @@ touch and do not overlap.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, final
 
 from lowtide.analysis.call_graph import while_body
 from lowtide.ir import Instruction, Module, Opcode, Schedule
 from lowtide.ir.shape import index_text
+from lowtide.records import dataclass
 from lowtide.xla.analysis.flat_sequence import FlatSequence, flat_sequence
 from lowtide.xla.analysis.hlo_alias import HloAliasAnalysis, HloBuffer
 from lowtide.xla.analysis.hlo_value import HloValue, Use

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.ir import Instruction, Shape, ShapeIndex
 from lowtide.ir.shape import index_text
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ The answers are those of `Ordering.may_interfere`. The memory is a bit per instr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
@@ -16,6 +15,7 @@ from lowtide.analysis.call_graph import CallRole, executed_callees
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.schedule import PartialOrder, Schedule
 from lowtide.ops.in_place import may_share
+from lowtide.records import dataclass
 from lowtide.xla.analysis.bit_rows import Bytes, packed, transposed
 from lowtide.xla.analysis.call_tree import ControlFlowCall, end_of
 from lowtide.xla.analysis.hlo_value import HloValue, Use

@@ -8,11 +8,11 @@ Which operations pass on what is one table for this view and that of `hlo_datafl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import final
 
 from lowtide.ir import Instruction, Module, Shape, ShapeIndex
 from lowtide.ir.shape import index_text
+from lowtide.records import dataclass
 from lowtide.xla.analysis.hlo_value import HloPosition
 from lowtide.xla.analysis.position_graph import PositionGraph, within_computations
 from lowtide.xla.analysis.reaching_values import ReachingValues, reaching_values

@@ -8,8 +8,8 @@ Static Single Assignment Form" (2013), section 3.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from lowtide.records import dataclass
 from lowtide.xla.analysis.position_graph import DEFINED, JOINED, PositionGraph
 
 Inputs = Mapping[int, Sequence[int]]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar, final
 
 from lowtide.ir import Instruction, ShapeIndex
 from lowtide.ir.buffer import Allocation, AllocationKind, BufferSlice, HeapEvent
 from lowtide.planning.heap import round_up
+from lowtide.records import dataclass
 from lowtide.xla.assigners.options import Demand
 
 V = TypeVar("V", bound=Demand)

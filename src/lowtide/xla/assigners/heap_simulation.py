@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar, final
 
 from lowtide.ir.buffer import HeapEvent, HeapEventKind
 from lowtide.planning.heap import HeapStep, HeapStepKind
+from lowtide.records import dataclass
 from lowtide.xla.analysis.hlo_alias import HloAliasAnalysis, HloBuffer
 from lowtide.xla.analysis.hlo_value import HloValue
 from lowtide.xla.assigners.operand_sharing import OperandSharing

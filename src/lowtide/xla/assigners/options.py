@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -19,6 +19,7 @@ from lowtide.planning.heap import (
     in_runs_of_decreasing_size,
     lazy_best_fit,
 )
+from lowtide.records import dataclass
 
 
 class Demand(Protocol):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir.buffer import Allocation, AssignedValue, BufferAssignment
 from lowtide.ir.shape import index_text
+from lowtide.records import dataclass
 from lowtide.xla.dumps.buffer_assignment import values_by_allocation
 from lowtide.xla.dumps.values import bytes_text
 

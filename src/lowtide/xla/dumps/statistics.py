@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from lowtide.ir.buffer import (
     Allocation,
@@ -13,6 +12,7 @@ from lowtide.ir.buffer import (
     HeapEventKind,
     HeapTrace,
 )
+from lowtide.records import dataclass
 from lowtide.xla.dumps.buffer_assignment import is_temporary
 from lowtide.xla.dumps.values import bytes_text
 

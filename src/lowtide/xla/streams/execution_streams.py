@@ -7,12 +7,12 @@ more for asynchronous computations, and one for each kind of communication.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, final
 
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.traversal import sequence
+from lowtide.records import dataclass
 from lowtide.xla.analysis.call_tree import CallTree
 
 

@@ -9,8 +9,10 @@ open at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import final
+
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.traversal import post_order
+from lowtide.records import dataclass
 from lowtide.xla.analysis.bit_rows import set_bits
 from lowtide.xla.analysis.reachability import direct_predecessors
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -13,6 +12,7 @@ from lowtide.codegen.cpu.contraction.views import view_of
 from lowtide.codegen.kernel import rounded
 from lowtide.ir import ElementType, Instruction
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 MOST_ROWS: Final = 64
 """Rows of a block: keys and values are packed once for all of them."""

@@ -7,7 +7,7 @@ or values are fixed within a unit; the others number the rows of a block.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from lowtide.codegen import indexing
@@ -16,6 +16,7 @@ from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.indexing import Affine, Index, Variable
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dimensions
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -7,7 +7,6 @@ with those of another unit and adds up all products at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
@@ -16,6 +15,7 @@ from lowtide.ir.element_type import ElementType
 from lowtide.llvm.callee import external
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 class MultiplyMethod(Enum):

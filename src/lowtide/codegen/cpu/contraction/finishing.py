@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen import elementwise
@@ -25,6 +24,7 @@ from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.ops.table import TABLE
+from lowtide.records import dataclass
 
 PARAMETERS = parameters(
     buffers="ptr", sums="ptr", batch="i64", row="i64", count="i64", column="i64"

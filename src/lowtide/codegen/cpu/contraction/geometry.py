@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Dot, DotDimensions
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

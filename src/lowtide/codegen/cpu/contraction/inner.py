@@ -7,7 +7,6 @@ matrix that is multiplied with a vector comes from memory at the speed of a copy
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
@@ -29,6 +28,7 @@ from lowtide.codegen.kernel import ARGUMENTS, KernelCode, rounded
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 MOST_ROWS = 8
 """Rows for which columns need not be packed."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.value import vector_type
 from lowtide.llvm.function import Function, Integer, Loop
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 Vectors: TypeAlias = "tuple[str, ...]"
 """A vector of units or sums: one LLVM value for each plane."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.codegen import elementwise
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.geometry import Roles, placed
@@ -16,6 +14,7 @@ from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES, Dimensions, ReducePrecision
 from lowtide.llvm.function import Function, Integer
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandReader, OperandSide
@@ -25,6 +24,7 @@ from lowtide.codegen.value import Value, memory_type
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 PARAMETERS = parameters(
     buffers="ptr", to="ptr", batch="i64", start="i64", count="i64", first="i64", steps="i64"

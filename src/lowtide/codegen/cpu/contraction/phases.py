@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from lowtide.codegen.cpu.contraction.finishing import Sums
 from lowtide.codegen.cpu.contraction.gemm import Gemm
@@ -14,6 +13,7 @@ from lowtide.codegen.cpu.contraction.scheme import ColumnUnits, ContractionSchem
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode
 from lowtide.llvm.function import Function, Integer
+from lowtide.records import dataclass
 
 
 @dataclass(eq=False, slots=True)

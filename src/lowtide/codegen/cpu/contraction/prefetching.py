@@ -6,13 +6,13 @@ They follow runs, some at a time, up to the end of a page; not what lies far apa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.cpu.contraction.operands import OperandSide
 from lowtide.codegen.cpu.fetching import fetching_for
 from lowtide.codegen.elements.elements import Elements
 from lowtide.llvm.function import Function, Integer
+from lowtide.records import dataclass
 
 LINE: Final = 64
 """Bytes that come at once."""

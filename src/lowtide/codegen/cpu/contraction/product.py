@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Protocol, TypeVar
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
@@ -18,6 +18,7 @@ from lowtide.codegen.kernel import ARGUMENTS, KernelCode, rounded
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 class Shared(Protocol):

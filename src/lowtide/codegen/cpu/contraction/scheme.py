@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Final
 
@@ -11,6 +11,7 @@ from lowtide.codegen.cpu.contraction.geometry import Geometry
 from lowtide.codegen.cpu.contraction.tiles import EvenParts, RegisterTile, cut
 from lowtide.codegen.kernel import rounded
 from lowtide.cost.machine import X86_SERVER
+from lowtide.records import dataclass
 
 LONGEST: Final = 1024
 """The most steps of a block of k where only columns are packed: a panel is read from the second

@@ -6,7 +6,6 @@ that stay in a cache. So memory comes in long runs, however far apart the steps 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod, without_pairs
@@ -26,6 +25,7 @@ from lowtide.codegen.value import Value
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 MOST_ROWS: Final = 4
 """Rows for which memory is slower than loading and storing sums all the time."""

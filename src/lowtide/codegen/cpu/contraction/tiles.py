@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.llvm.function import Function, Integer
+from lowtide.records import dataclass
 
 LATENCY: Final = 4
 """Cycles from one multiplication and addition to the next that needs its sum."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lowtide.codegen.arrays import row_major_order, strides
 from lowtide.codegen.cpu.contraction.geometry import StridedRun, runs
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions, Parameter, Slice
+from lowtide.records import dataclass
 
 Sizes: TypeAlias = tuple[int, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.finishing import Epilogue
@@ -20,6 +20,7 @@ from lowtide.ir import Instruction, Opcode
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 @dataclass(eq=False, slots=True)

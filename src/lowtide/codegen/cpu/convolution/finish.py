@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.codegen.cpu.contraction.finishing import Epilogue, store_results, total_of
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme
@@ -16,6 +14,7 @@ from lowtide.codegen.value import Value
 from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 def parameters_of(scheme: ConvolutionScheme) -> tuple[FunctionParameter, ...]:

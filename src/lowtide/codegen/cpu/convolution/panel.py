@@ -7,7 +7,6 @@ those of a full tile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from lowtide.codegen import elementwise
 from lowtide.codegen.arrays import strides
@@ -27,6 +26,7 @@ from lowtide.ir.attributes import NO_ATTRIBUTES
 from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 def parameters_of(scheme: ConvolutionScheme) -> tuple[FunctionParameter, ...]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lowtide.codegen.cpu.convolution.problem import Spatial
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme, Row
 from lowtide.llvm.function import Function, Integer
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

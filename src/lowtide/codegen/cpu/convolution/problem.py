@@ -7,11 +7,11 @@ same positions. They make a phase: a convolution of its own that meets elements 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd, prod
 
 from lowtide.ir import Instruction, Shape
 from lowtide.ir.attributes import Convolution, ConvolutionDimensions, WindowDimension
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

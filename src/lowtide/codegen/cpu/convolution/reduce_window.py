@@ -7,7 +7,7 @@ the padding takes any time, and no element is masked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Final
 
@@ -27,6 +27,7 @@ from lowtide.ir.attributes import ReduceWindow, WindowDimension
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 PIECE: Final = 4096
 """Elements of a piece of work, at least: less would not be worth the indices of its start."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -11,6 +10,7 @@ from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.kernel import rounded
 from lowtide.cost.machine import X86_SERVER
+from lowtide.records import dataclass
 
 BATCH: Final = -1
 """The axis of the batch; axes along which the window slides are numbered from 0."""

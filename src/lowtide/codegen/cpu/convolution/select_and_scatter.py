@@ -9,7 +9,6 @@ windows. So nothing is written twice, and pieces do not depend on one another.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -29,6 +28,7 @@ from lowtide.ir.attributes import ReduceWindow, WindowDimension
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 NUMBERS_BYTES: Final = 128 << 10
 """The numbers of positions that a piece keeps, at most, if a block can be so small."""

@@ -7,7 +7,7 @@ what is fused into the input is computed, once for each copy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from lowtide.codegen import elementwise
@@ -32,6 +32,7 @@ from lowtide.ir.attributes import NO_ATTRIBUTES
 from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 _Read: TypeAlias = "Callable[[tuple[Affine, ...], Mask | None], Value]"
 """What gives elements by the indices along all axes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Final, TypeAlias
 
@@ -15,6 +14,7 @@ from lowtide.codegen.value import Value, vector_type
 from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 Tile: TypeAlias = "list[list[Vectors]]"
 """Sums by row and vector of columns."""

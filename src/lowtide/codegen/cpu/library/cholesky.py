@@ -5,7 +5,6 @@ Source: E. Anderson et al. (1999), "LAPACK Users' Guide", for what is read and w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from lowtide.codegen.cpu.cost import seconds
@@ -29,6 +28,7 @@ from lowtide.ir.attributes import Cholesky
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 _AT_ONCE = 4
 """Vectors of a row that are computed together."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.arrays import strides
@@ -14,6 +13,7 @@ from lowtide.ir import Shape
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.callee import COPY, SET
 from lowtide.llvm.function import Function, Integer
+from lowtide.records import dataclass
 
 PIECE_BYTES: Final = 1 << 16
 """Bytes of a piece of work."""

@@ -7,13 +7,14 @@ memory".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from math import isqrt, prod
 from typing import Final
 
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Fft
+from lowtide.records import dataclass
 
 RADICES: Final = (4, 2, 3, 5, 7, 11, 13)
 """The lengths of transforms that are written out; greater primes go by convolution."""

@@ -7,7 +7,7 @@ of consecutive elements, which shuffles turn. Single elements at their ends are 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lowtide.codegen.cpu.library.fft_form import Lines
 from lowtide.codegen.cpu.library.field import Parts, value_of
@@ -19,6 +19,7 @@ from lowtide.codegen.value import register_type
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

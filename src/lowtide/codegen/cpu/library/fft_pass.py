@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -28,6 +27,7 @@ from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 Turn: TypeAlias = "Callable[[Integer, Number], Parts]"
 """Writes by which factors a result of lines is turned."""

@@ -7,7 +7,6 @@ by itself, so that NaN or large numbers in one do no harm to another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from lowtide.codegen.cpu.library.fft_stages import ComplexTable, roots_of_unity
@@ -24,6 +23,7 @@ from lowtide.codegen.cpu.library.field import (
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elementwise.number import Number
 from lowtide.llvm.function import Function, Integer
+from lowtide.records import dataclass
 
 
 @dataclass(eq=False)

@@ -7,8 +7,6 @@ linear filtering approach to the computation of discrete Fourier transform".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -30,6 +28,7 @@ from lowtide.codegen.elementwise.number import Number
 from lowtide.llvm.callee import external, suffix
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 Complexes = npt.NDArray[np.complex128]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from lowtide.codegen.elementwise import memory
@@ -13,6 +12,7 @@ from lowtide.codegen.value import Value, register_type
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 Parts: TypeAlias = "tuple[Number, ...]"
 """A number, or the real and the imaginary part of one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 from typing import Final
@@ -16,6 +15,7 @@ from lowtide.ir.thunk import Phase
 from lowtide.llvm.callee import COPY
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 _PIECE_BYTES: Final = 1 << 16
 """The most bytes that are copied at once."""

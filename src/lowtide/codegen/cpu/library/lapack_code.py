@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final, TypeAlias
 
@@ -23,6 +22,7 @@ from lowtide.llvm import lapack
 from lowtide.llvm.callee import SET, external
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 _NOT_FINITE: Final = -4
 """The info of a matrix that was not handed in."""

@@ -7,10 +7,10 @@ the lengths of real workspaces. What JAX hands in and takes back is `lapack_<typ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lowtide.ir import ElementType
+from lowtide.records import dataclass
 
 _S32: Final = ElementType.S32
 

@@ -6,7 +6,6 @@ Of several devices each one fetches the rows that others send it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -24,6 +23,7 @@ from lowtide.ir.thunk import Phase
 from lowtide.llvm.callee import MOVE
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 
 def plan_ragged_exchange(instruction: Instruction, target: Target) -> KernelPlan | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -19,6 +18,7 @@ from lowtide.ir.errors import unsupported
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 COUNTERS: Final = 2048
 """Counters of a piece of work, a multiple of every number of lanes."""

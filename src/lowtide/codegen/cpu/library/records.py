@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from lowtide.llvm.function import Function, Integer
+from lowtide.records import dataclass
 
 Fields: TypeAlias = "tuple[str, ...]"
 """The values of one record."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -23,6 +22,7 @@ from lowtide.ir import Computation, Instruction
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 LINE_BYTES: Final = 256
 """The least part of a window's line that a piece of work takes: less would split cache lines."""

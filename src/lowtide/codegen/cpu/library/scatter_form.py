@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.elements.operands import leaves
 from lowtide.ir import Instruction, Shape
 from lowtide.ir.attributes import Scatter
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

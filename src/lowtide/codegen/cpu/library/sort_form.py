@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Final
@@ -14,6 +13,7 @@ from lowtide.codegen.cpu.library.sort_keys import NativeSortKey, keys_of
 from lowtide.codegen.kernel import rounded
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Sort
+from lowtide.records import dataclass
 
 PART: Final = 1 << 15
 """Records that are sorted at once: they stay in the second cache."""

@@ -7,12 +7,12 @@ Frameworks write comparators of several keys as
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Compare, Parameter
 from lowtide.ops.table import TABLE
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -7,7 +7,6 @@ When there is no more room, what was put aside is sorted, and the best k stay.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Final
@@ -33,6 +32,7 @@ from lowtide.ir.thunk import Phase
 from lowtide.llvm.callee import external
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 ASIDE: Final = 512
 """Elements that are put aside before they are sorted by bytes, at least."""

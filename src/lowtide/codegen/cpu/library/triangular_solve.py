@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -27,6 +26,7 @@ from lowtide.ir.attributes import TriangularSolve
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 MOST_VECTORS: Final = 4
 """Vectors of a row of unknowns that are computed together."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from lowtide.codegen.cpu.library.scatter import scatter_code, stands_beside
 from lowtide.codegen.cpu.loop import loop_parts
@@ -16,6 +15,7 @@ from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import in_place_pairs
+from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

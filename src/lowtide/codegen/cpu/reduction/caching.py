@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.codegen.cpu.cost import vector_cycles
@@ -11,6 +10,7 @@ from lowtide.codegen.cpu.reduction.form import ReductionForm
 from lowtide.codegen.elements.operands import members
 from lowtide.ir import Instruction, Opcode
 from lowtide.ops.table import TABLE
+from lowtide.records import dataclass
 
 _DEAR: Final = 8.0
 """Cycles of a vector from which on a value is kept: a store and a load are less."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Final, TypeAlias
 
@@ -21,6 +21,7 @@ from lowtide.ir.traversal import post_order
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import in_place_pairs
+from lowtide.records import dataclass
 
 Linear: TypeAlias = "tuple[tuple[tuple[int, int], ...], int]"
 """A linear function of positions: pairs of the number of a position and its factor, a constant."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import Final
@@ -18,6 +17,7 @@ from lowtide.codegen.elements.reducers import monoid_of
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.space import LoopSpace, groups_of
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 _GATHER: Final = 10.0
 """Cost of a vector that is gathered, in those of a vector that is loaded."""

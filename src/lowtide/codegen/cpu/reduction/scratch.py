@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
 from lowtide.codegen.cpu.reduction.totals import stored_bytes
@@ -10,6 +9,7 @@ from lowtide.codegen.kernel import rounded
 from lowtide.codegen.value import memory_type
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
+from lowtide.records import dataclass
 
 
 @dataclass(eq=False, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, final
 
@@ -17,6 +16,7 @@ from lowtide.codegen.value import Value
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES, Scan
 from lowtide.ops.table import TABLE
+from lowtide.records import dataclass
 
 _PLAIN: Final = (Opcode.CONSTANT, Opcode.IOTA, Opcode.TUPLE, Opcode.PARAMETER)
 _SPLITTABLE: Final = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final, TypeAlias, final
 
@@ -14,6 +13,7 @@ from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value
 from lowtide.llvm.function import Integer
+from lowtide.records import dataclass
 
 _MOST_STRAIGHT: Final = 16
 """Points of a row that are written without a loop."""

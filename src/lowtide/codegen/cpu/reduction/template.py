@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -23,6 +22,7 @@ from lowtide.ir import Instruction
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 _SHORT: Final = 8
 """Points of a row up to which rows across vectors need no totals in scratch."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowtide.builder import Builder, BuildError, Op
 from lowtide.frontend.graphs.shared.arrays import inserted
@@ -13,6 +12,7 @@ from lowtide.frontend.graphs.shared.reductions import reduce
 from lowtide.ir import array_shape
 from lowtide.ir.attributes import ConvolutionDimensions, DotDimensions, Window, WindowDimension
 from lowtide.ir.element_type import ElementType
+from lowtide.records import dataclass
 
 
 def matmul(b: Builder, x: Op, y: Op) -> Op:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+
+from lowtide.records import dataclass
 
 Log = npt.NDArray[np.uint64]
 """Of each access its address, and thread * 65536 + bytes * 2 + (1 where it writes)."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from lowtide.records import dataclass
 from lowtide.testing.hunting.scope import Scope
 
 

@@ -12,7 +12,6 @@ start, and from nothing else; in others it follows from its operands.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
@@ -21,6 +20,7 @@ from lowtide.ir.traversal import callees, post_order
 from lowtide.ops.effects import has_side_effect
 from lowtide.passes.editing import element_index
 from lowtide.passes.matching import is_plain
+from lowtide.records import dataclass
 from lowtide.transforms.control_flow.hoisting import WORK, may_move
 from lowtide.transforms.memory.loop_residuals.matches import Matches, is_work
 from lowtide.transforms.memory.loop_residuals.stacks import Residuals

@@ -8,12 +8,12 @@ of them are stacked today.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.traversal import post_order
 from lowtide.passes.editing import element_index
+from lowtide.records import dataclass
 from lowtide.transforms.memory.loop_residuals.stacks import Residuals, StackRead, StackReader, Walk
 from lowtide.transforms.memory.loop_residuals.steps import StepAffine
 from lowtide.transforms.memory.squeezed_numbers import SqueezedNumbers, passes_on

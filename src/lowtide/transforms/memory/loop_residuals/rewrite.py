@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from lowtide.ir.clone import CloneMap, clone_computation
 from lowtide.ir.literal import DTYPES
 from lowtide.passes.dead_code import sweep
 from lowtide.passes.editing import TupleElements, element_index, make, substitute
+from lowtide.records import dataclass
 from lowtide.transforms.control_flow.loops import add_invariants
 from lowtide.transforms.memory.loop_residuals.choice import CONTROL_FLOW, ResidualChoice
 from lowtide.transforms.memory.loop_residuals.matches import Matches, ResidualUse, reads_by_source

@@ -8,13 +8,14 @@ what was written in a step that is an affine function of j: most often the steps
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Pad
 from lowtide.passes.editing import element_index, is_element, read_elements
 from lowtide.passes.matching import is_all
+from lowtide.records import dataclass
 from lowtide.transforms.control_flow.loops import WhileLoop
 from lowtide.transforms.memory.loop_residuals.steps import (
     Affines,

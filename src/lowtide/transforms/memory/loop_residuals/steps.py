@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lowtide.builder.literals import literal_of
@@ -12,6 +11,7 @@ from lowtide.ir.attributes import Constant
 from lowtide.ir.traversal import post_order
 from lowtide.passes.editing import TupleElements, element_index, is_element, make
 from lowtide.passes.matching import integer_bounds
+from lowtide.records import dataclass
 from lowtide.transforms.control_flow.loops import WhileLoop
 
 

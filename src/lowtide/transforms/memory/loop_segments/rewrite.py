@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lowtide.builder.literals import literal_of
@@ -22,6 +21,7 @@ from lowtide.passes.editing import (
     set_elements,
     substitute,
 )
+from lowtide.records import dataclass
 from lowtide.transforms.control_flow.loops import add_invariants
 from lowtide.transforms.memory.loop_residuals.rewrite import part_of, zero_of
 from lowtide.transforms.memory.loop_residuals.stacks import Residuals, Stack, Walk

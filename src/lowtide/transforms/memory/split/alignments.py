@@ -8,7 +8,6 @@ dimension, and each part of the operands yields a term of the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -30,6 +29,7 @@ from lowtide.ir.attributes import (
 from lowtide.ops.contraction import free_dimensions
 from lowtide.ops.table import TABLE
 from lowtide.passes.matching import dimensions, is_plain, reducer_opcode
+from lowtide.records import dataclass
 
 WHOLE: Final = -1
 """In place of a dimension: the operand is needed as it is by every part."""

@@ -9,12 +9,12 @@ value runs after the last part.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, final
 
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ops.table import TABLE
+from lowtide.records import dataclass
 from lowtide.transforms.memory.split.alignments import WHOLE, Alignment, alignments, sizes_of
 
 

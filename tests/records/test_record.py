@@ -1,0 +1,169 @@
+"""Records of `lowtide.records`, held against data classes of the standard library."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from dataclasses import FrozenInstanceError, field, fields, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from lowtide.records import dataclass, is_frozen, record
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A small record."""
+
+    name: str
+    sizes: tuple[int, ...] = ()
+
+
+def pair(**how: Any) -> tuple[Any, Any]:
+    """Return one class by both decorators."""
+
+    def make(decorate: Any) -> Any:
+        @decorate(**how)
+        class Point:
+            x: int
+            y: str = "a"
+            z: list[int] = field(default_factory=list, compare=False)
+            hidden: int = field(default=3, repr=False, hash=False)
+            late: int = field(init=False, default=7)
+            shared: ClassVar[int] = 5
+
+            def __post_init__(self) -> None:
+                self.z.append(self.x)
+
+        return Point
+
+    return make(dataclass), make(dataclasses.dataclass)
+
+
+HOWS = [
+    {"frozen": frozen, "eq": eq, "slots": slots}
+    for frozen in (False, True)
+    for eq in (False, True)
+    for slots in (False, True)
+]
+
+
+@pytest.mark.parametrize("how", HOWS, ids=str)
+def test_behaves_as_the_standard_library_has_it(how: dict[str, bool]) -> None:
+    ours, theirs = pair(**how)
+    for cls in (ours, theirs):
+        assert [x.name for x in fields(cls)] == ["x", "y", "z", "hidden", "late"]
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((1,), {}),
+        ((1, "b"), {"z": [4]}),
+        ((), {"x": 2, "hidden": 9}),
+    ]
+    for given, named in calls:
+        a, b = (cls(*given, **named) for cls in (ours, theirs))
+        assert repr(a) == repr(b)
+        assert dataclasses.asdict(a) == dataclasses.asdict(b)
+        other, same = (cls(*given, **named) for cls in (ours, theirs))
+        assert (a == other) == (b == same) == how["eq"]
+        assert (a == replace(a, x=40)) == (b == replace(b, x=40)) == False  # noqa: E712
+        assert a.__eq__(0) is NotImplemented or not how["eq"]
+        if how["eq"] and not how["frozen"]:
+            for x in (a, b):
+                with pytest.raises(TypeError, match="unhashable"):
+                    hash(x)
+        elif how["eq"]:
+            assert hash(a) == hash(b) == hash(other)
+        else:
+            assert hash(a) != hash(other)
+        assert dataclasses.asdict(copy.copy(a)) == dataclasses.asdict(a)
+    for cls in (ours, theirs):
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
+            cls()
+
+
+def test_frozen_records_refuse_changes() -> None:
+    point = Kept("a")
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'name'"):
+        point.name = "b"  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'name'"):
+        del point.name  # type: ignore[misc]
+    assert copy.copy(point) == point
+
+
+def test_methods_of_a_class_stay() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Own:
+        x: int
+
+        def __repr__(self) -> str:
+            return "own"
+
+        def __eq__(self, other: object) -> bool:
+            return False
+
+        def __hash__(self) -> int:
+            return 1
+
+    assert repr(Own(1)) == "own"
+    assert Own(1) != Own(1)
+    assert hash(Own(1)) == 1
+
+
+def test_a_record_inherits_fields() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Base:
+        x: int
+
+    @dataclass(frozen=True, slots=True)
+    class More(Base):
+        y: int = 2
+
+    class Free(More):
+        extra: int
+
+    assert repr(More(1)) == "test_a_record_inherits_fields.<locals>.More(x=1, y=2)"
+    assert More(1) != Base(1)
+    free = Free(3, 4)
+    free.extra = 5
+    assert (free.x, free.y, free.extra) == (3, 4, 5)
+    with pytest.raises(FrozenInstanceError):
+        free.x = 6  # type: ignore[misc]
+
+
+def test_defining_a_record_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def counted(head: str, lines: list[str], known: dict[str, Any]) -> Any:
+        made.append(head)
+        return compiled(head, lines, known)
+
+    compiled = record._compiled
+    monkeypatch.setattr(record, "_compiled", counted)
+    ours, _ = pair(frozen=True, slots=True)
+    assert made == []
+    ours(1)
+    ours(2)
+    assert len(made) == 1
+    assert ours(1) == ours(1) != ours(2)
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize("how", HOWS, ids=str)
+def test_whether_a_class_is_frozen(how: dict[str, bool]) -> None:
+    assert [is_frozen(x) for x in pair(**how)] == [how["frozen"]] * 2
+
+
+def test_what_records_cannot_have_is_refused() -> None:
+    with pytest.raises(TypeError, match="has a field by keyword only"):
+
+        @dataclass(frozen=True)
+        class Named:
+            x: int = field(kw_only=True)
+
+    with pytest.raises(TypeError, match="is frozen and defines __setattr__"):
+
+        @dataclass(frozen=True)
+        class Changing:
+            x: int
+
+            def __setattr__(self, name: str, value: object) -> None: ...
