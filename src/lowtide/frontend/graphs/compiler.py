@@ -139,12 +139,17 @@ class GraphCompiler:
             raise GraphError(f"{graph.name!r} has to give one value, not {len(results)}")
         return child.build_computation(child.tuple(results) if as_tuple else results[0])
 
-    def inline(self, graph: OpGraph, arguments: Sequence[Expression]) -> list[Expression]:
-        """Return the outputs of a graph that is called here."""
+    def inline(
+        self,
+        graph: OpGraph,
+        arguments: Sequence[Expression],
+        known: Mapping[str, Expression] | None = None,
+    ) -> list[Expression]:
+        """Return the outputs of a graph that is called here; `known` are other values by name."""
         inner = GraphCompiler(
             self.domain, self.builder, self.functions, self._values, self._depth + 1
         )
-        return inner.run(graph, dict(zip(graph.inputs, arguments, strict=True)))
+        return inner.run(graph, {**(known or {}), **dict(zip(graph.inputs, arguments, strict=True))})
 
 
 def compile_graph(
@@ -152,11 +157,13 @@ def compile_graph(
     graph: OpGraph,
     arguments: Mapping[str, Shape | Array],
     functions: Mapping[str, OpGraph] | None = None,
+    state: Mapping[int, str] | None = None,
 ) -> GraphProgram:
     """Return the module that computes the outputs of a graph.
 
     `arguments` are values by name: those given by shape become the parameters, in this order, and
-    arrays are constants. Raises GraphError and UnsupportedOpError, which name the node.
+    arrays are constants. `state` are outputs by number that may be written over an argument, of
+    the same type. Raises GraphError and UnsupportedOpError, which name the node.
     """
     builder = Builder(graph.name)
     names = [name for name, value in arguments.items() if isinstance(value, Shape)]
@@ -167,6 +174,8 @@ def compile_graph(
         else:
             values[name] = Expression(np.asarray(value))
     results = GraphCompiler(domain, builder, functions).run(graph, values)
+    for number, name in (state or {}).items():
+        builder.alias((number,), names.index(name))
     module = builder.build(builder.tuple([x.op(builder) for x in results]))
     remove_dead_code(module)
     return GraphProgram(module, tuple(names), graph.outputs)
