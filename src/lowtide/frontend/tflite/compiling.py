@@ -32,13 +32,16 @@ _KERNELS: Final = (
     "arithmetic",
     "comparing",
     "control",
+    "detection",
 
     "elementwise",
     "indexing",
+    "landmarks",
 
     "movement",
     "networks",
     "pooling",
+    "recurrent",
 
     "reductions",
     "resizing",

@@ -89,16 +89,14 @@ def weight_scales(node: LiteNode, tensor: LiteTensor, count: int) -> list[float]
 
 
 def rows_times(
-    node: LiteNode, x: Op, weights: Op, tensor: LiteTensor, *, with_zero: bool
+    b: Builder, x: Op, weights: Op, scales: Sequence[float], *, with_zero: bool
 ) -> Op:
-    """Return floats [n, k] times 8-bit weights [m, k], as floats [n, m]."""
-    b = node.b
+    """Return floats [n, k] times 8-bit weights [m, k] with m scales, as floats [n, m]."""
     rows = asymmetric(b, x, [1]) if with_zero else symmetric(b, x, [1])
     dimensions = DotDimensions((1,), (1,))
     sums = b.dot(rows.numbers, weights, dimensions, element_type=ElementType.S32)
     if rows.zeros is not None:
         totals = reduce(b, "sum", b.convert(weights, ElementType.S32), [1])
         sums = sums - expand(b, rows.zeros, sums.dimensions) * along(b, totals, 1, sums.dimensions)
-    scales = b.constant(np.array(weight_scales(node, tensor, weights.dimensions[0]), np.float32))
-    factors = expand(b, rows.scales, sums.dimensions) * along(b, scales, 1, sums.dimensions)
-    return b.convert(sums, ElementType.F32) * factors
+    known = along(b, b.constant(np.array(scales, np.float32)), 1, sums.dimensions)
+    return b.convert(sums, ElementType.F32) * (expand(b, rows.scales, sums.dimensions) * known)

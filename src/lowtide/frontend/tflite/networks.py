@@ -212,7 +212,8 @@ def fully_connected(context: OpKernelContext) -> None:
         return
     if hybrid.is_hybrid(node):
         with_zero = bool(node.code(3))
-        found = hybrid.rows_times(node, x, context.input(1), node.tensor(1), with_zero=with_zero)
+        scales = hybrid.weight_scales(node, node.tensor(1), rows)
+        found = hybrid.rows_times(b, x, context.input(1), scales, with_zero=with_zero)
     else:
         found = b.dot(x, floats(node, 1), DotDimensions((1,), (1,)))
     node.give(b.reshape(with_bias(node, found), sizes), activation)
