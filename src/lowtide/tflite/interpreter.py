@@ -11,7 +11,13 @@ import numpy as np
 from lowtide.client.executable import Executable, compile_module
 from lowtide.frontend.tflite.compiling import LiteProgram, compile_tflite
 from lowtide.frontend.tflite.constants import array_of
-from lowtide.frontend.tflite.model import LiteGraph, LiteModel, LiteSignature, LiteTensor, read_tflite
+from lowtide.frontend.tflite.model import (
+    LiteGraph,
+    LiteModel,
+    LiteSignature,
+    LiteTensor,
+    read_tflite,
+)
 from lowtide.frontend.tflite.node import ELEMENT_TYPES
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES, Array
@@ -159,7 +165,9 @@ class SignatureRunner:
         known = self._signature.inputs
         for name in arguments:
             if name not in known:
-                raise InputError(f"{self._signature.key!r} has no input {name!r}{nearest(name, known)}")
+                raise InputError(
+                    f"{self._signature.key!r} has no input {name!r}{nearest(name, known)}"
+                )
         missing = [x for x in known if x not in arguments]
         if missing:
             raise InputError(f"{self._signature.key!r} needs {', '.join(missing)}")
@@ -269,5 +277,3 @@ def _dtype(tensor: LiteTensor) -> np.dtype[Any]:
     if kind is None:
         raise InputError(f"tensor {tensor.number} ({tensor.name}) is {tensor.type}: no array")
     return DTYPES[kind]
-
-

@@ -133,11 +133,15 @@ class GraphCompiler:
             for number, name in enumerate(names or graph.inputs)
         }
         values = {**known, **given}
-        inner = GraphCompiler(self.domain, child, self.functions, self._values, self._depth + 1)
+        inner = self.within(child)
         results = [x.op(child) for x in inner.run(graph, values)]
         if not as_tuple and len(results) != 1:
             raise GraphError(f"{graph.name!r} has to give one value, not {len(results)}")
         return child.build_computation(child.tuple(results) if as_tuple else results[0])
+
+    def within(self, builder: Builder) -> GraphCompiler:
+        """Return the compiler of a graph that is built into another computation."""
+        return GraphCompiler(self.domain, builder, self.functions, self._values, self._depth + 1)
 
     def inline(
         self,
@@ -146,10 +150,10 @@ class GraphCompiler:
         known: Mapping[str, Expression] | None = None,
     ) -> list[Expression]:
         """Return the outputs of a graph that is called here; `known` are other values by name."""
-        inner = GraphCompiler(
-            self.domain, self.builder, self.functions, self._values, self._depth + 1
+        inner = self.within(self.builder)
+        return inner.run(
+            graph, {**(known or {}), **dict(zip(graph.inputs, arguments, strict=True))}
         )
-        return inner.run(graph, {**(known or {}), **dict(zip(graph.inputs, arguments, strict=True))})
 
 
 def compile_graph(

@@ -77,7 +77,9 @@ def _product(node: LiteNode, activation: str) -> None:
     quantized.give_scaled(node, x * y, real, activation)
 
 
-def _to_twice_the_greater(node: LiteNode, bits: int, signs: tuple[int, int]) -> tuple[list[Op], float]:
+def _to_twice_the_greater(
+    node: LiteNode, bits: int, signs: tuple[int, int]
+) -> tuple[list[Op], float]:
     """Two operands shifted left, in twice the greater of their scales, and that scale."""
     scales = [float(quantized.scale_of(node, node.tensor(i))) for i in range(2)]
     twice = 2 * max(scales)

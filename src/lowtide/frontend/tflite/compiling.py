@@ -33,23 +33,21 @@ _KERNELS: Final = (
     "comparing",
     "control",
     "detection",
-
     "elementwise",
     "indexing",
     "landmarks",
-
     "movement",
     "networks",
     "pooling",
     "recurrent",
-
     "reductions",
     "resizing",
     "segments",
     "shapes",
     "softmax",
-
-
+    "spectra",
+    "stablehlo",
+    "stablehlo_applied",
     "transposed",
 )
 
@@ -93,7 +91,7 @@ def compile_tflite(
     held = {x: _start(model, y) for x, y in translation.variables.items()}
     for start in starts:
         held |= _after(start, constants, held)
-    arguments = {**constants, **_inputs(model, number, shapes or {})}
+    arguments: dict[str, Shape | Array] = {**constants, **_inputs(model, number, shapes or {})}
     arguments |= {x: _shape_like(held[x]) for x in found.variables}
     first = len(found.graph.outputs) - len(found.variables)
     state = {first + i: x for i, x in enumerate(found.variables)}
@@ -116,7 +114,8 @@ def _after(
 ) -> dict[str, Array]:
     """What variables hold after a subgraph that runs once, which is evaluated here."""
     names = start.variables
-    arguments = {**constants, **{x: _shape_like(held[x]) for x in names}}
+    arguments: dict[str, Shape | Array] = {**constants}
+    arguments |= {x: _shape_like(held[x]) for x in names}
     module = compile_graph(DOMAIN, start.graph, arguments).module
     results = evaluate(module, [held[x] for x in names])
     assert isinstance(results, tuple)
@@ -137,9 +136,7 @@ def _constants(model: LiteModel) -> dict[str, Array]:
     return found
 
 
-def _inputs(
-    model: LiteModel, number: int, shapes: Mapping[int, Sequence[int]]
-) -> dict[str, Shape]:
+def _inputs(model: LiteModel, number: int, shapes: Mapping[int, Sequence[int]]) -> dict[str, Shape]:
     """The shapes of the inputs of a subgraph, by the names of their values."""
     graph = model.graphs[number]
     if min(graph.outputs, default=0) < 0:

@@ -1,4 +1,4 @@
-"""Operators on one operand's elements: of floats, and of quantized numbers by tables of them all."""
+"""Operators on one operand's elements: of floats, and of quantized numbers by tables."""
 
 from __future__ import annotations
 
@@ -43,13 +43,26 @@ def _elu(x: Reals) -> Reals:
     return np.where(x < 0, np.expm1(np.minimum(x, 0)), x)
 
 
-_BY_FLOATS: Final[Mapping[str, Function]] = {"ELU": _elu, "EXP": np.exp, "LOG": np.log}
+def _inverse_root(x: Reals) -> Reals:
+    return np.where(x > 0, 1 / np.sqrt(np.maximum(x, 0)), np.inf)
+
+
+def _nearest(function: Function) -> Function:
+    """A function reckoned with 64 bits and rounded once, as those of C are."""
+    return lambda x: function(x.astype(np.float64)).astype(x.dtype)
+
+
+_BY_FLOATS: Final[Mapping[str, Function]] = {
+    "ELU": _nearest(_elu),
+    "EXP": _nearest(np.exp),
+    "LOG": _nearest(np.log),
+    "RSQRT": _nearest(_inverse_root),
+}
 """Quantized functions whose table TFLite fills by reckoning with floats."""
 
 _BY_INTEGERS: Final[Mapping[str, Callable[[LiteNode], unary_tables.Numbers]]] = {
     "ABS": unary_tables.absolute,
     "HARD_SWISH": unary_tables.hard_swish,
-    "RSQRT": unary_tables.inverse_root,
 }
 
 
@@ -108,11 +121,11 @@ def _gelu(x: Reals) -> Reals:
 
 def _gelu_tanh(x: Reals) -> Reals:
     inner = x.dtype.type(np.sqrt(2 / np.pi)) * (x + x.dtype.type(0.044715) * x * x * x)
-    return (x * x.dtype.type(0.5) * (1 + np.tanh(inner))).astype(x.dtype)
+    return np.asarray(x * x.dtype.type(0.5) * (1 + np.tanh(inner)), x.dtype)
 
 
 def _logistic(x: Reals) -> Reals:
-    return (1 / (1 + np.exp(-x))).astype(x.dtype)
+    return (1 / (1 + _nearest(np.exp)(-x))).astype(x.dtype)
 
 
 @op("LOGISTIC", "TANH", domain=DOMAIN, inputs=1)
@@ -125,7 +138,7 @@ def squashed(context: OpKernelContext) -> None:
     elif node.tensor(0).type == "INT16":
         node.give(lookup.looked_up(node, unary_tables.squashed_16(node, name)))
     else:
-        lookup.give_function(node, _logistic if name == "LOGISTIC" else np.tanh)
+        lookup.give_function(node, _logistic if name == "LOGISTIC" else _nearest(np.tanh))
 
 
 @op("QUANTIZE", domain=DOMAIN, inputs=1)
@@ -198,4 +211,3 @@ def bucketize(context: OpKernelContext) -> None:
     reached = b.convert(node.cast(wide, kind).ge(above), ElementType.S32)
     step = b.scalar_computation(Opcode.ADD, ElementType.S32)
     node.give(b.reduce(reached, b.constant(0, ElementType.S32), step, [x.rank]))
-

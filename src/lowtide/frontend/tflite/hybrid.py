@@ -64,7 +64,9 @@ def asymmetric(b: Builder, x: Op, axes: Sequence[int]) -> QuantizedRows:
     zero = b.convert(b.select(is_zero, b.subtract(zero, zero), zero), ElementType.F32)
     narrow = b.convert(scale, ElementType.F32)
     inverse = b.divide(1.0, narrow)
-    numbers = b.round_nearest_afz(expand(b, zero, x.dimensions) + x * expand(b, inverse, x.dimensions))
+    numbers = b.round_nearest_afz(
+        expand(b, zero, x.dimensions) + x * expand(b, inverse, x.dimensions)
+    )
     numbers = b.maximum(b.minimum(numbers, _HIGH), _LOW)
     flat = expand(b, is_zero, x.dimensions)
     numbers = b.select(flat, b.subtract(numbers, numbers), numbers)
@@ -85,12 +87,10 @@ def weight_scales(node: LiteNode, tensor: LiteTensor, count: int) -> list[float]
         raise node.refusal(
             f"{tensor.type} weights with {len(scales)} scales and zero points {zeros.tolist()[:4]}"
         )
-    return np.broadcast_to(scales, (count,)).tolist()
+    return [float(x) for x in np.broadcast_to(scales, (count,))]
 
 
-def rows_times(
-    b: Builder, x: Op, weights: Op, scales: Sequence[float], *, with_zero: bool
-) -> Op:
+def rows_times(b: Builder, x: Op, weights: Op, scales: Sequence[float], *, with_zero: bool) -> Op:
     """Return floats [n, k] times 8-bit weights [m, k] with m scales, as floats [n, m]."""
     rows = asymmetric(b, x, [1]) if with_zero else symmetric(b, x, [1])
     dimensions = DotDimensions((1,), (1,))

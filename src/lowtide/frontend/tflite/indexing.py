@@ -76,7 +76,9 @@ def sparse_to_dense(context: OpKernelContext) -> None:
     count = len(sizes)
     places = b.reshape(places, [places.shape.element_count // count, count])
     rest = b.broadcast(b.reshape(context.input(3), []), sizes, [])
-    values = b.broadcast(b.reshape(values, []), places.dimensions[:1], []) if not values.rank else values
+    values = (
+        b.broadcast(b.reshape(values, []), places.dimensions[:1], []) if not values.rank else values
+    )
     node.give(indexing.put_vectors(b, rest, places, values))
 
 

@@ -1,6 +1,6 @@
 """Custom operators of models of faces: a part of an image by its landmarks, turned and scaled.
 
-    landmarks ──> matrix ──> part of the image ──> finer landmarks ──> back by the matrix
+landmarks ──> matrix ──> part of the image ──> finer landmarks ──> back by the matrix
 """
 
 from __future__ import annotations
@@ -65,11 +65,14 @@ def landmarks_to_matrix(context: OpKernelContext) -> None:
     )
     cosine, sine = b.cosine(turn), b.sine(turn)
     chosen = take(b, marks, b.constant(np.array(subset, np.int32)), 0)
-    x, y = [b.reshape(b.slice(chosen, [0, k], [len(subset), k + 1], [1, 1]), [len(subset)]) for k in range(2)]
+    x, y = [
+        b.reshape(b.slice(chosen, [0, k], [len(subset), k + 1], [1, 1]), [len(subset)])
+        for k in range(2)
+    ]
     turned = [_spread(b, cosine, x) * x - _spread(b, sine, x) * y]
     turned.append(_spread(b, sine, x) * x + _spread(b, cosine, x) * y)
     high, low = [[reduce(b, kind, v, [0]) for v in turned] for kind in ("max", "min")]
-    middle = [(h + l) / 2.0 for h, l in zip(high, low, strict=True)]
+    middle = [(top + end) / 2.0 for top, end in zip(high, low, strict=True)]
     center = [cosine * middle[0] + sine * middle[1], cosine * middle[1] - sine * middle[0]]
     across = (high[0] - low[0]) * float(options["scale_x"] / width)
     down = (high[1] - low[1]) * float(options["scale_y"] / height)
@@ -159,5 +162,3 @@ def transform_landmarks(context: OpKernelContext) -> None:
         for across, along_, shift in _rows(node, 1)
     ]
     node.give(b.reshape(b.concatenate([*found, *columns[2:]], 1), [1, count, size]))
-
-

@@ -21,6 +21,7 @@ from lowtide.ir.literal import DTYPES
 Reals: TypeAlias = npt.NDArray[Any]
 Function: TypeAlias = Callable[[Reals], Reals]
 
+_FAR: Final = 1e6
 _STEPS: Final = 512
 """The steps of a table of 16-bit numbers, between whose ends values are interpolated."""
 
@@ -58,7 +59,7 @@ def give_function(node: LiteNode, function: Function) -> None:
     x = ((numbers_of(given.type) - zeros[0]).astype(np.float32) * scales[0]).astype(np.float32)
     with np.errstate(all="ignore"):
         values = function(x).astype(np.float32) * (np.float32(1) / scales[1])
-    found = np.nan_to_num(rounded(values), nan=0.0, posinf=high * 2.0, neginf=low * 2.0)
+    found = np.nan_to_num(rounded(values), nan=0.0, posinf=_FAR, neginf=-_FAR)
     node.give(looked_up(node, np.clip(found + zeros[1], low, high)))
 
 
@@ -84,10 +85,11 @@ def coarse_table(
     with np.errstate(all="ignore"):
         values = (function(at) * inverse).astype(real)
         middle = rounded((function((at[:-1] + step / real(2)).astype(real)) * inverse).astype(real))
-    between = rounded((values[1:] + rounded(values[:-1])) / 2)
+    between = rounded(((values[1:] + rounded(values[:-1]).astype(real)) / real(2)).astype(real))
     found = rounded(values[:-1]) - rounded((between - middle) / 2)
     last = rounded((function(np.array([most], real)) * inverse).astype(real))
-    return np.clip(np.nan_to_num(np.append(found, last)), low, high).astype(np.int64)
+    whole: npt.NDArray[np.int64] = np.nan_to_num(np.append(found, last)).astype(np.int64)
+    return np.asarray(np.clip(whole, low, high))
 
 
 def interpolated(
@@ -96,4 +98,4 @@ def interpolated(
     """Return values of 16-bit numbers between the entries of a coarse table."""
     place = 256 + (numbers >> 7)
     slope = table[place + 1] - table[place]
-    return table[place] + ((slope * (numbers & 127) + 64) >> 7)
+    return np.asarray(table[place] + ((slope * (numbers & 127) + 64) >> 7))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
@@ -17,13 +16,13 @@ from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import contraction
 from lowtide.frontend.graphs.shared.arrays import padded
-from lowtide.frontend.graphs.shared.broadcasting import along, expand
+from lowtide.frontend.graphs.shared.broadcasting import along, expand, joined
 from lowtide.frontend.graphs.shared.contraction import WindowShape, same_padding
 from lowtide.frontend.graphs.shared.reductions import reduce
 from lowtide.frontend.tflite import hybrid, quantized
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
 from lowtide.frontend.tflite.rounding import Factor, factor_of, scaled, scaled_sums
-from lowtide.ir.attributes import DotDimensions
+from lowtide.ir.attributes import DotDimensions, Window
 from lowtide.ir.element_type import ElementType
 
 _SAME, _VALID = 0, 1
@@ -127,7 +126,7 @@ def _integer_sums(node: LiteNode, filters: str, shape: WindowShape, groups: int)
         x = padded(b, x, b.constant(zero, x.element_type), [(0, 0), *shape.padding, (0, 0)])
         shape = replace(shape, padding=((0, 0),) * len(shape.padding))
     dimensions = contraction.convolution_dimensions("NXYC", filters)
-    window = contraction.Window(tuple(shape.entries()))
+    window = Window(tuple(shape.entries()))
     sums = b.convolution(x, kernel, dimensions, window, groups, element_type=wide)
     if not zero:
         return sums
@@ -153,7 +152,7 @@ def _hybrid(node: LiteNode, filters: str, shape: WindowShape, groups: int) -> Op
     if rows.zeros is not None:
         numbers = numbers - expand(b, b.convert(rows.zeros, ElementType.S16), numbers.dimensions)
     dimensions = contraction.convolution_dimensions("NXYC", filters)
-    window = contraction.Window(tuple(shape.entries()))
+    window = Window(tuple(shape.entries()))
     wide = b.convert(kernel, ElementType.S16)
     sums = b.convolution(numbers, wide, dimensions, window, groups, element_type=ElementType.S32)
     scales = b.constant(np.array(hybrid.weight_scales(node, tensor, out), np.float32))
@@ -268,7 +267,7 @@ def batch_matmul(context: OpKernelContext) -> None:
     if not node.is_quantized:
         node.give(contraction.matmul(b, x, y))
         return
-    batch = contraction.joined([x.dimensions[:-2], y.dimensions[:-2]])
+    batch = joined([x.dimensions[:-2], y.dimensions[:-2]])
     x, y = [expand(b, v, (*batch, *v.dimensions[-2:])) for v in (x, y)]
     both = tuple(range(len(batch)))
     dimensions = DotDimensions((x.rank - 1,), (y.rank - 2,), both, both)

@@ -8,7 +8,6 @@ from lowtide.builder import Op
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.shared import elementwise
-from lowtide.frontend.tflite.flatbuffer import FlatTable
 from lowtide.frontend.tflite.model import LiteGraph, LiteOperator, LiteTensor
 from lowtide.ir.element_type import ElementType
 

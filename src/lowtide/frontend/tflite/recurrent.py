@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-
 from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.registry import op
@@ -26,7 +25,7 @@ Cell: TypeAlias = Callable[[Builder, Op, list[Op]], tuple[Op, list[Op]]]
 """Gives the output and the state after one step, from its input [n, k] and the state before."""
 
 
-@op("SVDF", domain=DOMAIN, inputs=(4, 5))
+@op("SVDF", domain=DOMAIN, inputs=5)
 def svdf(context: OpKernelContext) -> None:
     """Give features [n, units] filtered over time, of products that the state keeps.
 
@@ -202,5 +201,3 @@ def _both_ways(
     shown = [node.b.concatenate(outputs, 2)] if merged else outputs
     for value in (*shown, *left):
         node.give(value)
-
-

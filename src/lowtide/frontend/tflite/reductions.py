@@ -8,15 +8,15 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.builder import Op
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import reductions
+from lowtide.frontend.graphs.shared.broadcasting import expand
 from lowtide.frontend.tflite import quantized
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
-from lowtide.frontend.tflite.rounding import factor_of, scaled
-from lowtide.ir.attributes import Window, WindowDimension
+from lowtide.frontend.tflite.rounding import factor_of, over_count, scaled
 from lowtide.ir import Opcode
+from lowtide.ir.attributes import Window, WindowDimension
 from lowtide.ir.element_type import ElementType
 
 _REDUCTIONS: Final = {
@@ -27,6 +27,9 @@ _REDUCTIONS: Final = {
     "REDUCE_PROD": "prod",
     "SUM": "sum",
 }
+
+
+_LEAST_LENGTH: Final = 1e-6
 
 
 @op("MEAN", *_REDUCTIONS, domain=DOMAIN, inputs=2)
@@ -49,57 +52,19 @@ def reduction(context: OpKernelContext) -> None:
 
 
 def _quantized(node: LiteNode, axes: Sequence[int], *, keep: bool) -> None:
-    """Set the output to a mean or a sum of quantized numbers.
-
-    The mean over height and width, and all of 16 bits, are reckoned in fixed point, others in
-    floats; where scales are equal a mean is a quotient of integers.
-    """
-    x, given, made = node.context.input(0), node.tensor(0), node.made
-    count = math.prod([x.dimensions[i] for i in axes])
-    is_image = keep and x.rank == 4 and list(axes) == [1, 2]
-    is_mean = node.context.node.op == "MEAN"
-    same = quantized.scale_of(node, given) == quantized.scale_of(node, made)
-    same = same and quantized.zero_of(given) == quantized.zero_of(made)
-    if is_mean and is_image and given.type != "UINT8":
-        _fixed_mean(node, axes, count)
-    elif is_mean and is_image:
-        _fixed_mean_unsigned(node, axes, count)
-    elif is_mean and same:
-        total = reductions.reduce(node.b, "sum", node.cast(x, ElementType.S32), axes, keep=keep)
-        node.give(node.cast(total / count, x.element_type))
-    else:
-        _by_floats(node, axes, count, keep=keep)
-
-
-def _fixed_mean(node: LiteNode, axes: Sequence[int], count: int) -> None:
-    b = node.b
-    x = quantized.without_zero(node, 0)
-    total = reductions.reduce(b, "sum", x, axes, keep=True)
-    total = scaled(b, total, [factor_of(quantized.ratio(node))])
-    half = count // 2
-    quantized.give(node, b.select(total.gt(0), total + half, total - half) / count)
-
-
-def _fixed_mean_unsigned(node: LiteNode, axes: Sequence[int], count: int) -> None:
-    b, given, made = node.b, node.tensor(0), node.made
-    scales = [quantized.scale_of(node, y) for y in (given, made)]
-    real = float(scales[0] / (np.float32(count) * scales[1]))
-    bias = int(np.float32(quantized.zero_of(given)) * scales[0] / scales[1])
-    total = reductions.reduce(b, "sum", node.cast(node.context.input(0), ElementType.S32), axes, keep=True)
-    quantized.give(node, scaled(b, total, [factor_of(real)]) - bias)
-
-
-def _by_floats(node: LiteNode, axes: Sequence[int], count: int, *, keep: bool) -> None:
+    """Set the output to a mean, in fixed point, or to a sum, by floats, of quantized numbers."""
     b, x = node.b, node.context.input(0)
-    scale = quantized.scale_of(node, node.tensor(0)) / quantized.scale_of(node, node.made)
-    is_mean = node.context.node.op == "MEAN"
-    zero = np.float32(-quantized.zero_of(node.tensor(0))) * scale
-    bias = zero if is_mean else zero * np.float32(count)
+    count = math.prod([x.dimensions[i] for i in axes])
     total = reductions.reduce(b, "sum", node.cast(x, ElementType.S32), axes, keep=keep)
-    real = b.convert(total, ElementType.F32)
-    real = real / float(count) if is_mean else real
-    found = b.convert(b.round_nearest_afz(real * float(scale) + float(bias)), ElementType.S32)
-    quantized.give(node, found)
+    zero = quantized.zero_of(node.tensor(0))
+    if node.context.node.op == "MEAN":
+        factor = over_count(factor_of(quantized.ratio(node)), count)
+        quantized.give(node, scaled(b, total - zero * count, [factor]))
+        return
+    scale = quantized.scale_of(node, node.tensor(0)) / quantized.scale_of(node, node.made)
+    bias = np.float32(-zero) * scale * np.float32(count)
+    real = b.convert(total, ElementType.F32) * float(scale) + float(bias)
+    quantized.give(node, b.convert(b.round_nearest_afz(real), ElementType.S32))
 
 
 @op("L2_NORMALIZATION", domain=DOMAIN, inputs=1)
@@ -108,7 +73,8 @@ def l2_normalization(context: OpKernelContext) -> None:
     node, b, x = LiteNode(context), context.builder, context.input(0)
     node.require_floats()
     length = b.sqrt(reductions.reduce(b, "sum", x * x, [x.rank - 1], keep=True))
-    node.give(x / b.broadcast(b.reshape(b.maximum(length, 1e-6), x.dimensions[:-1]), x.dimensions, range(x.rank - 1)), node.activation(0))
+    shown = expand(b, b.maximum(length, _LEAST_LENGTH), x.dimensions)
+    node.give(x / shown, node.activation(0))
 
 
 @op("LOCAL_RESPONSE_NORMALIZATION", domain=DOMAIN, inputs=1)
@@ -122,8 +88,3 @@ def local_response_normalization(context: OpKernelContext) -> None:
     total = b.reduce_window(x * x, b.constant(0, x.element_type), step, Window(tuple(window)))
     scale = total * node.real(2, 0.0) + node.real(1, 0.0)
     node.give(x * b.power(scale, -node.real(3, 0.0)))
-
-
-def total_over(node: LiteNode, x: Op, axes: Sequence[int]) -> Op:
-    """Return sums along dimensions."""
-    return reductions.reduce(node.b, "sum", x, axes)

@@ -90,9 +90,7 @@ def _of_integers(node: LiteNode, x: Op, sizes: list[int], modes: tuple[bool, boo
     node.give(b.convert(value, x.element_type))
 
 
-def _fixed_places(
-    before: int, after: int, aligned: bool, centered: bool
-) -> npt.NDArray[np.int64]:
+def _fixed_places(before: int, after: int, aligned: bool, centered: bool) -> npt.NDArray[np.int64]:
     scale = (_ONE * before + after // 2) // after
     if aligned and after > 1:
         scale = (_ONE * (before - 1) + (after - 1) // 2) // (after - 1)

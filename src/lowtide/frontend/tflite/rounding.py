@@ -46,6 +46,12 @@ def factor_of(real: float) -> Factor:
     return Factor(mantissa if real > 0 else -mantissa, shift)
 
 
+def over_count(factor: Factor, count: int) -> Factor:
+    """Return a factor over a count of numbers, with as many bits of it as there is room for."""
+    bits = min(count.bit_length() - 1, 32, 31 + factor.shift)
+    return Factor((factor.mantissa << bits) // count, factor.shift - bits)
+
+
 def times(x: Numbers, factor: Factor) -> Numbers:
     """Return integers times a factor, rounded as `scaled` does."""
     wide = (x << max(factor.shift, 0)) * factor.mantissa

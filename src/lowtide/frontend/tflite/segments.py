@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -45,9 +45,10 @@ def _combined(node: LiteNode, kind: str, count: int) -> None:
     node.give(indexing.put_vectors(b, empty, places, x, kind))
 
 
-def _start(kind: str, dtype: np.dtype[np.generic]) -> complex:
+def _start(kind: str, dtype: np.dtype[Any]) -> complex:
     """What nothing comes to."""
     if kind in ("add", "mul"):
         return int(kind == "mul")
-    limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
-    return (limits.min if kind == "max" else limits.max).item() if dtype.kind == "f" else int(limits.min if kind == "max" else limits.max)
+    limits: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    found = limits.min if kind == "max" else limits.max
+    return float(found) if dtype.kind == "f" else int(found)

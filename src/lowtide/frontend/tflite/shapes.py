@@ -67,10 +67,11 @@ def fill(context: OpKernelContext) -> None:
 @op("RANGE", domain=DOMAIN, inputs=3)
 def range_(context: OpKernelContext) -> None:
     """Give numbers from one up to another, which is left out, in steps."""
-    start, limit, step = [context.constant(i).reshape(-1)[0] for i in range(3)]
-    if not step:
-        raise context.error("a step of 0")
-    context.set_output(0, np.arange(start, limit, step, np.asarray(start).dtype))
+    start, limit, step = [context.constant(i).reshape(-1) for i in range(3)]
+    if not (len(start) == len(limit) == len(step) == 1 and step[0]):
+        raise context.error(f"from {start} to {limit} in steps of {step}")
+    found = np.arange(start[0], limit[0], step[0])
+    context.set_output(0, found.astype(start.dtype))
 
 
 @op("BROADCAST_TO", domain=DOMAIN, inputs=2)

@@ -51,7 +51,10 @@ def densified(kept: npt.NDArray[Any], shape: tuple[int, ...], table: FlatTable) 
     for number, dimension in enumerate(blocked):
         at[dimension] = at[dimension] * sizes[rank + number] + at[rank + number]
     index = tuple([at[x] for x in range(rank)])
-    if any(len(x) and not 0 <= int(x.min()) <= int(x.max()) < n for x, n in zip(index, shape, strict=True)):
+    if any(
+        len(x) and not 0 <= int(x.min()) <= int(x.max()) < n
+        for x, n in zip(index, shape, strict=True)
+    ):
         raise table.source.error(f"a place is outside of {list(shape)}", table.where)
     found = np.zeros(shape, kept.dtype)
     found[index] = kept

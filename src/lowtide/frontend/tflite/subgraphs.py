@@ -39,7 +39,7 @@ _SELECTOR_INPUTS: Final = {"IF": 1}
 """How many inputs stand in front of those that the subgraphs get."""
 
 _STATE_INPUTS: Final = {
-    "SVDF": (3,),
+    "SVDF": (4,),
     "RNN": (4,),
     "UNIDIRECTIONAL_SEQUENCE_RNN": (4,),
     "BIDIRECTIONAL_SEQUENCE_RNN": (4, 8),
@@ -187,9 +187,7 @@ class Translation:
         outputs += [self._next(scope, x, operator) for x in variables]
         scope.nodes.append(_node(scope, operator, inputs, outputs, attributes))
 
-    def _values(
-        self, scope: _Scope, operator: LiteOperator, results: Sequence[int]
-    ) -> list[int]:
+    def _values(self, scope: _Scope, operator: LiteOperator, results: Sequence[int]) -> list[int]:
         """The outputs of a call that are values; handles that a loop hands on stay handles."""
         if operator.name in ("WHILE", "STABLEHLO_WHILE"):
             for before, after in zip(operator.inputs, operator.outputs, strict=False):
@@ -249,9 +247,7 @@ class Translation:
         scope.held[variable] = name
         return name
 
-    def _error(
-        self, call: _Call, message: str, operator: LiteOperator | None = None
-    ) -> InputError:
+    def _error(self, call: _Call, message: str, operator: LiteOperator | None = None) -> InputError:
         where = f"model.subgraphs[{call.number}]"
         if operator is not None:
             where += f".operators[{operator.number}] ({operator.name})"

@@ -103,4 +103,3 @@ def convolution_transposed_with_bias(context: OpKernelContext) -> None:
     shape = WindowShape(filters[1:3], strides, (1, 1), tuple(around))
     found = _spread(node, context.input(0), floats(node, 1), ("NXYC", "OXYI"), shape)
     node.give(with_bias(node, found))
-

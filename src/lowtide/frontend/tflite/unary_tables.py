@@ -14,9 +14,18 @@ from lowtide.frontend.tflite.rounding import Factor, factor_of, halved, times
 
 Numbers = npt.NDArray[np.int64]
 
-_SIGMOID: Final = np.floor(65536 / (1 + np.exp(-np.arange(257) / 24)) + 0.5).astype(np.int64)
-"""The logistic function from 0 on, in steps of 1/24, over 2^16."""
+_RAISED: Final = 0x800000000000000000000000000000800011009020440005C0467BAEFA7BD110
+"""Bit k says that entry k of TFLite's table is one more than the nearest number."""
 
+
+def _sigmoid_table() -> Numbers:
+    """The logistic function from 0 on, in steps of 1/24, over 2^16."""
+    nearest = np.floor(65536 / (1 + np.exp(-np.arange(257) / 24)) + 0.5)
+    off = [_RAISED >> k & 1 for k in range(257)]
+    return np.asarray(np.minimum(nearest.astype(np.int64) + off, 65535))
+
+
+_SIGMOID: Final = _sigmoid_table()
 _MOST: Final = 32767
 
 
@@ -43,7 +52,7 @@ def _sixteenth(scale: float, most: int) -> tuple[int, int]:
 def _logistic_16(x: Numbers) -> Numbers:
     size = np.abs(x)
     place, rest = np.minimum(size >> 9, 255), size & 511
-    above = np.minimum(_SIGMOID[place + 1], 65535)
+    above = _SIGMOID[place + 1]
     value = (_SIGMOID[place] << 9) + rest * (above - _SIGMOID[place])
     value = np.where(size >> 9 >= 255, _MOST << 10, value)
     return np.where(x >= 0, value + 512, (1 << 25) - value + 511) >> 10
@@ -52,7 +61,7 @@ def _logistic_16(x: Numbers) -> Numbers:
 def _tanh_16(x: Numbers) -> Numbers:
     size = np.abs(x)
     place, rest = np.minimum(size >> 8, 255), size & 255
-    above = np.minimum(_SIGMOID[place + 1], 65535)
+    above = _SIGMOID[place + 1]
     value = (_SIGMOID[place] << 8) + rest * (above - _SIGMOID[place])
     value = np.where(size >> 8 >= 255, 65535 << 8, value)
     middle = 1 << 23
@@ -92,7 +101,7 @@ def _high(x: Numbers, y: int) -> Numbers:
     """16-bit numbers times one, over 2^15, rounded."""
     product = x * y
     nudged = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
-    return np.minimum(np.sign(nudged) * (np.abs(nudged) >> 15), _MOST)
+    return np.asarray(np.minimum(np.sign(nudged) * (np.abs(nudged) >> 15), _MOST))
 
 
 def _within(x: Numbers) -> Numbers:
@@ -110,63 +119,6 @@ def leaky(node: LiteNode, alpha: float) -> Numbers:
     given = node.tensor(0)
     x = numbers_of(given.type) - quantized.zero_of(given)
     return np.where(x >= 0, _rescaled(node, x, 1.0), _rescaled(node, x, alpha))
-
-
-def inverse_root(node: LiteNode) -> Numbers:
-    """Return 1 / sqrt(x) of all 8-bit numbers, in fixed point; of 0 the greatest number."""
-    given, made = node.tensor(0), node.made
-    low, high = QUANTIZED[made.type]
-    scales = [float(quantized.scale_of(node, x)) for x in (given, made)]
-    real = factor_of(1.0 / (np.sqrt(np.float32(scales[0])) * scales[1]))
-    found = []
-    for x in (numbers_of(given.type) - quantized.zero_of(given)).tolist():
-        if x <= 0:
-            found.append(high)
-            continue
-        mantissa, shift = _inverse_root(x)
-        one = times(np.array([1 << 20]), Factor(mantissa, shift + 20))
-        found.append(int(times(one, Factor(real.mantissa, real.shift - 20))[0]) + quantized.zero_of(made))
-    return np.clip(np.array(found), low, high)
-
-
-def _inverse_root(x: int) -> tuple[int, int]:
-    """The mantissa and the shift of 1 / sqrt(x), by Newton's method in fixed point."""
-    if x == 1:
-        return (1 << 31) - 1, 0
-    shift = 11
-    while x >= 1 << 29:
-        x, shift = x // 4, shift + 1
-    left = (32 - x.bit_length() - 1) // 2 - 1
-    shift -= left
-    x <<= 2 * left
-    half = _fixed_halved(x)
-    root = 1 << 28
-    three_halves = (1 << 28) + (1 << 27)
-    for _ in range(5):
-        cube = _fixed(_fixed(_fixed(root, root, 6), root, 3), 1 << 31, 0)
-        root = _saturated((_product(three_halves, root) - _product(half, cube)) << 3)
-    root = _product(root, 1518500250)
-    if shift < 0:
-        root, shift = root << -shift, 0
-    return root, -shift
-
-
-def _fixed_halved(x: int) -> int:
-    return (x + 1) // 2
-
-
-def _fixed(x: int, y: int, left: int) -> int:
-    return _saturated(_product(x, y) << left) if y < 1 << 31 else x
-
-
-def _product(x: int, y: int) -> int:
-    wide = x * y
-    nudged = wide + ((1 << 30) if wide >= 0 else 1 - (1 << 30))
-    return int(np.sign(nudged)) * (abs(nudged) >> 31)
-
-
-def _saturated(x: int) -> int:
-    return max(min(x, (1 << 31) - 1), -(1 << 31))
 
 
 def _rescaled(node: LiteNode, x: Numbers, factor: float) -> Numbers:
