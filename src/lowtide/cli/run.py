@@ -16,6 +16,7 @@ from lowtide.cli.arguments import (
     TargetOption,
     ThreadsOption,
 )
+from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.sizes import SizesOption
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def run(
         typer.Option(min=0.0, metavar="SECONDS", hidden=True),
     ] = 300.0,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Execute a module, or an executable, and show its results.

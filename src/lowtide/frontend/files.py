@@ -12,6 +12,7 @@ from typing import Any, Final
 from lowtide.frontend.compressed import LIMIT_BYTES, read_bytes
 from lowtide.frontend.dump_directory import find_module
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.frontend.nnvm.document import looks_like_nnvm, read_nnvm
 from lowtide.frontend.tflite.model import looks_like_tflite, read_tflite
 from lowtide.ir import HloProtoError, HloTextError, InputError, Module
 from lowtide.ir.literal import Array
@@ -67,10 +68,12 @@ def read_input(
     path: str | os.PathLike[str],
     limit_bytes: int = LIMIT_BYTES,
     sizes: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> ModuleInput:
     """Return the module in a file together with the arguments that a snapshot holds.
 
-    `sizes` are those of dimensions that an ONNX model has names for. Raises as `read` does, also
+    `sizes` are those of dimensions that an ONNX model has names for, `shapes` those of arguments of
+    a graph of NNVM. Raises as `read` does, also
     for more than `limit_bytes` bytes after decompression.
     """
     name = os.fspath(path)
@@ -90,6 +93,12 @@ def read_input(
             data = read_bytes(stream, str(file), limit_bytes)
     except (OSError, ValueError) as error:
         raise InputError(_reason(error), file=name) from error
+    if looks_like_nnvm(data):
+        from lowtide.frontend.nnvm.module import module_of
+
+        return ModuleInput(module_of(read_nnvm(data, str(file)), shapes or {}), str(file))
+    if shapes:
+        raise InputError("only graphs of NNVM take shapes of arguments", file=name)
     return replace(_parse(data, str(file)), others=others)
 
 

@@ -87,6 +87,12 @@ class GraphCompiler:
 
     def step(self, node: GraphNode, kernel: OpKernel, values: dict[str, Expression]) -> None:
         """Add the outputs of one node to the values by name; raises as `run`."""
+        self._store(self.stepped(node, kernel, values), values)
+
+    def stepped(
+        self, node: GraphNode, kernel: OpKernel, values: Mapping[str, Expression]
+    ) -> OpKernelContext:
+        """Return the context of a node after its kernel ran, with all outputs; raises as `run`."""
         context = OpKernelContext(node, self._inputs(node, values), self, values)
         file, line = node.source
         try:
@@ -98,7 +104,7 @@ class GraphCompiler:
             raise context.error(_without_place(error)) from error
         except _MALFORMED as error:
             raise context.error(f"it is malformed: {error}") from error
-        self._store(context, values)
+        return context
 
     def _inputs(self, node: GraphNode, values: Mapping[str, Expression]) -> list[Expression | None]:
         return [values[name] if name else None for name in node.inputs]
