@@ -18,7 +18,7 @@ from lowtide.cli.arguments import (
     StageOption,
     TargetOption,
 )
-from lowtide.cli.shapes import ShapesOption
+from lowtide.cli.shapes import ShapesOption, SignatureOption
 from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
 
@@ -42,6 +42,7 @@ def explain(
     ] = None,
     sizes: SizesOption = None,
     shapes: ShapesOption = None,
+    signature: SignatureOption = None,
     json: JsonOption = False,
     limit: Annotated[
         int | None,

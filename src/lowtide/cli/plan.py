@@ -19,7 +19,13 @@ from lowtide.cli.plan_budget import BudgetRequest
 from lowtide.cli.plan_module import ModuleRequest
 from lowtide.cli.plan_packing import PackingRequest
 from lowtide.cli.plan_request import PlanRequest
-from lowtide.cli.shapes import InPlaceOption, MatchRangeOption, ShapesOption, VariantOption
+from lowtide.cli.shapes import (
+    InPlaceOption,
+    MatchRangeOption,
+    ShapesOption,
+    SignatureOption,
+    VariantOption,
+)
 from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
 
@@ -39,6 +45,7 @@ def plan(
     ],
     sizes: SizesOption = None,
     shapes: ShapesOption = None,
+    signature: SignatureOption = None,
     variant: VariantOption = None,
     match_range: MatchRangeOption = None,
     no_in_place: InPlaceOption = False,

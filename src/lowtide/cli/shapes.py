@@ -1,4 +1,4 @@
-"""The options of graphs of NNVM: shapes of arguments, and how its algorithm plans."""
+"""Options of graphs and SavedModels: shapes of inputs, a signature, how NNVM's algorithm plans."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from typing import Annotated, Final
 import typer
 
 _SHAPES: Final[ContextVar[dict[str, tuple[int, ...]]]] = ContextVar("shapes of arguments")
+
+
+_SIGNATURE: Final[ContextVar[str | None]] = ContextVar("signature", default=None)
+
+
+def given_signature() -> str | None:
+    """Return the signature that the command line names."""
+    return _SIGNATURE.get()
 
 
 def given_shapes() -> dict[str, tuple[int, ...]]:
@@ -29,6 +37,21 @@ def _remember(given: list[str] | None) -> list[str] | None:
     return given
 
 
+def _keep(given: str | None) -> str | None:
+    _SIGNATURE.set(given)
+    return given
+
+
+SignatureOption = Annotated[
+    str | None,
+    typer.Option(
+        "--signature",
+        metavar="NAME",
+        callback=_keep,
+        show_default=False,
+        help="Of a SavedModel; serving_default if not given.",
+    ),
+]
 ShapesOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -36,7 +59,7 @@ ShapesOption = Annotated[
         metavar="NAME=SIZES",
         callback=_remember,
         show_default=False,
-        help="Shape of an argument of a graph of NNVM, e.g. data=1,3,224,224.",
+        help="Of an input of a SavedModel or graph of NNVM: data=1,3,64,64.",
     ),
 ]
 VariantOption = Annotated[

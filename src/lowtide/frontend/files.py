@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from lowtide.ir.source_text import SourceText
 STDIN: Final = "-"
 """The path that stands for standard input."""
 
+_SAVED_MODEL: Final = "saved_model.pb"
 _COMPRESSIONS: Final = (".xz", ".gz")
 _TEXT_SUFFIXES: Final = (".hlo", ".txt")
 _BINARY_SUFFIXES: Final = (".pb",)
@@ -47,12 +48,14 @@ class ModuleInput:
 
     `arguments` are the leaves of the parameters, depth first; None where the file has none: only
     snapshots do. `others` lists the other modules of a dump directory, as text; "" for none.
+    `initial` are what variables hold before the first call, by the numbers of their parameters.
     """
 
     module: Module
     file: str
     arguments: Sequence[Array] | None = None
     others: str = ""
+    initial: Mapping[int, Array] = field(default_factory=dict)
 
 
 def read(path: str | os.PathLike[str]) -> Module:
@@ -69,11 +72,12 @@ def read_input(
     limit_bytes: int = LIMIT_BYTES,
     sizes: Mapping[str, int] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    signature: str | None = None,
 ) -> ModuleInput:
     """Return the module in a file together with the arguments that a snapshot holds.
 
     `sizes` are those of dimensions that an ONNX model has names for, `shapes` those of arguments of
-    a graph of NNVM. Raises as `read` does, also
+    a graph of NNVM and of inputs of a SavedModel, of which `signature` is meant. Raises as `read` does, also
     for more than `limit_bytes` bytes after decompression.
     """
     name = os.fspath(path)
@@ -83,6 +87,10 @@ def read_input(
         raise InputError("expected a path, found an empty one")
     try:
         file, others = Path(name), ""
+        if (file / _SAVED_MODEL).is_file():
+            return _read_saved_model(file, signature, shapes or {})
+        if signature is not None:
+            raise InputError("only SavedModels have signatures", file=name)
         if file.is_dir():
             file, others = find_module(file)
         if file.name.lower().endswith(_ONNX_SUFFIX):
@@ -98,7 +106,7 @@ def read_input(
 
         return ModuleInput(module_of(read_nnvm(data, str(file)), shapes or {}), str(file))
     if shapes:
-        raise InputError("only graphs of NNVM take shapes of arguments", file=name)
+        raise InputError("only graphs of NNVM and SavedModels take shapes", file=name)
     return replace(_parse(data, str(file)), others=others)
 
 
@@ -109,6 +117,15 @@ def _read_onnx(file: str, sizes: Mapping[str, int]) -> ModuleInput:
         message = "reading ONNX models takes the package onnx: pip install 'lowtide[onnx]'"
         raise InputError(message, file=file) from error
     return ModuleInput(read_module(file, sizes), file)
+
+
+def _read_saved_model(
+    folder: Path, signature: str | None, shapes: Mapping[str, Sequence[int]]
+) -> ModuleInput:
+    from lowtide.frontend.tensorflow.saved_model import read_saved_model
+
+    found = read_saved_model(folder, signature, shapes)
+    return ModuleInput(found.module, str(folder), initial=found.state)
 
 
 def _reason(error: OSError | ValueError) -> str:
@@ -127,7 +144,11 @@ def _parse(data: bytes, file: str) -> ModuleInput:
     if looks_like_tflite(data):
         from lowtide.frontend.tflite.compiling import compile_tflite
 
-        return ModuleInput(compile_tflite(read_tflite(data, file)).module, file)
+        program = compile_tflite(read_tflite(data, file))
+        count = len(program.module.entry.parameters)
+        first = count - len(program.state)
+        initial = {first + i: x.value for i, x in enumerate(program.state)}
+        return ModuleInput(program.module, file, initial=initial)
     if not _is_binary(data, file):
         return ModuleInput(parse_hlo(_decode(data, file), file), file)
     return _parse_binary(data, file)

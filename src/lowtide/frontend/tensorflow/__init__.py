@@ -8,6 +8,7 @@ from lowtide.frontend.tensorflow import (
     networks,
     reductions,
     sources,
+    updates,
 )
 from lowtide.frontend.tensorflow.graph_def import FunctionDef, NodeDef, compile_graph_def
 
@@ -22,4 +23,5 @@ __all__ = [
     "networks",
     "reductions",
     "sources",
+    "updates",
 ]
