@@ -77,8 +77,8 @@ def read_input(
     """Return the module in a file together with the arguments that a snapshot holds.
 
     `sizes` are those of dimensions that an ONNX model has names for, `shapes` those of arguments of
-    a graph of NNVM and of inputs of a SavedModel, of which `signature` is meant. Raises as `read` does, also
-    for more than `limit_bytes` bytes after decompression.
+    a graph of NNVM and of inputs of a SavedModel, whose `signature` is meant. Raises as `read`
+    does, also for more than `limit_bytes` bytes after decompression.
     """
     name = os.fspath(path)
     if name == STDIN:
