@@ -188,7 +188,21 @@ def compile_graph(
         builder.alias((number,), names.index(name))
     module = builder.build(builder.tuple([x.op(builder) for x in results]))
     remove_dead_code(module)
+    name_ends(module, names, graph.outputs)
     return GraphProgram(module, tuple(names), graph.outputs)
+
+
+def name_ends(module: Module, arguments: Sequence[str], results: Sequence[str]) -> None:
+    """Let a module keep the names of its parameters and results: what headers call them."""
+    pairs = [*_numbered("argument", arguments), *_numbered("result", results)]
+    others = [
+        x for x in module.frontend_attributes if not x[0].startswith(("argument_", "result_"))
+    ]
+    module.frontend_attributes = (*others, *pairs)
+
+
+def _numbered(kind: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    return [(f"{kind}_{number}", name) for number, name in enumerate(names)]
 
 
 def constants_in(scope: Mapping[str, Expression], names: Sequence[str]) -> dict[str, Expression]:

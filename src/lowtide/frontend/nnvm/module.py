@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import Final
 
 from lowtide.builder import Builder, Op
-from lowtide.frontend.graphs.compiler import GraphCompiler
+from lowtide.frontend.graphs.compiler import GraphCompiler, name_ends
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.expression import Expression
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.graphs.registry import kernel_for, op_names
-from lowtide.frontend.nnvm.document import NnvmDocument, NnvmDocumentNode
+from lowtide.frontend.nnvm.document import NnvmDocument, NnvmDocumentNode, NnvmEntry
 from lowtide.frontend.nnvm.kernels import DOMAIN
 from lowtide.frontend.nnvm.networks import WEIGHTS
 from lowtide.ir import Module, array_shape
@@ -100,7 +100,14 @@ class _Built:
             raise UnsupportedOpError(f"{document.file}: {text}")
         found = self.builder.build(self.builder.tuple([x for x in heads if x is not None]))
         remove_dead_code(found)
+        arguments = [x.name for x in document.nodes if x.op is None]
+        name_ends(found, arguments, [_head_name(document, x) for x in document.heads])
         return found
+
+
+def _head_name(document: NnvmDocument, head: NnvmEntry) -> str:
+    node = document.nodes[head.node]
+    return node.name if node.count == 1 else f"{node.name}:{head.output}"
 
 
 class _Walk:

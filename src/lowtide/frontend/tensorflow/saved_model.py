@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from lowtide.frontend.graphs.compiler import compile_graph
+from lowtide.frontend.graphs.compiler import compile_graph, name_ends
 from lowtide.frontend.graphs.graph import OpGraph
 from lowtide.frontend.tensorflow.bundle import CheckpointBundle
 from lowtide.frontend.tensorflow.dtypes import type_of
@@ -138,6 +138,8 @@ def _program(
     state = {count + i: variable_value(x) for i, x in enumerate(changed)}
     program = compile_graph(DOMAIN, shown, arguments, stateless.library, state)
     first = len(signature.inputs)
+    given, made = [[x.name for x in y] for y in (signature.inputs, signature.outputs)]
+    name_ends(program.module, [*given, *changed], [*made, *changed])
     return SavedModelProgram(
         program.module, signature, {first + i: values[x] for i, x in enumerate(changed)}
     )

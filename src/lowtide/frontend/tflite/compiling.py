@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from lowtide.evaluator import evaluate
-from lowtide.frontend.graphs.compiler import compile_graph
+from lowtide.frontend.graphs.compiler import compile_graph, name_ends
 from lowtide.frontend.graphs.graph import OpGraph
 from lowtide.frontend.graphs.registry import op_names
 from lowtide.frontend.tflite.constants import array_of, shape_of
@@ -96,6 +96,9 @@ def compile_tflite(
     first = len(found.graph.outputs) - len(found.variables)
     state = {first + i: x for i, x in enumerate(found.variables)}
     program = compile_graph(DOMAIN, found.graph, arguments, None, state)
+    lite = model.graphs[number]
+    given, made = [[lite.tensors[x].name for x in y] for y in (lite.inputs, lite.outputs)]
+    name_ends(program.module, [*given, *found.variables], [*made, *found.variables])
     return LiteProgram(program.module, tuple([LiteState(x, held[x]) for x in found.variables]))
 
 
