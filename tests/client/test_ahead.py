@@ -3,11 +3,15 @@
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.frontend.tflite.making import Graph, model_bytes
 
 import lowtide
+from lowtide.backends.ahead.files import _c_string
+from lowtide.cli.main import main
 from lowtide.client.ahead import AheadRequest, compile_ahead, write_ahead
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.llvm.named_targets import NAMED_TARGETS
@@ -309,3 +313,42 @@ def lowtide_command():
     from lowtide.cli.main import main
 
     return lambda *words: main([str(x) for x in words])
+
+
+def test_the_program_of_the_page_runs_a_model_with_its_weights(tmp_path):
+    """The listing of docs/aot.md, as it stands there; names are those of the model."""
+    page = (Path(__file__).parents[2] / "docs" / "aot.md").read_text()
+    listing = page.partition("```c\n")[2].partition("```")[0]
+    graph = Graph()
+    x = graph.given((1, 24))
+    weights = graph.constant(np.linspace(-1, 1, 24 * 700, dtype=np.float32).reshape(700, 24))
+    graph.outputs = [graph.op("FULLY_CONNECTED", [x, weights], (1, 700), {0: 1})]
+    path = tmp_path / "model.tflite"
+    path.write_bytes(model_bytes(graph))
+    folder = tmp_path / "net"
+    command = ["compile", str(path), "--aot", str(folder), "--name", "net", "--weights-file"]
+    assert main([*command, "--target", "cpu"]) == 0
+    header = (folder / "net.h").read_text()
+    assert "#define NET_ARGUMENTS 2\n" in header
+    assert "#define NET_WEIGHTS 1\n" in header
+    assert '#define NET_ARGUMENT_0_NAME "tensor 0"\n' in header
+    assert '#define NET_RESULT_0_NAME "tensor 2"\n' in header
+    assert (folder / "net.weights").stat().st_size >= 24 * 700 * 4
+    if C_COMPILER is None:
+        pytest.skip("no C compiler (cc)")
+    (folder / "program.c").write_text(listing)
+    build = [C_COMPILER, "-std=c11", "-Wall", "-Werror", "program.c", "net.o", "-o", "program"]
+    subprocess.run(build, cwd=folder, check=True)
+    given = np.linspace(-2, 1, 24, dtype=np.float32).reshape(1, 24)
+    made = subprocess.run(
+        ["./program"], cwd=folder, input=given.tobytes(), capture_output=True, check=True
+    ).stdout
+    wanted = np.maximum(
+        given @ np.linspace(-1, 1, 24 * 700, dtype=np.float32).reshape(700, 24).T, 0
+    )
+    np.testing.assert_allclose(np.frombuffer(made, np.float32), wanted[0], rtol=1e-4, atol=1e-4)
+
+
+def test_names_that_c_cannot_hold_as_they_are():
+    assert _c_string('a"b\\c?') == '"a\\042b\\134c\\077"'
+    assert _c_string("é\n1") == '"\\303\\251\\0121"'

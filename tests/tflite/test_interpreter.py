@@ -289,11 +289,18 @@ def test_a_layer_by_hand():
     np.testing.assert_allclose(found, parts / parts.sum(), rtol=1e-5, atol=1e-6)
 
 
-def test_what_there_is_no_kernel_for_is_named():
-    with pytest.raises(UnsupportedOpError, match=r"operator 0.*SVDF"):
-        compile_tflite(read_tflite(model_bytes(elementwise("SVDF"))))
-    graph = quantized_single("EXP")
-    with pytest.raises(GraphError, match=r"EXP.*quantized to INT8"):
+def test_all_that_there_is_no_kernel_for_is_named():
+    graph = Graph()
+    x = graph.given(ROW)
+    for name in ("CUSTOM:Swirl", "SKIP_GRAM", "CUSTOM:Swirl"):
+        x = graph.op(name, [x], ROW)
+    graph.outputs = [x]
+    with pytest.raises(UnsupportedOpError) as found:
+        compile_tflite(read_tflite(model_bytes(graph)))
+    assert "CUSTOM:Swirl (operator 0 and 1 more)" in str(found.value)
+    assert "SKIP_GRAM (operator 1)" in str(found.value)
+    graph = quantized_single("SIN")
+    with pytest.raises(GraphError, match=r"SIN.*quantized to INT8"):
         compile_tflite(read_tflite(model_bytes(graph)))
     graph = window("CONV_2D", (1, 5, 4, 7), {0: 5, 1: 1, 2: 1}, (7, 3, 3, 6))
     with pytest.raises(GraphError, match="padding 5"):

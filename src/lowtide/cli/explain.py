@@ -18,6 +18,7 @@ from lowtide.cli.arguments import (
     StageOption,
     TargetOption,
 )
+from lowtide.cli.shapes import ShapesOption, SignatureOption
 from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
 from lowtide.records import dataclass
@@ -41,6 +42,8 @@ def explain(
         ),
     ] = None,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
+    signature: SignatureOption = None,
     json: JsonOption = False,
     limit: Annotated[
         int | None,
@@ -129,7 +132,8 @@ def explain(
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.cli.plan_request import effort_named
+    from lowtide.cli.plan_nnvm import is_nnvm, plan_nnvm
+    from lowtide.cli.plan_request import PlanRequest, effort_named
 
     if module is not None and module.endswith(".tflite"):
         from lowtide.cli.plan_micro import explain_model
@@ -137,6 +141,11 @@ def explain(
         if plan is not None or format is not None or html is not None or what_if or try_change:
             raise UsageError(f"{module}: a TFLite model has --limit and --json only")
         explain_model(module, limit, json=json)
+        return
+    if module is not None and is_nnvm(module):
+        if plan is not None or format is not None or html is not None or what_if or try_change:
+            raise UsageError(f"{module}: a graph of NNVM has --shape, --limit and --json only")
+        plan_nnvm(module, PlanRequest(effort, None, json, limit or PlanRequest().limit))
         return
     changes = _Changes(what_if, try_change, batch)
     request = _Request(stage, effort_named(effort), deadline, reoptimize, changes, target)

@@ -7,6 +7,7 @@ from typing import Final
 
 from lowtide.cli.console import note
 from lowtide.cli.progress import progress
+from lowtide.cli.shapes import given_shapes, given_signature
 from lowtide.cli.sizes import named_sizes
 from lowtide.frontend.files import ModuleInput, read_input
 from lowtide.ir import InputError, InvalidModuleError, Module
@@ -21,11 +22,13 @@ def load(path: str, *, reoptimize: bool = False) -> ModuleInput:
     if is_executable(path):
         raise InputError("is an executable, which only `run` takes; give the module", file=path)
     with progress(f"reading {path}"):
-        found = read_input(path, sizes=named_sizes())
+        found = read_input(
+            path, sizes=named_sizes(), shapes=given_shapes(), signature=given_signature()
+        )
         check(found)
     if reoptimize:
         found.module.schedule = None
-    if os.path.isdir(path):
+    if os.path.isdir(path) and found.file != path:
         note(f"reading {found.file}")
         if found.others:
             note(found.others)

@@ -19,6 +19,13 @@ from lowtide.cli.plan_budget import BudgetRequest
 from lowtide.cli.plan_module import ModuleRequest
 from lowtide.cli.plan_packing import PackingRequest
 from lowtide.cli.plan_request import PlanRequest
+from lowtide.cli.shapes import (
+    InPlaceOption,
+    MatchRangeOption,
+    ShapesOption,
+    SignatureOption,
+    VariantOption,
+)
 from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
 
@@ -31,12 +38,17 @@ def plan(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A module; a memory graph, .json; a .tflite; CSV of "
+            help="A module; a memory graph or one of NNVM, .json; a .tflite; CSV of "
             "id,lower,upper,size,alignment,gaps,offset.",
             show_default=False,
         ),
     ],
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
+    signature: SignatureOption = None,
+    variant: VariantOption = None,
+    match_range: MatchRangeOption = None,
+    no_in_place: InPlaceOption = False,
     json: JsonOption = False,
     output: Annotated[
         Path | None,
@@ -117,12 +129,43 @@ def plan(
     request = PlanRequest(effort, deadline, json, limit, output, svg, html)
     packed = PackingRequest(strategy, capacity, compare)
     module = ModuleRequest(stage, assigner, packing, reoptimize)
+    is_plain = packed == PackingRequest() and module == ModuleRequest() and alignment == 1
+    rules = variant is not None or match_range is not None or no_in_place
+    if _plan_nnvm(file, request, (variant, match_range, not no_in_place), rules, is_plain):
+        return
     if target is not None or bank or _plain(file).endswith(_LITE):
         others = packed != PackingRequest() or module != ModuleRequest() or alignment != 1
         wanted = BudgetRequest(budget, remat, pareto)
         _plan_micro(file, request, target, bank or [], is_plain=not (others or wanted.is_wanted))
         return
     _plan(file, request, packed, module, BudgetRequest(budget, remat, pareto), alignment)
+
+
+def _plan_nnvm(
+    file: str,
+    request: PlanRequest,
+    rules: tuple[str | None, int | None, bool],
+    are_given: bool,
+    is_plain: bool,
+) -> bool:
+    """Plan a graph of NNVM; False for any other file. Raises UsageError for other options."""
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.plan_nnvm import is_nnvm, plan_nnvm
+
+    if not is_nnvm(file):
+        if are_given:
+            raise UsageError(
+                f"{file}: --variant, --match-range and --no-in-place are for graphs of NNVM"
+            )
+        return False
+    if not is_plain or request.svg or request.html or request.deadline is not None:
+        raise UsageError(
+            f"{file}: a graph of NNVM has --shape, --variant, --match-range, --no-in-place, "
+            "--effort, --limit, --json and -o only"
+        )
+    request.check()
+    plan_nnvm(file, request, rules[0], rules[1], in_place=rules[2])
+    return True
 
 
 def _plan_micro(

@@ -15,6 +15,7 @@ from lowtide.cli.arguments import (
     TargetOption,
     ThreadsOption,
 )
+from lowtide.cli.shapes import ShapesOption, SignatureOption
 from lowtide.cli.sizes import SizesOption
 from lowtide.records import dataclass
 
@@ -94,6 +95,8 @@ def run(
         typer.Option(min=0.0, metavar="SECONDS", hidden=True),
     ] = 300.0,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
+    signature: SignatureOption = None,
     json: JsonOption = False,
 ) -> None:
     """Execute a module, or an executable, and show its results.
@@ -251,7 +254,10 @@ def _arguments(found: ModuleInput, inputs: Path | None, seed: int | None) -> tup
     if found.arguments is not None:
         return found.arguments, "snapshot"
     seed = default_seed(found.module) if seed is None else seed
-    return generated(leaves, seed), f"seed {seed}" if leaves else "none"
+    arguments = list(generated(leaves, seed))
+    for number, value in found.initial.items():
+        arguments[number] = value
+    return arguments, f"seed {seed}" if leaves else "none"
 
 
 # -- engines -------------------------------------------------------------------------------------

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from lowtide.frontend.compressed import LIMIT_BYTES, read_bytes
 from lowtide.frontend.dump_directory import find_module
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.frontend.nnvm.document import looks_like_nnvm, read_nnvm
 from lowtide.frontend.tflite.model import looks_like_tflite, read_tflite
 from lowtide.ir import HloProtoError, HloTextError, InputError, Module
 from lowtide.ir.literal import Array
@@ -21,6 +22,7 @@ from lowtide.records import dataclass
 STDIN: Final = "-"
 """The path that stands for standard input."""
 
+_SAVED_MODEL: Final = "saved_model.pb"
 _COMPRESSIONS: Final = (".xz", ".gz")
 _TEXT_SUFFIXES: Final = (".hlo", ".txt")
 _BINARY_SUFFIXES: Final = (".pb",)
@@ -47,12 +49,14 @@ class ModuleInput:
 
     `arguments` are the leaves of the parameters, depth first; None where the file has none: only
     snapshots do. `others` lists the other modules of a dump directory, as text; "" for none.
+    `initial` are what variables hold before the first call, by the numbers of their parameters.
     """
 
     module: Module
     file: str
     arguments: Sequence[Array] | None = None
     others: str = ""
+    initial: Mapping[int, Array] = field(default_factory=dict)
 
 
 def read(path: str | os.PathLike[str]) -> Module:
@@ -68,11 +72,14 @@ def read_input(
     path: str | os.PathLike[str],
     limit_bytes: int = LIMIT_BYTES,
     sizes: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    signature: str | None = None,
 ) -> ModuleInput:
     """Return the module in a file together with the arguments that a snapshot holds.
 
-    `sizes` are those of dimensions that an ONNX model has names for. Raises as `read` does, also
-    for more than `limit_bytes` bytes after decompression.
+    `sizes` are those of dimensions that an ONNX model has names for, `shapes` those of arguments of
+    a graph of NNVM and of inputs of a SavedModel, whose `signature` is meant. Raises as `read`
+    does, also for more than `limit_bytes` bytes after decompression.
     """
     name = os.fspath(path)
     if name == STDIN:
@@ -81,6 +88,10 @@ def read_input(
         raise InputError("expected a path, found an empty one")
     try:
         file, others = Path(name), ""
+        if (file / _SAVED_MODEL).is_file():
+            return _read_saved_model(file, signature, shapes or {})
+        if signature is not None:
+            raise InputError("only SavedModels have signatures", file=name)
         if file.is_dir():
             file, others = find_module(file)
         if file.name.lower().endswith(_ONNX_SUFFIX):
@@ -91,6 +102,12 @@ def read_input(
             data = read_bytes(stream, str(file), limit_bytes)
     except (OSError, ValueError) as error:
         raise InputError(_reason(error), file=name) from error
+    if looks_like_nnvm(data):
+        from lowtide.frontend.nnvm.module import module_of
+
+        return ModuleInput(module_of(read_nnvm(data, str(file)), shapes or {}), str(file))
+    if shapes:
+        raise InputError("only graphs of NNVM and SavedModels take shapes", file=name)
     return replace(_parse(data, str(file)), others=others)
 
 
@@ -101,6 +118,15 @@ def _read_onnx(file: str, sizes: Mapping[str, int]) -> ModuleInput:
         message = "reading ONNX models takes the package onnx: pip install 'lowtide[onnx]'"
         raise InputError(message, file=file) from error
     return ModuleInput(read_module(file, sizes), file)
+
+
+def _read_saved_model(
+    folder: Path, signature: str | None, shapes: Mapping[str, Sequence[int]]
+) -> ModuleInput:
+    from lowtide.frontend.tensorflow.saved_model import read_saved_model
+
+    found = read_saved_model(folder, signature, shapes)
+    return ModuleInput(found.module, str(folder), initial=found.state)
 
 
 def _reason(error: OSError | ValueError) -> str:
@@ -119,7 +145,11 @@ def _parse(data: bytes, file: str) -> ModuleInput:
     if looks_like_tflite(data):
         from lowtide.frontend.tflite.compiling import compile_tflite
 
-        return ModuleInput(compile_tflite(read_tflite(data, file)).module, file)
+        program = compile_tflite(read_tflite(data, file))
+        count = len(program.module.entry.parameters)
+        first = count - len(program.state)
+        initial = {first + i: x.value for i, x in enumerate(program.state)}
+        return ModuleInput(program.module, file, initial=initial)
     if not _is_binary(data, file):
         return ModuleInput(parse_hlo(_decode(data, file), file), file)
     return _parse_binary(data, file)

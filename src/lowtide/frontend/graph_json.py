@@ -46,7 +46,11 @@ def read_graph_json(data: bytes | str, file: str = "") -> GraphFile:
     is not JSON, a field that is missing or of another type, a number that no node or buffer has, a
     buffer that may not reuse what it names, a cycle.
     """
-    document = _document(data, file)
+    return read_graph_document(_document(data, file), file)
+
+
+def read_graph_document(document: dict[str, Any], file: str = "") -> GraphFile:
+    """Return the graph in a document that is read already; raises as `read_graph_json`."""
     reader = _Reader(file)
     nodes = reader.objects(document, "nodes", "")
     buffers = reader.objects(document, "buffers", "")

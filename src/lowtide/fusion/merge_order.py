@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
+from lowtide.records import dataclass
+
 _MOST_EDGES: Final = 4_000
 """Edges that one search follows before it gives up, which keeps all of them linear."""
 

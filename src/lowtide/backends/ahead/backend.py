@@ -14,7 +14,7 @@ from lowtide.codegen.program import thunks_of
 from lowtide.compiler import ModulePlan
 from lowtide.files.object_cache import ObjectCache
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
-from lowtide.ir import Instruction
+from lowtide.ir import Instruction, Module
 from lowtide.ir.errors import LowtideError, UnsupportedOpError
 from lowtide.ir.thunk import KernelThunk, Thunk, all_thunks, exchanges, host_calls
 from lowtide.llvm.elf_symbols import undefined_symbols
@@ -36,7 +36,8 @@ class AheadProgram:
 
     `arena_bytes` is what the caller provides, in memory that begins at a multiple of 64. With
     `weights` the constants are not in the object: they are these bytes, which the caller passes as
-    one more argument, behind the others; they begin at a multiple of 64, too.
+    one more argument, behind the others; they begin at a multiple of 64, too. Names are those that
+    a model has for its inputs and outputs; a module without a model has none.
     """
 
     name: str
@@ -47,6 +48,8 @@ class AheadProgram:
     constant_bytes: int
     object: bytes
     weights: bytes | None
+    argument_names: tuple[str, ...] = ()
+    result_names: tuple[str, ...] = ()
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -128,7 +131,16 @@ class AheadKernels:
             sum(map(len, constants.values())),
             _object(text, backend.target),
             weights,
+            _names(plan.module, "argument", len(interface.arguments)),
+            _names(plan.module, "result", len(interface.results)),
         )
+
+
+def _names(module: Module, kind: str, count: int) -> tuple[str, ...]:
+    """The names that a front end left for a module's arguments or results; none if one misses."""
+    known = dict(module.frontend_attributes)
+    found = [known.get(f"{kind}_{number}") for number in range(count)]
+    return tuple([x for x in found if x is not None]) if None not in found else ()
 
 
 def _object(text: str, target: Target) -> bytes:

@@ -31,6 +31,7 @@ def ahead_files(program: AheadProgram) -> Mapping[str, bytes]:
 def _c_header(program: AheadProgram) -> str:
     name, upper = program.name, program.name.upper()
     arguments, results = program.interface.arguments, program.interface.results
+    count = len(arguments) + (program.weights is not None)
     lines = [
         f"/* {program.module}, compiled by lowtide for {program.target.triple}, "
         f"{program.target.cpu}. */",
@@ -41,10 +42,11 @@ def _c_header(program: AheadProgram) -> str:
         f"#define {upper}_ARENA_BYTES {program.arena_bytes}",
         f"#define {upper}_ARENA_ALIGNMENT {LINE}",
         "",
-        f"#define {upper}_ARGUMENTS {len(arguments)}",
+        "/* How long args and results are. */",
+        f"#define {upper}_ARGUMENTS {count}",
         f"#define {upper}_RESULTS {len(results)}",
-        *_arrays(f"{upper}_ARGUMENT", [x.shape for x in arguments]),
-        *_arrays(f"{upper}_RESULT", [x.shape for x in results]),
+        *_arrays(f"{upper}_ARGUMENT", [x.shape for x in arguments], program.argument_names),
+        *_arrays(f"{upper}_RESULT", [x.shape for x in results], program.result_names),
     ]
     if program.weights is not None:
         lines += [
@@ -73,17 +75,29 @@ def _c_header(program: AheadProgram) -> str:
     return "\n".join(lines)
 
 
-def _arrays(prefix: str, shapes: Sequence[Shape]) -> list[str]:
-    """The sizes of arrays, each with its shape: row major, or in the layout that it names."""
+def _arrays(prefix: str, shapes: Sequence[Shape], names: Sequence[str]) -> list[str]:
+    """The sizes of arrays, each with its shape: row major, or in the layout that it names.
+
+    `names` are those of the model, as many as there are arrays, or none.
+    """
     lines = []
     for number, shape in enumerate(shapes):
+        lines += ["", f"/* {shape} */"]
+        if len(names) == len(shapes):
+            lines.append(f"#define {prefix}_{number}_NAME {_c_string(names[number])}")
         lines += [
-            "",
-            f"/* {shape} */",
             f"#define {prefix}_{number}_BYTES {_nbytes(shape)}",
             f"#define {prefix}_{number}_ALIGNMENT {alignment(shape)}",
         ]
     return lines
+
+
+def _c_string(text: str) -> str:
+    """A text as a string of C: what is no plain character is three octal digits a byte."""
+    plain = [
+        chr(x) if 32 <= x < 127 and chr(x) not in '"\\?' else f"\\{x:03o}" for x in text.encode()
+    ]
+    return f'"{"".join(plain)}"'
 
 
 def _nbytes(shape: Shape) -> int:
@@ -92,8 +106,6 @@ def _nbytes(shape: Shape) -> int:
 
 def _cpp_header(program: AheadProgram) -> str:
     name, upper = program.name, program.name.upper()
-    given = program.interface.arguments
-    count = len(given) + (program.weights is not None)
     return f"""/* {program.module} as a class of C++ that holds the arena. */
 #ifndef LOWTIDE_{upper}_HPP
 #define LOWTIDE_{upper}_HPP
@@ -108,8 +120,8 @@ namespace lowtide {{
 /* One object serves one run at a time. */
 class {name} {{
 public:
-    using arguments = std::array<const void *, {count}>;
-    using results = std::array<void *, {len(program.interface.results)}>;
+    using arguments = std::array<const void *, {upper}_ARGUMENTS>;
+    using results = std::array<void *, {upper}_RESULTS>;
 
     int run(const arguments &args, const results &outs) {{
         return {name}_run(arena_, args.data(), outs.data());

@@ -87,6 +87,12 @@ class GraphCompiler:
 
     def step(self, node: GraphNode, kernel: OpKernel, values: dict[str, Expression]) -> None:
         """Add the outputs of one node to the values by name; raises as `run`."""
+        self._store(self.stepped(node, kernel, values), values)
+
+    def stepped(
+        self, node: GraphNode, kernel: OpKernel, values: Mapping[str, Expression]
+    ) -> OpKernelContext:
+        """Return the context of a node after its kernel ran, with all outputs; raises as `run`."""
         context = OpKernelContext(node, self._inputs(node, values), self, values)
         file, line = node.source
         try:
@@ -98,7 +104,7 @@ class GraphCompiler:
             raise context.error(_without_place(error)) from error
         except _MALFORMED as error:
             raise context.error(f"it is malformed: {error}") from error
-        self._store(context, values)
+        return context
 
     def _inputs(self, node: GraphNode, values: Mapping[str, Expression]) -> list[Expression | None]:
         return [values[name] if name else None for name in node.inputs]
@@ -133,18 +139,27 @@ class GraphCompiler:
             for number, name in enumerate(names or graph.inputs)
         }
         values = {**known, **given}
-        inner = GraphCompiler(self.domain, child, self.functions, self._values, self._depth + 1)
+        inner = self.within(child)
         results = [x.op(child) for x in inner.run(graph, values)]
         if not as_tuple and len(results) != 1:
             raise GraphError(f"{graph.name!r} has to give one value, not {len(results)}")
         return child.build_computation(child.tuple(results) if as_tuple else results[0])
 
-    def inline(self, graph: OpGraph, arguments: Sequence[Expression]) -> list[Expression]:
-        """Return the outputs of a graph that is called here."""
-        inner = GraphCompiler(
-            self.domain, self.builder, self.functions, self._values, self._depth + 1
+    def within(self, builder: Builder) -> GraphCompiler:
+        """Return the compiler of a graph that is built into another computation."""
+        return GraphCompiler(self.domain, builder, self.functions, self._values, self._depth + 1)
+
+    def inline(
+        self,
+        graph: OpGraph,
+        arguments: Sequence[Expression],
+        known: Mapping[str, Expression] | None = None,
+    ) -> list[Expression]:
+        """Return the outputs of a graph that is called here; `known` are other values by name."""
+        inner = self.within(self.builder)
+        return inner.run(
+            graph, {**(known or {}), **dict(zip(graph.inputs, arguments, strict=True))}
         )
-        return inner.run(graph, dict(zip(graph.inputs, arguments, strict=True)))
 
 
 def compile_graph(
@@ -152,11 +167,13 @@ def compile_graph(
     graph: OpGraph,
     arguments: Mapping[str, Shape | Array],
     functions: Mapping[str, OpGraph] | None = None,
+    state: Mapping[int, str] | None = None,
 ) -> GraphProgram:
     """Return the module that computes the outputs of a graph.
 
     `arguments` are values by name: those given by shape become the parameters, in this order, and
-    arrays are constants. Raises GraphError and UnsupportedOpError, which name the node.
+    arrays are constants. `state` are outputs by number that may be written over an argument, of
+    the same type. Raises GraphError and UnsupportedOpError, which name the node.
     """
     builder = Builder(graph.name)
     names = [name for name, value in arguments.items() if isinstance(value, Shape)]
@@ -167,9 +184,25 @@ def compile_graph(
         else:
             values[name] = Expression(np.asarray(value))
     results = GraphCompiler(domain, builder, functions).run(graph, values)
+    for number, name in (state or {}).items():
+        builder.alias((number,), names.index(name))
     module = builder.build(builder.tuple([x.op(builder) for x in results]))
     remove_dead_code(module)
+    name_ends(module, names, graph.outputs)
     return GraphProgram(module, tuple(names), graph.outputs)
+
+
+def name_ends(module: Module, arguments: Sequence[str], results: Sequence[str]) -> None:
+    """Let a module keep the names of its parameters and results: what headers call them."""
+    pairs = [*_numbered("argument", arguments), *_numbered("result", results)]
+    others = [
+        x for x in module.frontend_attributes if not x[0].startswith(("argument_", "result_"))
+    ]
+    module.frontend_attributes = (*others, *pairs)
+
+
+def _numbered(kind: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    return [(f"{kind}_{number}", name) for number, name in enumerate(names)]
 
 
 def constants_in(scope: Mapping[str, Expression], names: Sequence[str]) -> dict[str, Expression]:

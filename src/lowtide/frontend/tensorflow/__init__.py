@@ -4,10 +4,13 @@ from lowtide.frontend.tensorflow import (
     arrays,
     control,
     elementwise,
+    gradients,
     indexing,
+    lists,
     networks,
     reductions,
     sources,
+    updates,
 )
 from lowtide.frontend.tensorflow.graph_def import FunctionDef, NodeDef, compile_graph_def
 
@@ -18,8 +21,11 @@ __all__ = [
     "compile_graph_def",
     "control",
     "elementwise",
+    "gradients",
     "indexing",
+    "lists",
     "networks",
     "reductions",
     "sources",
+    "updates",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from lowtide.builder import Op
@@ -125,10 +127,38 @@ def slice_(context: OpKernelContext) -> None:
 def strided_slice(context: OpKernelContext) -> None:
     """Give what x[begin:end:strides] is, with TensorFlow's five masks."""
     b, x = context.builder, context.input(0)
+    if context.known(1) is None:
+        context.set_output(0, _entry(context, x))
+        return
     parts, shape = _strided(context, x)
     result = arrays.sliced(b, x, parts)
     sizes = [n if i is None else result.dimensions[i] for i, n in shape]
     context.set_output(0, arrays.reshaped(b, result, sizes))
+
+
+_MASKS: Final = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+
+
+def _entry(context: OpKernelContext, x: Op) -> Op:
+    """Return x[i], or x[i, j] and so on, at places that depend on an argument.
+
+    Raises GraphError for any other slice at such places: its size would not be known.
+    """
+    b, begin = context.builder, context.input(1)
+    begins, ends, ellipsis, new, dropped = [context.attribute(y, integer, 0) for y in _MASKS]
+    count = begin.dimensions[0]
+    whole = [bool(begins >> i & 1) and bool(ends >> i & 1) for i in range(count)]
+    shrinks = [bool(dropped >> i & 1) for i in range(count)]
+    if ellipsis or new or not all(x or y for x, y in zip(whole, shrinks, strict=True)):
+        raise context.error("its places depend on an argument, and are more than single ones")
+    zero = b.constant(0, begin.element_type)
+    starts, sizes = [zero] * x.rank, list(x.dimensions)
+    for i in [i for i in range(count) if shrinks[i]]:
+        at = b.reshape(b.slice(begin, [i], [i + 1], [1]), [])
+        starts[i] = b.select(at.lt(0), at + x.dimensions[i], at)
+        sizes[i] = 1
+    found = b.dynamic_slice(x, starts, sizes)
+    return b.reshape(found, [n for i, n in enumerate(sizes) if i >= count or not shrinks[i]])
 
 
 def _strided(context: OpKernelContext, x: Op) -> tuple[list[slice], list[tuple[int | None, int]]]:
@@ -137,8 +167,7 @@ def _strided(context: OpKernelContext, x: Op) -> tuple[list[slice], list[tuple[i
     That is a dimension of x, or (None, 1) for a new one.
     """
     begin, end, step = [context.ints(i) for i in (1, 2, 3)]
-    names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-    masks = [context.attribute(name, integer, 0) for name in names]
+    masks = [context.attribute(name, integer, 0) for name in _MASKS]
     bits = [[bool(mask >> i & 1) for mask in masks] for i in range(len(begin))]
     used = len([x for x in bits if not (x[2] or x[3])])
     if used > x.rank:

@@ -55,14 +55,14 @@ def compile_graph_def(
     arrays are constants. Other placeholders that are needed and have a dtype and a full shape
     follow in the order of the nodes. Raises GraphError and UnsupportedOpError, which name the node.
     """
-    fed = {_value_name(x, {}): value for x, value in (arguments or {}).items()}
-    graph = _graph(name, (), nodes, fetches)
+    fed = {value_name(x, {}): value for x, value in (arguments or {}).items()}
+    graph = op_graph(name, (), nodes, fetches)
     for node in nodes:
         if node.op == "Placeholder" and f"{node.name}:0" not in fed:
             shape = _placeholder_shape(node)
             if shape is not None:
                 fed[f"{node.name}:0"] = shape
-    library = {f.name: _graph(f.name, f.arguments, f.nodes, f.results) for f in functions}
+    library = {f.name: op_graph(f.name, f.arguments, f.nodes, f.results) for f in functions}
     return compile_graph(DOMAIN, graph, fed, library)
 
 
@@ -76,12 +76,13 @@ def _placeholder_shape(node: NodeDef) -> Shape | None:
         raise GraphError(f"attribute 'dtype': {error}", node=node.name, op=node.op) from error
 
 
-def _graph(
+def op_graph(
     name: str, arguments: Sequence[str], nodes: Sequence[NodeDef], results: Sequence[str]
 ) -> OpGraph:
+    """Return nodes as a graph: values are "node:number", results those that are named."""
     ops = {node.name: node.op for node in nodes}
-    wanted = [_value_name(x, ops) for x in results]
-    read = [[_value_name(x, ops) for x in node.inputs if x[:1] != "^"] for node in nodes]
+    wanted = [value_name(x, ops) for x in results]
+    read = [[value_name(x, ops) for x in node.inputs if x[:1] != "^"] for node in nodes]
     counts: dict[str, int] = {}
     for value in [*wanted, *[x for inputs in read for x in inputs]]:
         source, _, number = value.rpartition(":")
@@ -102,13 +103,13 @@ def _graph(
     return OpGraph(name, tuple([f"{x}:0" for x in arguments]), tuple(converted), tuple(wanted))
 
 
-def _value_name(reference: str, ops: Mapping[str, str]) -> str:
+def value_name(reference: str, ops: Mapping[str, str] | None = None) -> str:
     """Return "node:number" for any way to write an input."""
     parts = reference.split(":")
     if len(parts) > 3 or not all(parts) or (len(parts) > 1 and not parts[-1].isdigit()):
         raise GraphError(f"{reference!r} is no input: expected 'node', 'node:1' or 'node:name:0'")
     number = int(parts[-1]) if len(parts) > 1 else 0
     if len(parts) == 3:
-        names = OUTPUT_NAMES.get(ops.get(parts[0], ""), ())
+        names = OUTPUT_NAMES.get((ops or {}).get(parts[0], ""), ())
         number = names.index(parts[1]) if parts[1] in names else number
     return f"{parts[0]}:{number}"

@@ -42,4 +42,26 @@ MESSAGES: Final[dict[str, str]] = {
         "int64_val=10:int64* bool_val=11:bool* dcomplex_val=12:double* half_val=13:int32* "
         "uint32_val=16:uint32* uint64_val=17:uint64* float8_val=18:bytes"
     ),
+    # -- models --------------------------------------------------------------------------------
+    "SavedModel": "saved_model_schema_version=1:int64 meta_graphs=2:MetaGraph*",
+    "MetaGraph": (
+        "meta_info_def=1:MetaInfo graph_def=2:GraphDef signature_def=5:SignatureEntry* "
+        "object_graph_def=7:SavedObjectGraph"
+    ),
+    "MetaInfo": "tags=4:string*",
+    "SignatureEntry": "key=1:string value=2:SignatureDef",
+    "SignatureDef": "inputs=1:TensorInfoEntry* outputs=2:TensorInfoEntry* method_name=3:string",
+    "TensorInfoEntry": "key=1:string value=2:TensorInfo",
+    "TensorInfo": "name=1:string dtype=2:int32 tensor_shape=3:TensorShapeProto",
+    "SavedObjectGraph": "nodes=1:SavedObject*",
+    "SavedObject": "variable=7:SavedVariable",
+    "SavedVariable": "dtype=1:int32 shape=2:TensorShapeProto name=6:string",
+    # -- checkpoints ---------------------------------------------------------------------------
+    "BundleHeader": "num_shards=1:int32 endianness=2:int32",
+    "BundleEntry": (
+        "dtype=1:int32 shape=2:TensorShapeProto shard_id=3:int32 offset=4:int64 size=5:int64"
+    ),
+    "ObjectGraph": "nodes=1:TrackedObject*",
+    "TrackedObject": "attributes=2:TrackedTensor*",
+    "TrackedTensor": "name=1:string full_name=2:string checkpoint_key=3:string",
 }

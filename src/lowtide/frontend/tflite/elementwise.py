@@ -1,19 +1,21 @@
-"""Operators on single elements: of floats, and of quantized numbers where kernels are exact."""
+"""Operators on one operand's elements: of floats, and of quantized numbers by tables."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
 
-from lowtide.builder import Builder, Op
+from lowtide.builder import Builder
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import elementwise
-from lowtide.frontend.graphs.shared.broadcasting import together
-from lowtide.frontend.tflite import quantized
-from lowtide.frontend.tflite.node import DOMAIN, QUANTIZED, LiteNode
-from lowtide.frontend.tflite.rounding import factor_of, scaled
+from lowtide.frontend.tflite import lookup, quantized, unary_tables
+from lowtide.frontend.tflite.lookup import Function, Reals
+from lowtide.frontend.tflite.node import DOMAIN, LiteNode
+from lowtide.ir import Opcode
 from lowtide.ir.element_type import ElementType
 
 _UNARY: Final = {
@@ -35,91 +37,52 @@ _UNARY: Final = {
     "SQUARE": "square",
     "ZEROS_LIKE": "zeros_like",
 }
-_BINARY: Final = {
-    "ATAN2": "atan2",
-    "EQUAL": "equal",
-    "FLOOR_DIV": "floor_div",
-    "FLOOR_MOD": "floor_mod",
-    "GREATER": "greater",
-    "GREATER_EQUAL": "greater_equal",
-    "LESS": "less",
-    "LESS_EQUAL": "less_equal",
-    "LOGICAL_AND": "and",
-    "LOGICAL_OR": "or",
-    "MAXIMUM": "max",
-    "MINIMUM": "min",
-    "NOT_EQUAL": "not_equal",
-    "POW": "pow",
-    "SQUARED_DIFFERENCE": "squared_difference",
-}
-_ACTIVE: Final = {"ADD": "add", "DIV": "div", "MUL": "mul", "SUB": "sub"}
-"""Operators of two operands whose result goes through an activation."""
 
-_SUM_BITS: Final = {"INT8": 20, "UINT8": 20, "INT16": 15}
-"""By how many bits the operands of quantized sums are shifted left first."""
+
+def _elu(x: Reals) -> Reals:
+    return np.where(x < 0, np.expm1(np.minimum(x, 0)), x)
+
+
+def _inverse_root(x: Reals) -> Reals:
+    return np.where(x > 0, 1 / np.sqrt(np.maximum(x, 0)), np.inf)
+
+
+def _nearest(function: Function) -> Function:
+    """A function reckoned with 64 bits and rounded once, as those of C are."""
+    return lambda x: function(x.astype(np.float64)).astype(x.dtype)
+
+
+_BY_FLOATS: Final[Mapping[str, Function]] = {
+    "ELU": _nearest(_elu),
+    "EXP": _nearest(np.exp),
+    "LOG": _nearest(np.log),
+    "RSQRT": _nearest(_inverse_root),
+}
+"""Quantized functions whose table TFLite fills by reckoning with floats."""
+
+_BY_INTEGERS: Final[Mapping[str, Callable[[LiteNode], unary_tables.Numbers]]] = {
+    "ABS": unary_tables.absolute,
+    "HARD_SWISH": unary_tables.hard_swish,
+}
 
 
 @op(*_UNARY, domain=DOMAIN, inputs=1)
 def unary(context: OpKernelContext) -> None:
     """Give a function of each element."""
-    node = LiteNode(context)
-    node.require_floats()
-    name = _UNARY[context.node.op]
-    node.give(elementwise.unary(name, node.b, context.input(0)))
-
-
-@op(*_BINARY, domain=DOMAIN, inputs=2)
-def binary(context: OpKernelContext) -> None:
-    """Give a function of two operands, which are broadcast."""
-    node = LiteNode(context)
-    node.require_floats()
-    name = _BINARY[context.node.op]
-    node.give(elementwise.binary(name, node.b, context.input(0), context.input(1)))
-
-
-@op(*_ACTIVE, domain=DOMAIN, inputs=2)
-def arithmetic(context: OpKernelContext) -> None:
-    """Give sums, differences, products and quotients of two operands, which are broadcast."""
     node, name = LiteNode(context), context.node.op
-    activation = node.activation(0)
-    if not node.is_quantized:
-        found = elementwise.binary(_ACTIVE[name], node.b, context.input(0), context.input(1))
-        node.give(found, activation)
-    elif name == "MUL":
-        _product(node, activation)
-    elif name == "DIV":
-        node.require_floats()
+    if not node.is_quantized or name == "ZEROS_LIKE":
+        node.give(elementwise.unary(_UNARY[name], node.b, context.input(0)))
+    elif name in _BY_FLOATS:
+        lookup.give_function(node, _BY_FLOATS[name])
+    elif name in _BY_INTEGERS:
+        if name != "ABS" and node.tensor(0).type == "INT16":
+            raise node.refusal("it is quantized to INT16")
+        node.give(lookup.looked_up(node, _BY_INTEGERS[name](node)))
     else:
-        _sum(node, activation, is_difference=name == "SUB")
+        node.require_floats()
 
 
-def _product(node: LiteNode, activation: str) -> None:
-    scales = [quantized.scale_of(node, node.tensor(i)) for i in range(2)]
-    x, y = together(node.b, [quantized.without_zero(node, i) for i in range(2)])
-    real = float(scales[0] * scales[1] / quantized.scale_of(node, node.made))
-    quantized.give_scaled(node, x * y, real, activation)
-
-
-def _sum(node: LiteNode, activation: str, *, is_difference: bool) -> None:
-    """Set the output to a sum of operands, which are brought to twice the greater scale first."""
-    bits = _SUM_BITS[node.tensor(0).type]
-    scales = [float(quantized.scale_of(node, node.tensor(i))) for i in range(2)]
-    twice = 2 * max(scales)
-    signs = (1, -1 if is_difference else 1)
-    parts = [
-        scaled(
-            node.b,
-            quantized.without_zero(node, i) * (1 << bits),
-            [factor_of(signs[i] * scales[i] / twice)],
-        )
-        for i in range(2)
-    ]
-    x, y = together(node.b, parts)
-    over = (1 << bits) * float(quantized.scale_of(node, node.made))
-    quantized.give_scaled(node, x + y, twice / over, activation)
-
-
-@op("RELU", "RELU6", "RELU_N1_TO_1", domain=DOMAIN, inputs=1)
+@op("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", domain=DOMAIN, inputs=1)
 def bounded(context: OpKernelContext) -> None:
     """Give numbers within bounds; quantized ones are brought to the scale of the result."""
     node, name = LiteNode(context), context.node.op
@@ -134,78 +97,117 @@ def bounded(context: OpKernelContext) -> None:
 def leaky_relu(context: OpKernelContext) -> None:
     """Give x where it is positive, else a part of it."""
     node = LiteNode(context)
-    node.require_floats()
-    node.give(elementwise.leaky_relu(node.b, context.input(0), node.real(0, 0.0)))
-
-
-@op("PRELU", domain=DOMAIN, inputs=2)
-def prelu(context: OpKernelContext) -> None:
-    """Give x where it is positive, else x times another operand."""
-    node, b = LiteNode(context), context.builder
-    node.require_floats()
-    x, slope = together(b, [context.input(0), context.input(1)])
-    node.give(b.select(x.gt(0), x, x * slope))
+    alpha = node.real(0, 0.0)
+    if node.is_quantized:
+        node.give(lookup.looked_up(node, unary_tables.leaky(node, alpha)))
+        return
+    node.give(elementwise.leaky_relu(node.b, context.input(0), alpha))
 
 
 @op("GELU", domain=DOMAIN, inputs=1)
 def gelu(context: OpKernelContext) -> None:
     """Give x times the normal distribution function, or an approximation by tanh."""
     node = LiteNode(context)
-    node.require_floats()
+    if node.is_quantized:
+        lookup.give_function(node, _gelu_tanh if node.code(0) else _gelu)
+        return
     function = elementwise.gelu_tanh if node.code(0) else elementwise.gelu
     node.give(function(node.b, context.input(0)))
 
 
+def _gelu(x: Reals) -> Reals:
+    return np.array([0.5 * v * (1 + math.erf(v * math.sqrt(0.5))) for v in x.tolist()], x.dtype)
+
+
+def _gelu_tanh(x: Reals) -> Reals:
+    inner = x.dtype.type(np.sqrt(2 / np.pi)) * (x + x.dtype.type(0.044715) * x * x * x)
+    return np.asarray(x * x.dtype.type(0.5) * (1 + np.tanh(inner)), x.dtype)
+
+
+def _logistic(x: Reals) -> Reals:
+    return (1 / (1 + _nearest(np.exp)(-x))).astype(x.dtype)
+
+
 @op("LOGISTIC", "TANH", domain=DOMAIN, inputs=1)
 def squashed(context: OpKernelContext) -> None:
-    """Give the logistic function or tanh; of 8-bit numbers from a table of all of them."""
+    """Give the logistic function or tanh; of quantized numbers from a table of all of them."""
     node, name = LiteNode(context), context.node.op
     if not node.is_quantized:
         function = Builder.logistic if name == "LOGISTIC" else Builder.tanh
         node.give(function(node.b, context.input(0)))
-        return
-    given = node.tensor(0)
-    if given.type == "INT16":
-        raise node.refusal("it is quantized to INT16")
-    low, high = QUANTIZED[given.type]
-    numbers = np.arange(low, high + 1, dtype=np.float32) - quantized.zero_of(given)
-    x = (numbers * quantized.scale_of(node, given)).astype(np.float32)
-    one = np.float32(1)
-    values = one / (one + np.exp(-x)) if name == "LOGISTIC" else np.tanh(x)
-    node.give(quantized.looked_up(node, values.tolist()))
+    elif node.tensor(0).type == "INT16":
+        node.give(lookup.looked_up(node, unary_tables.squashed_16(node, name)))
+    else:
+        lookup.give_function(node, _logistic if name == "LOGISTIC" else _nearest(np.tanh))
 
 
 @op("QUANTIZE", domain=DOMAIN, inputs=1)
 def quantize(context: OpKernelContext) -> None:
     """Give floats, or numbers of another scale, as numbers of the result's scale."""
-    node, b = LiteNode(context), context.builder
+    node = LiteNode(context)
     if node.is_quantized:
-        ratio = float(quantized.scale_of(node, node.tensor(0))) / float(
-            quantized.scale_of(node, node.made)
-        )
-        quantized.give_scaled(node, quantized.without_zero(node, 0), ratio)
+        quantized.give_scaled(node, quantized.without_zero(node, 0), quantized.ratio(node))
         return
-    low, high = QUANTIZED.get(node.made.type, (0, 0))
-    x = context.input(0) / float(quantized.scale_of(node, node.made))
-    ends = float(low - high), float(high - low)  # Beyond, conversion would not be exact.
-    x = b.maximum(b.minimum(b.round_nearest_afz(x), ends[1]), ends[0])
-    quantized.give(node, b.convert(x, ElementType.S32))
+    node.give(quantized.from_floats(node, context.input(0)))
 
 
 @op("DEQUANTIZE", domain=DOMAIN, inputs=1)
 def dequantize(context: OpKernelContext) -> None:
     """Give the floats that numbers stand for."""
     node, b = LiteNode(context), context.builder
-    if not node.is_quantized:
+    given = node.tensor(0)
+    if not len(given.quantization.scales):
         node.give(b.convert(context.input(0), ElementType.F32))
         return
-    numbers = b.convert(quantized.without_zero(node, 0), ElementType.F32)
-    node.give(numbers * float(quantized.scale_of(node, node.tensor(0))))
+    node.give(quantized.as_floats(node, 0))
 
 
-@op("SELECT", "SELECT_V2", domain=DOMAIN, inputs=3)
-def select(context: OpKernelContext) -> None:
-    """Give elements of one or the other operand; all are broadcast."""
+@op("CAST", domain=DOMAIN, inputs=1)
+def cast(context: OpKernelContext) -> None:
+    """Give numbers as another type."""
     node = LiteNode(context)
-    given: list[Op] = context.inputs()
-    node.give(elementwise.select(node.b, *given))
+    node.give(node.cast(context.input(0), node.element_type()))
+
+
+@op("BITCAST", domain=DOMAIN, inputs=1)
+def bitcast(context: OpKernelContext) -> None:
+    """Give the bits of numbers as another type, in a last dimension where it is narrower."""
+    node = LiteNode(context)
+    node.give(node.b.bitcast_convert(context.input(0), node.element_type()))
+
+
+@op("REAL", "IMAG", "COMPLEX_ABS", domain=DOMAIN, inputs=1)
+def parts_of_complex(context: OpKernelContext) -> None:
+    """Give the real parts, the imaginary parts or the magnitudes of complex numbers."""
+    node, b = LiteNode(context), context.builder
+    functions = {"REAL": b.real, "IMAG": b.imag, "COMPLEX_ABS": b.abs}
+    node.give(functions[context.node.op](context.input(0)))
+
+
+@op("FAKE_QUANT", domain=DOMAIN, inputs=1)
+def fake_quant(context: OpKernelContext) -> None:
+    """Give floats rounded to the numbers that a quantized type would have."""
+    node, b = LiteNode(context), context.builder
+    least, most, bits = node.real(0, 0.0), node.real(1, 0.0), node.number(2)
+    low, high = float(node.code(3) != 0), float((1 << bits) - 1)
+    if not most > least or not 2 <= bits <= 16:
+        raise node.error(f"{bits} bits from {least} to {most}")
+    scale = np.float32((most - least) / (high - low))
+    zero = min(max(quantized.rounded(np.float32(low - least / scale)), low), high)
+    ends = np.float32((low - zero) * scale), np.float32((high - zero) * scale)
+    x = b.minimum(b.maximum(context.input(0), float(ends[0])), float(ends[1]))
+    steps = b.floor((x - float(ends[0])) * float(np.float32(1) / scale) + 0.5)
+    node.give(steps * float(scale) + float(ends[0]))
+
+
+@op("BUCKETIZE", domain=DOMAIN, inputs=1)
+def bucketize(context: OpKernelContext) -> None:
+    """Give for each number how many boundaries, which rise, it is not below."""
+    node, b, x = LiteNode(context), context.builder, context.input(0)
+    ends = node.reals(0)
+    wide = b.broadcast(x, [*x.dimensions, len(ends)], range(x.rank))
+    kind = x.element_type if x.element_type.is_floating else ElementType.F32
+    above = b.broadcast(b.constant(np.array(ends), kind), wide.dimensions, [x.rank])
+    reached = b.convert(node.cast(wide, kind).ge(above), ElementType.S32)
+    step = b.scalar_computation(Opcode.ADD, ElementType.S32)
+    node.give(b.reduce(reached, b.constant(0, ElementType.S32), step, [x.rank]))

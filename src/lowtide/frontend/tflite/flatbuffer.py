@@ -19,7 +19,7 @@ from lowtide.records import dataclass
 
 T = TypeVar("T")
 
-_FORMATS: Final = {x: struct.Struct(f"<{x}") for x in "bBhHiIqQf?"}
+_FORMATS: Final = {x: struct.Struct(f"<{x}") for x in "bBhHiIqQfd?"}
 """How scalars are packed, by the letters of `struct`."""
 
 _ENTRIES_PER_BYTE: Final = 4

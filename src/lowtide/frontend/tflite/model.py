@@ -40,6 +40,10 @@ TYPE_BITS: Final[Mapping[str, int]] = {
     "UINT16": 16,
     "INT4": 4,
     "BFLOAT16": 16,
+    "INT2": 2,
+    "UINT4": 4,
+    "FLOAT8_E4M3FN": 8,
+    "FLOAT8_E5M2": 8,
 }
 """The types of tensors in the order of their codes, and how many bits an element takes."""
 
@@ -60,7 +64,11 @@ class Quantization:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LiteTensor:
-    """A tensor; `data` are the bytes of a constant, None for any other."""
+    """A tensor; `data` are the bytes of a constant, None for any other.
+
+    Those of a sparse one are what is kept, and `sparsity` says where it belongs.
+    `signature` is the shape with -1 for sizes that may change.
+    """
 
     number: int
     name: str
@@ -69,6 +77,8 @@ class LiteTensor:
     data: npt.NDArray[np.uint8] | None
     is_variable: bool
     quantization: Quantization
+    signature: tuple[int, ...] = ()
+    sparsity: FlatTable | None = None
 
     @property
     def nbytes(self) -> int:
@@ -78,7 +88,10 @@ class LiteTensor:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LiteOperator:
-    """An operator: its name, the numbers of its tensors (-1: left out), and its options."""
+    """An operator: its name, the numbers of its tensors (-1: left out), and its options.
+
+    Those of a custom one are bytes, a table in FlexBuffers' form or a structure of its own.
+    """
 
     number: int
     name: str
@@ -86,6 +99,7 @@ class LiteOperator:
     outputs: tuple[int, ...]
     intermediates: tuple[int, ...]
     options: FlatTable | None
+    custom_options: bytes = b""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -100,6 +114,16 @@ class LiteGraph:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class LiteSignature:
+    """A name for a subgraph, and names for its inputs and outputs: numbers of tensors."""
+
+    key: str
+    graph: int
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class LiteModel:
     """A model: subgraphs, the first of which is what runs, and the file's metadata by name."""
 
@@ -107,6 +131,7 @@ class LiteModel:
     source: FlatBytes
     graphs: tuple[LiteGraph, ...]
     metadata: Mapping[str, npt.NDArray[np.uint8]]
+    signatures: tuple[LiteSignature, ...] = ()
 
     @property
     def main(self) -> LiteGraph:
@@ -144,7 +169,21 @@ class _Reader:
         for entry in self.root.table_list(6, "metadata"):
             found = self.buffers[self.index(entry.scalar(1, "I", 0), self.buffers, entry.where)]
             metadata[entry.text(0, "name")] = found
-        return LiteModel(self.source.file, self.source, graphs, metadata)
+        signatures = self.root.tables(7, "signature_defs", self.signature)
+        for given in signatures:
+            if given.graph >= len(graphs):
+                where = f"model.signature_defs ({given.key})"
+                raise self.source.error(f"subgraph {given.graph} of {len(graphs)}", where)
+        return LiteModel(self.source.file, self.source, graphs, metadata, signatures)
+
+    def signature(self, table: FlatTable) -> LiteSignature:
+        """A signature."""
+        maps = [
+            {x.text(0, "name"): int(x.scalar(1, "I", 0)) for x in table.table_list(i, name)}
+            for i, name in enumerate(("inputs", "outputs"))
+        ]
+        key, graph = table.text(2, "signature_key"), int(table.scalar(4, "I", 0))
+        return LiteSignature(key, graph, maps[0], maps[1])
 
     def index(self, number: int, of: list[npt.NDArray[np.uint8]], where: str) -> int:
         """A number of one of some things; raises InputError for any other."""
@@ -213,6 +252,8 @@ class _Reader:
             data if len(data) else None,
             bool(table.scalar(5, "?", False)),
             _quantization(table.table(4, "quantization")),
+            table.integers(7, "shape_signature") or shape,
+            table.table(6, "sparsity"),
         )
         self.check_data(tensor, table)
         return tensor
@@ -221,7 +262,7 @@ class _Reader:
         """Raise InputError for a constant of other than its bytes; strings have any."""
         if tensor.data is None or not TYPE_BITS[tensor.type]:
             return
-        if len(tensor.data) != tensor.nbytes and not table.table(6, "sparsity"):
+        if len(tensor.data) != tensor.nbytes and not tensor.sparsity:
             raise self.source.error(
                 f"{len(tensor.data)} bytes for {tensor.type}{list(tensor.shape)}, "
                 f"which takes {tensor.nbytes}",
@@ -242,6 +283,7 @@ class _Reader:
             self.numbers(table, 2, "outputs", count),
             self.numbers(table, 8, "intermediates", count),
             options,
+            table.array(5, "u1", "custom_options").tobytes(),
         )
 
 

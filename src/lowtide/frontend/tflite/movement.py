@@ -1,49 +1,83 @@
-"""Operators that move elements, and sums and means along dimensions."""
+"""Operators that move elements: parts, joins, padding, blocks, orders."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
 
+import numpy as np
+
+from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.registry import op
-from lowtide.frontend.graphs.shared import arrays, reductions
-from lowtide.frontend.graphs.shared.indexing import from_end, take
+from lowtide.frontend.graphs.shared import arrays, indexing
 from lowtide.frontend.tflite import quantized
-from lowtide.frontend.tflite.node import DOMAIN, ELEMENT_TYPES, LiteNode
+from lowtide.frontend.tflite.node import DOMAIN, LiteNode
+from lowtide.ir import array_shape
+from lowtide.ir.element_type import ElementType
 
 
-@op("RESHAPE", "SQUEEZE", "EXPAND_DIMS", domain=DOMAIN, inputs=(1, 2))
-def reshape(context: OpKernelContext) -> None:
-    """Give the elements in the sizes that the file says."""
-    LiteNode(context).give(context.input(0))
+@op("DENSIFY", domain=DOMAIN, inputs=1)
+def densify(context: OpKernelContext) -> None:
+    """Give the operand: sparse constants are read as dense ones."""
+    context.set_output(0, context.expression(0))
 
 
 @op("TRANSPOSE", domain=DOMAIN, inputs=2)
 def transpose(context: OpKernelContext) -> None:
     """Give the dimensions in another order."""
-    node = LiteNode(context)
-    node.give(node.b.transpose(context.input(0), context.ints(1)))
+    node, x = LiteNode(context), context.input(0)
+    node.give(node.b.transpose(x, [context.axis(i, x.rank) for i in context.ints(1)]))
+
+
+@op("REVERSE_V2", domain=DOMAIN, inputs=2)
+def reverse(context: OpKernelContext) -> None:
+    """Give the elements from the last to the first along some dimensions."""
+    node, x = LiteNode(context), context.input(0)
+    node.give(node.b.reverse(x, context.axes(context.ints(1), x.rank)))
+
+
+@op("REVERSE_SEQUENCE", domain=DOMAIN, inputs=2)
+def reverse_sequence(context: OpKernelContext) -> None:
+    """Give the first elements of each entry of a batch, as many as its length, backwards."""
+    node, b, x = LiteNode(context), context.builder, context.input(0)
+    along, batch = context.axis(node.number(0), x.rank), context.axis(node.number(1), x.rank)
+    places = array_shape(ElementType.S32, x.dimensions)
+    lengths = b.broadcast(b.convert(context.input(1), ElementType.S32), x.dimensions, [batch])
+    place = b.iota(places, along)
+    source = b.select(place.lt(lengths), lengths - 1 - place, place)
+    parts = [source if i == along else b.iota(places, i) for i in range(x.rank)]
+    wide = [b.reshape(y, [*x.dimensions, 1]) for y in parts]
+    vectors = wide[0] if len(wide) == 1 else b.concatenate(wide, x.rank)
+    node.give(indexing.take_vectors(b, x, vectors))
 
 
 @op("CONCATENATION", domain=DOMAIN)
 def concatenation(context: OpKernelContext) -> None:
-    """Give the operands one after another; quantized ones have to be of one scale."""
-    node = LiteNode(context)
-    x = context.inputs()
+    """Give the operands one after another; those of other scales than the result are brought to it.
+
+    Only unsigned numbers may have other scales.
+    """
+    node, x = LiteNode(context), context.inputs()
     if node.is_quantized:
-        _require_one_scale(node, context.input_count)
+        x = [_rescaled(node, i) for i in range(context.input_count)]
     axis = context.axis(node.number(0), x[0].rank)
     node.give(arrays.concatenated(node.b, x, axis), node.activation(1))
 
 
-def _require_one_scale(node: LiteNode, count: int) -> None:
-    """Raise GraphError where an operand has another scale or zero point than the result."""
-    made = node.made
-    for number in range(count):
-        given = node.tensor(number)
-        same = quantized.scale_of(node, given) == quantized.scale_of(node, made)
-        if not same or quantized.zero_of(given) != quantized.zero_of(made):
-            raise node.refusal("operands of several scales")
+def _rescaled(node: LiteNode, number: int) -> Op:
+    """An operand in the scale of the result, by floats as TFLite reckons them."""
+    given, made, b = node.tensor(number), node.made, node.b
+    scales = [quantized.scale_of(node, x) for x in (given, made)]
+    zeros = [quantized.zero_of(x) for x in (given, made)]
+    if scales[0] == scales[1] and zeros[0] == zeros[1]:
+        return node.context.input(number)
+    if given.type != "UINT8":
+        raise node.refusal("operands of several scales")
+    ratio = scales[0] * (np.float32(1) / scales[1])
+    x = b.convert(node.context.input(number), ElementType.F32)
+    found = b.round_nearest_afz(x * float(ratio) + float(np.float32(-zeros[0]) * ratio))
+    found = b.convert(found, ElementType.S32) + zeros[1]
+    return b.convert(b.maximum(b.minimum(found, 255), 0), ElementType.U8)
 
 
 @op("PACK", domain=DOMAIN)
@@ -55,76 +89,13 @@ def pack(context: OpKernelContext) -> None:
     node.give(arrays.concatenated(node.b, wide, axis))
 
 
-@op("PAD", "PADV2", domain=DOMAIN, inputs=(2, 3))
-def pad(context: OpKernelContext) -> None:
-    """Give numbers with others around them: zeros, or what the third operand says."""
-    node, b, x = LiteNode(context), context.builder, context.input(0)
-    widths = context.constant(1).reshape(-1, 2).tolist()
-    value = context.optional(2)
-    if value is None:
-        zero = quantized.zero_of(node.tensor(0)) if node.is_quantized else 0
-        value = b.constant(zero, x.element_type)
-    else:
-        value = b.reshape(value, [])
-    node.give(arrays.padded(b, x, value, [(int(low), int(high)) for low, high in widths]))
-
-
-@op("SLICE", domain=DOMAIN, inputs=3)
-def slice_(context: OpKernelContext) -> None:
-    """Give the part at a place, of some sizes; -1 is what is left."""
+@op("UNPACK", domain=DOMAIN, inputs=1)
+def unpack(context: OpKernelContext) -> None:
+    """Give the parts along a dimension, without it."""
     node, x = LiteNode(context), context.input(0)
-    starts, sizes = context.ints(1), context.ints(2)
-    parts = [
-        slice(start, n if size < 0 else start + size)
-        for start, size, n in zip(starts, sizes, x.dimensions, strict=True)
-    ]
-    node.give(arrays.sliced(node.b, x, parts))
-
-
-@op("STRIDED_SLICE", domain=DOMAIN, inputs=4)
-def strided_slice(context: OpKernelContext) -> None:
-    """Give the part between two places in steps; masks leave out ends and dimensions."""
-    node, x = LiteNode(context), context.input(0)
-    begins, ends, steps = context.ints(1), context.ints(2), context.ints(3)
-    if node.number(2) or node.number(3):
-        raise node.refusal("an ellipsis or a new dimension")
-    if not len(begins) == len(ends) == len(steps) <= x.rank or 0 in steps:
-        raise node.error(f"steps {steps} from {begins} to {ends} for {x.rank} dimensions")
-    parts = [slice(None)] * x.rank
-    for i, step in enumerate(steps):
-        first = None if node.number(0) >> i & 1 else begins[i]
-        last = None if node.number(1) >> i & 1 else ends[i]
-        parts[i] = slice(first, last, step)
-        if node.number(4) >> i & 1:
-            place = begins[i] % x.dimensions[i]
-            parts[i] = slice(place, place + 1)
-    node.give(arrays.sliced(node.b, x, parts))
-
-
-@op("GATHER", domain=DOMAIN, inputs=2)
-def gather(context: OpKernelContext) -> None:
-    """Give slices along a dimension, by their places."""
-    node, x = LiteNode(context), context.input(0)
-    axis = context.axis(node.number(0), x.rank)
-    places = from_end(node.b, context.input(1), x.dimensions[axis])
-    node.give(take(node.b, x, places, axis, node.number(1)))
-
-
-@op("TILE", domain=DOMAIN, inputs=2)
-def tile(context: OpKernelContext) -> None:
-    """Give elements again and again along each dimension."""
-    node = LiteNode(context)
-    node.give(arrays.tiled(node.b, context.input(0), context.ints(1)))
-
-
-@op("CAST", domain=DOMAIN, inputs=1)
-def cast(context: OpKernelContext) -> None:
-    """Give numbers as another type."""
-    node = LiteNode(context)
-    kind = ELEMENT_TYPES.get(node.made.type)
-    if kind is None:
-        raise node.refusal(f"a result of type {node.made.type}")
-    node.give(node.cast(context.input(0), kind))
+    axis = context.axis(node.number(1), x.rank)
+    for part in arrays.split(node.b, x, [1] * x.dimensions[axis], axis):
+        node.give(arrays.squeezed(node.b, part, [axis]))
 
 
 @op("SPLIT", domain=DOMAIN, inputs=2)
@@ -136,22 +107,200 @@ def split(context: OpKernelContext) -> None:
     context.set_outputs(arrays.split(node.b, x, sizes, axis))
 
 
-_REDUCTIONS: Final = {
-    "REDUCE_MAX": "max",
-    "REDUCE_MIN": "min",
-    "REDUCE_PROD": "prod",
-    "SUM": "sum",
-}
-
-
-@op("MEAN", *_REDUCTIONS, domain=DOMAIN, inputs=2)
-def reduction(context: OpKernelContext) -> None:
-    """Give sums, means and the like along dimensions; of floats and plain integers."""
+@op("SPLIT_V", domain=DOMAIN, inputs=3)
+def split_v(context: OpKernelContext) -> None:
+    """Give parts of some sizes along a dimension; -1 is what is left."""
     node, x = LiteNode(context), context.input(0)
-    node.require_floats()
-    axes = context.axes(context.ints(1), x.rank)
-    name = context.node.op
-    if name == "MEAN":
-        node.give(reductions.mean(node.b, x, axes))
+    axis, sizes = context.axis(context.one_int(2), x.rank), context.ints(1)
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = x.dimensions[axis] - sum(sizes) - 1
+    context.set_outputs(arrays.split(node.b, x, sizes, axis))
+
+
+@op("PAD", "PADV2", domain=DOMAIN, inputs=(2, 3))
+def pad(context: OpKernelContext) -> None:
+    """Give numbers with others around them: zeros, or what the third operand says."""
+    node, b, x = LiteNode(context), context.builder, context.input(0)
+    value = context.optional(2)
+    if value is None:
+        zero = quantized.zero_of(node.tensor(0)) if node.is_quantized else 0
+        value = b.constant(zero, x.element_type)
+    else:
+        value = b.reshape(value, [])
+    node.give(arrays.padded(b, x, value, _widths(context, 1)))
+
+
+@op("MIRROR_PAD", domain=DOMAIN, inputs=2)
+def mirror_pad(context: OpKernelContext) -> None:
+    """Give numbers with their reflection around them: without the edge, or (1) with it."""
+    node = LiteNode(context)
+    found = arrays.mirrored(
+        node.b, context.input(0), _widths(context, 1), with_edge=bool(node.code(0))
+    )
+    node.give(found)
+
+
+def _widths(context: OpKernelContext, number: int) -> list[tuple[int, int]]:
+    """Widths before and behind each dimension."""
+    pairs = context.constant(number).reshape(-1, 2).tolist()
+    return [(int(low), int(high)) for low, high in pairs]
+
+
+@op("DILATE", domain=DOMAIN, inputs=3)
+def dilate(context: OpKernelContext) -> None:
+    """Give elements with some of a value between them, along each dimension."""
+    node, b, x = LiteNode(context), context.builder, context.input(0)
+    value = b.reshape(context.input(2), [])
+    node.give(b.pad(x, value, [(0, 0, step - 1) for step in context.ints(1)]))
+
+
+@op("SLICE", domain=DOMAIN, inputs=3)
+def slice_(context: OpKernelContext) -> None:
+    """Give the part at a place, of some sizes; -1 is what is left.
+
+    The place may depend on arguments where no size does.
+    """
+    node, b, x = LiteNode(context), context.builder, context.input(0)
+    sizes = context.ints(2)
+    if context.known(1) is None:
+        begin = context.input(1)
+        starts = [b.reshape(arrays.sliced(b, begin, [slice(i, i + 1)]), []) for i in range(x.rank)]
+        found = [n if k < 0 else k for k, n in zip(sizes, x.dimensions, strict=True)]
+        node.give(b.dynamic_slice(x, starts, found))
         return
-    node.give(reductions.reduce(node.b, _REDUCTIONS[name], x, axes))
+    parts = [
+        slice(start, n if size < 0 else start + size)
+        for start, size, n in zip(context.ints(1), sizes, x.dimensions, strict=True)
+    ]
+    node.give(arrays.sliced(b, x, parts))
+
+
+@op("STRIDED_SLICE", domain=DOMAIN, inputs=4)
+def strided_slice(context: OpKernelContext) -> None:
+    """Give the part between two places in steps.
+
+    Masks leave out ends, take dimensions away, and put in all that is left or new dimensions.
+    """
+    node, x = LiteNode(context), context.input(0)
+    begins, ends, steps = context.ints(1), context.ints(2), context.ints(3)
+    if not len(begins) == len(ends) == len(steps) or 0 in steps:
+        raise node.error(f"steps {steps} from {begins} to {ends}")
+    begin, end, ellipsis, new, shrink = [node.number(i) for i in range(5)]
+    given = len(begins) - sum([bool((new | ellipsis) >> i & 1) for i in range(len(begins))])
+    parts: list[slice] = []
+    sizes: list[int] = []
+    for i, (first, last, step) in enumerate(zip(begins, ends, steps, strict=True)):
+        if ellipsis >> i & 1:
+            rest = x.rank - given
+            parts += [slice(None)] * rest
+            sizes += x.dimensions[len(parts) - rest : len(parts)]
+            continue
+        if new >> i & 1:
+            sizes.append(1)
+            continue
+        if len(parts) >= x.rank:
+            raise node.error(f"{len(begins)} places for {x.rank} dimensions")
+        n = x.dimensions[len(parts)]
+        if shrink >> i & 1:
+            place = first + n if first < 0 else first
+            if not 0 <= place < n:
+                raise node.error(f"place {first} of {n}")
+            parts.append(slice(place, place + 1))
+            continue
+        last = first + last if node.code(5) and not end >> i & 1 else last
+        part = slice(None if begin >> i & 1 else first, None if end >> i & 1 else last, step)
+        parts.append(part)
+        sizes.append(len(range(n)[part]))
+    sizes += x.dimensions[len(parts) :]
+    parts += [slice(None)] * (x.rank - len(parts))
+    found = arrays.sliced(node.b, x, parts)
+    node.give(arrays.reshaped(node.b, found, sizes))
+
+
+@op("TILE", domain=DOMAIN, inputs=2)
+def tile(context: OpKernelContext) -> None:
+    """Give elements again and again along each dimension."""
+    node = LiteNode(context)
+    node.give(arrays.tiled(node.b, context.input(0), context.ints(1)))
+
+
+@op("SPACE_TO_DEPTH", domain=DOMAIN, inputs=1)
+def space_to_depth(context: OpKernelContext) -> None:
+    """Give blocks of an image as channels."""
+    node = LiteNode(context)
+    node.give(arrays.blocks_to_depth(node.b, context.input(0), max(node.number(0), 1)))
+
+
+@op("DEPTH_TO_SPACE", domain=DOMAIN, inputs=1)
+def depth_to_space(context: OpKernelContext) -> None:
+    """Give channels as blocks of an image."""
+    node = LiteNode(context)
+    node.give(arrays.depth_to_blocks(node.b, context.input(0), max(node.number(0), 1)))
+
+
+@op("SPACE_TO_BATCH_ND", domain=DOMAIN, inputs=3)
+def space_to_batch(context: OpKernelContext) -> None:
+    """Give each place of blocks, after padding, as entries of the batch of their own."""
+    node, b, x = LiteNode(context), context.builder, context.input(0)
+    blocks, widths = context.ints(1), _widths(context, 2)
+    count = len(blocks)
+    zero = quantized.zero_of(node.tensor(0)) if node.is_quantized else 0
+    around = [(0, 0), *widths, *[(0, 0)] * (x.rank - 1 - count)]
+    x = arrays.padded(b, x, b.constant(zero, x.element_type), around)
+    n, *space = x.dimensions[: count + 1]
+    rest = x.dimensions[count + 1 :]
+    pairs = [y for size, block in zip(space, blocks, strict=True) for y in (size // block, block)]
+    order = [*range(2, 2 * count + 1, 2), 0, *range(1, 2 * count + 1, 2)]
+    order += range(2 * count + 1, 2 * count + 1 + len(rest))
+    parts = b.transpose(b.reshape(x, [n, *pairs, *rest]), order)
+    sizes = [size // block for size, block in zip(space, blocks, strict=True)]
+    node.give(b.reshape(parts, [n * int(np.prod(blocks)), *sizes, *rest]))
+
+
+@op("BATCH_TO_SPACE_ND", domain=DOMAIN, inputs=3)
+def batch_to_space(context: OpKernelContext) -> None:
+    """Give entries of the batch as places of blocks, without a border."""
+    node, b, x = LiteNode(context), context.builder, context.input(0)
+    blocks, crops = context.ints(1), _widths(context, 2)
+    count = len(blocks)
+    n = x.dimensions[0] // int(np.prod(blocks))
+    space, rest = x.dimensions[1 : count + 1], x.dimensions[count + 1 :]
+    order = [count]
+    for i in range(count):
+        order += [count + 1 + i, i]
+    order += range(2 * count + 1, 2 * count + 1 + len(rest))
+    parts = b.transpose(b.reshape(x, [*blocks, n, *space, *rest]), order)
+    sizes = [size * block for size, block in zip(space, blocks, strict=True)]
+    found = b.reshape(parts, [n, *sizes, *rest])
+    kept: Sequence[slice] = [
+        slice(low, size - high) for size, (low, high) in zip(sizes, crops, strict=True)
+    ]
+    node.give(arrays.sliced(b, found, [slice(None), *kept, *[slice(None)] * len(rest)]))
+
+
+@op("MATRIX_DIAG", domain=DOMAIN, inputs=1)
+def matrix_diag(context: OpKernelContext) -> None:
+    """Give matrices with the operand's last dimension on their diagonal."""
+    node, b, x = LiteNode(context), context.builder, context.input(0)
+    sizes = [*x.dimensions, x.dimensions[-1]]
+    wide = b.broadcast(x, sizes, range(x.rank))
+    zeros = b.broadcast(b.constant(0, x.element_type), sizes, [])
+    node.give(b.select(_is_diagonal(b, sizes), wide, zeros))
+
+
+@op("MATRIX_SET_DIAG", domain=DOMAIN, inputs=2)
+def matrix_set_diag(context: OpKernelContext) -> None:
+    """Give matrices with another diagonal."""
+    node, b, x = LiteNode(context), context.builder, context.input(0)
+    on = context.input(1)
+    sizes = list(x.dimensions)
+    if sizes[-2] <= sizes[-1]:
+        wide = b.broadcast(on, sizes, range(x.rank - 1))
+    else:
+        wide = b.broadcast(on, sizes, [*range(x.rank - 2), x.rank - 1])
+    node.give(b.select(_is_diagonal(b, sizes), wide, x))
+
+
+def _is_diagonal(b: Builder, sizes: Sequence[int]) -> Op:
+    places = array_shape(ElementType.S32, tuple(sizes))
+    return b.iota(places, len(sizes) - 2).eq(b.iota(places, len(sizes) - 1))

@@ -8,7 +8,6 @@ from lowtide.builder import Op
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.shared import elementwise
-from lowtide.frontend.tflite.flatbuffer import FlatTable
 from lowtide.frontend.tflite.model import LiteGraph, LiteOperator, LiteTensor
 from lowtide.ir.element_type import ElementType
 
@@ -17,7 +16,12 @@ DOMAIN: Final = "tflite"
 ACTIVATIONS: Final = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 """What an operator may do to its result, by its code."""
 
-BOUNDS: Final = {"RELU": (0.0, None), "RELU_N1_TO_1": (-1.0, 1.0), "RELU6": (0.0, 6.0)}
+BOUNDS: Final = {
+    "RELU": (0.0, None),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+    "RELU6": (0.0, 6.0),
+    "RELU_0_TO_1": (0.0, 1.0),
+}
 """The activations that keep numbers within bounds."""
 
 QUANTIZED: Final = {"INT8": (-128, 127), "INT16": (-32768, 32767), "UINT8": (0, 255)}
@@ -40,8 +44,13 @@ ELEMENT_TYPES: Final = {
     "UINT32": ElementType.U32,
     "UINT16": ElementType.U16,
     "BFLOAT16": ElementType.BF16,
+    "INT4": ElementType.S8,
+    "INT2": ElementType.S8,
+    "UINT4": ElementType.U8,
+    "FLOAT8_E4M3FN": ElementType.F8E4M3FN,
+    "FLOAT8_E5M2": ElementType.F8E5M2,
 }
-"""The types of tensors that arrays of HLO have."""
+"""The types of tensors that arrays have; numbers of less than a byte take one each."""
 
 
 @final
@@ -55,6 +64,12 @@ class LiteNode:
         assert isinstance(operator, LiteOperator)
         assert isinstance(graph, LiteGraph)
         self._operator, self._graph = operator, graph
+
+    def result(self, number: int) -> LiteTensor:
+        """Return what is known of an output; raises GraphError where there is none."""
+        if not 0 <= number < len(self._operator.outputs):
+            raise self.error(f"it has no output {number}")
+        return self._graph.tensors[self._operator.outputs[number]]
 
     def tensor(self, number: int) -> LiteTensor:
         """Return what is known of an input."""
@@ -98,9 +113,27 @@ class LiteNode:
         options = self._operator.options
         return default if options is None else float(options.scalar(field, "f", default))
 
-    def options(self) -> FlatTable | None:
-        """Return the table of options."""
-        return self._operator.options
+    def numbers(self, field: int, dtype: str = "<i8") -> list[int]:
+        """Return an option that is a vector of integers; empty where it is not there."""
+        options = self._operator.options
+        if options is None:
+            return []
+        return [int(x) for x in options.array(field, dtype, f"field {field}")]
+
+    def reals(self, field: int) -> list[float]:
+        """Return an option that is a vector of floats; empty where it is not there."""
+        options = self._operator.options
+        return [] if options is None else options.array(field, "<f4", f"field {field}").tolist()
+
+    def long(self, field: int) -> int:
+        """Return an option of 64 bits."""
+        options = self._operator.options
+        return 0 if options is None else int(options.scalar(field, "q", 0))
+
+    @property
+    def custom_options(self) -> bytes:
+        """The options of a custom operator, in a form of its own."""
+        return self._operator.custom_options
 
     def activation(self, field: int) -> str:
         """Return the name of the activation that an option says."""
@@ -123,21 +156,30 @@ class LiteNode:
             raise self.refusal(f"it is quantized to {self.tensor(0).type}")
 
     def give(self, value: Op, activation: str = "NONE") -> None:
-        """Set the only output, after an activation of floats, in the shape that the file says."""
+        """Set the next output, after an activation of floats."""
+        self.context.set_output(len(self.context.outputs), self.activated(value, activation))
+
+    def activated(self, value: Op, activation: str) -> Op:
+        """Return floats after an activation; raises GraphError for an unknown one."""
         if activation in BOUNDS:
             low, high = BOUNDS[activation]
             value = self.b.maximum(value, low)
-            value = value if high is None else self.b.minimum(value, high)
-        elif activation == "TANH":
-            value = self.b.tanh(value)
-        elif activation != "NONE":
+            return value if high is None else self.b.minimum(value, high)
+        if activation == "TANH":
+            return self.b.tanh(value)
+        if activation == "SIGMOID":
+            return self.b.logistic(value)
+        if activation != "NONE":
             raise self.refusal(f"activation {activation}")
-        self.context.set_output(0, self.shaped(value))
+        return value
 
-    def shaped(self, value: Op) -> Op:
-        """Return a value in the shape of the first output, which has as many elements."""
-        shape = self.made.shape
-        return value if value.dimensions == shape else self.b.reshape(value, shape)
+    def element_type(self, number: int = 0) -> ElementType:
+        """Return the type of an output; raises GraphError for one that no array has."""
+        outputs = self._operator.outputs
+        tensor = self._graph.tensors[outputs[number]] if number < len(outputs) else self.made
+        if tensor.type not in ELEMENT_TYPES:
+            raise self.refusal(f"a result of type {tensor.type}")
+        return ELEMENT_TYPES[tensor.type]
 
     def cast(self, value: Op, element_type: ElementType) -> Op:
         """Return a value as another type."""

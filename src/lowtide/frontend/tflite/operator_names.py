@@ -214,5 +214,6 @@ OPERATOR_NAMES: Final = (
     "STABLEHLO_COMPOSITE",
     "STABLEHLO_SHIFT_LEFT",
     "STABLEHLO_CBRT",
+    "STABLEHLO_CASE",
 )
 """The place of a name is its code; CUSTOM are those that have names of their own."""

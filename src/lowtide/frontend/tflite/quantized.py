@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from lowtide.builder import Op
-from lowtide.frontend.graphs.shared.indexing import take
+from lowtide.frontend.graphs.shared.broadcasting import along
 from lowtide.frontend.tflite.model import LiteTensor
 from lowtide.frontend.tflite.node import BOUNDS, ELEMENT_TYPES, QUANTIZED, LiteNode
 from lowtide.frontend.tflite.rounding import Factor, factor_of, scaled
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.literal import DTYPES
 
 
 def scale_of(node: LiteNode, tensor: LiteTensor) -> np.float32:
@@ -70,31 +67,60 @@ def give(node: LiteNode, value: Op, activation: str = "NONE") -> None:
     node.give(b.convert(value, ELEMENT_TYPES[made.type]))
 
 
+def as_floats(node: LiteNode, number: int) -> Op:
+    """Return the floats that an input's numbers stand for; scales may be one a channel."""
+    b, given = node.b, node.tensor(number).quantization
+    x = node.context.input(number)
+    scales, zeros = given.scales, given.zero_points
+    if len(scales) == 1:
+        return b.convert(without_zero(node, number), ElementType.F32) * float(scales[0])
+    if not 0 <= given.axis < x.rank or x.dimensions[given.axis] != len(scales):
+        raise node.error(f"{len(scales)} scales along dimension {given.axis} of {x.shape}")
+    wide = b.convert(x, ElementType.F32)
+    if zeros.any():
+        offsets = np.broadcast_to(zeros, scales.shape).astype(np.float32)
+        wide = wide - along(b, b.constant(offsets), given.axis, x.dimensions)
+    return wide * along(b, b.constant(np.array(scales)), given.axis, x.dimensions)
+
+
+def from_floats(node: LiteNode, x: Op) -> Op:
+    """Return floats as numbers of the result's type and scale; halves go away from zero."""
+    b, made = node.b, node.made
+    if made.type not in QUANTIZED:
+        raise node.refusal(f"the result is {made.type}, quantized")
+    low, high = QUANTIZED[made.type]
+    x = x / float(scale_of(node, made))
+    ends = float(low - high), float(high - low)  # Beyond, conversion would not be exact.
+    x = b.maximum(b.minimum(b.round_nearest_afz(x), ends[1]), ends[0])
+    found = b.convert(x, ElementType.S32) + zero_of(made)
+    return b.convert(b.maximum(b.minimum(found, high), low), ELEMENT_TYPES[made.type])
+
+
+def ratio(node: LiteNode, number: int = 0) -> float:
+    """Return the scale of an input over that of the result."""
+    return float(scale_of(node, node.tensor(number))) / float(scale_of(node, node.made))
+
+
+def require_same(node: LiteNode, count: int) -> None:
+    """Raise GraphError where one of some inputs has another scale or zero point than the result."""
+    made = node.made
+    for number in range(count):
+        given = node.tensor(number)
+        same = scale_of(node, given) == scale_of(node, made)
+        if not same or zero_of(given) != zero_of(made):
+            raise node.refusal("operands of several scales")
+
+
 def give_scaled(node: LiteNode, value: Op, real: float, activation: str = "NONE") -> None:
     """Set the output to 32-bit numbers times a real factor."""
     give(node, scaled(node.b, value, [factor_of(real)]), activation)
 
 
-def channel_factors(node: LiteNode, filters: LiteTensor) -> list[Factor]:
-    """Return the factors of the sums of products of a convolution, one or one a channel."""
-    scale = float(scale_of(node, node.tensor(0)))
+def channel_factors(node: LiteNode, filters: LiteTensor, given: int = 0) -> list[Factor]:
+    """Return the factors of sums of products of an input and filters, one or one a channel."""
+    scale = float(scale_of(node, node.tensor(given)))
     over = float(scale_of(node, node.made))
     scales = filters.quantization.scales
     if not len(scales):
         raise node.error(f"tensor {filters.number} ({filters.name}) needs scales")
     return [factor_of(scale * float(x) / over) for x in scales]
-
-
-def looked_up(node: LiteNode, values: Sequence[float]) -> Op:
-    """Return for each 8-bit input one of 256 real values, quantized as the output is."""
-    made = node.made
-    dtype = DTYPES[ELEMENT_TYPES[made.type]]
-    inverse = np.float32(1) / scale_of(node, made)
-    low, high = QUANTIZED[made.type]
-    zero = zero_of(made)
-    table = [min(max(rounded(np.float32(x) * inverse) + zero, low), high) for x in values]
-    b, x = node.b, node.context.input(0)
-    first = QUANTIZED[node.tensor(0).type][0]
-    place = b.convert(x, ElementType.S32) - first
-    flat = b.reshape(place, [x.shape.element_count])
-    return b.reshape(take(b, b.constant(np.array(table, dtype)), flat, 0), x.dimensions)

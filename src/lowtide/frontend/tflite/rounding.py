@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from lowtide.builder import Builder, Op
 from lowtide.ir.element_type import ElementType
 from lowtide.records import dataclass
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
 
 _POINT: Final = 31
 _LEAST_SHIFT: Final = -31
@@ -41,6 +44,26 @@ def factor_of(real: float) -> Factor:
     if shift < _LEAST_SHIFT:
         return Factor(0, 0)
     return Factor(mantissa if real > 0 else -mantissa, shift)
+
+
+def over_count(factor: Factor, count: int) -> Factor:
+    """Return a factor over a count of numbers, with as many bits of it as there is room for."""
+    bits = min(count.bit_length() - 1, 32, 31 + factor.shift)
+    return Factor((factor.mantissa << bits) // count, factor.shift - bits)
+
+
+def times(x: Numbers, factor: Factor) -> Numbers:
+    """Return integers times a factor, rounded as `scaled` does."""
+    wide = (x << max(factor.shift, 0)) * factor.mantissa
+    nudged = wide + np.where(wide >= 0, 1 << 30, 1 - (1 << 30))
+    high = np.sign(nudged) * (np.abs(nudged) >> _POINT)
+    return halved(high, max(-factor.shift, 0))
+
+
+def halved(x: Numbers, bits: int) -> Numbers:
+    """Return integers over a power of two; halves go away from zero."""
+    mask = (1 << bits) - 1
+    return (x >> bits) + ((x & mask) > (mask >> 1) + (x < 0))
 
 
 def scaled(b: Builder, x: Op, factors: Sequence[Factor]) -> Op:

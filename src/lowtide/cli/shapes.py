@@ -1,0 +1,82 @@
+"""Options of graphs and SavedModels: shapes of inputs, a signature, how NNVM's algorithm plans."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Annotated, Final
+
+import typer
+
+_SHAPES: Final[ContextVar[dict[str, tuple[int, ...]]]] = ContextVar("shapes of arguments")
+
+
+_SIGNATURE: Final[ContextVar[str | None]] = ContextVar("signature", default=None)
+
+
+def given_signature() -> str | None:
+    """Return the signature that the command line names."""
+    return _SIGNATURE.get()
+
+
+def given_shapes() -> dict[str, tuple[int, ...]]:
+    """Return the shapes that the command line gives, by the names of arguments."""
+    return _SHAPES.get({})
+
+
+def _remember(given: list[str] | None) -> list[str] | None:
+    found: dict[str, tuple[int, ...]] = {}
+    for text in given or ():
+        name, equals, sizes = text.rpartition("=")
+        parts = sizes.split(",") if sizes else []
+        if not equals or not name or not all(x.isdecimal() and len(x) < 13 for x in parts):
+            raise typer.BadParameter(
+                f"expected NAME=SIZES, such as data=1,3,224,224, found {text!r}"
+            )
+        found[name] = tuple([int(x) for x in parts])
+    _SHAPES.set(found)
+    return given
+
+
+def _keep(given: str | None) -> str | None:
+    _SIGNATURE.set(given)
+    return given
+
+
+SignatureOption = Annotated[
+    str | None,
+    typer.Option(
+        "--signature",
+        metavar="NAME",
+        callback=_keep,
+        show_default=False,
+        help="Of a SavedModel; serving_default if not given.",
+    ),
+]
+ShapesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=SIZES",
+        callback=_remember,
+        show_default=False,
+        help="Of an input of a SavedModel or graph of NNVM: data=1,3,64,64.",
+    ),
+]
+VariantOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", show_default=False, help="Of NNVM: nnvm, tvm or relay."),
+]
+MatchRangeOption = Annotated[
+    int | None,
+    typer.Option(
+        "--match-range",
+        min=0,
+        metavar="N",
+        show_default=False,
+        help="Of NNVM: by what factor sizes may differ.",
+    ),
+]
+InPlaceOption = Annotated[
+    bool,
+    typer.Option("--no-in-place", help="Of NNVM: outputs take the place of no input."),
+]

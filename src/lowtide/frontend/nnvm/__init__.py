@@ -1,0 +1,1 @@
+"""Graph JSON of NNVM, MXNet and the graph executor of Relay."""

@@ -1,0 +1,84 @@
+"""Updates of variables as functions: what they hold afterwards, of what they held."""
+
+from __future__ import annotations
+
+from lowtide.builder import Builder, Op
+from lowtide.frontend.graphs.context import OpKernelContext, flag
+from lowtide.frontend.graphs.registry import op
+from lowtide.frontend.graphs.shared.indexing import from_end, put_vectors, take
+from lowtide.frontend.tensorflow.graph_def import DOMAIN
+
+
+@op("AssignAddVariableOp", "AssignSubVariableOp", domain=DOMAIN, inputs=2)
+def add(context: OpKernelContext) -> None:
+    """Give the sum, or the difference, of a variable and a value."""
+    held, value = context.inputs()
+    is_sum = context.node.op == "AssignAddVariableOp"
+    context.set_output(0, held + value if is_sum else held - value)
+
+
+@op("ResourceApplyGradientDescent", domain=DOMAIN, inputs=3)
+def gradient_descent(context: OpKernelContext) -> None:
+    """Give a variable less a rate times its gradient."""
+    held, rate, gradient = context.inputs()
+    context.set_output(0, held - _spread(context.builder, rate, held) * gradient)
+
+
+@op("ResourceApplyMomentum", "ResourceApplyKerasMomentum", domain=DOMAIN, inputs=5)
+def momentum(context: OpKernelContext) -> None:
+    """Give a variable and its momentum after a step; Keras has the rate within the momentum."""
+    b = context.builder
+    held, moved, rate, gradient, share = context.inputs()
+    rate, share = _spread(b, rate, held), _spread(b, share, held)
+    ahead = context.attribute("use_nesterov", flag, False)
+    if context.node.op == "ResourceApplyKerasMomentum":
+        after = moved * share - gradient * rate
+        step = after * share - gradient * rate if ahead else after
+        context.set_output(0, held + step)
+    else:
+        after = moved * share + gradient
+        step = gradient * rate + after * share * rate if ahead else after * rate
+        context.set_output(0, held - step)
+    context.set_output(1, after)
+
+
+@op("ResourceApplyAdam", domain=DOMAIN, inputs=10)
+def adam(context: OpKernelContext) -> None:
+    """Give a variable and its two moments after a step of Adam (Kingma and Ba 2014)."""
+    b = context.builder
+    held, first, second = [context.input(i) for i in range(3)]
+    powers, rate, betas, epsilon = (3, 4), context.input(5), (6, 7), context.input(8)
+    gradient = context.input(9)
+    one = b.constant(1.0, held.element_type)
+    beta1, beta2 = [_spread(b, context.input(i), held) for i in betas]
+    power1, power2 = [context.input(i) for i in powers]
+    step = _spread(b, rate * b.sqrt(one - power2) / (one - power1), held)
+    first = first + (gradient - first) * (1.0 - beta1)
+    second = second + (gradient * gradient - second) * (1.0 - beta2)
+    ahead = first * beta1 + gradient * (1.0 - beta1)
+    moment = ahead if context.attribute("use_nesterov", flag, False) else first
+    context.set_output(0, held - step * moment / (b.sqrt(second) + _spread(b, epsilon, held)))
+    context.set_output(1, first)
+    context.set_output(2, second)
+
+
+def _spread(b: Builder, x: Op, like: Op) -> Op:
+    return b.broadcast(b.reshape(x, []), like.dimensions, [])
+
+
+@op("ResourceGather", domain=DOMAIN, inputs=2)
+def gather(context: OpKernelContext) -> None:
+    """Give slices of a variable along its first dimension, by their places."""
+    x = context.input(0)
+    places = from_end(context.builder, context.input(1), x.dimensions[0])
+    context.set_output(0, take(context.builder, x, places, 0))
+
+
+@op("ResourceScatterAdd", "ResourceScatterUpdate", domain=DOMAIN, inputs=3)
+def scatter(context: OpKernelContext) -> None:
+    """Give a variable whose slices at some places are added to, or replaced."""
+    b = context.builder
+    held, places, updates = context.inputs()
+    vectors = b.reshape(places, [*places.dimensions, 1])
+    kind = "add" if context.node.op == "ResourceScatterAdd" else "none"
+    context.set_output(0, put_vectors(b, held, vectors, updates, kind))

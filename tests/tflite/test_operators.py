@@ -1,0 +1,152 @@
+"""TFLite's operators one by one beside LiteRT's kernels: integers bit for bit."""
+
+import numpy as np
+import pytest
+from tests.frontend.tflite.making import model_bytes
+from tests.tflite import operators
+
+from lowtide.tflite import Interpreter
+
+REFERENCE, OPTIMIZED = "BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES"
+
+NOT_IN_LITERT = {"broadcast to"}
+"""What the package's interpreter has no kernel for; a test below reckons it with NumPy."""
+
+
+def content_of(model):
+    return model_bytes(*(model if isinstance(model, list) else [model]))
+
+
+def litert(content, *kinds):
+    """LiteRT's interpreter with the first set of kernels that has the operator."""
+    package = pytest.importorskip("ai_edge_litert.interpreter")
+    for kind in kinds:
+        resolver = package.OpResolverType[kind]
+        try:
+            how = {"experimental_op_resolver_type": resolver}
+            found = package.Interpreter(model_content=content, **how)
+            found.allocate_tensors()
+        except (RuntimeError, ValueError):
+            continue
+        return found
+    raise AssertionError("no set of kernels has the operator")
+
+
+def values_for(interpreter, generator):
+    found = []
+    for entry in interpreter.get_input_details():
+        kind, shape = np.dtype(entry["dtype"]), entry["shape"]
+        if kind == np.float32:
+            found.append(generator.uniform(-1, 1, shape).astype(kind))
+        elif kind.kind == "b":
+            found.append(generator.integers(0, 2, shape).astype(bool))
+        elif kind == np.int32:
+            found.append(generator.integers(1, 3, shape).astype(kind))
+        else:
+            ends = np.iinfo(kind).min, np.iinfo(kind).max
+            found.append(generator.integers(*ends, shape, endpoint=True).astype(kind))
+    return found
+
+
+def calls(interpreter, steps):
+    """The outputs of several calls of one interpreter, which keeps its state."""
+    found = []
+    for values in steps:
+        for entry, value in zip(interpreter.get_input_details(), values, strict=True):
+            interpreter.set_tensor(entry["index"], value)
+        interpreter.invoke()
+        details = interpreter.get_output_details()
+        found.append([interpreter.get_tensor(x["index"]) for x in details])
+    return found
+
+
+def both(content, *kinds, count=2):
+    ours = Interpreter(model_content=content)
+    ours.allocate_tensors()
+    generator = np.random.default_rng(5)
+    steps = [values_for(ours, generator) for _ in range(count)]
+    theirs = litert(content, *kinds)
+    pairs = zip(calls(ours, steps), calls(theirs, steps), strict=True)
+    return [(x, y) for mine, other in pairs for x, y in zip(mine, other, strict=True)]
+
+
+@pytest.mark.parametrize("name", [x for x in operators.FLOATS if x not in NOT_IN_LITERT])
+def test_floats(name):
+    for ours, theirs in both(content_of(operators.FLOATS[name]), OPTIMIZED):
+        assert ours.dtype == theirs.dtype
+        assert ours.shape == theirs.shape
+        if ours.dtype.kind in "fc":
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+        else:
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", operators.RECURRENT)
+def test_layers_with_state(name):
+    for ours, theirs in both(content_of(operators.RECURRENT[name]), REFERENCE, OPTIMIZED, count=4):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", operators.HYBRID)
+def test_floats_with_weights_of_8_bits(name):
+    for ours, theirs in both(content_of(operators.HYBRID[name]), REFERENCE):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", operators.INTEGERS)
+def test_integers_are_those_of_the_reference_kernels(name):
+    kinds = (OPTIMIZED,) if name == "sum" else (REFERENCE, OPTIMIZED)
+    for ours, theirs in both(content_of(operators.INTEGERS[name]), *kinds):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def ours_of(model, *values):
+    interpreter = Interpreter(model_content=content_of(model))
+    interpreter.allocate_tensors()
+    return calls(interpreter, [values])[0][0]
+
+
+X, Y = operators.drawn(3, 4), operators.drawn(3, 4, seed=8)
+IMAGE = operators.drawn(*operators.IMAGE)
+STABLEHLO = {
+    "tanh": ((IMAGE,), np.tanh(IMAGE)),
+    "negate": ((IMAGE,), -IMAGE),
+    "add": ((IMAGE, 2 * IMAGE), 3 * IMAGE),
+    "transpose": (
+        (operators.drawn(2, 3, 4),),
+        np.transpose(operators.drawn(2, 3, 4), (2, 0, 1)),
+    ),
+    "compare": ((X, Y), X > Y),
+    "slice": ((operators.drawn(5, 6),), operators.drawn(5, 6)[1:5:2, 0:6:2]),
+    "dot": (
+        (operators.drawn(2, 3, 4), operators.drawn(2, 4, 5)),
+        operators.drawn(2, 3, 4) @ operators.drawn(2, 4, 5),
+    ),
+    "reduce": ((operators.drawn(3, 5),), np.maximum(operators.drawn(3, 5).max(0), 0.25)),
+}
+
+
+@pytest.mark.parametrize("name", STABLEHLO)
+def test_stablehlo_by_numpy(name):
+    values, wanted = STABLEHLO[name]
+    found = ours_of(operators.STABLEHLO[name], *values)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_padding_and_windows_of_stablehlo():
+    x = operators.drawn(3, 4)
+    wanted = np.full((6, 9), 0.5, np.float32)
+    wanted[1:6:2, 0:7:2] = x
+    np.testing.assert_array_equal(ours_of(operators.STABLEHLO["pad"], x), wanted)
+    y = operators.drawn(4, 6)
+    around = np.pad(y, ((0, 0), (1, 1)))
+    sums = np.lib.stride_tricks.sliding_window_view(around, (2, 3)).sum((2, 3))[::2]
+    found = ours_of(operators.STABLEHLO["reduce window"], y)
+    np.testing.assert_allclose(found, sums, rtol=1e-5, atol=1e-6)
+
+
+def test_sizes_stretch():
+    x = operators.drawn(3, 1)
+    found = ours_of(operators.FLOATS["broadcast to"], x)
+    np.testing.assert_array_equal(found, np.broadcast_to(x, (2, 3, 4)))
