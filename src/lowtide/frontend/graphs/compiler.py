@@ -139,12 +139,18 @@ class GraphCompiler:
             raise GraphError(f"{graph.name!r} has to give one value, not {len(results)}")
         return child.build_computation(child.tuple(results) if as_tuple else results[0])
 
-    def inline(self, graph: OpGraph, arguments: Sequence[Expression]) -> list[Expression]:
-        """Return the outputs of a graph that is called here."""
+    def inline(
+        self,
+        graph: OpGraph,
+        arguments: Sequence[Expression],
+        known: Mapping[str, Expression] | None = None,
+    ) -> list[Expression]:
+        """Return the outputs of a graph that is called here; `known` is what it reads besides."""
         inner = GraphCompiler(
             self.domain, self.builder, self.functions, self._values, self._depth + 1
         )
-        return inner.run(graph, dict(zip(graph.inputs, arguments, strict=True)))
+        given = dict(zip(graph.inputs, arguments, strict=True))
+        return inner.run(graph, {**(known or {}), **given})
 
 
 def compile_graph(

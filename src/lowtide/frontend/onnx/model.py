@@ -27,6 +27,9 @@ NEWEST_OPSET: Final = 28
 """The newest opset of the main domain whose operators are known."""
 
 _MAIN_DOMAINS: Final = ("", "ai.onnx")
+_FREE: Final = -1
+"""The size by which some exporters say that a dimension is free."""
+
 _DEEPEST: Final = 32
 """How deep graphs may stand in nodes of graphs."""
 
@@ -148,7 +151,7 @@ def _tensor_type(
         raise GraphError(f"value {name!r} has the unknown element type {tensor.elem_type}")
     sizes: list[int | str | None] = []
     for entry in tensor.shape.dim:
-        if entry.HasField("dim_value"):
+        if entry.HasField("dim_value") and entry.dim_value != _FREE:
             if entry.dim_value < 0:
                 raise GraphError(f"value {name!r} has a dimension of size {entry.dim_value}")
             sizes.append(entry.dim_value)
