@@ -153,7 +153,9 @@ def feeds_of(model: RealModel, inputs: Sequence[Any]) -> dict[str, Any]:
         elif dtype.kind == "f":
             found[given.name] = random.normal(size=sizes).astype(dtype)
         else:
-            found[given.name] = random.integers(0, 2 if dtype == bool else 40, sizes).astype(dtype)
+            found[given.name] = random.integers(0, 2 if dtype.kind == "b" else 40, sizes).astype(
+                dtype
+            )
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument, ThreadsOption
-from lowtide.cli.sizes import SizesOption
+from lowtide.cli.sizes import ShapesOption, SizesOption
 
 if TYPE_CHECKING:
     from lowtide.inspection.side_by_side import CompilerSide, SideBySide
@@ -27,6 +27,7 @@ def bench(
         ),
     ] = None,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Time native code beside XLA:CPU, in one process.

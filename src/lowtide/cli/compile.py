@@ -15,7 +15,7 @@ from lowtide.cli.arguments import (
     ModuleArgument,
     ThreadsOption,
 )
-from lowtide.cli.sizes import SizesOption
+from lowtide.cli.sizes import ShapesOption, SizesOption
 
 if TYPE_CHECKING:
     from lowtide.cli.dumps import Dumps
@@ -75,6 +75,7 @@ def compile(
         typer.Option("--weights-file", help="With --aot: constants in a file to be mapped."),
     ] = False,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compile a module to native code, and say what it came to.

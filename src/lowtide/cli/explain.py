@@ -18,7 +18,7 @@ from lowtide.cli.arguments import (
     StageOption,
     TargetOption,
 )
-from lowtide.cli.sizes import SizesOption
+from lowtide.cli.sizes import ShapesOption, SizesOption
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def explain(
         ),
     ] = None,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
     limit: Annotated[
         int | None,

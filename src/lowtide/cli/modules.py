@@ -7,7 +7,7 @@ from typing import Final
 
 from lowtide.cli.console import note
 from lowtide.cli.progress import progress
-from lowtide.cli.sizes import named_sizes
+from lowtide.cli.sizes import input_shapes, named_sizes
 from lowtide.frontend.files import ModuleInput, read_input
 from lowtide.ir import InputError, InvalidModuleError, Module
 from lowtide.verifier import verify
@@ -21,7 +21,7 @@ def load(path: str, *, reoptimize: bool = False) -> ModuleInput:
     if is_executable(path):
         raise InputError("is an executable, which only `run` takes; give the module", file=path)
     with progress(f"reading {path}"):
-        found = read_input(path, sizes=named_sizes())
+        found = read_input(path, sizes=named_sizes(), shapes=input_shapes())
         check(found)
     if reoptimize:
         found.module.schedule = None

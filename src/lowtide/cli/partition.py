@@ -10,7 +10,7 @@ import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument, size_in_bytes
 from lowtide.cli.shard import DevicesOption, partitioned
-from lowtide.cli.sizes import SizesOption
+from lowtide.cli.sizes import ShapesOption, SizesOption
 
 if TYPE_CHECKING:
     from lowtide.checking.communication import CommunicationCheck
@@ -54,6 +54,7 @@ def partition(
         typer.Option("--device", metavar="NAME", help="Whose times: accelerator, x86-server."),
     ] = None,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write the program of one device of a sharded module.

@@ -19,7 +19,7 @@ from lowtide.cli.plan_budget import BudgetRequest
 from lowtide.cli.plan_module import ModuleRequest
 from lowtide.cli.plan_packing import PackingRequest
 from lowtide.cli.plan_request import PlanRequest
-from lowtide.cli.sizes import SizesOption
+from lowtide.cli.sizes import ShapesOption, SizesOption
 from lowtide.options import DEFAULT_STAGE
 
 _GRAPHS: Final = (".json",)
@@ -37,6 +37,7 @@ def plan(
         ),
     ],
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
     output: Annotated[
         Path | None,

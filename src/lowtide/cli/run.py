@@ -16,7 +16,7 @@ from lowtide.cli.arguments import (
     TargetOption,
     ThreadsOption,
 )
-from lowtide.cli.sizes import SizesOption
+from lowtide.cli.sizes import ShapesOption, SizesOption
 
 if TYPE_CHECKING:
     from lowtide.cli.outputs import Output
@@ -94,6 +94,7 @@ def run(
         typer.Option(min=0.0, metavar="SECONDS", hidden=True),
     ] = 300.0,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Execute a module, or an executable, and show its results.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument
-from lowtide.cli.sizes import SizesOption
+from lowtide.cli.sizes import ShapesOption, SizesOption
 
 if TYPE_CHECKING:
     from lowtide.ir import Module
@@ -28,6 +28,7 @@ def shard(
         bool, typer.Option("--moves", help="Only instructions that send something.")
     ] = False,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show how instructions are split over devices, and why.

@@ -14,7 +14,7 @@ from lowtide.cli.arguments import (
     StageOption,
     size_in_bytes,
 )
-from lowtide.cli.sizes import SizesOption
+from lowtide.cli.sizes import ShapesOption, SizesOption
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def verify(
         int, typer.Option(min=1, metavar="N", help="How many violations to list.")
     ] = 20,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check that no two values of a plan are in each other's way.

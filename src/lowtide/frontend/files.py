@@ -67,11 +67,12 @@ def read_input(
     path: str | os.PathLike[str],
     limit_bytes: int = LIMIT_BYTES,
     sizes: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> ModuleInput:
     """Return the module in a file together with the arguments that a snapshot holds.
 
-    `sizes` are those of dimensions that an ONNX model has names for. Raises as `read` does, also
-    for more than `limit_bytes` bytes after decompression.
+    `sizes` are those of dimensions that an ONNX model has names for, `shapes` those of its inputs.
+    Raises as `read` does, also for more than `limit_bytes` bytes after decompression.
     """
     name = os.fspath(path)
     if name == STDIN:
@@ -82,10 +83,10 @@ def read_input(
         file, others = Path(name), ""
         if file.is_dir():
             file, others = find_module(file)
-        if file.name.lower().endswith(_ONNX_SUFFIX):
-            return _read_onnx(str(file), sizes or {})
-        if sizes:
-            raise InputError("only ONNX models have named dimensions", file=name)
+        if is_onnx(file):
+            return _read_onnx(str(file), sizes or {}, shapes or {})
+        if sizes or shapes:
+            raise InputError("only ONNX models have free dimensions", file=name)
         with file.open("rb") as stream:
             data = read_bytes(stream, str(file), limit_bytes)
     except (OSError, ValueError) as error:
@@ -93,13 +94,20 @@ def read_input(
     return replace(_parse(data, str(file)), others=others)
 
 
-def _read_onnx(file: str, sizes: Mapping[str, int]) -> ModuleInput:
+def is_onnx(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is that of an ONNX model, by its name."""
+    return os.fspath(path).lower().endswith(_ONNX_SUFFIX)
+
+
+def _read_onnx(
+    file: str, sizes: Mapping[str, int], shapes: Mapping[str, Sequence[int]]
+) -> ModuleInput:
     try:
         from lowtide.frontend.onnx.module import read_module
     except ImportError as error:
         message = "reading ONNX models takes the package onnx: pip install 'lowtide[onnx]'"
         raise InputError(message, file=file) from error
-    return ModuleInput(read_module(file, sizes), file)
+    return ModuleInput(read_module(file, sizes, shapes), file)
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph, execution_order, free_values
-from lowtide.frontend.graphs.registry import op_names
+from lowtide.frontend.graphs.registry import check_known, op_names
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.frontend.onnx.stretch import (
     ConditionsError,
@@ -137,9 +137,7 @@ class GraphRunner:
             return True
         return bool(self._on_host) and any(x.name in self._on_host for x in place.nodes)
 
-    def _is_ready(
-        self, node: GraphNode, reads: Sequence[str], values: Mapping[str, Value]
-    ) -> bool:
+    def _is_ready(self, node: GraphNode, reads: Sequence[str], values: Mapping[str, Value]) -> bool:
         """Whether the host has to compute a node, and can do so now."""
         is_own = node.name in self._on_host
         if (not is_own and node.op not in self._host) or not all(x in values for x in reads):
@@ -223,6 +221,7 @@ class GraphRunner:
         self._on_host.update(moved)
         if moved or len(stretch.postponed) < len(place.nodes):
             return
+        check_known(place.nodes, DOMAIN, self._host)
         for error in stretch.reasons.values():
             raise error
         stuck = stretch.postponed[0]
@@ -241,9 +240,7 @@ class GraphRunner:
                 parts.append((value.dtype, value.shape))
         return (len(place.fixed), len(place.cases), *parts)
 
-    def _available(
-        self, place: Place, values: Mapping[str, Value]
-    ) -> dict[str, Shape | Array]:
+    def _available(self, place: Place, values: Mapping[str, Value]) -> dict[str, Shape | Array]:
         found: dict[str, Shape | Array] = {}
         same = place.names.difference(place.varying)
         for name in dict.fromkeys([x for reads in place.reads for x in reads]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -40,20 +40,35 @@ class ValueType:
 
     `kind` is "tensor", "sequence", "optional" or "map"; of a tensor there are the element type
     (None for strings) and the sizes: numbers, names, or None where nothing is known of one; all
-    are None where not even the rank is known.
+    are None where not even the rank is known. `text` is the type as ONNX Runtime writes it, such as
+    "seq(tensor(float))".
     """
 
     name: str
     kind: str = "tensor"
     element_type: ElementType | None = None
     sizes: tuple[int | str | None, ...] | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What a model says about itself."""
+
+    producer: str = ""
+    graph: str = ""
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OnnxModel:
     """A model: its graph, the types of its inputs and outputs, and the values it starts from.
 
-    `inputs` leave out those that `initializers` have a value for. `opsets` are versions by domain.
+    `inputs` leave out those that `initializers` have a value for, which are `overridable`. `opsets`
+    are versions by domain.
     """
 
     name: str
@@ -63,6 +78,8 @@ class OnnxModel:
     initializers: Mapping[str, Array]
     opsets: Mapping[str, int]
     metadata: Mapping[str, str] = field(default_factory=dict)
+    overridable: tuple[ValueType, ...] = ()
+    labels: Labels = field(default_factory=Labels)
 
 
 def load_model(source: str | os.PathLike[str] | bytes | ModelProto) -> OnnxModel:
@@ -112,6 +129,15 @@ def read_model(model: ModelProto, folder: Path | None) -> OnnxModel:
         initializers,
         opsets,
         {x.key: x.value for x in model.metadata_props},
+        tuple([_value_type(x) for x in graph.input if x.name in initializers]),
+        Labels(
+            model.producer_name,
+            graph.name,
+            model.domain,
+            model.doc_string,
+            graph.doc_string,
+            model.model_version,
+        ),
     )
 
 
@@ -135,8 +161,28 @@ def _value_type(value: ValueInfoProto) -> ValueType:
     kind = value.type.WhichOneof("value") or "tensor_type"
     short = kind.removesuffix("_type")
     if short not in ("tensor", "sparse_tensor"):
-        return ValueType(value.name, short)
-    return ValueType(value.name, "tensor", *_tensor_type(value.name, value.type))
+        return ValueType(value.name, short, text=type_text(value.type))
+    element_type, sizes = _tensor_type(value.name, value.type)
+    return ValueType(value.name, "tensor", element_type, sizes, type_text(value.type))
+
+
+def type_text(given: TypeProto) -> str:
+    """Return a type as ONNX Runtime writes it, such as "tensor(float)"."""
+    kind = given.WhichOneof("value") or "tensor_type"
+    if kind == "sequence_type":
+        return f"seq({type_text(given.sequence_type.elem_type)})"
+    if kind == "optional_type":
+        return f"optional({type_text(given.optional_type.elem_type)})"
+    if kind == "map_type":
+        key = _type_name(given.map_type.key_type)
+        return f"map({key},{type_text(given.map_type.value_type)})"
+    short = kind.removesuffix("_type")
+    return f"{short}({_type_name(getattr(given, kind).elem_type)})"
+
+
+def _type_name(number: int) -> str:
+    known = {y: str(x) for x, y in onnx.TensorProto.DataType.items()}
+    return known.get(number, "undefined").lower()
 
 
 def _tensor_type(
@@ -246,16 +292,3 @@ def _unused(name: str, taken: set[str]) -> str:
         found = f"{name}.{number}"
     taken.add(found)
     return found
-
-
-def sizes_with(value: ValueType, dims: Mapping[str, int]) -> Sequence[int]:
-    """Return the sizes of an input, `dims` in place of names; raises GraphError for one unknown."""
-    if value.kind != "tensor" or value.sizes is None:
-        raise GraphError(f"input {value.name!r} is no tensor of known rank")
-    sizes = [dims.get(x, x) if isinstance(x, str) else x for x in value.sizes]
-    unknown = [i for i, x in enumerate(sizes) if not isinstance(x, int)]
-    if unknown:
-        name = value.sizes[unknown[0]]
-        hint = f"give --dim {name}=SIZE" if name else "the model has no name for it"
-        raise GraphError(f"dimension {unknown[0]} of input {value.name!r} is not known: {hint}")
-    return [x for x in sizes if isinstance(x, int)]
