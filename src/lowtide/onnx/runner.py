@@ -21,7 +21,7 @@ from lowtide.frontend.onnx.stretch import (
 from lowtide.ir import Module, Shape, array_shape
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import ELEMENT_TYPES, Array
-from lowtide.onnx.host.registry import NodeCall, host_kernels
+from lowtide.onnx.host.registry import NodeCall, host_kernels, stands_in
 from lowtide.onnx.places import KEPT_STEPS, Place, Program, Step, kept_values, place_of
 from lowtide.onnx.values import Value, is_tensor
 
@@ -217,7 +217,7 @@ class GraphRunner:
 
     def _check_progress(self, place: Place, stretch: Stretch) -> None:
         by_name = {x.name: x for x in stretch.postponed}
-        moved = [x for x in stretch.reasons if by_name[x].op in self._host]
+        moved = [x for x in stretch.reasons if stands_in(by_name[x].op)]
         self._on_host.update(moved)
         if moved or len(stretch.postponed) < len(place.nodes):
             return

@@ -16,6 +16,7 @@ from lowtide.frontend.graphs.dtypes import ONNX
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.frontend.onnx.functions import with_functions_inlined
+from lowtide.frontend.onnx.labels import with_labels_apart
 from lowtide.frontend.onnx.stack_trace import innermost_frame
 from lowtide.frontend.onnx.tensors import array_of, dense
 from lowtide.frontend.onnx.texts import name_of, names_of
@@ -238,7 +239,7 @@ class _GraphReader:
         return OpGraph(
             name_of(graph.name) or "graph",
             names_of([x.name for x in graph.input]),
-            tuple(nodes),
+            tuple(with_labels_apart(nodes)),
             names_of([x.name for x in graph.output]),
         )
 
