@@ -70,7 +70,9 @@ def test_a_model_is_a_module_for_given_sizes(tmp_path):
     module = read_input(path, sizes={"batch": 5}).module
     verify(module)
     assert module.entry.parameters[0].shape.dimensions == (5, 96)
-    with pytest.raises(InputError, match=r"sizes of inputs are not known .*: give --dim batch=SIZE"):
+    with pytest.raises(
+        InputError, match=r"sizes of inputs are not known .*: give --dim batch=SIZE"
+    ):
         read(path)
     with pytest.raises(InputError, match="no dimension is called 'batsh'; did you mean 'batch'"):
         read_input(path, sizes={"batsh": 5})
