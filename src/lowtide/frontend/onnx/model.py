@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
@@ -15,11 +17,12 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, V
 from lowtide.frontend.graphs.dtypes import ONNX
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
-from lowtide.frontend.onnx.functions import with_functions_inlined
+from lowtide.frontend.onnx.functions import has_functions, with_functions_inlined
 from lowtide.frontend.onnx.labels import with_labels_apart
 from lowtide.frontend.onnx.stack_trace import innermost_frame
-from lowtide.frontend.onnx.tensors import array_of, dense
+from lowtide.frontend.onnx.tensors import TensorSource, array_of, dense
 from lowtide.frontend.onnx.texts import name_of, names_of
+from lowtide.frontend.onnx.wire import WireError, without_long_data
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import Array
@@ -90,17 +93,34 @@ def load_model(source: str | os.PathLike[str] | bytes | ModelProto) -> OnnxModel
     GraphError for a model that breaks the rules of ONNX.
     """
     if isinstance(source, ModelProto):
-        return read_model(source, None)
+        return read_model(source)
     if isinstance(source, bytes):
-        return read_model(_parsed(source, "<bytes>"), None)
+        return _model_in(source, "<bytes>", None)
     path = Path(source)
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            is_mapped = path.is_file() and path.stat().st_size > 0
+            data = mmap(file.fileno(), 0, access=ACCESS_READ) if is_mapped else file.read()
+        return _model_in(data, str(path), path.parent)
     except OSError as error:
         raise InputError(
             f"cannot be read: {(error.strerror or 'no file').lower()}", file=str(path)
         ) from error
-    return read_model(_parsed(data, str(path)), path.parent)
+
+
+def _model_in(data: Any, file: str, folder: Path | None) -> OnnxModel:
+    """The model in bytes; the data of long tensors is read from there when its turn comes.
+
+    What is mapped is let go of with the last view of it, that of an error too.
+    """
+    view = memoryview(data)
+    try:
+        light = _parsed(without_long_data(view), file)
+    except WireError as error:
+        raise InputError(f"this is no ONNX model: {error}", file=file) from error
+    if has_functions(light, _opsets(light)):
+        light = _parsed(bytes(view), file)
+    return read_model(light, TensorSource(folder, view))
 
 
 def _parsed(data: bytes, file: str) -> ModelProto:
@@ -113,18 +133,20 @@ def _parsed(data: bytes, file: str) -> ModelProto:
     return model
 
 
-def read_model(model: ModelProto, folder: Path | None) -> OnnxModel:
-    """Return a model whose external data lies in `folder`; raises GraphError."""
+def read_model(model: ModelProto, source: TensorSource | None = None) -> OnnxModel:
+    """Return a model, `source` being where the data of tensors lies; raises GraphError."""
     opsets = _opsets(model)
     model = with_functions_inlined(model, opsets)
     graph = model.graph
-    reader = _GraphReader(_opsets(model), folder)
+    reader = _GraphReader(_opsets(model), source or TensorSource())
     initializers = reader.initializers(graph)
     inputs = [_value_type(x) for x in graph.input if x.name not in initializers]
     _check_names(graph)
+    found, constants = _without_constants(reader.graph(graph, top=True))
+    initializers.update(constants)
     return OnnxModel(
         name_of(graph.name) or "graph",
-        reader.graph(graph, top=True),
+        found,
         tuple(inputs),
         tuple([_value_type(x) for x in graph.output]),
         initializers,
@@ -140,6 +162,22 @@ def read_model(model: ModelProto, folder: Path | None) -> OnnxModel:
             model.model_version,
         ),
     )
+
+
+def _without_constants(graph: OpGraph) -> tuple[OpGraph, dict[str, Array]]:
+    """Return a graph without nodes that are tensors, and these by the names of their values.
+
+    Some exporters write weights so; as initializers all programs of a session share them.
+    """
+    found: dict[str, Array] = {}
+    rest: list[GraphNode] = []
+    for node in graph.nodes:
+        value = node.attributes.get("value") if node.op == "Constant" else None
+        if isinstance(value, np.ndarray) and len(node.outputs) == 1 and node.outputs[0]:
+            found[node.outputs[0]] = value
+        else:
+            rest.append(node)
+    return OpGraph(graph.name, graph.inputs, tuple(rest), graph.outputs), found
 
 
 def _opsets(model: ModelProto) -> dict[str, int]:
@@ -211,14 +249,14 @@ def _tensor_type(
 class _GraphReader:
     """What all graphs of a model share while they are read."""
 
-    def __init__(self, opsets: Mapping[str, int], folder: Path | None) -> None:
+    def __init__(self, opsets: Mapping[str, int], source: TensorSource) -> None:
         self._opsets = opsets
-        self._folder = folder
+        self._source = source
 
     def initializers(self, graph: GraphProto) -> dict[str, Array]:
         """Return the values that a graph starts from."""
-        found = {name_of(x.name): array_of(x, self._folder) for x in graph.initializer}
-        found.update({x.values.name: dense(x, self._folder) for x in graph.sparse_initializer})
+        found = {name_of(x.name): array_of(x, self._source) for x in graph.initializer}
+        found.update({x.values.name: dense(x, self._source) for x in graph.sparse_initializer})
         return found
 
     def graph(self, graph: GraphProto, depth: int = 0, *, top: bool = False) -> OpGraph:
@@ -260,13 +298,13 @@ class _GraphReader:
         if given.type == kinds.GRAPH:
             return self.graph(given.g, depth + 1)
         if given.type == kinds.TENSOR:
-            return array_of(given.t, self._folder)
+            return array_of(given.t, self._source)
         if given.type == kinds.SPARSE_TENSOR:
-            return dense(given.sparse_tensor, self._folder)
+            return dense(given.sparse_tensor, self._source)
         if given.type in _LISTS:
             return list(getattr(given, _LISTS[given.type]))
         if given.type == kinds.TENSORS:
-            return [array_of(x, self._folder) for x in given.tensors]
+            return [array_of(x, self._source) for x in given.tensors]
         if given.type == kinds.GRAPHS:
             return [self.graph(x, depth + 1) for x in given.graphs]
         if given.type == kinds.TYPE_PROTO:
