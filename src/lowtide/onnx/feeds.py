@@ -37,6 +37,8 @@ def checked_feeds(
 
 def _value(given: Any, expected: ValueType | None) -> Value:
     """What a caller gave as a value; numbers and lists get the type that is expected."""
+    if type(given) is np.ndarray and given.dtype.kind not in "US":
+        return given
     is_array = isinstance(given, np.ndarray | np.generic)
     if is_array or expected is None or expected.kind != "tensor":
         return as_value(given)
@@ -61,7 +63,7 @@ def _check(value: Value, expected: ValueType) -> None:
             f"Unexpected input data type for {expected.name!r}. Actual: {value.dtype.name}, "
             f"expected: {wanted.name}"
         )
-    if expected.sizes is None:
+    if expected.sizes is None or value.shape == expected.sizes:
         return
     if value.ndim != len(expected.sizes):
         raise InputError(

@@ -24,6 +24,7 @@ from lowtide.onnx import settings
 from lowtide.onnx.binding import IOBinding
 from lowtide.onnx.description import ModelMetadata, NodeArg, metadata_of, node_arg
 from lowtide.onnx.feeds import checked_feeds
+from lowtide.onnx.heap import give_back_free_memory
 from lowtide.onnx.places import KEPT_STEPS, Program
 from lowtide.onnx.progress import shown_on_terminal
 from lowtide.onnx.runner import GraphRunner
@@ -79,7 +80,10 @@ class InferenceSession:
     def _compiled(self, module: Module) -> Program:
         with shown_on_terminal(f"lowtide: compiling {self._model.name}"):
             verify(module)
-            return compile_module(module, self._options)
+            made = compile_module(module, self._options)
+        if not made.making.was_cached:
+            give_back_free_memory()
+        return made
 
     # -- what there is -----------------------------------------------------------------------------
 
@@ -172,6 +176,7 @@ class InferenceSession:
             if isinstance(program, Executable):
                 program.release_memory()
         self._runner.forget()
+        give_back_free_memory()
 
     # -- runs --------------------------------------------------------------------------------------
 
