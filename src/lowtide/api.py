@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from lowtide import compiler
 from lowtide.frontend.files import read
@@ -213,8 +213,11 @@ class _Changes:
             raise ValueError("batch_axis is for what_if")
 
 
+_NO_CHANGES: Final = _Changes()
+
+
 def _explain_module(
-    module: Module, options: Options | None, changes: _Changes = _Changes()
+    module: Module, options: Options | None, changes: _Changes = _NO_CHANGES
 ) -> MemoryReport:
     verify(module)
     chosen = options or Options()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument, ThreadsOption
+from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.sizes import SizesOption
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def bench(
         ),
     ] = None,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Time native code beside XLA:CPU, in one process.

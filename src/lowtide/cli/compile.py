@@ -14,6 +14,7 @@ from lowtide.cli.arguments import (
     ModuleArgument,
     ThreadsOption,
 )
+from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.sizes import SizesOption
 from lowtide.records import dataclass
 
@@ -75,6 +76,7 @@ def compile(
         typer.Option("--weights-file", help="With --aot: constants in a file to be mapped."),
     ] = False,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compile a module to native code, and say what it came to.

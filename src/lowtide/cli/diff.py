@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lowtide.cli.arguments import EffortOption, JsonOption, StageOption
+from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
 
@@ -31,6 +32,7 @@ def diff(
         typer.Argument(metavar="B", help="The same of the other program.", show_default=False),
     ],
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Write Markdown, for the page of a CI.")
@@ -55,8 +57,11 @@ def diff(
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.plan_request import effort_named
     from lowtide.cli.progress import progress
-    from lowtide.comparison.sides import drawn_side_of, side_of
+    from lowtide.cli.shapes import given_shapes
+    from lowtide.cli.sizes import named_sizes
+    from lowtide.comparison.sides import FreeSizes, drawn_side_of, side_of
     from lowtide.compiler import PlanOptions
+    from lowtide.frontend.files import is_onnx
     from lowtide.options import display_for
     from lowtide.report.diff import diff_of
     from lowtide.report.diff_text import diff_markdown, diff_text
@@ -64,15 +69,18 @@ def diff(
 
     if json and markdown:
         raise UsageError("--json and --markdown are two forms; give one of them")
+    free = FreeSizes(named_sizes(), given_shapes())
+    if free != FreeSizes() and not (is_onnx(before) or is_onnx(after)):
+        raise UsageError("--dim and --shape are for ONNX models; neither file is one")
     console.check_outputs(html)
     options = PlanOptions(stage, search=SearchOptions(effort_named(effort)))
     sides, pictures = [], []
     for path in (before, after):
         with progress(f"planning {path}"):
             if html is None:
-                sides.append(side_of(path, path, options))
+                sides.append(side_of(path, path, options, free))
             else:
-                side, picture = drawn_side_of(path, options)
+                side, picture = drawn_side_of(path, options, free)
                 sides.append(side)
                 pictures.append(picture)
     found = diff_of(*sides)

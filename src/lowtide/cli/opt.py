@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument, StageOption
+from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.sizes import SizesOption
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def opt(
         ),
     ] = None,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Print a module as HLO text, after passes or up to a stage.

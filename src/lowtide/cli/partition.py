@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument, size_in_bytes
+from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.shard import DevicesOption, partitioned
 from lowtide.cli.sizes import SizesOption
 
@@ -54,6 +55,7 @@ def partition(
         typer.Option("--device", metavar="NAME", help="Whose times: accelerator, x86-server."),
     ] = None,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write the program of one device of a sharded module.

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lowtide.cli.arguments import ModuleArgument
+from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.sizes import SizesOption
 
 
@@ -26,6 +27,7 @@ def reduce(
         ),
     ] = None,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
 ) -> None:
     """Make the arrays of a module small or print the test of a fault.
 

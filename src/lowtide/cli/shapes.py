@@ -1,4 +1,4 @@
-"""Options of graphs and SavedModels: shapes of inputs, a signature, how NNVM's algorithm plans."""
+"""Options of graphs: shapes of inputs, a signature, how NNVM's algorithm plans."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def _remember(given: list[str] | None) -> list[str] | None:
     found: dict[str, tuple[int, ...]] = {}
     for text in given or ():
         name, equals, sizes = text.rpartition("=")
-        parts = sizes.split(",") if sizes else []
-        if not equals or not name or not all(x.isdecimal() and len(x) < 13 for x in parts):
+        inner = sizes.strip("[]")
+        parts = [x.strip() for x in inner.split(",")] if inner else []
+        if not equals or not name or not all(x.isdecimal() and len(x) <= 18 for x in parts):
             raise typer.BadParameter(
-                f"expected NAME=SIZES, such as data=1,3,224,224, found {text!r}"
+                f"expected INPUT=SIZE,..., such as x=1,3,48,192, found {text!r}"
             )
         found[name] = tuple([int(x) for x in parts])
     _SHAPES.set(found)
@@ -56,10 +57,10 @@ ShapesOption = Annotated[
     list[str] | None,
     typer.Option(
         "--shape",
-        metavar="NAME=SIZES",
+        metavar="INPUT=SIZE,...",
         callback=_remember,
         show_default=False,
-        help="Of an input of a SavedModel or graph of NNVM: data=1,3,64,64.",
+        help="Shape of an input: of ONNX, a SavedModel, NNVM.",
     ),
 ]
 VariantOption = Annotated[

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument
+from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.sizes import SizesOption
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def shard(
         bool, typer.Option("--moves", help="Only instructions that send something.")
     ] = False,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show how instructions are split over devices, and why.

@@ -1,4 +1,4 @@
-"""The option --dim: sizes of dimensions that an ONNX model has names for."""
+"""The option --dim: sizes of dimensions that an ONNX model names."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from lowtide.cli.arguments import (
     StageOption,
     size_in_bytes,
 )
+from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
 from lowtide.records import dataclass
@@ -59,6 +60,7 @@ def verify(
         int, typer.Option(min=1, metavar="N", help="How many violations to list.")
     ] = 20,
     sizes: SizesOption = None,
+    shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check that no two values of a plan are in each other's way.

@@ -77,9 +77,9 @@ def read_input(
 ) -> ModuleInput:
     """Return the module in a file together with the arguments that a snapshot holds.
 
-    `sizes` are those of dimensions that an ONNX model has names for, `shapes` those of arguments of
-    a graph of NNVM and of inputs of a SavedModel, whose `signature` is meant. Raises as `read`
-    does, also for more than `limit_bytes` bytes after decompression.
+    `sizes` are those of dimensions that an ONNX model has names for, `shapes` those of its inputs,
+    of arguments of a graph of NNVM, and of inputs of a SavedModel, whose `signature` is meant.
+    Raises as `read` does, also for more than `limit_bytes` bytes after decompression.
     """
     name = os.fspath(path)
     if name == STDIN:
@@ -94,8 +94,8 @@ def read_input(
             raise InputError("only SavedModels have signatures", file=name)
         if file.is_dir():
             file, others = find_module(file)
-        if file.name.lower().endswith(_ONNX_SUFFIX):
-            return _read_onnx(str(file), sizes or {})
+        if is_onnx(file):
+            return _read_onnx(str(file), sizes or {}, shapes or {})
         if sizes:
             raise InputError("only ONNX models have named dimensions", file=name)
         with file.open("rb") as stream:
@@ -107,17 +107,24 @@ def read_input(
 
         return ModuleInput(module_of(read_nnvm(data, str(file)), shapes or {}), str(file))
     if shapes:
-        raise InputError("only graphs of NNVM and SavedModels take shapes", file=name)
+        raise InputError("only ONNX models, SavedModels and graphs of NNVM take shapes", file=name)
     return replace(_parse(data, str(file)), others=others)
 
 
-def _read_onnx(file: str, sizes: Mapping[str, int]) -> ModuleInput:
+def is_onnx(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is that of an ONNX model, by its name."""
+    return os.fspath(path).lower().endswith(_ONNX_SUFFIX)
+
+
+def _read_onnx(
+    file: str, sizes: Mapping[str, int], shapes: Mapping[str, Sequence[int]]
+) -> ModuleInput:
     try:
         from lowtide.frontend.onnx.module import read_module
     except ImportError as error:
         message = "reading ONNX models takes the package onnx: pip install 'lowtide[onnx]'"
         raise InputError(message, file=file) from error
-    return ModuleInput(read_module(file, sizes), file)
+    return ModuleInput(read_module(file, sizes, shapes), file)
 
 
 def _read_saved_model(

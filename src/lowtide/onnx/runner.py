@@ -2,78 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph, execution_order, free_values
-from lowtide.frontend.graphs.registry import op_names
+from lowtide.frontend.graphs.registry import check_known, op_names
 from lowtide.frontend.onnx.node_list import DOMAIN
-from lowtide.frontend.onnx.stretch import MoreConstantsError, Stretch, make_stretch, reads_of
+from lowtide.frontend.onnx.stretch import (
+    ConditionsError,
+    MoreConstantsError,
+    Stretch,
+    make_stretch,
+)
 from lowtide.ir import Module, Shape, array_shape
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import ELEMENT_TYPES, Array
-from lowtide.onnx.host.registry import NodeCall, host_kernels
+from lowtide.onnx.host.registry import NodeCall, host_kernels, stands_in
+from lowtide.onnx.places import KEPT_STEPS, Place, Program, Step, kept_values, place_of
 from lowtide.onnx.values import Value, is_tensor
 from lowtide.records import dataclass
 
-Program: TypeAlias = Callable[..., Any]
 Compile: TypeAlias = Callable[[Module], Program]
 
 _SMALL_BYTES: Final = 1 << 12
 """Initializers of more bytes are parameters of modules, smaller ones constants."""
 
+_MOST_CASES: Final = 4
+"""As many steps at a place may differ in values that only conditions need."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Step:
-    """A compiled stretch, and where the run is after it."""
+class _Inner:
+    """What runs a graph inside of a node, and the values around it that the graph reads."""
 
-    stretch: Stretch
-    program: Program | None
-    following: _Place
-
-
-@dataclass(eq=False, slots=True)
-class _Place:
-    """A place in runs: the nodes that are left, and what was compiled there.
-
-    `fixed` are the values that are constants of what is compiled here.
-    """
-
-    nodes: tuple[GraphNode, ...]
-    reads: tuple[str, ...]
-    fixed: set[str] = field(default_factory=set)
-    steps: dict[tuple[Any, ...], _Step] = field(default_factory=dict)
-    after_host: dict[tuple[str, ...], _Place] = field(default_factory=dict)
-
-
-def _place(nodes: Sequence[GraphNode]) -> _Place:
-    reads = dict.fromkeys([x for node in nodes for x in reads_of(node)])
-    return _Place(tuple(nodes), tuple(reads))
+    runner: GraphRunner
+    free: tuple[str, ...]
 
 
 @final
 class GraphRunner:
     """Runs one graph.
 
-    What it compiles is kept by the shapes of values, and by those values that have to be known.
-    `constants` are values that are the same in all runs.
+    What it compiles is kept by the shapes of values, and by those values that have to be known: at
+    each place the `most` steps that were used last. `constants` are values that are the same in
+    all runs.
     """
 
     def __init__(
-        self, graph: OpGraph, compile_: Compile, constants: Mapping[str, Array] | None = None
+        self,
+        graph: OpGraph,
+        compile_: Compile,
+        constants: Mapping[str, Array] | None = None,
+        most: int = KEPT_STEPS,
     ) -> None:
         self._graph = graph
         self._compile = compile_
         self._constants = dict(constants or {})
-        self._inner: dict[tuple[str, str], GraphRunner] = {}
-        self._start: dict[tuple[str, ...], _Place] = {}
+        self._most = most
+        self._inner: dict[tuple[str, str], _Inner] = {}
+        self._start: dict[tuple[str, ...], Place] = {}
         self._host = host_kernels()
         native = set(op_names(DOMAIN))
         self._on_host = {x.name for x in graph.nodes if x.op in self._host and x.op not in native}
+        self._has_only_tensors = all(map(is_tensor, self._constants.values()))
 
     def run(self, given: Mapping[str, Value]) -> list[Value]:
         """Return the outputs of the graph; raises LowtideError, which names the node."""
@@ -83,16 +77,35 @@ class GraphRunner:
             place = self._run_host(place, values)
             if not place.nodes:
                 return [self._output(x, values) for x in self._graph.outputs]
-            step = self._step(place, values, given)
+            step = self._step(place, values)
             self._run_step(step, values)
             place = step.following
-            kept = {*place.reads, *self._graph.outputs}
-            values = {x: y for x, y in values.items() if x in kept}
+            if place.nodes:
+                values = kept_values(values, place.names.union(self._graph.outputs))
 
-    def _first(self, names: tuple[str, ...]) -> _Place:
+    def programs(self) -> Iterator[tuple[Stretch, Program]]:
+        """Give what is compiled: stretches of this graph, then of graphs inside of its nodes."""
+        waiting = [*self._start.values()]
+        while waiting:
+            place = waiting.pop(0)
+            for step in place.steps.values():
+                if step.program is not None:
+                    yield step.stretch, step.program
+                waiting.append(step.following)
+            waiting += place.after_host.values()
+        for inner in self._inner.values():
+            yield from inner.runner.programs()
+
+    def forget(self) -> None:
+        """Let go of all that is compiled."""
+        self._start.clear()
+        self._inner.clear()
+
+    def _first(self, names: tuple[str, ...]) -> Place:
         if names not in self._start:
             order = execution_order(self._graph, {*names, *self._constants})
-            self._start[names] = _place(order)
+            same = frozenset(self._constants).difference(names)
+            self._start[names] = place_of(order, same)
         return self._start[names]
 
     def _output(self, name: str, values: Mapping[str, Value]) -> Value:
@@ -102,27 +115,34 @@ class GraphRunner:
 
     # -- nodes on the host -------------------------------------------------------------------------
 
-    def _run_host(self, place: _Place, values: dict[str, Value]) -> _Place:
+    def _run_host(self, place: Place, values: dict[str, Value]) -> Place:
+        if not self._may_need_host(place, values):
+            return place
         done: list[str] = []
-        for node in place.nodes:
-            if self._is_ready(node, values):
+        for node, reads in zip(place.nodes, place.reads, strict=True):
+            if self._is_ready(node, reads, values):
                 self._run_node(node, values)
                 done.append(node.name)
         if not done:
             return place
         key = tuple(done)
         if key not in place.after_host:
-            gone = set(done)
-            place.after_host[key] = _place([x for x in place.nodes if x.name not in gone])
+            place.after_host[key] = place.without(frozenset(done))
         return place.after_host[key]
 
-    def _is_ready(self, node: GraphNode, values: Mapping[str, Value]) -> bool:
+    def _may_need_host(self, place: Place, values: Mapping[str, Value]) -> bool:
+        if not self._has_only_tensors:
+            return True
+        if any(x in values and not is_tensor(values[x]) for x in place.varying):
+            return True
+        return bool(self._on_host) and any(x.name in self._on_host for x in place.nodes)
+
+    def _is_ready(self, node: GraphNode, reads: Sequence[str], values: Mapping[str, Value]) -> bool:
         """Whether the host has to compute a node, and can do so now."""
-        reads = reads_of(node)
-        if not all(x in values for x in reads):
+        is_own = node.name in self._on_host
+        if (not is_own and node.op not in self._host) or not all(x in values for x in reads):
             return False
-        takes_tensors = all(is_tensor(values[x]) for x in reads)
-        return node.name in self._on_host or (not takes_tensors and node.op in self._host)
+        return is_own or not all(is_tensor(values[x]) for x in reads)
 
     def _run_node(self, node: GraphNode, values: dict[str, Value]) -> None:
         inputs = [values[x] if x else None for x in node.inputs]
@@ -149,86 +169,106 @@ class GraphRunner:
         graph = node.attributes[attribute]
         key = (node.name, attribute)
         if key not in self._inner:
-            self._inner[key] = GraphRunner(graph, self._compile)
+            runner = GraphRunner(graph, self._compile, most=self._most)
+            self._inner[key] = _Inner(runner, tuple(free_values(graph)))
+        inner = self._inner[key]
         if len(arguments) != len(graph.inputs):
             message = f"graph {graph.name!r} takes {len(graph.inputs)} values, not {len(arguments)}"
             raise GraphError(message, node=node.name, op=node.op)
-        captured = {x: values[x] for x in free_values(graph) if x in values}
+        captured = {x: values[x] for x in inner.free if x in values}
         given = dict(zip(graph.inputs, arguments, strict=True))
-        return self._inner[key].run({**captured, **given})
+        return inner.runner.run({**captured, **given})
 
     # -- compiled stretches ------------------------------------------------------------------------
 
-    def _step(
-        self, place: _Place, values: Mapping[str, Value], given: Mapping[str, Value]
-    ) -> _Step:
+    def _step(self, place: Place, values: Mapping[str, Value]) -> Step:
         while True:
-            key = self._key(place, values, given)
-            if key in place.steps:
-                return place.steps[key]
+            key = self._key(place, values)
+            found = place.steps.get(key)
+            if found is not None:
+                place.steps.move_to_end(key)
+                return found
+            if _has_too_many_cases(place, values):
+                continue
             try:
-                stretch = make_stretch(
-                    self._graph.name,
-                    place.nodes,
-                    self._available(place, values, given),
-                    self._graph.outputs,
-                    frozenset(self._on_host),
-                )
+                stretch = self._stretch(place, values)
+            except ConditionsError as error:
+                place.cases.update({x: set() for x in error.names})
+                continue
             except MoreConstantsError as error:
                 place.fixed.update(error.names)
                 continue
             self._check_progress(place, stretch)
             program = None if stretch.module is None else self._compile(stretch.module)
-            place.steps[key] = _Step(stretch, program, _place(stretch.postponed))
-            return place.steps[key]
+            done = frozenset([x.name for x in place.nodes]).difference(
+                [x.name for x in stretch.postponed]
+            )
+            place.keep(key, Step(stretch, program, place.without(done)), self._most)
 
-    def _check_progress(self, place: _Place, stretch: Stretch) -> None:
+    def _stretch(self, place: Place, values: Mapping[str, Value]) -> Stretch:
+        return make_stretch(
+            self._graph.name,
+            place.nodes,
+            self._available(place, values),
+            self._graph.outputs,
+            frozenset(self._on_host),
+            frozenset(place.free),
+        )
+
+    def _check_progress(self, place: Place, stretch: Stretch) -> None:
         by_name = {x.name: x for x in stretch.postponed}
-        moved = [x for x in stretch.reasons if by_name[x].op in self._host]
+        moved = [x for x in stretch.reasons if stands_in(by_name[x].op)]
         self._on_host.update(moved)
         if moved or len(stretch.postponed) < len(place.nodes):
             return
+        check_known(place.nodes, DOMAIN, self._host)
         for error in stretch.reasons.values():
             raise error
         stuck = stretch.postponed[0]
         message = "a sequence, string or optional value comes in, which it cannot take"
         raise GraphError(message, node=stuck.name, op=stuck.op)
 
-    def _key(
-        self, place: _Place, values: Mapping[str, Value], given: Mapping[str, Value]
-    ) -> tuple[Any, ...]:
+    def _key(self, place: Place, values: Mapping[str, Value]) -> tuple[Any, ...]:
         parts: list[Any] = []
-        for name in place.reads:
-            if name in self._constants and name not in given:
-                continue
+        for name in place.varying:
             value: Any = values.get(name)
             if not is_tensor(value):
                 parts.append(name in values)
-            elif name in place.fixed:
+            elif name in place.fixed or name in place.cases:
                 parts.append((value.dtype, value.shape, value.tobytes()))
             else:
                 parts.append((value.dtype, value.shape))
-        return (len(place.fixed), *parts)
+        return (len(place.fixed), len(place.cases), *parts)
 
-    def _available(
-        self, place: _Place, values: Mapping[str, Value], given: Mapping[str, Value]
-    ) -> dict[str, Shape | Array]:
+    def _available(self, place: Place, values: Mapping[str, Value]) -> dict[str, Shape | Array]:
         found: dict[str, Shape | Array] = {}
-        for name in place.reads:
+        same = place.names.difference(place.varying)
+        for name in dict.fromkeys([x for reads in place.reads for x in reads]):
             value: Any = values.get(name)
             if not is_tensor(value):
                 continue
-            is_constant = name in self._constants and name not in given
-            if name in place.fixed or (is_constant and value.nbytes <= _SMALL_BYTES):
+            is_fixed = name in place.fixed or name in place.cases
+            if is_fixed or (name in same and value.nbytes <= _SMALL_BYTES):
                 found[name] = value
             else:
                 found[name] = array_shape(ELEMENT_TYPES[value.dtype], value.shape)
         return found
 
-    def _run_step(self, step: _Step, values: dict[str, Value]) -> None:
+    def _run_step(self, step: Step, values: dict[str, Value]) -> None:
         values.update(step.stretch.constants)
         if step.program is None:
             return
         results = step.program(*[values[x] for x in step.stretch.parameters])
         pairs = zip(step.stretch.results, results, strict=True)
         values.update({name: np.asarray(result) for name, result in pairs})
+
+
+def _has_too_many_cases(place: Place, values: Mapping[str, Value]) -> bool:
+    """Note the values that conditions need; whether one is no longer a constant from now on."""
+    for name, seen in place.cases.items():
+        seen.add(values[name].tobytes())
+    gone = [name for name, seen in place.cases.items() if len(seen) > _MOST_CASES]
+    for name in gone:
+        del place.cases[name]
+        place.free.add(name)
+    return bool(gone)

@@ -9,152 +9,238 @@ from typing import Any, Final, final
 import numpy as np
 from onnx import ModelProto
 
+from lowtide import compiler
 from lowtide.client.executable.compiling import compile_module
+from lowtide.client.executable.executable import Executable
 from lowtide.evaluator import evaluate
-from lowtide.frontend.onnx.model import OnnxModel, ValueType, load_model
+from lowtide.frontend.onnx.model import OnnxModel, load_model
+from lowtide.frontend.onnx.module import module_of
+from lowtide.frontend.onnx.sizes import Shapes, Sizes, input_sizes
 from lowtide.ir import Module
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.suggestions import nearest
+from lowtide.onnx import settings
 from lowtide.onnx.binding import IOBinding
-from lowtide.onnx.runner import GraphRunner, Program
-from lowtide.onnx.values import Value, as_value
+from lowtide.onnx.description import ModelMetadata, NodeArg, metadata_of, node_arg
+from lowtide.onnx.feeds import checked_feeds
+from lowtide.onnx.heap import give_back_free_memory
+from lowtide.onnx.places import KEPT_STEPS, Program
+from lowtide.onnx.progress import shown_on_terminal
+from lowtide.onnx.runner import GraphRunner
+from lowtide.onnx.values import Value
 from lowtide.options import Options, options_with
-from lowtide.records import dataclass
+from lowtide.report.memory import MemoryReport
 from lowtide.verifier import verify
 
 ENGINES: Final = ("native", "reference")
 """What computes stretches: native code, or the evaluator."""
 
-
-@dataclass(frozen=True, slots=True)
-class NodeArg:
-    """An input or output: its name, its type as "tensor(float)", and its sizes.
-
-    Sizes are numbers, names, or None where nothing is known of one.
-    """
-
-    name: str
-    type: str
-    shape: list[int | str | None]
+TIMES: Final = ("lazy", "ahead")
+"""When a session compiles: at the first run of each shape, or when it is made too."""
 
 
 @final
 class InferenceSession:
     """A model that is compiled once for each set of shapes it is run with.
 
-    `source` is a path, the bytes of a model, or a ModelProto. `memory`, in bytes or as text like
-    "512MiB", limits what one compiled stretch needs beyond its arguments, `threads` how many run
-    it; `options` are other fields of `Options`. The `engine` "reference" has modules computed by
-    the evaluator, slowly. Raises InputError and GraphError for what is no valid model.
+    The first four parameters are those of ONNX Runtime: the model as a path, as bytes or as a
+    ModelProto, a `SessionOptions` of either package, and providers; what has no meaning here is
+    named in one warning. `memory`, in bytes or as text like "512MiB", limits what one compiled
+    stretch needs beyond its arguments, `threads` how many run it. The `engine` "reference" has
+    modules computed by the evaluator, slowly. With `compile` "ahead" the model is compiled now, by
+    one run on zeros, for the sizes that it has; `sizes` of named dimensions and `shapes` of inputs
+    give the free ones. Programs are kept for the `kept` sets of shapes used last. `options` are
+    other fields of `Options`. Raises InputError and GraphError for what is no valid model.
     """
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | bytes | ModelProto,
-        memory: int | str | None = None,
-        threads: int = 0,
-        engine: str = "native",
+        path_or_bytes: str | os.PathLike[str] | bytes | ModelProto,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
         **options: Any,
     ) -> None:
-        if engine not in ENGINES:
-            raise ValueError(f"engine is one of {', '.join(ENGINES)}; found {engine!r}")
-        given = {"memory": memory, "threads": threads, **options}
-        self._options = options_with(Options(), given)
-        self._model: OnnxModel = load_model(source)
-        compile_ = self._compiled if engine == "native" else _evaluated
-        self._runner = GraphRunner(self._model.graph, compile_, self._model.initializers)
+        own = _Own(options)
+        settings.tell_ignored(sess_options, providers, provider_options, 2)
+        self._settings = sess_options if sess_options is not None else settings.SessionOptions()
+        own.options.setdefault("threads", settings.threads_of(sess_options))
+        self._options = options_with(Options(), own.options)
+        self._model: OnnxModel = load_model(path_or_bytes)
+        self._inputs = {x.name: x for x in self._model.inputs}
+        self._outputs = [x.name for x in self._model.outputs]
+        compile_ = self._compiled if own.engine == "native" else _evaluated
+        model = self._model
+        self._runner = GraphRunner(model.graph, compile_, model.initializers, own.kept)
+        if own.compile == "ahead":
+            dimensions = {**settings.free_dimensions_of(sess_options), **own.sizes}
+            self._runner.run(_zeros(model, dimensions, own.shapes))
 
     def _compiled(self, module: Module) -> Program:
-        verify(module)
-        return compile_module(module, self._options)
+        with shown_on_terminal(f"lowtide: compiling {self._model.name}"):
+            verify(module)
+            made = compile_module(module, self._options)
+        if not made.making.was_cached:
+            give_back_free_memory()
+        return made
+
+    # -- what there is -----------------------------------------------------------------------------
 
     def get_inputs(self) -> list[NodeArg]:
         """Return the inputs that have to be fed."""
-        return [_node_arg(x) for x in self._model.inputs]
+        return [node_arg(x) for x in self._model.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """Return the outputs."""
-        return [_node_arg(x) for x in self._model.outputs]
+        return [node_arg(x) for x in self._model.outputs]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Return the inputs that the model has values for, which may be fed."""
+        return [node_arg(x) for x in self._model.overridable]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """Return what the model says about itself."""
+        return metadata_of(self._model)
+
+    def get_providers(self) -> list[str]:
+        """Return the providers that run the model."""
+        return [settings.PROVIDER]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """Return the options of providers, of which there are none."""
+        return {settings.PROVIDER: {}}
+
+    def set_providers(
+        self,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Take other providers, which changes nothing; those that are not here are told of."""
+        settings.tell_ignored(None, providers, provider_options, 2)
+
+    def get_session_options(self) -> Any:
+        """Return the options that the session was made with."""
+        return self._settings
+
+    def enable_fallback(self) -> None:
+        """Do nothing: there is one provider."""
+
+    def disable_fallback(self) -> None:
+        """Do nothing: there is one provider."""
+
+    def end_profiling(self) -> str:
+        """Return the name of the file with a profile: none is written."""
+        return ""
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What the session needs as compiled so far; sizes in bytes.
+
+        `programs` has for each compiled stretch its `parameters` and `results` by the names of
+        values, and its `memory` in the schema "lowtide.memory/1"; `arena_bytes` is the greatest
+        need of one of them beyond its arguments, `weight_bytes` that of initializers.
+        """
+        found = [
+            (stretch, program)
+            for stretch, program in self._runner.programs()
+            if isinstance(program, Executable)
+        ]
+        return {
+            "schema": "lowtide.session_memory/1",
+            "weight_bytes": sum([x.nbytes for x in self._model.initializers.values()]),
+            "arena_bytes": max([x.arena_bytes for _, x in found], default=0),
+            "programs": [
+                {
+                    "parameters": list(stretch.parameters),
+                    "results": list(stretch.results),
+                    "memory": program.memory,
+                }
+                for stretch, program in found
+            ],
+        }
+
+    def explain(self, sizes: Sizes | None = None, shapes: Shapes | None = None) -> MemoryReport:
+        """Return the report on the memory of the model as one module, planned as runs are.
+
+        `sizes` are those of named dimensions, `shapes` those of inputs. `str` of it is the screen
+        of `lowtide explain`. Raises InputError, GraphError and UnsupportedOpError as `read_module`.
+        """
+        module = module_of(self._model, sizes, shapes)
+        verify(module)
+        return compiler.plan(module, compiler.PlanOptions.of(self._options)).report
+
+    def release_memory(self) -> None:
+        """Give back what is compiled, and the memory kept for later runs; the next run compiles."""
+        for _, program in self._runner.programs():
+            if isinstance(program, Executable):
+                program.release_memory()
+        self._runner.forget()
+        give_back_free_memory()
+
+    # -- runs --------------------------------------------------------------------------------------
 
     def io_binding(self) -> IOBinding:
         """Return an empty binding of arrays to inputs and outputs."""
         return IOBinding()
 
-    def run_with_iobinding(self, binding: IOBinding) -> None:
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
         """Run on the bound inputs; bound outputs are filled, others come as new arrays."""
-        names = binding.output_names()
-        binding.store(dict(zip(names, self.run(names, binding.inputs()), strict=True)))
+        names = iobinding.output_names()
+        results = self.run(names, iobinding.inputs(), run_options)
+        iobinding.store(dict(zip(names, results, strict=True)))
 
-    def run(self, names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Value]:
-        """Return the named outputs, None for all, of the model on `feeds` by input names.
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: Any = None,
+    ) -> list[Value]:
+        """Return the named outputs, None or [] for all, of the model on values by input names.
 
-        Raises InputError for feeds and names that do not fit the model.
+        `run_options` are those of ONNX Runtime, which change nothing here. Raises InputError for
+        feeds and names that do not fit the model.
         """
-        outputs = [x.name for x in self._model.outputs]
-        for name in names or ():
-            if name not in outputs:
-                raise InputError(f"Invalid Output Name: {name!r}{nearest(name, outputs)}")
-        values = self._checked(feeds)
-        found = dict(zip(outputs, self._runner.run(values), strict=True))
-        return [found[x] for x in (outputs if names is None else names)]
-
-    def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Value]:
-        by_name = {x.name: x for x in self._model.inputs}
-        known = [*by_name, *self._model.initializers]
-        for name in feeds:
-            if name not in by_name and name not in self._model.initializers:
-                raise InputError(f"Invalid Feed Input Name: {name!r}{nearest(name, known)}")
-        missing = [x for x in by_name if x not in feeds]
-        if missing:
-            raise InputError(
-                f"Required inputs ({missing}) are missing from input feed ({list(feeds)})"
-            )
-        values = {name: as_value(value) for name, value in feeds.items()}
-        sizes: dict[str, int] = {}
-        for name, expected in by_name.items():
-            _check(values[name], expected, sizes)
-        return values
+        for name in output_names or ():
+            if name not in self._outputs:
+                raise InputError(f"Invalid Output Name: {name!r}{nearest(name, self._outputs)}")
+        values = checked_feeds(input_feed, self._inputs, self._model.initializers)
+        results = self._runner.run(values)
+        if not output_names:
+            return results
+        found = dict(zip(self._outputs, results, strict=True))
+        return [found[x] for x in output_names]
 
 
-def _check(value: Value, expected: ValueType, sizes: dict[str, int]) -> None:
-    """Raise InputError for a value of another type; `sizes` are those of named dimensions."""
-    if expected.kind != "tensor":
-        return
-    wanted = None if expected.element_type is None else DTYPES[expected.element_type]
-    if not isinstance(value, np.ndarray):
-        raise InputError(
-            f"input {expected.name!r} has to be an array, found {type(value).__name__}"
-        )
-    if wanted is not None and value.dtype != wanted:
-        raise InputError(
-            f"Unexpected input data type for {expected.name!r}. Actual: {value.dtype.name}, "
-            f"expected: {wanted.name}"
-        )
-    if expected.sizes is None:
-        return
-    if value.ndim != len(expected.sizes):
-        raise InputError(
-            f"Invalid rank for input: {expected.name}. Got: {value.ndim} Expected: "
-            f"{len(expected.sizes)}"
-        )
-    for index, (size, given) in enumerate(zip(value.shape, expected.sizes, strict=True)):
-        known = sizes.setdefault(given, size) if isinstance(given, str) else given
-        if known is not None and known != size:
-            raise InputError(
-                f"Got invalid dimensions for input: {expected.name} for the following indices: "
-                f"index: {index} Got: {size} Expected: {known}"
-            )
+class _Own:
+    """What a session is told besides the options of compilations."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        options = dict(given)
+        self.engine: str = _one_of("engine", options.pop("engine", "native"), ENGINES)
+        self.compile: str = _one_of("compile", options.pop("compile", "lazy"), TIMES)
+        self.kept = int(options.pop("kept", KEPT_STEPS))
+        if self.kept < 1:
+            raise ValueError(f"kept is the number of sets of shapes, at least 1; found {self.kept}")
+        self.sizes: Sizes = options.pop("sizes", None) or {}
+        self.shapes: Shapes = options.pop("shapes", None) or {}
+        self.options = options
 
 
-_NAMES: Final = {"float32": "float", "float64": "double", "object": "string"}
+def _one_of(name: str, value: Any, known: Sequence[str]) -> str:
+    if value not in known:
+        raise ValueError(f"{name} is one of {', '.join(known)}; found {value!r}")
+    return str(value)
 
 
-def _node_arg(value: ValueType) -> NodeArg:
-    if value.kind != "tensor":
-        return NodeArg(value.name, value.kind, [])
-    name = "object" if value.element_type is None else DTYPES[value.element_type].name
-    return NodeArg(value.name, f"tensor({_NAMES.get(name, name)})", list(value.sizes or ()))
+def _zeros(model: OnnxModel, sizes: Sizes, shapes: Shapes) -> dict[str, Value]:
+    """Inputs of zeros and empty texts; raises GraphError for sizes that are not known."""
+    found: dict[str, Value] = {}
+    for name, dimensions in input_sizes(model.inputs, sizes, shapes).items():
+        kind = next(x.element_type for x in model.inputs if x.name == name)
+        empty = np.full(dimensions, "", object)
+        found[name] = empty if kind is None else np.zeros(dimensions, DTYPES[kind])
+    return found
 
 
 def _evaluated(module: Module) -> Program:

@@ -1,15 +1,17 @@
 """Models from files: external data, names, sources, and files that are broken."""
 
+import os
 import random
 
 import numpy as np
 import pytest
-from tests.onnx.models import FLOAT, helper, model, numpy_helper, onnx, perceptron, tensor
+from tests.onnx.models import FLOAT, WEIGHTS, helper, model, numpy_helper, onnx, perceptron, tensor
 
 from lowtide.frontend.files import read, read_input
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.onnx.model import load_model
 from lowtide.frontend.onnx.module import read_module
+from lowtide.frontend.onnx.wire import without_long_data
 from lowtide.ir import InputError, LowtideError
 from lowtide.ir.element_type import ElementType
 from lowtide.verifier import verify
@@ -40,7 +42,9 @@ def test_external_data_is_mapped(tmp_path, dtype):
     assert found.dtype == values.dtype
 
 
-@pytest.mark.parametrize("location", ["../data.bin", "/etc/hostname", "", "a/../../data.bin"])
+@pytest.mark.parametrize(
+    "location", ["../data.bin", "/etc/hostname", "", "a/../../data.bin", "a\0b"]
+)
 def test_external_data_outside_of_the_folder_is_refused(tmp_path, location):
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -70,7 +74,9 @@ def test_a_model_is_a_module_for_given_sizes(tmp_path):
     module = read_input(path, sizes={"batch": 5}).module
     verify(module)
     assert module.entry.parameters[0].shape.dimensions == (5, 96)
-    with pytest.raises(InputError, match="dimension 0 of input 'x' is not known: give --dim batch"):
+    with pytest.raises(
+        InputError, match=r"sizes of inputs are not known .*: give --dim batch=SIZE"
+    ):
         read(path)
     with pytest.raises(InputError, match="no dimension is called 'batsh'; did you mean 'batch'"):
         read_input(path, sizes={"batsh": 5})
@@ -127,10 +133,82 @@ def test_broken_models_give_one_error(seed):
         verify(module)
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff" * 64, b"HloModule x\n"])
-def test_what_is_no_model_is_refused(data):
+@pytest.mark.parametrize("data", [b"", b"\xff" * 64, b"HloModule x\n", b"\x3a\xff\xff\x03a"])
+def test_what_is_no_model_is_refused(data, tmp_path):
     with pytest.raises(InputError, match="no ONNX model"):
         load_model(data)
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"broken\.onnx.*no ONNX model"):
+        load_model(path)
+
+
+def test_long_data_is_read_from_where_it_lies(tmp_path):
+    proto = perceptron()
+    constant = numpy_helper.from_array(WEIGHTS + 1)
+    proto.graph.node.insert(0, helper.make_node("Constant", [], ["c"], value=constant))
+    proto.graph.node.append(helper.make_node("Identity", ["c"], ["z"]))
+    path = tmp_path / "layer.onnx"
+    path.write_bytes(proto.SerializeToString())
+    light = without_long_data(path.read_bytes())
+    assert len(light) < 2000
+    for source in (path, path.read_bytes(), proto):
+        found = load_model(source).initializers
+        np.testing.assert_array_equal(found["w"], WEIGHTS)
+        np.testing.assert_array_equal(found["c"], WEIGHTS + 1)
+
+
+def test_data_that_lies_outside_of_the_model_is_refused():
+    proto = onnx.ModelProto()
+    proto.ParseFromString(without_long_data(perceptron().SerializeToString()))
+    with pytest.raises(GraphError, match="data of tensor 'w' lies outside of the model"):
+        load_model(proto.SerializeToString())
+
+
+def test_external_data_that_is_no_file_is_refused(tmp_path):
+    path = with_external(tmp_path, "pipe", np.zeros(2, np.float32))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(GraphError, match="'pipe', which is no file"):
+        load_model(path)
+
+
+def test_a_size_of_minus_one_is_free():
+    proto = model(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        [tensor("x", FLOAT, [-1, 4])],
+        [tensor("y", FLOAT, None)],
+    )
+    assert load_model(proto).inputs[0].sizes == (None, 4)
+    assert read_module(proto, shapes={"x": (3, 4)}).entry.parameters[0].shape.dimensions == (3, 4)
+
+
+def two_inputs():
+    """A model with a free dimension that has a name, and one that has none."""
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Abs", ["u"], ["v"])]
+    inputs = [tensor("x", FLOAT, ["batch", 4]), tensor("u", FLOAT, [None, 2])]
+    return model(nodes, inputs, [tensor("y", FLOAT, None), tensor("v", FLOAT, None)])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shapes", "message"),
+    [
+        ({}, {}, r"x: \[batch, 4\], u: \[\?, 2\].*--dim batch=SIZE --shape u=\?,2"),
+        ({"batch": 1}, {}, r"\(u: \[\?, 2\]\): give --shape u=\?,2$"),
+        ({}, {"w": (1, 2)}, "no input is called 'w'"),
+        ({"batch": 1}, {"u": (1, 3)}, r"u' is of shape \[\?, 2\], which \[1, 3\] does not fit"),
+        ({"batch": 1}, {"u": (1, 2, 1)}, "does not fit"),
+    ],
+)
+def test_all_missing_sizes_are_named_at_once(sizes, shapes, message):
+    with pytest.raises(InputError, match=message):
+        read_module(two_inputs(), sizes, shapes)
+
+
+def test_all_missing_operators_are_named_at_once():
+    nodes = [helper.make_node("Nope", ["x"], ["a"]), helper.make_node("Neither", ["a"], ["y"])]
+    proto = model(nodes, [tensor("x", FLOAT, [1])], [tensor("y", FLOAT, [1])])
+    with pytest.raises(LowtideError, match=r"'Nope' .*'Neither'"):
+        read_module(proto)
 
 
 def test_giant_sizes_are_refused_before_memory_is_taken():
@@ -156,7 +234,7 @@ def test_functions_beside_long_initializers_keep_their_values():
     proto.graph.node.extend(nodes)
     found = load_model(proto)
     assert [x.name for x in found.inputs] == ["x"]
-    assert list(found.initializers) == ["w"]
+    np.testing.assert_array_equal(found.initializers["w"], WEIGHTS)
     assert len(proto.graph.node) == len(nodes)  # The model that is given stays as it is.
     verify(read_module(proto, {"batch": 2}))
 

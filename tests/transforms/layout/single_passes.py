@@ -140,6 +140,19 @@ DOT_DIMENSIONS: Cases = (
         "dot = f32[8,5] dot(t, u), lhs_contracting_dims={1,2}, rhs_contracting_dims={0,1}",
     ),
     (
+        "the transpose of a product stays",
+        "p: f32[4,8,6]; q: f32[4,6,16]; y: f32[64,5]; "
+        "x = f32[4,8,16] dot(p, q), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+        "rhs_batch_dims={0}, rhs_contracting_dims={1}; "
+        "t = f32[8,4,16] transpose(x), dimensions={1,0,2}; r = f32[8,64] reshape(t); "
+        "d = f32[8,5] dot(r, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "p: f32[4,8,6]; q: f32[4,6,16]; y: f32[64,5]; "
+        "x = f32[4,8,16] dot(p, q), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+        "rhs_batch_dims={0}, rhs_contracting_dims={1}; "
+        "t = f32[8,4,16] transpose(x), dimensions={1,0,2}; r = f32[8,64] reshape(t); "
+        "d = f32[8,5] dot(r, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    (
         "merged batches stay",
         "x: f32[4,2,8,16]; y: f32[8,16,5]; t = f32[2,4,8,16] transpose(x), dimensions={1,0,2,3}; "
         "r = f32[8,8,16] reshape(t); "

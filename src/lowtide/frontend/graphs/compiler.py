@@ -12,7 +12,7 @@ from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.expression import ConstantValues, Expression
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph, execution_order
-from lowtide.frontend.graphs.registry import OpKernel, kernel_for
+from lowtide.frontend.graphs.registry import OpKernel, kernels_for
 from lowtide.ir import Module, Shape, tuple_shape
 from lowtide.ir.literal import Array
 from lowtide.passes.dead_code import remove_dead_code
@@ -80,7 +80,7 @@ class GraphCompiler:
             raise GraphError(f"{graph.name!r} is called more than {_DEEPEST} levels deep")
         values = dict(known)
         order = execution_order(graph, values)
-        kernels = [kernel_for(node, self.domain) for node in order]
+        kernels = kernels_for(order, self.domain)
         for node, kernel in zip(order, kernels, strict=True):
             self.step(node, kernel, values)
         return [values[name] for name in graph.outputs]

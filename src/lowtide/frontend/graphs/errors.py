@@ -20,13 +20,17 @@ class GraphError(LowtideError):
         super().__init__(f"{where}{message}")
 
 
-@final
 class NotConstantError(GraphError):
     """An input has to be known when the graph is compiled, and is not; `value` is that input."""
 
     def __init__(self, message: str, value: Expression, *, node: str, op: str) -> None:
         self.value = value
         super().__init__(message, node=node, op=op)
+
+
+@final
+class UnknownConditionError(NotConstantError):
+    """A condition has to be known when the graph is compiled: of its branches only one can be."""
 
 
 @final

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lowtide.frontend.graphs.errors import GraphError
@@ -58,6 +58,46 @@ def op_names(domain: str) -> list[str]:
     return sorted([name for known, name in _KERNELS if known == domain])
 
 
+def kernels_for(nodes: Sequence[GraphNode], domain: str) -> list[OpKernel]:
+    """Return the kernels of nodes; raises as `kernel_for`, for all ops without one at once."""
+    check_known(nodes, domain)
+    return [kernel_for(node, domain) for node in nodes]
+
+
+def check_known(nodes: Iterable[GraphNode], domain: str, besides: Container[str] = ()) -> None:
+    """Raise UnsupportedOpError, which names all of them, for ops that have no kernel.
+
+    Those in `besides` count as if they had one.
+    """
+    unknown: dict[str, list[GraphNode]] = {}
+    for node in nodes:
+        if (domain, node.op) not in _KERNELS and node.op not in besides:
+            unknown.setdefault(node.op, []).append(node)
+    if not unknown:
+        return
+    if len(unknown) == 1:
+        ((first, *_),) = unknown.values()
+        raise _unsupported(first, domain)
+    known = op_names(domain)
+    listed = [f"{op!r} (node {found[0].name!r}{_more(found)})" for op, found in unknown.items()]
+    raise UnsupportedOpError(
+        f"there are no kernels for {len(unknown)} ops among the {len(known)} of {domain}: "
+        f"{', '.join(listed)}"
+    )
+
+
+def _more(nodes: Sequence[GraphNode]) -> str:
+    return f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+
+
+def _unsupported(node: GraphNode, domain: str) -> UnsupportedOpError:
+    known = op_names(domain)
+    return UnsupportedOpError(
+        f"node {node.name!r}: there is no kernel for {node.op!r} among the {len(known)} ops of "
+        f"{domain}{nearest(node.op, known)}"
+    )
+
+
 def kernel_for(node: GraphNode, domain: str) -> OpKernel:
     """Return the kernel of a node.
 
@@ -66,11 +106,7 @@ def kernel_for(node: GraphNode, domain: str) -> OpKernel:
     """
     kernel = _KERNELS.get((domain, node.op))
     if kernel is None:
-        known = op_names(domain)
-        raise UnsupportedOpError(
-            f"node {node.name!r}: there is no kernel for {node.op!r} among the {len(known)} ops of "
-            f"{domain}{nearest(node.op, known)}"
-        )
+        raise _unsupported(node, domain)
     count = len(node.inputs)
     if not kernel.least <= count <= kernel.most:
         raise GraphError(f"expected {_count(kernel)}, found {count}", node=node.name, op=node.op)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lowtide.frontend.graphs.context import OpKernelContext
+from lowtide.frontend.graphs.errors import GraphError, UnknownConditionError
 from lowtide.frontend.graphs.expression import Expression
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.frontend.graphs.registry import op
@@ -23,13 +24,31 @@ def _graph(context: OpKernelContext, name: str) -> OpGraph:
 
 @op("If", domain=DOMAIN, inputs=1)
 def if_(context: OpKernelContext) -> None:
-    """Give the outputs of one of two graphs."""
-    condition = reshaped(context.builder, context.input(0), [])
+    """Give the outputs of one of two graphs: where the condition is known, only that one is built.
+
+    Raises UnknownConditionError where it is not and a branch cannot be built, or their types
+    differ.
+    """
     branches = [_graph(context, name) for name in ("then_branch", "else_branch")]
     for branch in branches:
         if branch.inputs:
             raise context.error(f"a branch takes no inputs, found {list(branch.inputs)}")
-    control.choose(context, condition, branches, [])
+    known = context.known(0)
+    if known is not None:
+        taken = branches[0 if bool(known.reshape(())) else 1]
+        for number, value in enumerate(control.inlined(context, taken)):
+            context.set_output(number, value)
+        return
+    condition = reshaped(context.builder, context.input(0), [])
+    try:
+        control.choose(context, condition, branches, [])
+    except (GraphError, UnsupportedOpError) as error:
+        name = context.node.inputs[0]
+        message = f"its condition {name!r} is not known when the graph is compiled, and {error}"
+        node = context.node
+        raise UnknownConditionError(
+            message, context.expression(0), node=node.name, op=node.op
+        ) from error
 
 
 @op("Loop", domain=DOMAIN, inputs=(2, 1 << 30))

@@ -26,7 +26,7 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
 
     Raises GraphError for functions that cannot be put in place of their calls.
     """
-    if not model.functions and not _expandable(model, opsets):
+    if not has_functions(model, opsets):
         return model
     light, heavy = _without_data(model)
     try:
@@ -48,6 +48,11 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
         light.graph.input.extend(model.graph.input)
         light.graph.initializer.extend(heavy)
     return light
+
+
+def has_functions(model: ModelProto, opsets: Mapping[str, int]) -> bool:
+    """Whether functions are called: the model's own, or operators that have bodies only."""
+    return bool(model.functions or _expandable(model, opsets))
 
 
 def _expandable(model: ModelProto, opsets: Mapping[str, int]) -> list[tuple[str, str]]:

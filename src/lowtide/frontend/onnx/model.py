@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
@@ -15,10 +17,12 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, V
 from lowtide.frontend.graphs.dtypes import ONNX
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
-from lowtide.frontend.onnx.functions import with_functions_inlined
+from lowtide.frontend.onnx.functions import has_functions, with_functions_inlined
+from lowtide.frontend.onnx.labels import with_labels_apart
 from lowtide.frontend.onnx.stack_trace import innermost_frame
-from lowtide.frontend.onnx.tensors import array_of, dense
+from lowtide.frontend.onnx.tensors import TensorSource, array_of, dense
 from lowtide.frontend.onnx.texts import name_of, names_of
+from lowtide.frontend.onnx.wire import WireError, without_long_data
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import Array
@@ -28,6 +32,9 @@ NEWEST_OPSET: Final = 28
 """The newest opset of the main domain whose operators are known."""
 
 _MAIN_DOMAINS: Final = ("", "ai.onnx")
+_FREE: Final = -1
+"""The size by which some exporters say that a dimension is free."""
+
 _DEEPEST: Final = 32
 """How deep graphs may stand in nodes of graphs."""
 
@@ -38,20 +45,35 @@ class ValueType:
 
     `kind` is "tensor", "sequence", "optional" or "map"; of a tensor there are the element type
     (None for strings) and the sizes: numbers, names, or None where nothing is known of one; all
-    are None where not even the rank is known.
+    are None where not even the rank is known. `text` is the type as ONNX Runtime writes it, such as
+    "seq(tensor(float))".
     """
 
     name: str
     kind: str = "tensor"
     element_type: ElementType | None = None
     sizes: tuple[int | str | None, ...] | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What a model says about itself."""
+
+    producer: str = ""
+    graph: str = ""
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OnnxModel:
     """A model: its graph, the types of its inputs and outputs, and the values it starts from.
 
-    `inputs` leave out those that `initializers` have a value for. `opsets` are versions by domain.
+    `inputs` leave out those that `initializers` have a value for, which are `overridable`. `opsets`
+    are versions by domain.
     """
 
     name: str
@@ -61,6 +83,8 @@ class OnnxModel:
     initializers: Mapping[str, Array]
     opsets: Mapping[str, int]
     metadata: Mapping[str, str] = field(default_factory=dict)
+    overridable: tuple[ValueType, ...] = ()
+    labels: Labels = field(default_factory=Labels)
 
 
 def load_model(source: str | os.PathLike[str] | bytes | ModelProto) -> OnnxModel:
@@ -70,17 +94,34 @@ def load_model(source: str | os.PathLike[str] | bytes | ModelProto) -> OnnxModel
     GraphError for a model that breaks the rules of ONNX.
     """
     if isinstance(source, ModelProto):
-        return read_model(source, None)
+        return read_model(source)
     if isinstance(source, bytes):
-        return read_model(_parsed(source, "<bytes>"), None)
+        return _model_in(source, "<bytes>", None)
     path = Path(source)
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            is_mapped = path.is_file() and path.stat().st_size > 0
+            data = mmap(file.fileno(), 0, access=ACCESS_READ) if is_mapped else file.read()
+        return _model_in(data, str(path), path.parent)
     except OSError as error:
         raise InputError(
             f"cannot be read: {(error.strerror or 'no file').lower()}", file=str(path)
         ) from error
-    return read_model(_parsed(data, str(path)), path.parent)
+
+
+def _model_in(data: Any, file: str, folder: Path | None) -> OnnxModel:
+    """The model in bytes; the data of long tensors is read from there when its turn comes.
+
+    What is mapped is let go of with the last view of it, that of an error too.
+    """
+    view = memoryview(data)
+    try:
+        light = _parsed(without_long_data(view), file)
+    except WireError as error:
+        raise InputError(f"this is no ONNX model: {error}", file=file) from error
+    if has_functions(light, _opsets(light)):
+        light = _parsed(bytes(view), file)
+    return read_model(light, TensorSource(folder, view))
 
 
 def _parsed(data: bytes, file: str) -> ModelProto:
@@ -93,24 +134,51 @@ def _parsed(data: bytes, file: str) -> ModelProto:
     return model
 
 
-def read_model(model: ModelProto, folder: Path | None) -> OnnxModel:
-    """Return a model whose external data lies in `folder`; raises GraphError."""
+def read_model(model: ModelProto, source: TensorSource | None = None) -> OnnxModel:
+    """Return a model, `source` being where the data of tensors lies; raises GraphError."""
     opsets = _opsets(model)
     model = with_functions_inlined(model, opsets)
     graph = model.graph
-    reader = _GraphReader(_opsets(model), folder)
+    reader = _GraphReader(_opsets(model), source or TensorSource())
     initializers = reader.initializers(graph)
     inputs = [_value_type(x) for x in graph.input if x.name not in initializers]
     _check_names(graph)
+    found, constants = _without_constants(reader.graph(graph, top=True))
+    initializers.update(constants)
     return OnnxModel(
         name_of(graph.name) or "graph",
-        reader.graph(graph, top=True),
+        found,
         tuple(inputs),
         tuple([_value_type(x) for x in graph.output]),
         initializers,
         opsets,
         {x.key: x.value for x in model.metadata_props},
+        tuple([_value_type(x) for x in graph.input if x.name in initializers]),
+        Labels(
+            model.producer_name,
+            graph.name,
+            model.domain,
+            model.doc_string,
+            graph.doc_string,
+            model.model_version,
+        ),
     )
+
+
+def _without_constants(graph: OpGraph) -> tuple[OpGraph, dict[str, Array]]:
+    """Return a graph without nodes that are tensors, and these by the names of their values.
+
+    Some exporters write weights so; as initializers all programs of a session share them.
+    """
+    found: dict[str, Array] = {}
+    rest: list[GraphNode] = []
+    for node in graph.nodes:
+        value = node.attributes.get("value") if node.op == "Constant" else None
+        if isinstance(value, np.ndarray) and len(node.outputs) == 1 and node.outputs[0]:
+            found[node.outputs[0]] = value
+        else:
+            rest.append(node)
+    return OpGraph(graph.name, graph.inputs, tuple(rest), graph.outputs), found
 
 
 def _opsets(model: ModelProto) -> dict[str, int]:
@@ -133,8 +201,28 @@ def _value_type(value: ValueInfoProto) -> ValueType:
     kind = value.type.WhichOneof("value") or "tensor_type"
     short = kind.removesuffix("_type")
     if short not in ("tensor", "sparse_tensor"):
-        return ValueType(value.name, short)
-    return ValueType(value.name, "tensor", *_tensor_type(value.name, value.type))
+        return ValueType(value.name, short, text=type_text(value.type))
+    element_type, sizes = _tensor_type(value.name, value.type)
+    return ValueType(value.name, "tensor", element_type, sizes, type_text(value.type))
+
+
+def type_text(given: TypeProto) -> str:
+    """Return a type as ONNX Runtime writes it, such as "tensor(float)"."""
+    kind = given.WhichOneof("value") or "tensor_type"
+    if kind == "sequence_type":
+        return f"seq({type_text(given.sequence_type.elem_type)})"
+    if kind == "optional_type":
+        return f"optional({type_text(given.optional_type.elem_type)})"
+    if kind == "map_type":
+        key = _type_name(given.map_type.key_type)
+        return f"map({key},{type_text(given.map_type.value_type)})"
+    short = kind.removesuffix("_type")
+    return f"{short}({_type_name(getattr(given, kind).elem_type)})"
+
+
+def _type_name(number: int) -> str:
+    known = {y: str(x) for x, y in onnx.TensorProto.DataType.items()}
+    return known.get(number, "undefined").lower()
 
 
 def _tensor_type(
@@ -149,7 +237,7 @@ def _tensor_type(
         raise GraphError(f"value {name!r} has the unknown element type {tensor.elem_type}")
     sizes: list[int | str | None] = []
     for entry in tensor.shape.dim:
-        if entry.HasField("dim_value"):
+        if entry.HasField("dim_value") and entry.dim_value != _FREE:
             if entry.dim_value < 0:
                 raise GraphError(f"value {name!r} has a dimension of size {entry.dim_value}")
             sizes.append(entry.dim_value)
@@ -162,14 +250,14 @@ def _tensor_type(
 class _GraphReader:
     """What all graphs of a model share while they are read."""
 
-    def __init__(self, opsets: Mapping[str, int], folder: Path | None) -> None:
+    def __init__(self, opsets: Mapping[str, int], source: TensorSource) -> None:
         self._opsets = opsets
-        self._folder = folder
+        self._source = source
 
     def initializers(self, graph: GraphProto) -> dict[str, Array]:
         """Return the values that a graph starts from."""
-        found = {name_of(x.name): array_of(x, self._folder) for x in graph.initializer}
-        found.update({x.values.name: dense(x, self._folder) for x in graph.sparse_initializer})
+        found = {name_of(x.name): array_of(x, self._source) for x in graph.initializer}
+        found.update({x.values.name: dense(x, self._source) for x in graph.sparse_initializer})
         return found
 
     def graph(self, graph: GraphProto, depth: int = 0, *, top: bool = False) -> OpGraph:
@@ -190,7 +278,7 @@ class _GraphReader:
         return OpGraph(
             name_of(graph.name) or "graph",
             names_of([x.name for x in graph.input]),
-            tuple(nodes),
+            tuple(with_labels_apart(nodes)),
             names_of([x.name for x in graph.output]),
         )
 
@@ -211,13 +299,13 @@ class _GraphReader:
         if given.type == kinds.GRAPH:
             return self.graph(given.g, depth + 1)
         if given.type == kinds.TENSOR:
-            return array_of(given.t, self._folder)
+            return array_of(given.t, self._source)
         if given.type == kinds.SPARSE_TENSOR:
-            return dense(given.sparse_tensor, self._folder)
+            return dense(given.sparse_tensor, self._source)
         if given.type in _LISTS:
             return list(getattr(given, _LISTS[given.type]))
         if given.type == kinds.TENSORS:
-            return [array_of(x, self._folder) for x in given.tensors]
+            return [array_of(x, self._source) for x in given.tensors]
         if given.type == kinds.GRAPHS:
             return [self.graph(x, depth + 1) for x in given.graphs]
         if given.type == kinds.TYPE_PROTO:
@@ -244,16 +332,3 @@ def _unused(name: str, taken: set[str]) -> str:
         found = f"{name}.{number}"
     taken.add(found)
     return found
-
-
-def sizes_with(value: ValueType, dims: Mapping[str, int]) -> Sequence[int]:
-    """Return the sizes of an input, `dims` in place of names; raises GraphError for one unknown."""
-    if value.kind != "tensor" or value.sizes is None:
-        raise GraphError(f"input {value.name!r} is no tensor of known rank")
-    sizes = [dims.get(x, x) if isinstance(x, str) else x for x in value.sizes]
-    unknown = [i for i, x in enumerate(sizes) if not isinstance(x, int)]
-    if unknown:
-        name = value.sizes[unknown[0]]
-        hint = f"give --dim {name}=SIZE" if name else "the model has no name for it"
-        raise GraphError(f"dimension {unknown[0]} of input {value.name!r} is not known: {hint}")
-    return [x for x in sizes if isinstance(x, int)]

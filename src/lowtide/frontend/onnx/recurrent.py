@@ -12,6 +12,7 @@ from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.graphs.shared.arrays import split
 from lowtide.frontend.graphs.shared.broadcasting import scalar
 from lowtide.frontend.graphs.shared.loops import part_at, repeat_steps, with_part
+from lowtide.frontend.onnx.dynamic_quantization import dynamic_product
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.records import dataclass
 
@@ -45,11 +46,16 @@ _DEFAULTS: Final = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Weights:
-    """The weights of one direction: of the step before [h, gates * h], biases, peepholes."""
+    """The weights of one direction: of the step before [h, gates * h], biases, peepholes.
+
+    With a `scale` and a `zero` point the first ones are quantized.
+    """
 
     recurrent: Op
     bias: Op | None
     peepholes: Op | None
+    scale: Op | None = None
+    zero: Op | None = None
 
 
 Cell: TypeAlias = Callable[
@@ -65,7 +71,10 @@ def _rnn(
 
 
 def _recurrent(b: Builder, h: Op, w: Weights) -> Op:
-    product = b.matmul(h, w.recurrent)
+    if w.scale is None:
+        product = b.matmul(h, w.recurrent)
+    else:
+        product = dynamic_product(b, h, w.recurrent, w.scale, w.zero)
     return product if w.bias is None else product + b.broadcast(w.bias, product.dimensions, [1])
 
 
@@ -124,10 +133,14 @@ _LAYERS: Final = {
     "RNN": Layer(1, 1, ("tanh",), _rnn),
     "GRU": Layer(3, 1, ("sigmoid", "tanh"), _gru),
     "LSTM": Layer(4, 2, ("sigmoid", "tanh", "tanh"), _lstm),
+    "com.microsoft.DynamicQuantizeLSTM": Layer(4, 2, ("sigmoid", "tanh", "tanh"), _lstm),
 }
+_SCALE: Final = 8
+"""The input that is the scale of quantized weights; its zero point follows, then the recurrent."""
 _DIRECTIONS: Final = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
+@op("com.microsoft.DynamicQuantizeLSTM", domain=DOMAIN, inputs=(12, 12))
 @op("RNN", "GRU", "LSTM", domain=DOMAIN, inputs=(3, 8))
 def recurrent(context: OpKernelContext) -> None:
     """Give the hidden states of all steps, and the last states."""
@@ -170,8 +183,17 @@ def _direction(
     length, batch, _ = x.dimensions
     w, r = [_entry(b, context.input(i), number) for i in (1, 2)]
     assert w is not None and r is not None
-    hidden = context.attribute("hidden_size", integer, r.dimensions[1])
-    incoming = b.matmul(b.reshape(x, [length * batch, x.dimensions[2]]), b.transpose(w, [1, 0]))
+    flat = b.reshape(x, [length * batch, x.dimensions[2]])
+    scales: list[Op] = []
+    if context.input_count > _SCALE:
+        found = [_entry(b, context.input(i), number) for i in range(_SCALE, _SCALE + 4)]
+        w_scale, w_zero, *scales = [y for y in found if y is not None]
+        incoming = dynamic_product(b, flat, w, w_scale, w_zero)
+        hidden = r.dimensions[0]
+    else:
+        incoming = b.matmul(flat, b.transpose(w, [1, 0]))
+        r = b.transpose(r, [1, 0])
+        hidden = context.attribute("hidden_size", integer, r.dimensions[0])
     biases = _entry(b, context.optional(3), number)
     bias = None
     if biases is not None:
@@ -179,7 +201,7 @@ def _direction(
         incoming = incoming + b.broadcast(own, incoming.dimensions, [1])
     incoming = b.reshape(incoming, [length, batch, layer.gates * hidden])
     peepholes = _entry(b, context.optional(7), number) if layer.states == 2 else None
-    weights = [b.transpose(r, [1, 0]), *[y for y in (bias, peepholes) if y is not None]]
+    weights = [r, *[y for y in (bias, peepholes) if y is not None], *scales]
     states = [_initial(context, 5 + i, number, x, hidden) for i in range(layer.states)]
     results = b.broadcast(scalar(b, 0, x), [length, batch, hidden], [])
     lengths = context.optional(4)
@@ -194,6 +216,8 @@ def _direction(
             rest[1],
             left.pop(0) if bias is not None else None,
             left.pop(0) if peepholes is not None else None,
+            left.pop(0) if scales else None,
+            left.pop(0) if scales else None,
         )
         after = layer.cell(context, c, part_at(c, rest[0], at), before, given, functions)
         shown = after[0]

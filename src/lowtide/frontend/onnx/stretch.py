@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.builder import Builder
 from lowtide.frontend.graphs.compiler import GraphCompiler
-from lowtide.frontend.graphs.errors import GraphError, NotConstantError
+from lowtide.frontend.graphs.errors import GraphError, NotConstantError, UnknownConditionError
 from lowtide.frontend.graphs.expression import Expression
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph, free_values
 from lowtide.frontend.graphs.registry import kernel_for
@@ -26,6 +26,10 @@ from lowtide.records import dataclass
 _FIXED_BYTES: Final = 1 << 12
 """Arguments of as many bytes together may become constants because a value that is computed from
 them has to be known."""
+
+_CONDITION_BYTES: Final = 16
+"""Arguments of as many bytes each, of whole numbers or truth values, may become constants because a
+condition depends on them."""
 
 _LARGEST_BYTES: Final = 1 << 20
 """An argument that has to be known itself may have as many bytes."""
@@ -56,6 +60,10 @@ class MoreConstantsError(Exception):
         super().__init__(", ".join(names))
 
 
+class ConditionsError(MoreConstantsError):
+    """Values that have to be given as constants, as conditions need them: these have few values."""
+
+
 def reads_of(node: GraphNode) -> list[str]:
     """Return the values that a node reads, those of graphs inside of it included, each once."""
     graphs = [x for x in node.attributes.values() if isinstance(x, OpGraph)]
@@ -69,25 +77,29 @@ def make_stretch(
     available: Mapping[str, Shape | Array],
     outputs: Sequence[str],
     on_host: frozenset[str] = frozenset(),
+    free: frozenset[str] = frozenset(),
 ) -> Stretch:
     """Return the module of those of the nodes, given in order, that it can compute.
 
     `available` are values by name: those given by shape may become parameters, arrays are
     constants. The results are what `outputs` and the other nodes need. Nodes called `on_host`, and
     those that read a value which is not available, are left. Raises MoreConstantsError for values
-    that have to be arrays.
+    that have to be arrays; ConditionsError where conditions need them, not for those in `free`.
     """
-    walk = _Walk(name, available)
+    walk = _Walk(name, available, free)
     for node in nodes:
         walk.visit(node, on_host)
     return walk.stretch(outputs)
 
 
 class _Walk:
-    def __init__(self, name: str, available: Mapping[str, Shape | Array]) -> None:
+    def __init__(
+        self, name: str, available: Mapping[str, Shape | Array], free: frozenset[str]
+    ) -> None:
         self.builder = Builder(name)
         self.compiler = GraphCompiler(DOMAIN, self.builder)
         self.available = available
+        self.free = free
         self.values: dict[str, Expression] = {}
         self.parameters: list[str] = []
         self.computed: list[str] = []
@@ -103,6 +115,8 @@ class _Walk:
             self._bring(name)
         try:
             self.compiler.step(node, kernel_for(node, DOMAIN), self.values)
+        except UnknownConditionError as error:
+            self._need_condition(node, reads, error)
         except NotConstantError as error:
             self._need(node, reads, error)
         except (GraphError, UnsupportedOpError) as error:
@@ -140,6 +154,25 @@ class _Walk:
         if self._bytes(roots) <= _FIXED_BYTES:
             raise MoreConstantsError(roots)
         self.postponed.append(node)
+
+    def _need_condition(
+        self, node: GraphNode, reads: Sequence[str], error: NotConstantError
+    ) -> None:
+        """Ask for the value of a condition, or leave the node until it is computed."""
+        direct = [x for x in reads if self.values[x] is error.value and x in self.available]
+        if self.free.intersection(direct):
+            self._refuse(node, error)
+            return
+        roots = direct[:1] or self._arguments_of(error.value)
+        if roots and all(self._may_be_known(x) for x in roots):
+            raise ConditionsError(roots)
+        self.postponed.append(node)
+
+    def _may_be_known(self, name: str) -> bool:
+        value = self.available[name]
+        if not isinstance(value, Shape) or name in self.free:
+            return False
+        return value.nbytes <= _CONDITION_BYTES and not value.element_type.is_floating
 
     def _bytes(self, names: Sequence[str]) -> int:
         return sum([self.available[x].nbytes for x in names])

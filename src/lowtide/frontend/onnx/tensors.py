@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,19 +12,37 @@ from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from lowtide.frontend.graphs.dtypes import ONNX
 from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.onnx.wire import LENGTH_KEY, OFFSET_KEY
 from lowtide.ir.literal import DTYPES, Array
+from lowtide.records import dataclass
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TensorSource:
+    """Where tensors lie whose data is no part of their messages.
+
+    `folder` is that of the model's file, None where it has none; `data` are the bytes of the model,
+    from which long data was left out.
+    """
+
+    folder: Path | None = None
+    data: Any = None
+
 
 _OFFSETS: Final = ("offset", "length")
 
 
-def array_of(tensor: TensorProto, folder: Path | None) -> Array:
+def array_of(tensor: TensorProto, source: TensorSource) -> Array:
     """Return the value of a tensor; strings are an array of objects.
 
     External data is mapped from its file, which has to lie in `folder`, the model's own. Raises
     GraphError, with the tensor's name, for a type that there is not and for data that does not fit.
     """
     if tensor.data_location == TensorProto.EXTERNAL:
-        return _mapped(tensor, folder)
+        fields = {entry.key: entry.value for entry in tensor.external_data}
+        if OFFSET_KEY not in fields or source.data is None:
+            return _mapped(tensor, source, fields)
+        tensor = _with_data(tensor, source, fields)
     if tensor.data_type not in ONNX and tensor.data_type != TensorProto.STRING:
         raise GraphError(f"tensor {tensor.name!r} has the unknown element type {tensor.data_type}")
     if any(size < 0 for size in tensor.dims):
@@ -43,9 +62,9 @@ def _strings(tensor: TensorProto) -> Array:
     return values.reshape(tuple(tensor.dims))
 
 
-def dense(sparse: SparseTensorProto, folder: Path | None) -> Array:
+def dense(sparse: SparseTensorProto, source: TensorSource) -> Array:
     """Return the value of a sparse tensor, its indices given as numbers or as vectors."""
-    values, indices = array_of(sparse.values, folder), array_of(sparse.indices, folder)
+    values, indices = array_of(sparse.values, source), array_of(sparse.indices, source)
     sizes = tuple(sparse.dims)
     where = indices if indices.ndim == 1 else indices @ _strides(sizes)
     count = math.prod(sizes)
@@ -60,9 +79,21 @@ def _strides(sizes: tuple[int, ...]) -> Array:
     return np.array([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64)
 
 
-def _mapped(tensor: TensorProto, folder: Path | None) -> Array:
-    fields = {entry.key: entry.value for entry in tensor.external_data}
-    path = _confined(tensor, fields.get("location", ""), folder)
+def _with_data(tensor: TensorProto, source: TensorSource, fields: Mapping[str, str]) -> TensorProto:
+    """The tensor with the data that was left out of it."""
+    try:
+        start, length = [int(fields[key]) for key in (OFFSET_KEY, LENGTH_KEY)]
+    except (KeyError, ValueError) as error:
+        raise GraphError(f"tensor {tensor.name!r} does not say where its data lies") from error
+    if not 0 <= start <= start + length <= len(source.data):
+        raise GraphError(f"the data of tensor {tensor.name!r} lies outside of the model")
+    found = TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
+    found.raw_data = bytes(source.data[start : start + length])
+    return found
+
+
+def _mapped(tensor: TensorProto, source: TensorSource, fields: Mapping[str, str]) -> Array:
+    path = _confined(tensor, fields.get("location", ""), source.folder)
     if tensor.data_type not in ONNX:
         raise GraphError(f"external tensor {tensor.name!r} has the type {tensor.data_type}")
     element_type = ONNX[tensor.data_type]
@@ -105,10 +136,12 @@ def _confined(tensor: TensorProto, location: str, folder: Path | None) -> Path:
             f"tensor {tensor.name!r} lies in the file {location!r}; give the model by its path"
         )
     root = folder.resolve()
-    path = (root / location).resolve()
+    path = root if "\0" in location else (root / location).resolve()
     if not location or not path.is_relative_to(root) or path == root:
         raise GraphError(
             f"external tensor {tensor.name!r} names {location!r}, which is outside of the folder "
             "of the model"
         )
+    if path.exists() and not path.is_file():
+        raise GraphError(f"external tensor {tensor.name!r} names {location!r}, which is no file")
     return path

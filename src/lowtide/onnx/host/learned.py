@@ -1,4 +1,4 @@
-"""Nodes of ai.onnx.ml: labels, and trees that are walked row by row."""
+"""Nodes of ai.onnx.ml: labels, maps, text, and trees that are walked row by row."""
 
 from __future__ import annotations
 
@@ -50,6 +50,65 @@ def _default(call: NodeCall, dtype: Any) -> Any:
     }
     name, usual = names.get(np.dtype(dtype), ("default_float", -0.0))
     return call.attribute(name, usual)
+
+
+@host("ai.onnx.ml.ZipMap")
+def zip_map(call: NodeCall) -> Sequence[Value]:
+    """Give for each row the scores by the labels of classes, as a map."""
+    labels = call.attribute("classlabels_strings", None) or call.attribute("classlabels_int64s")
+    scores = np.atleast_2d(call.input(0))
+    if scores.shape[1] != len(labels):
+        raise call.error(f"there are {len(labels)} labels for {scores.shape[1]} scores")
+    return [[dict(zip(labels, row, strict=True)) for row in scores.tolist()]]
+
+
+@host("ai.onnx.ml.OneHotEncoder")
+def one_hot_encoder(call: NodeCall) -> Sequence[Value]:
+    """Give 1 for the category that each element is, 0 for others, along a new last dimension."""
+    categories = call.attribute("cats_strings", None) or call.attribute("cats_int64s")
+    place = {value: i for i, value in enumerate(categories)}
+    x = call.input(0)
+    found = np.zeros((x.size, len(categories)), np.float32)
+    for row, value in zip(found, x.reshape(-1).tolist(), strict=True):
+        if value in place:
+            row[place[value]] = 1
+        elif not call.attribute("zeros", 1):
+            raise call.error(f"{value!r} is none of the {len(categories)} categories")
+    return [found.reshape(*x.shape, len(categories))]
+
+
+@host("ai.onnx.ml.CategoryMapper")
+def category_mapper(call: NodeCall) -> Sequence[Value]:
+    """Give the number of each text, or the text of each number, or the default."""
+    texts, numbers = call.attribute("cats_strings"), call.attribute("cats_int64s")
+    x = call.input(0)
+    is_text = x.dtype == object
+    pairs = zip(texts, numbers, strict=True) if is_text else zip(numbers, texts, strict=True)
+    default = (
+        call.attribute("default_int64", -1)
+        if is_text
+        else call.attribute("default_string", "_Unused")
+    )
+    known = dict(pairs)
+    found = np.empty(x.size, np.int64 if is_text else object)
+    found[:] = [known.get(value, default) for value in x.reshape(-1).tolist()]
+    return [found.reshape(x.shape)]
+
+
+@host("ai.onnx.ml.ArrayFeatureExtractor", text_only=True)
+def array_feature_extractor(call: NodeCall) -> Sequence[Value]:
+    """Give the elements of the last dimension at given places, of texts."""
+    x, places = call.input(0), np.asarray(call.input(1)).reshape(-1)
+    found = np.take(x, places, -1)
+    return [found[None] if x.ndim == 1 else found]
+
+
+@host("ai.onnx.ml.DictVectorizer")
+def dict_vectorizer(call: NodeCall) -> Sequence[Value]:
+    """Give the values of a map in the order of a vocabulary, 0 for keys that it lacks."""
+    words = call.attribute("string_vocabulary", None) or call.attribute("int64_vocabulary")
+    given: dict[Any, Any] = call.input(0)
+    return [np.array([[given.get(word, 0) for word in words]])]
 
 
 @host("ai.onnx.ml.TreeEnsemble")

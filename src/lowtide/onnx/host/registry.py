@@ -55,16 +55,22 @@ class NodeCall:
 HostKernel: TypeAlias = Callable[[NodeCall], Sequence[Value]]
 
 _KERNELS: Final[dict[str, HostKernel]] = {}
+_TEXT_ONLY: Final[set[str]] = set()
 
 
-def host(*names: str) -> Callable[[HostKernel], HostKernel]:
-    """Return a decorator that registers a function as what computes ops on the host."""
+def host(*names: str, text_only: bool = False) -> Callable[[HostKernel], HostKernel]:
+    """Return a decorator that registers a function as what computes ops on the host.
+
+    Those for `text_only` never stand in for a module that cannot be made.
+    """
 
     def register(kernel: HostKernel) -> HostKernel:
         for name in names:
             if name in _KERNELS:
                 raise ValueError(f"the host has {name} already")
             _KERNELS[name] = kernel
+            if text_only:
+                _TEXT_ONLY.add(name)
         return kernel
 
     return register
@@ -72,7 +78,22 @@ def host(*names: str) -> Callable[[HostKernel], HostKernel]:
 
 def host_kernels() -> Mapping[str, HostKernel]:
     """Return what computes ops on the host, by their names."""
-    from lowtide.onnx.host import control, images, learned, random, sequences, shapes, strings
+    from lowtide.onnx.host import (
+        control,
+        images,
+        learned,
+        random,
+        sequences,
+        shapes,
+        strings,
+        texts,
+    )
 
-    assert all([control, images, learned, random, sequences, shapes, strings])
+    assert all([control, images, learned, random, sequences, shapes, strings, texts])
     return _KERNELS
+
+
+def stands_in(name: str) -> bool:
+    """Whether the host computes an op where no module can, also on tensors."""
+    host_kernels()
+    return name in _KERNELS and name not in _TEXT_ONLY

@@ -3,7 +3,8 @@
 A transpose next to a dot becomes part of it; a transpose behind a reshape is an array of its own.
 So the dot contracts the dimensions that were merged. The other operand is reshaped; that only
 splits a dimension, so it moves no byte. Dimensions of the result stay merged: a reshape behind the
-dot would keep what reads it from being computed there.
+dot would keep what reads it from being computed there. The transpose of a product stays: the
+product is written in that order, and one dimension to contract is read faster than two.
 
 Before: dot(reshape(transpose(x)), y)
 After:  dot(transpose(x), reshape(y))
@@ -51,6 +52,8 @@ def _merged(reshape: Instruction) -> Parts | None:
         return None
     if not has_one_user(source) or any(x.opcode is not Opcode.DOT for x in reshape.users):
         return None
+    if _is_written_by_dot(source):
+        return None
     old, new = source.shape.dimensions, reshape.shape.dimensions
     parts: Parts = [[size] for size in new]
     merges = False
@@ -63,6 +66,14 @@ def _merged(reshape: Instruction) -> Parts | None:
         elif len(wide) != len(kept):
             return None
     return parts if merges else None
+
+
+def _is_written_by_dot(transpose: Instruction) -> bool:
+    """Whether the operand is a product: that can write its result transposed, at no cost."""
+    x = transpose.operands[0]
+    while x.opcode is Opcode.RESHAPE and has_one_user(x):
+        x = x.operands[0]
+    return x.opcode is Opcode.DOT and has_one_user(x)
 
 
 def _are_contracted(dot: Instruction, i: int, parts: Parts) -> bool:

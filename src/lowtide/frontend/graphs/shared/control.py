@@ -37,6 +37,12 @@ def choose(
     context.set_outputs(list(b.conditional(selector, operands, bodies)))
 
 
+def inlined(context: OpKernelContext, graph: OpGraph) -> list[Expression]:
+    """Return the outputs of a graph without inputs, built where the node stands."""
+    known = {x: context.scope[x] for x in free_values(graph) if x in context.scope}
+    return context.compiler.inline(graph, [], known)
+
+
 def repeat(
     context: OpKernelContext, condition: OpGraph, body: OpGraph, state: Sequence[Expression]
 ) -> list[Op]:

