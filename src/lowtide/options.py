@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -141,9 +142,18 @@ def cache_folder() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "lowtide"
 
 
-def device_count() -> int:
-    """Return how many devices JAX is shown: LOWTIDE_DEVICES, else 1; raises ValueError."""
-    given = os.environ.get("LOWTIDE_DEVICES", "1")
+_FORCED_DEVICES: Final = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
+
+
+def device_count(asked: int = 0) -> int:
+    """Return how many devices JAX is shown; raises ValueError.
+
+    It is what LOWTIDE_DEVICES says, else what was asked of JAX for its CPU platform: `asked`, where
+    that is above 0, or XLA's flag in XLA_FLAGS; else 1.
+    """
+    forced = _FORCED_DEVICES.findall(os.environ.get("XLA_FLAGS", ""))
+    usual = str(asked) if asked > 0 else next(reversed(forced), "1")
+    given = os.environ.get("LOWTIDE_DEVICES", usual)
     if not given.isdigit() or not int(given):
         raise ValueError(f"LOWTIDE_DEVICES is a number of devices from 1 on; found {given!r}")
     return int(given)

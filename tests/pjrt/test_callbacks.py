@@ -155,3 +155,66 @@ def test_error_checks_of_equinox_and_a_solve_of_diffrax(tmp_path: Path) -> None:
     np.testing.assert_allclose(slope, np.exp(-0.5), rtol=1e-4)
     """
     assert run(HEAD + dedent(script), tmp_path).splitlines() == ["4.0", "True"]
+
+
+def test_shardings_inside_of_programs_are_told(tmp_path: Path) -> None:
+    script = """
+    from jax import lax
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    x = jax.device_put(jnp.arange(32.0).reshape(8, 4), jax.NamedSharding(mesh, jax.P("x", "y")))
+    told = []
+    def look(x):
+        jax.debug.inspect_array_sharding(x, callback=told.append)
+        return x
+    def function(x):
+        look(look(x).T * 2)
+        look(lax.with_sharding_constraint(x, jax.NamedSharding(mesh, jax.P(None, "x"))))
+        return lax.scan(lambda c, _: (look(c) + 1, None), x, None, length=3)[0]
+    y = jax.jit(function)(x)
+    print([str(s.spec) for s in told], y.sharding.spec)
+    assert all(s.mesh == mesh for s in told)
+    def fail(sharding):
+        raise KeyError("not wanted")
+    try:
+        jax.jit(lambda x: jax.debug.inspect_array_sharding(x, callback=fail))(x)
+    except Exception as error:
+        print(type(error).__name__, "not wanted" in str(error))
+    jax.debug.inspect_array_sharding(x, callback=lambda s: print(s.spec))
+    jax.jit(look)(jnp.ones(3))
+    print(len(told), told[-1].is_fully_replicated)
+    """
+    assert run(script, tmp_path, LOWTIDE_DEVICES="8").splitlines() == [
+        "[\"P('x', 'y')\", \"P('y', 'x')\", \"P(None, 'x')\", \"P('x', 'y')\"] P('x', 'y')",
+        "JaxRuntimeError True",
+        "P('x', 'y')",
+        "5 True",
+    ]
+
+
+def test_partitioned_calls_are_made_by_each_device_with_its_tiles(tmp_path: Path) -> None:
+    script = """
+    mesh = jax.make_mesh((2, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    x = jax.device_put(jnp.arange(8).reshape(4, 2), jax.NamedSharding(mesh, jax.P("x")))
+    found = []
+    def note(x, y):
+        found.append((np.asarray(x).tolist(), int(y)))
+    def function(x, y):
+        jax.debug.callback(note, x * 2, y, partitioned=True)
+        jax.debug.callback(note, x[:1, :1], 5)
+        jax.debug.print("{}", x.sum(), partitioned=True)
+        return x + 1
+    jax.block_until_ready(jax.jit(function)(x, 3))
+    jax.effects_barrier()
+    tiles = [([[0, 2], [4, 6]], 3), ([[8, 10], [12, 14]], 3)]
+    assert sorted(found) == sorted([*tiles, *tiles, ([[0]], 5)]), found
+    """
+    assert run(script, tmp_path, LOWTIDE_DEVICES="4") == "28\n" * 4
+
+
+def test_outside_of_programs_functions_get_arrays(tmp_path: Path) -> None:
+    script = """
+    jax.debug.print("{} {x}", 2, x=3.5)
+    jax.debug.callback(lambda x, y: print(type(x).__name__, y.dtype), 2, jnp.arange(2))
+    print(jax.pure_callback(lambda x: np.asarray(x) + 1, jax.ShapeDtypeStruct((), "int32"), 4))
+    """
+    assert run(script, tmp_path) == "2 3.5\nArrayImpl int32\n5\n"

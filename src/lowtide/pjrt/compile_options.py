@@ -5,11 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from functools import cache
+from typing import Final
 
-from lowtide.client.option_texts import environment_options, options_from_texts
-from lowtide.options import OPTIONS_VARIABLE, Options
+from lowtide.client.option_texts import OptionError, environment_options, options_from_texts
+from lowtide.options import OPTIONS_VARIABLE, Options, options_text
 
 _XLA = "xla_"
+
+_CHECK: Final = "check"
+CONTRACTS: Final = "contracts"
+"""The check, of the environment, that holds what JAX is told against what there is."""
+
+
+def checks_contracts() -> bool:
+    """Whether the environment asks for that check."""
+    return f"{_CHECK}={CONTRACTS}" in [x.strip() for x in options_text().split(",")]
 
 
 def lowtide_options(pairs: Iterable[tuple[str, str | bool | int | float]]) -> Options:
@@ -26,6 +36,13 @@ def lowtide_options(pairs: Iterable[tuple[str, str | bool | int | float]]) -> Op
         else:
             given[name] = value
     general = environment_options()
+    if general.get(_CHECK) == CONTRACTS:
+        del general[_CHECK]
+    if given.get(_CHECK) == CONTRACTS:
+        raise OptionError(
+            f"{_CHECK}={CONTRACTS} is for all programs of a process, from its start: set "
+            f"{OPTIONS_VARIABLE}={_CHECK}={CONTRACTS} (compiler_options of lowtide)"
+        )
     options_from_texts(general, OPTIONS_VARIABLE)  # says which of the two is wrong
     return options_from_texts({**general, **given}, "compiler_options of lowtide")
 

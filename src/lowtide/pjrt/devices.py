@@ -98,8 +98,14 @@ class PluginClient:
 
 @cache
 def client() -> PluginClient:
-    """Return the client of this process, with as many devices as LOWTIDE_DEVICES says."""
-    return immortal(PluginClient(device_count()))
+    """Return the client of this process, with as many devices as LOWTIDE_DEVICES says.
+
+    Without it there are as many as JAX is to have of its own CPU platform.
+    """
+    import jax
+
+    asked = getattr(jax.config, "jax_num_cpu_devices", 0)
+    return immortal(PluginClient(device_count(asked)))
 
 
 @serves("Plugin_Attributes", attributes=c_void_p, count=c_size_t)

@@ -9,6 +9,7 @@ from lowtide.frontend.hlo_proto import write_sharding_proto
 from lowtide.frontend.hlo_text import parse_sharding_text
 from lowtide.ir import Module
 from lowtide.ir.sharding import Sharding
+from lowtide.pjrt.inspections import tell_inspections
 from lowtide.pjrt.program_options import CompileOptions
 from lowtide.spmd.partitioner import partition
 
@@ -21,7 +22,8 @@ def program_of_each(module: Module, options: CompileOptions) -> Module:
 
     It has the shapes of one device, its collectives name the others, and its attributes tell the
     shardings of arguments and results, which nothing but `shardings_of` reads. A module for one
-    partition is that already. Raises what `partition` raises.
+    partition is that already. Raises what `partition` raises, and what functions of the user that
+    look at shardings do.
     """
     module.replica_count, module.num_partitions = options.replicas, options.partitions
     if options.partitions == 1:
@@ -29,6 +31,7 @@ def program_of_each(module: Module, options: CompileOptions) -> Module:
     module.allow_spmd_sharding_propagation_to_parameters = options.free_arguments
     module.allow_spmd_sharding_propagation_to_output = options.free_results
     found = partition(module)
+    tell_inspections(found.inspections)
     shardings = (found.parameters, found.results)
     added = [(name, _text(x)) for name, x in zip(_ATTRIBUTES, shardings, strict=True)]
     found.module.frontend_attributes = (*found.module.frontend_attributes, *added)

@@ -192,7 +192,7 @@ def module_of(form: str, code: bytes, options: CompileOptions) -> Module:
     """
     if form not in ("mlir", "hlo"):
         raise PluginError(UNIMPLEMENTED, f"programs come as 'mlir' or 'hlo', not as {form!r}")
-    module = read_hlo_proto(_hlo_of(code) if form == "mlir" else code)
+    module = read_hlo_proto(hlo_of(code) if form == "mlir" else code)
     refuse_callbacks(module)
     module = program_of_each(module, options)
     if form == "mlir":
@@ -202,7 +202,7 @@ def module_of(form: str, code: bytes, options: CompileOptions) -> Module:
     return module
 
 
-def _hlo_of(code: bytes) -> bytes:
+def hlo_of(code: bytes) -> bytes:
     """The protobuf of a module that is given in StableHLO."""
     from jaxlib import _jax
 

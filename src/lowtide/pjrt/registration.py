@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 from lowtide.client.jit.foreign_targets import know_targets_of_jax
 from lowtide.client.jit.host_rules import host_rules
 from lowtide.pjrt import PLATFORM
+from lowtide.pjrt.algorithms import take_any_algorithm
+from lowtide.pjrt.compile_options import checks_contracts
 from lowtide.pjrt.dlpack import register_dlpack
-from lowtide.pjrt.eager_effects import call_at_once
+from lowtide.pjrt.family import join_family
+from lowtide.pjrt.inspections import register_inspections
 from lowtide.pjrt.lifetime import watch_process
 from lowtide.pjrt.table import api_capsule
 
@@ -20,10 +23,6 @@ _PARTS = (
     *("memory_stats", "program_answers", "program_costs", "programs"),
 )
 """The files with functions of the table."""
-
-
-_RESTRICTED: Final = frozenset({"dot_general"})
-"""Operations whose rule for XLA:CPU refuses what lowtide can do: precisions of products."""
 
 
 @cache
@@ -37,7 +36,11 @@ def register() -> None:
         import_module(f"lowtide.pjrt.{part}")
     watch_process()
     bridge: Any = xla_bridge
-    bridge.register_plugin(PLATFORM, c_api=api_capsule(), priority=500)
+    is_watched = checks_contracts()
+    if is_watched:
+        import_module("lowtide.pjrt.contracts.watch")
+    capsule = api_capsule(is_watched=is_watched)
+    bridge.register_plugin(PLATFORM, c_api=capsule, priority=500)
     rules: Any = mlir
     rules._platforms_with_donation.append(PLATFORM)
     config: Any = jax.config
@@ -45,15 +48,12 @@ def register() -> None:
     register_dlpack(is_default=platforms[0] == PLATFORM)
     _register_cache()
     _register_exported()
-    if "cpu" not in platforms:
-        call_at_once()
-    own = rules._platform_specific_lowerings[PLATFORM]
     know_targets_of_jax()
     for primitive, own_rule in host_rules():
         rules.register_lowering(primitive, own_rule, platform=PLATFORM, cacheable=False)
-    for primitive, rule in rules._platform_specific_lowerings["cpu"].items():
-        if primitive.name not in _RESTRICTED:
-            own.setdefault(primitive, rule)
+    join_family()
+    take_any_algorithm()
+    register_inspections()
 
 
 def _register_exported() -> None:

@@ -7,7 +7,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from lowtide.pjrt.errors import FAILED_PRECONDITION, UNIMPLEMENTED, PluginError, new_error
+from lowtide.pjrt.errors import (
+    FAILED_PRECONDITION,
+    UNIMPLEMENTED,
+    PluginError,
+    error_at,
+    new_error,
+)
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.native_objects import FRONTS
 
@@ -103,6 +109,43 @@ def serves(*names: str, **fields: Any) -> Callable[[Serve], Serve]:
         return function
 
     return register
+
+
+Watch: TypeAlias = Callable[[Any, Callable[[], None]], None]
+
+_watches: Final[dict[str, tuple[Watch, dict[str, Any]]]] = {}
+
+
+def watches(name: str, **fields: Any) -> Callable[[Watch], Watch]:
+    """Have a Python function stand around one of the table whose arguments have these fields.
+
+    It takes the arguments, and what calls the function of the table and raises its error. It is
+    called where the table is made for that.
+    """
+
+    def register(watch: Watch) -> Watch:
+        _watches[name] = (watch, fields)
+        return watch
+
+    return register
+
+
+def _watched(name: str, address: int) -> int:
+    """Return the address of a function of the table with what stands around it."""
+    watch, fields = _watches[name]
+    inner = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address)
+
+    def around(arguments: Any) -> None:
+        def call() -> None:
+            error = inner(ctypes.addressof(arguments))
+            if error:
+                raise error_at(error)
+
+        watch(arguments, call)
+
+    own = f"watched {name}"
+    serves(own, **fields)(around)
+    return address_of(own)
 
 
 def _guarded(
@@ -236,8 +279,11 @@ def _extensions_at() -> int | None:
     return following
 
 
-def api_capsule() -> Any:
-    """Return the table in a capsule, as JAX takes it."""
+def api_capsule(*, is_watched: bool = False) -> Any:
+    """Return the table in a capsule, as JAX takes it.
+
+    Where it is watched, what is registered to stand around its functions does.
+    """
     head = [
         ("struct_size", ctypes.c_size_t),
         ("extension_start", ctypes.c_void_p),
@@ -262,6 +308,8 @@ def api_capsule() -> Any:
     for name in FUNCTIONS:
         if name in _served and name not in addresses:
             addresses[name] = address_of(name)
+    if is_watched:
+        addresses.update({name: _watched(name, addresses[name]) for name in _watches})
     for name in FUNCTIONS:
         setattr(api, name, addresses.get(name))
     new = ctypes.pythonapi.PyCapsule_New

@@ -31,6 +31,7 @@ from lowtide.ir.tilings.shardy import MESHES_KEY, SHARDY_KEY, ShardySharding
 from lowtide.ir.tilings.shardy_reader import read_meshes, read_shardings
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.records import dataclass
+from lowtide.spmd.whole_axes import named_axes, on_whole_axes
 
 RESULT_TARGET = "xla.sdy.FuncResultSharding"
 CONSTRAINT_TARGETS = frozenset(
@@ -43,6 +44,12 @@ CONSTRAINT_TARGETS = frozenset(
 
 BARRIER_TARGETS = frozenset({"ShardBarrierFrom", "ShardBarrierTo", "xla.sdy.PropagationBarrier"})
 GROUP_TARGET = "xla.sdy.ShardingGroup"
+
+INSPECTION_TARGET = "lowtide_inspect_sharding"
+"""A call without a result that asks how its operand is divided, for whom its configuration says."""
+
+TILES_KEY = "lowtide.tiles"
+"""The frontend attribute of calls with effects that each device makes, with its own tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,16 @@ class ModuleShardings:
     def grid(self) -> DeviceGrid:
         """The grid of all devices."""
         return self.reader.grid
+
+    def outward(self, wish: TilingWish | None, tiling: Tiling) -> Tiling:
+        """Return how an array of the entry lies that is best in a tiling, and that has a wish.
+
+        Callers say shardings by names of axes: what is not just as asked for is split along whole
+        ones. A module without meshes has no names.
+        """
+        if wish is not None and tiling == wish.tiling:
+            return tiling
+        return on_whole_axes(tiling, named_axes(self.reader.meshes.values(), self.grid))
 
 
 def read_annotations(module: Module) -> ModuleShardings:

@@ -11,7 +11,13 @@ from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling, dividing, replicated
 from lowtide.ir.traversal import post_order
 from lowtide.records import dataclass
-from lowtide.spmd.annotations import CONSTRAINT_TARGETS, GROUP_TARGET, ModuleShardings, TilingWish
+from lowtide.spmd.annotations import (
+    CONSTRAINT_TARGETS,
+    GROUP_TARGET,
+    INSPECTION_TARGET,
+    ModuleShardings,
+    TilingWish,
+)
 from lowtide.spmd.rules.rule import OpRule, same_dimensions
 from lowtide.spmd.rules.table import arrays_of, rule_of
 
@@ -151,6 +157,8 @@ def _numbers(cells: ArrayCells, x: Instruction, shardings: ModuleShardings) -> t
     if target == GROUP_TARGET:
         key = dict(x.annotations.frontend_attributes).get("xla.sdy.sharding_group_id", "")
         cells.relate(cells.groups.setdefault(key, operands), operands, x.name)
+        return results
+    if target == INSPECTION_TARGET:
         return results
     rule = cells.rule(x)
     if rule.sizes:

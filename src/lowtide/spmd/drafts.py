@@ -21,6 +21,7 @@ from lowtide.spmd.rules.table import rule_of
 from lowtide.spmd.walk import (
     DraftFindings,
     Follows,
+    Inspected,
     Policy,
     ProgramWalk,
     SplitReason,
@@ -55,6 +56,7 @@ class Draft:
     parameters: tuple[Tiling, ...]
     results: tuple[Tiling, ...]
     reasons: tuple[SplitReason, ...]
+    inspections: tuple[Inspected, ...]
     cost: float
     findings: DraftFindings
     moved: Mapping[int, float]
@@ -175,7 +177,7 @@ def _draft(task: Task, cells: ArrayCells, findings: DraftFindings, policy: Polic
         tiling = cells.cells[number].wanted or leaf.tiling.whole()
         if wish is not None and leaf.shape.is_array:
             tiling = dividing(shardings.grid, wish.tiling, leaf.shape.dimensions)
-        wanted.append(tiling)
+        wanted.append(shardings.outward(wish, tiling))
     parts = [
         in_order(emitter, leaf.to(tiling), wish, tiling)
         for leaf, tiling, wish in zip(found, wanted, shardings.results, strict=True)
@@ -187,6 +189,7 @@ def _draft(task: Task, cells: ArrayCells, findings: DraftFindings, policy: Polic
         tuple(flat),
         tuple(wanted),
         tuple(walk.reasons),
+        tuple(walk.inspections),
         wire_traffic(made).wire_bytes + walk.work,
         walk.findings(),
         {number: walk.moved_bytes(number) for number in range(len(flat))},
@@ -204,7 +207,7 @@ def _parameter_tilings(task: Task, cells: ArrayCells) -> list[list[Tiling]]:
         for cell, wish in zip(cells.of(parameter), wishes, strict=True):
             asked = cell.tiling if wish is None else wish.tiling
             sizes = cell.shape.dimensions if cell.shape.is_array else ()
-            own.append(dividing(grid, asked, sizes))
+            own.append(task.shardings.outward(wish, dividing(grid, asked, sizes)))
         found.append(own)
     return found
 

@@ -13,7 +13,7 @@ from lowtide.ir.sharding import REPLICATED, Sharding, ShardingKind, TileSharding
 from lowtide.ir.tilings.shardy import SHARDY_KEY
 from lowtide.ir.tilings.shardy_reader import read_shardings
 from lowtide.ops.effects import has_side_effect
-from lowtide.spmd.annotations import AnnotationReader
+from lowtide.spmd.annotations import TILES_KEY, AnnotationReader
 from lowtide.spmd.emitter import Emitter
 from lowtide.spmd.reducers import identity_of
 
@@ -61,6 +61,11 @@ def _named_device(sharding: Sharding | None) -> int | None:
     if isinstance(sharding, TileSharding) and sharding.kind is ShardingKind.MAXIMAL:
         return sharding.devices[0] if isinstance(sharding.devices, tuple) else 0
     return None
+
+
+def has_tiles(x: Instruction) -> bool:
+    """Whether each device makes a call with effects, with its own tiles of the operands."""
+    return any(name == TILES_KEY for name, _ in x.annotations.frontend_attributes)
 
 
 def call_on(

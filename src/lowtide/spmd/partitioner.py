@@ -21,11 +21,19 @@ from lowtide.spmd.walk import SplitReason
 
 
 @dataclass(frozen=True, slots=True)
+class Inspection:
+    """The sharding of a value that a call of the module asks about, for whom `config` says."""
+
+    config: str
+    sharding: Sharding
+
+
+@dataclass(frozen=True, slots=True)
 class Partitioned:
     """The program of one device, and how the leaves of parameters and result lie on all of them.
 
     `reasons` tell of each operation how it is split, what it sends, and why. `combined` collectives
-    less are started, since others carry what they would.
+    less are started, since others carry what they would. `inspections` answer calls that ask.
     """
 
     module: Module
@@ -34,6 +42,7 @@ class Partitioned:
     results: tuple[Sharding, ...]
     reasons: tuple[SplitReason, ...]
     combined: int = 0
+    inspections: tuple[Inspection, ...] = ()
 
 
 def partition(module: Module) -> Partitioned:
@@ -62,6 +71,7 @@ def partition(module: Module) -> Partitioned:
         _shardings(shardings.results, best.results, grid),
         best.reasons,
         combined,
+        tuple([Inspection(x.config, sharding_of(x.tiling, grid)) for x in best.inspections]),
     )
 
 

@@ -28,11 +28,12 @@ from lowtide.spmd.annotations import (
     BARRIER_TARGETS,
     CONSTRAINT_TARGETS,
     GROUP_TARGET,
+    INSPECTION_TARGET,
     ModuleShardings,
 )
 from lowtide.spmd.cells import ArrayCells
 from lowtide.spmd.choice import Question, choose
-from lowtide.spmd.effects import call_on, calling_device
+from lowtide.spmd.effects import call_on, calling_device, has_tiles
 from lowtide.spmd.emitter import DeviceProgram, Emitter
 from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, result_of, tree
 from lowtide.spmd.local_op import LocalOp
@@ -56,6 +57,14 @@ class SplitReason:
     sharding: str
     nbytes: float
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """A value that a call asks about, for whom `config` says, and how it lies."""
+
+    config: str
+    tiling: Tiling
 
 
 class Follows(StrEnum):
@@ -127,6 +136,7 @@ class ProgramWalk:
         self.shardings = shardings
         self.cells = cells
         self.reasons: list[SplitReason] = []
+        self.inspections: list[Inspected] = []
         self.work = 0.0
         self._asked = findings.asked
         self._requests = findings.requests
@@ -265,6 +275,11 @@ class ProgramWalk:
             return operands[0]
         if target == GROUP_TARGET:
             return []
+        if target == INSPECTION_TARGET:
+            ((leaf,),) = operands
+            tiling = self.shardings.outward(None, self._own_tiling(x.operands[0], leaf))
+            self.inspections.append(Inspected(x.annotations.backend_config, tiling))
+            return []
         if is_entrance(x) or is_exit(x):
             return self._border(emitter, x, [leaf for own in operands for leaf in own])
         if has_side_effect(x):
@@ -274,13 +289,19 @@ class ProgramWalk:
     def _effect(
         self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
     ) -> list[PlacedArray]:
-        """Return the results of a call with effects, made by each device or by one of them."""
-        given = [
-            tree(emitter, y.shape, [leaf.to(replicated(leaf.shape.rank), x.name) for leaf in own])
-            for y, own in zip(x.operands, operands, strict=True)
-        ]
+        """Return the results of a call with effects, made by each device or by one of them.
+
+        It is made with whole arrays, or with the tiles of each device where it asks for these.
+        """
+        is_tiled = has_tiles(x)
+        given = []
+        for y, own in zip(x.operands, operands, strict=True):
+            whole = [replicated(leaf.shape.rank) for leaf in own]
+            tilings = [self._own_tiling(y, leaf) for leaf in own] if is_tiled else whole
+            tiles = [leaf.to(t, x.name) for leaf, t in zip(own, tilings, strict=True)]
+            given.append(tree(emitter, y.shape, tiles))
         results = arrays_of(x.shape)
-        device = calling_device(x, self.shardings.reader)
+        device = None if is_tiled else calling_device(x, self.shardings.reader)
         if device is None:
             made = emitter.like(x, given, x.shape)
         else:
@@ -293,6 +314,11 @@ class ProgramWalk:
         found = placed_leaves(emitter, made, x.shape, tilings)
         self.keep(self.cells.numbers[x], found)
         return found
+
+    def _own_tiling(self, x: Instruction, leaf: PlacedArray) -> Tiling:
+        """Return how an operand lies for those who only look at it: as it is wanted, or made."""
+        wanted = self.cells.of(x)[0].wanted if x.shape.is_array else None
+        return wanted or leaf.tiling.whole()
 
     def _border(
         self, emitter: Emitter, x: Instruction, given: Sequence[PlacedArray]

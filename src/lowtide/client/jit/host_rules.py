@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from lowtide.host_calls.functions import NUMBER, TARGET, HostFunction
+from lowtide.spmd.annotations import TILES_KEY
 
 Rule: TypeAlias = Callable[..., Any]
 """Takes JAX's context, the operands, and the parameters of an operation to its results."""
@@ -68,7 +69,8 @@ def _debugging(
         callback(*arrays)
         return ()
 
-    return _call(ctx, operands, "jax.debug.callback", silent, None, effect)
+    name = "jax.debug.callback"
+    return _call(ctx, operands, name, silent, None, effect, partitioned=partitioned)
 
 
 def _is_partly_manual(place: Any) -> bool:
@@ -110,8 +112,13 @@ def _call(
     callback: Any,
     sharding: Any,
     effect: Any = None,
+    *,
+    partitioned: bool = False,
 ) -> Any:
-    """Write a call, and return its results; with an ordered effect it takes and makes a token."""
+    """Write a call, and return its results; with an ordered effect it takes and makes a token.
+
+    One that is partitioned is made by each device with what it has of the operands.
+    """
     from jax._src import effects, ffi
     from jax._src.interpreters import mlir
 
@@ -128,7 +135,10 @@ def _call(
     ctx.module_context.add_host_callback(function.function)
     write: Any = ffi.build_ffi_lowering_function(TARGET, has_side_effect=effect is not None)
     call = write(given, *operands, **{NUMBER: np.uint64(function.number)})
-    _set_sharding(ctx, call, sharding, ordered=ordered)
+    if partitioned:
+        _ask_for_tiles(call)
+    else:
+        _set_sharding(ctx, call, sharding, ordered=ordered)
     results = list(call.results)
     if ordered:
         tokens = rules.TokenSet({effect: results.pop(0)})
@@ -140,6 +150,15 @@ def _token_type() -> Any:
     from jax._src import core
 
     return core.abstract_token
+
+
+def _ask_for_tiles(call: Any) -> None:
+    """Have each device make a call."""
+    from jaxlib.mlir import ir
+
+    library: Any = ir
+    mark = {TILES_KEY: library.StringAttr.get("true")}
+    call.attributes["mhlo.frontend_attributes"] = library.DictAttr.get(mark)
 
 
 def _set_sharding(ctx: Any, call: Any, sharding: Any, *, ordered: bool) -> None:
@@ -198,11 +217,14 @@ def _device() -> Any:
     import jax
 
     try:
-        return jax.local_devices(backend="cpu")[0]
+        found = jax.local_devices(backend="cpu")[0]
     except RuntimeError:
-        config: Any = jax.config
-        chosen = config.jax_default_device
-        return chosen if isinstance(chosen, jax.Device) else jax.local_devices()[0]
+        found = None
+    if found is not None and found.client.platform == "cpu":  # Another may answer to the name.
+        return found
+    config: Any = jax.config
+    chosen = config.jax_default_device
+    return chosen if isinstance(chosen, jax.Device) else jax.local_devices()[0]
 
 
 def _canonical(x: Any) -> Any:

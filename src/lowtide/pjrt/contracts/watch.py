@@ -1,0 +1,138 @@
+"""What stands around functions of the table where contracts are checked."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import c_int, c_size_t, c_void_p
+from typing import Any
+
+from lowtide.pjrt.buffers import numbers
+from lowtide.pjrt.contracts.arrays import ArrayFacts, facts_of, require_equal
+from lowtide.pjrt.contracts.calls import (
+    check_accepted,
+    check_refusal,
+    check_results,
+    device_calls,
+    drop_results,
+    hold_arguments,
+    release_arguments,
+)
+from lowtide.pjrt.contracts.findings import BrokenContractError, raise_noted, require
+from lowtide.pjrt.contracts.programs import check_program
+from lowtide.pjrt.devices import memory_at
+from lowtide.pjrt.errors import PluginError
+from lowtide.pjrt.handles import value_of
+from lowtide.pjrt.layouts import order_at
+from lowtide.pjrt.programs import ProgramCode
+from lowtide.pjrt.table import watches
+
+Call = Callable[[], None]
+
+
+@watches(
+    "LoadedExecutable_Execute",
+    executable=c_void_p,
+    options=c_void_p,
+    argument_lists=c_void_p,
+    num_devices=c_size_t,
+    num_args=c_size_t,
+    output_lists=c_void_p,
+    device_complete_events=c_void_p,
+    execute_device=c_void_p,
+)
+def _execute(arguments: Any, call: Call) -> None:
+    raise_noted()
+    calls = device_calls(arguments)
+    hold_arguments(calls)
+    try:
+        call()
+    except PluginError as error:
+        release_arguments(calls)
+        check_refusal(calls, error)
+        raise
+    try:
+        check_accepted(calls)
+        check_results(calls, arguments.output_lists)
+        raise_noted()
+    except BrokenContractError:
+        release_arguments(calls)
+        drop_results(calls, arguments.output_lists)
+        raise
+
+
+@watches(
+    "Client_Compile",
+    client=c_void_p,
+    program=c_void_p,
+    compile_options=c_void_p,
+    compile_options_size=c_size_t,
+    executable=c_void_p,
+)
+def _compile(arguments: Any, call: Call) -> None:
+    raise_noted()
+    call()
+    program = ProgramCode.from_address(arguments.program)
+    form = ctypes.string_at(program.format, program.format_size).decode()
+    code = ctypes.string_at(program.code, program.code_size)
+    check_program(value_of(arguments.executable), form, code)
+
+
+@watches(
+    "Client_BufferFromHostBuffer",
+    client=c_void_p,
+    data=c_void_p,
+    type=c_int,
+    dims=c_void_p,
+    num_dims=c_size_t,
+    byte_strides=c_void_p,
+    num_byte_strides=c_size_t,
+    semantics=c_int,
+    device=c_void_p,
+    memory=c_void_p,
+    layout=c_void_p,
+    done_with_host_buffer=c_void_p,
+    buffer=c_void_p,
+)
+def _from_host(arguments: Any, call: Call) -> None:
+    """What was noted is not raised here: JAX answers an error by another try, and drops it."""
+    sizes = tuple(numbers(arguments.dims, arguments.num_dims))
+    place = memory_at(arguments.memory or arguments.device)
+    order = order_at(arguments.layout, len(sizes))
+    call()
+    wanted = ArrayFacts(sizes, arguments.type, order, place.kind, place.device)
+    require_equal(facts_of(arguments.buffer), wanted, "an array from the host")
+    require(bool(arguments.done_with_host_buffer), "nothing says when the host's memory is free")
+
+
+def _copy(arguments: Any, call: Call) -> None:
+    raise_noted()
+    source = facts_of(arguments.buffer)
+    place = memory_at(arguments.place)
+    call()
+    require(arguments.copy != arguments.buffer, "the copy of an array is that array")
+    wanted = ArrayFacts(source.sizes, source.number, source.order, place.kind, place.device)
+    require_equal(facts_of(arguments.copy), wanted, "the copy of an array")
+
+
+for _name in ("Buffer_CopyToDevice", "Buffer_CopyToMemory"):
+    watches(_name, buffer=c_void_p, place=c_void_p, copy=c_void_p)(_copy)
+
+
+@watches(
+    "Buffer_ToHostBuffer",
+    buffer=c_void_p,
+    host_layout=c_void_p,
+    dst=c_void_p,
+    dst_size=c_size_t,
+    event=c_void_p,
+)
+def _to_host(arguments: Any, call: Call) -> None:
+    raise_noted()
+    asks = not arguments.dst
+    call()
+    if asks:
+        nbytes = value_of(arguments.buffer).nbytes
+        require(arguments.dst_size == nbytes, f"{arguments.dst_size} bytes are told of {nbytes}")
+    else:
+        require(bool(arguments.event), "nothing says when an array is on the host")
