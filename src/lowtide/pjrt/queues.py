@@ -12,12 +12,18 @@ from weakref import WeakSet
 from lowtide.pjrt.blocks import Queue
 from lowtide.pjrt.devices import PluginDevice
 from lowtide.pjrt.handles import cell_of, sweep
+from lowtide.pjrt.library_text import llvm_text
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.native_queue import SWEEP
 from lowtide.runtime.cpu.arena import NO_ARENA, Arena
+from lowtide.runtime.cpu.pages import resident
 
 MOST_BYTES: Final = 1 << 30
 """What calls in flight may need before the next one waits, unless there are few of them."""
+
+
+REST_NANOSECONDS: Final = 100_000_000
+"""How long memory waits for a next call before it goes back to the system."""
 
 
 class DeviceQueue:
@@ -28,7 +34,8 @@ class DeviceQueue:
     """
 
     def __init__(self) -> None:
-        self.block: Any = Queue(most_bytes=MOST_BYTES)
+        self.block: Any = Queue(most_bytes=MOST_BYTES, nanoseconds=REST_NANOSECONDS)
+        self.block.text, self.block.text_bytes = llvm_text()
         self.address = ctypes.addressof(self.block)
         self._arena: Arena | None = None
         self._arenas: WeakSet[Arena] = WeakSet()
@@ -52,15 +59,17 @@ class DeviceQueue:
         if not arena.nbytes:
             return
         unwanted: Arena | None = arena
-        if not self._is_taken() and (self._arena is None or self._arena.nbytes < arena.nbytes):
+        if not self.is_taken() and (self._arena is None or self._arena.nbytes < arena.nbytes):
             unwanted, self._arena = self._arena, arena
-            self.block.arena_bytes = arena.nbytes
+            self.block.arena_bytes = self.block.extent = arena.nbytes
+            self.block.hollow = 0
             self.block.arena = arena.address
+            native_code().notice(self.address)
         if unwanted is not None:
             unwanted.close()
             self._arenas.discard(unwanted)
 
-    def _is_taken(self) -> bool:
+    def is_taken(self) -> bool:
         """Whether machine code uses the arena, in a call that this one is nested in."""
         return self._arena is not None and not self.block.arena
 
@@ -68,13 +77,20 @@ class DeviceQueue:
         """Return a new arena that counts as one of this device's."""
         arena = Arena(nbytes, huge=True)
         self._arenas.add(arena)
-        self.block.peak_pool = max(self.block.peak_pool, self.pool_bytes)
+        self.block.mapped = sum([x.nbytes for x in list(self._arenas)])
+        self.block.peak_pool = max(self.block.peak_pool, self.block.mapped + self.block.idle)
         return arena
 
     @property
     def pool_bytes(self) -> int:
-        """The bytes of all arenas, in use or not."""
-        return sum([x.nbytes for x in list(self._arenas)])
+        """The bytes that are resident of all arenas, in use or not, and of what waits."""
+        arenas = [resident(x.address, x.nbytes) for x in list(self._arenas) if x.address]
+        return sum(arenas) + int(self.block.idle)
+
+    def unsettle(self) -> None:
+        """Have what others than calls left behind, compilations, be given back at the next rest."""
+        self.block.unsettled = 1
+        native_code().notice(self.address)
 
     # -- the worker ----------------------------------------------------------------------------
 
@@ -170,6 +186,7 @@ def queue_of(device: PluginDevice) -> DeviceQueue:
             queue: DeviceQueue = immortal(DeviceQueue())
             _queues[queue.address] = queue
             queue.start(device.number)
+            native_code().set_sweeper(queue.address)
             cell.memory, cell.of = device.memory.address, queue.address
     return _queues[cell.of]
 

@@ -22,6 +22,7 @@ _FIXED: Final = 0x10
 _MAY_MOVE: Final = 1
 _MOVE_FIXED: Final = 2
 _KEEP: Final = 4
+_NOT_NEEDED: Final = 4
 _HUGE: Final = 14
 
 
@@ -40,6 +41,7 @@ def _libc() -> Any:
     libc.mremap.restype = word
     libc.mremap.argtypes = (word, number, number, integer, word)
     libc.madvise.argtypes = (word, number, integer)
+    libc.mincore.argtypes = (word, number, word)
     return libc
 
 
@@ -103,6 +105,19 @@ def can_move() -> bool:
 def give(address: int, nbytes: int) -> None:
     """Give memory back to the system."""
     _libc().munmap(address, nbytes)
+
+
+def drop(address: int, nbytes: int) -> None:
+    """Give pages back to the system; the addresses stay, and have zeros or what is in the file."""
+    _libc().madvise(address, nbytes, _NOT_NEEDED)
+
+
+def resident(address: int, nbytes: int) -> int:
+    """Return how many bytes of a stretch that begins with a page have pages of memory."""
+    count = -(-nbytes // PAGE)
+    found = (ctypes.c_ubyte * max(1, count))()
+    _libc().mincore(address, nbytes, found)
+    return PAGE * sum([x & 1 for x in bytes(found)])
 
 
 def _map(address: int | None, nbytes: int, flags: int) -> int:
