@@ -45,7 +45,7 @@ def resident(field):
 def settled():
     for _ in range(3):
         gc.collect()
-        time.sleep(0.1)
+        time.sleep(0.3)
     return resident("VmRSS")
 
 found = {"base": settled(), "live": 0}
@@ -105,8 +105,7 @@ def ratios(ours: Answer, theirs: Answer) -> list[float]:
 def row(name: str, ours: Answer, theirs: Answer) -> str:
     """Return the row of a session."""
     cells = [f"{ours['live'] / MEGABYTE:,.0f}"]
-    for x in FIGURES:
-        cells.append(f"{ours[x] / MEGABYTE:,.0f} / {theirs[x] / MEGABYTE:,.0f}")
+    cells += [f"{ours[x] / MEGABYTE:,.0f} / {theirs[x] / MEGABYTE:,.0f}" for x in FIGURES]
     cells += [f"{x:.2f}" for x in ratios(ours, theirs)]
     return f"| {name} | {' | '.join(cells)} |"
 

@@ -76,8 +76,8 @@ class Launch(ctypes.Structure):
 
     _fields_ = _words(
         "refs next held device argument_count arguments result_count results donated_count donated "
-        "is_native is_inline is_shared arena_bytes place_count places run nbytes elsewhere moved bare "
-        + " ".join([f"frame{i}" for i in range(FRAMES)])
+        "is_native is_inline is_shared arena_bytes place_count places run nbytes elsewhere moved "
+        "bare " + " ".join([f"frame{i}" for i in range(FRAMES)])
     )
 
 

@@ -19,6 +19,8 @@ from lowtide.pjrt.blocks import (
 )
 from lowtide.pjrt.handles import hold
 from lowtide.pjrt.layouts import row_major, sizes_at
+from lowtide.pjrt.native_code import native_code
+from lowtide.pjrt.program_answers import generated_bytes
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.queues import WORKER_ARENAS, DeviceQueue, queue_of
 from lowtide.runtime.cpu.arena import NO_ARENA
@@ -69,7 +71,9 @@ class LaunchedProgram:
             self._make_native(plan, queue, records)
         self.address = ctypes.addressof(self.block)
         hold(self.address, self, self.block)
-        queue.unsettle()
+        constants = sum([values.nbytes for _, values in executable.program.constants])
+        queue.reserve(self, generated_bytes(program) + constants)
+        native_code().unsettle(queue.address)  # Compilations leave much behind.
 
     def _make_native(self, plan: LaunchPlan, queue: DeviceQueue, records: Any) -> None:
         self.block.is_native = 1

@@ -100,7 +100,7 @@ NAMES: Final = (
     *("finish", "delete", "share", "give_back", "pointer", "element_type", "kind"),
     *("result_count", "execute", "next_job", "again", "has_happened", "borrow", "new_cell"),
     *("error_free", "take_arena", "claim", "discard", "announce", "enqueue", "back_pressure"),
-    *("failed", "drop_homes", "drop_arena", "settle", "notice", "set_sweeper"),
+    *("failed", "settle", "notice", "unsettle", "set_sweeper"),
     *[f"python{i}" for i in range(SLOTS)],
 )
 
@@ -182,9 +182,8 @@ _CALLED: Final = {
     "claim": "ppppp",
     "discard": "vp",
     "announce": "vpp",
-    "drop_homes": "vpn",
-    "drop_arena": "vp",
     "notice": "vp",
+    "unsettle": "vp",
     "set_sweeper": "vp",
     "settle": "vp",
 }

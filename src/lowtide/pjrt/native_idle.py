@@ -1,8 +1,8 @@
 """Machine code for memory that no call uses: it waits for the next one, or goes to the system.
 
-What waits is the pages of results that are gone, and those of the arena. They never come to more
-than is in use, or `LEAST_KEPT` bytes. They go where a device would otherwise have more resident
-than it ever used at once, and where no call comes for a while.
+What waits is the pages of results that are gone, which never come to more than is in use and
+`LEAST_KEPT` bytes, and those of the arena. They go where a device would otherwise have more
+resident than it ever used at once, and where no call comes for a while.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lowtide.pjrt.native_objects import add, get, go_unless, is_null, place, put
 from lowtide.runtime.cpu.system import System
 
 LEAST_KEPT: Final = 32 << 20
-"""Bytes that may wait however little is in use."""
+"""Bytes of results' pages that may wait beyond what is in use."""
 
 SLACK_SHIFT: Final = 5
 """One part in so many powers of two of the most that was in use may be resident beyond it."""
@@ -59,8 +59,17 @@ def notice_function(signal: Function) -> Function:
     return f
 
 
+def unsettle_function(notice: Function) -> Function:
+    """Write `void unsettle(ptr queue)`: the C library may have memory that nobody uses."""
+    f = Function("unsettle", parameters(queue="ptr"))
+    word = place(f, Queue, "%queue", "unsettled")
+    f.do(f"store atomic i64 1, ptr {word} seq_cst, align 8")
+    f.call(notice, ["%queue"])
+    return f
+
+
 def _most_kept(f: Function) -> Integer:
-    return f.max(_seen(f, "used"), LEAST_KEPT)
+    return f.add(_seen(f, "used"), LEAST_KEPT)
 
 
 def keep_home_function(guard: Function, notice: Function) -> Function:
@@ -96,9 +105,7 @@ def find_home_function(guard: Function) -> Function:
 
     It no longer waits.
     """
-    f = Function(
-        "find_home", parameters(queue="ptr", inner_bytes="i64"), "ptr", linkage="internal"
-    )
+    f = Function("find_home", parameters(queue="ptr", inner_bytes="i64"), "ptr", linkage="internal")
     go_unless(f, f.compare("ne", _seen(f, "idle"), 0), "none")
     f.call(guard, ["%queue"])
     link = f.stack("ptr", 1, 8)
@@ -129,7 +136,7 @@ def find_home_function(guard: Function) -> Function:
 
 def drop_homes_function(guard: Function) -> Function:
     """Write `void drop_homes(ptr queue, i64 most)`: homes go until so many bytes wait at most."""
-    f = Function("drop_homes", parameters(queue="ptr", most="i64"))
+    f = Function("drop_homes", parameters(queue="ptr", most="i64"), linkage="internal")
     f.do("br label %look")
     f.label("look")
     go_unless(f, f.compare("sgt", _seen(f, "idle"), "%most"), "end")
@@ -155,9 +162,7 @@ def drop_pages_function() -> Function:
 
     The pages of an arena that its caller has go to the system, but for those of its first bytes.
     """
-    f = Function(
-        "drop_pages", parameters(queue="ptr", arena="ptr", kept="i64"), linkage="internal"
-    )
+    f = Function("drop_pages", parameters(queue="ptr", arena="ptr", kept="i64"), linkage="internal")
     more = f.sub(_seen(f, "extent"), "%kept")
     with f.when(f.compare("sgt", more, 0)):
         f.call(_ADVISE, [f.gep("%arena", "%kept"), more, _NOT_NEEDED])
@@ -169,7 +174,7 @@ def drop_pages_function() -> Function:
 
 def drop_arena_function(drop_pages: Function) -> Function:
     """Write `void drop_arena(ptr queue)`: the pages of an arena that no run has."""
-    f = Function("drop_arena", parameters(queue="ptr"))
+    f = Function("drop_arena", parameters(queue="ptr"), linkage="internal")
     home = place(f, Queue, "%queue", "arena")
     arena = f.op(f"atomicrmw xchg ptr {home}, ptr null acquire")
     with f.when(f.op(f"icmp ne ptr {arena}, null")):
@@ -204,7 +209,7 @@ def use_extent_function(drop_pages: Function, notice: Function) -> Function:
     return f
 
 
-def most_resident(f: Function, peak: str) -> Integer:
+def most_resident(f: Function, peak: Integer) -> Integer:
     """Return how many bytes may be resident, in use or not, where that many were in use at once."""
     return f.add(f.add(peak, f.op(f"ashr i64 {peak}, {SLACK_SHIFT}")), 1 << 20)
 
@@ -214,9 +219,7 @@ def make_room_function(drop_homes: Function, drop_arena: Function) -> Function:
 
     What waits goes as far as it would have more resident than was ever in use.
     """
-    f = Function(
-        "make_room", parameters(queue="ptr", used="i64", peak="i64"), linkage="internal"
-    )
+    f = Function("make_room", parameters(queue="ptr", used="i64", peak="i64"), linkage="internal")
     left = f.sub(most_resident(f, f.max("%peak", "%used")), "%used")
     idle, arena = _seen(f, "idle"), f.compare("ne", _seen(f, "arena"), 0)
     extent = f.select(arena, "i64", f.sub(_seen(f, "extent"), _seen(f, "hollow")), 0)

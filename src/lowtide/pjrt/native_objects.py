@@ -143,7 +143,9 @@ def signal_function(wake: Function) -> Function:
     return f
 
 
-def free_storage_function(account: Function, keep_home: Function, fall: Function) -> Function:
+def free_storage_function(
+    account: Function, keep_home: Function, fall: Function, unsettle: Function
+) -> Function:
     """Write `void free_storage(ptr storage)`, for one without references."""
     f = Function("free_storage", parameters(storage="ptr"))
     parent = get(f, BufferStorage, "%storage", "parent", "ptr")
@@ -154,6 +156,9 @@ def free_storage_function(account: Function, keep_home: Function, fall: Function
         f.call(account, [queue, f.sub(0, get(f, BufferStorage, "%storage", "nbytes"))])
         f.call(fall, [queue])
     f.call(FREE, [get(f, BufferStorage, "%storage", "block", "ptr")])
+    large = f.compare("sge", get(f, BufferStorage, "%storage", "nbytes"), NUDGED_BYTES)
+    with f.when(large):
+        f.call(unsettle, [queue])
     home = get(f, BufferStorage, "%storage", "home", "ptr")
     with f.when(f.op(f"icmp ne ptr {home}, null")):
         form = [get(f, BufferStorage, "%storage", x) for x in ("pages", "inner", "inner_bytes")]
@@ -258,7 +263,7 @@ def let_go_function(drop: Function) -> Function:
     return f
 
 
-def destroy_function(let_go: Function, signal: Function) -> Function:
+def destroy_function(let_go: Function, signal: Function, unsettle: Function) -> Function:
     """Write the function that destroys an object: what Python holds goes on its list.
 
     A worker is asked to see to that at once: there may be a program in it, with all that it has.
@@ -277,6 +282,7 @@ def destroy_function(let_go: Function, signal: Function) -> Function:
         sweeper = f.op("load atomic ptr, ptr @sweeper acquire, align 8")
         with f.when(f.op(f"icmp ne ptr {sweeper}, null")):
             put(f, Queue, sweeper, "sweep", 1)
+            f.call(unsettle, [sweeper])
             f.call(signal, [sweeper])
         f.do("br label %end")
         f.label("end")

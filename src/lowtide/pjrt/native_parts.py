@@ -24,12 +24,13 @@ def queue_functions(system: System) -> list[Function]:
     keep_home, find_home = idle.keep_home_function(guard, notice), idle.find_home_function(guard)
     fall, settle = idle.fall_function(drop_homes), idle.settle_function(drop_homes, drop_arena)
     use_extent = idle.use_extent_function(drop_pages, notice)
+    unsettle = idle.unsettle_function(notice)
     account = objects.account_function(make_room)
     push_home, pop_home = homes.push_home_function(), homes.pop_home_function()
     keep_hollow, reserve = homes.keep_hollow_function(push_home), homes.reserve_function()
     refill = homes.refill_function(find_home, keep_hollow)
     take_over = homes.take_over_function(pop_home, reserve, account)
-    free_storage = objects.free_storage_function(account, keep_home, fall)
+    free_storage = objects.free_storage_function(account, keep_home, fall, unsettle)
     release_block = objects.release_block_function(free_storage, signal)
     drop = objects.drop_function(release_block, lock)
     let_go, new_cell = objects.let_go_function(drop), objects.new_cell_function()
@@ -45,7 +46,7 @@ def queue_functions(system: System) -> list[Function]:
     helpers = [
         *(wake, sleep, wait_for, lock, account, signal, push_home, pop_home, keep_hollow, reserve),
         *(guard, notice, drop_homes, drop_pages, drop_arena, make_room, keep_home, find_home),
-        *(fall, settle, use_extent, queue.rest_function(system, sleep, settle), refill),
+        *(fall, settle, use_extent, unsettle, queue.rest_function(system, sleep, settle), refill),
         *(take_over, free_storage, release_block, drop, let_go, new_cell, new_storage, borrow),
         *(drop_inputs, finish, give_frame, room, steal, run, again, enqueue, close),
         queue.wake_sleepers_function(wake),
@@ -66,7 +67,7 @@ def queue_functions(system: System) -> list[Function]:
     parts["claim"] = calls.claim_function(parts)
     return [
         *parts.values(),
-        objects.destroy_function(let_go, signal),
+        objects.destroy_function(let_go, signal, unsettle),
         objects.delete_function(drop),
         objects.is_deleted_function(),
         objects.share_function(borrow),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import Lock, Thread, get_ident, local
 from time import monotonic, sleep
 from typing import Any, Final
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from lowtide.pjrt.blocks import Queue
 from lowtide.pjrt.devices import PluginDevice
@@ -31,6 +31,7 @@ class DeviceQueue:
 
     Calls of a device run one after the other, and so one arena is enough; a call that is made while
     another one runs, by a callback, gets one for itself. `block` is what machine code sees.
+    `reserved` are the bytes of code and constants of the programs that were called.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class DeviceQueue:
         self.address = ctypes.addressof(self.block)
         self._arena: Arena | None = None
         self._arenas: WeakSet[Arena] = WeakSet()
+        self.reserved = self.peak_reserved = 0
 
     def take(self, nbytes: int) -> Arena:
         """Return the arena, made larger if need be; raises OutOfMemoryError."""
@@ -87,10 +89,14 @@ class DeviceQueue:
         arenas = [resident(x.address, x.nbytes) for x in list(self._arenas) if x.address]
         return sum(arenas) + int(self.block.idle)
 
-    def unsettle(self) -> None:
-        """Have what others than calls left behind, compilations, be given back at the next rest."""
-        self.block.unsettled = 1
-        native_code().notice(self.address)
+    def reserve(self, owner: Any, nbytes: int) -> None:
+        """Count the bytes of a program's code and constants for as long as its owner lives."""
+        self.reserved += nbytes
+        self.peak_reserved = max(self.peak_reserved, self.reserved)
+        finalize(owner, self._unreserve, nbytes).atexit = False
+
+    def _unreserve(self, nbytes: int) -> None:
+        self.reserved -= nbytes
 
     # -- the worker ----------------------------------------------------------------------------
 
