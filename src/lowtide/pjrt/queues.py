@@ -79,9 +79,13 @@ class DeviceQueue:
         """Return a new arena that counts as one of this device's."""
         arena = Arena(nbytes, huge=True)
         self._arenas.add(arena)
-        self.block.mapped = sum([x.nbytes for x in list(self._arenas)])
+        finalize(arena, self._count_arena, -nbytes).atexit = False
+        self._count_arena(nbytes)
         self.block.peak_pool = max(self.block.peak_pool, self.block.mapped + self.block.idle)
         return arena
+
+    def _count_arena(self, nbytes: int) -> None:
+        self.block.mapped += nbytes
 
     @property
     def pool_bytes(self) -> int:

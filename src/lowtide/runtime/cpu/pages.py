@@ -8,6 +8,8 @@ import os
 from functools import cache
 from typing import Any, Final
 
+import numpy as np
+
 from lowtide.ir.errors import LowtideError
 
 PAGE: Final = mmap.PAGESIZE
@@ -114,10 +116,9 @@ def drop(address: int, nbytes: int) -> None:
 
 def resident(address: int, nbytes: int) -> int:
     """Return how many bytes of a stretch that begins with a page have pages of memory."""
-    count = -(-nbytes // PAGE)
-    found = (ctypes.c_ubyte * max(1, count))()
-    _libc().mincore(address, nbytes, found)
-    return PAGE * sum([x & 1 for x in bytes(found)])
+    found = np.zeros(-(-nbytes // PAGE), np.uint8)
+    _libc().mincore(address, nbytes, found.ctypes.data)
+    return PAGE * int(np.count_nonzero(found & 1))
 
 
 def _map(address: int | None, nbytes: int, flags: int) -> int:
