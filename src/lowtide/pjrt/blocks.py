@@ -36,11 +36,22 @@ class BufferStorage(ctypes.Structure):
 
     `block` is to be freed with it, `parent` is a storage that has the memory, `queue` is the one of
     the device where its bytes count. `is_odd` says that its elements are not in row-major order.
-    Pages that were moved out of an arena begin at `home`, and go back to the `record` of their
-    result, which belongs to a `launch`.
+    Pages that were moved out of an arena begin at `home`: `pages` bytes, of which the `inner_bytes`
+    from `inner` on moved.
     """
 
-    _fields_ = _words("refs next held data nbytes parent block queue is_odd home record launch")
+    _fields_ = _words(
+        "refs next held data nbytes parent block queue is_odd home pages inner inner_bytes"
+    )
+
+
+class WaitingHome(ctypes.Structure):
+    """What the first page of a stretch of memory begins with that waits for the next result.
+
+    It has `pages` bytes in all, and the `inner_bytes` from `inner` on may move into an arena.
+    """
+
+    _fields_ = _words("next pages inner inner_bytes")
 
 
 HELD_STORAGE: Final = 3
@@ -59,13 +70,14 @@ class Launch(ctypes.Structure):
     `places` has pairs of a base and an offset into an arena. The frames of `frame0` and the rest
     have arenas of their own; that of `bare` gets the arena of the queue. `is_native` says that no
     Python is needed, `elsewhere` that Python says where the results are, `is_inline` that a thread
-    which calls loses nothing by running it, `is_shared` that several devices run it together.
+    which calls loses nothing by running it, `is_shared` that several devices run it together;
+    `moved` is how many bytes of pages results take out of the arena.
     """
 
     _fields_ = _words(
         "refs next held device argument_count arguments result_count results donated_count donated "
-        "is_native is_inline is_shared arena_bytes place_count places run nbytes elsewhere bare "
-        + " ".join([f"frame{i}" for i in range(FRAMES)])
+        "is_native is_inline is_shared arena_bytes place_count places run nbytes elsewhere moved "
+        "bare " + " ".join([f"frame{i}" for i in range(FRAMES)])
     )
 
 
@@ -80,17 +92,17 @@ class ResultRecord(ctypes.Structure):
 
     `argument` is the one that it takes the place of, or -1. The rest is for pages that move: bytes
     ahead of the result in them, the first whole page and the bytes of whole pages, all bytes, where
-    these begin modulo a huge page; and stretches of memory that wait, with pages and without.
+    these begin modulo a huge page; and stretches of addresses whose pages moved away.
     """
 
     _fields_ = _words(
         "fill base offset nbytes dimensions rank number argument "
-        "data inner inner_bytes pages remainder full0 full1 hollow0 hollow1"
+        "data inner inner_bytes pages remainder hollow0 hollow1"
     )
 
 
 HOMES: Final = 2
-"""How many stretches of memory of either kind wait for the next result."""
+"""How many stretches of addresses without pages wait for the next result of a place."""
 
 CONSUME: Final = 4
 """The result is the argument, where that was donated and nobody else has it; else a copy of it."""
@@ -120,12 +132,20 @@ class Queue(ctypes.Structure):
     `signal` changes when there is something to do, `finished` with each call that ended; `asleep`
     and `waiting` say whether somebody sleeps on these. `worker` is the thread that runs the calls;
     `sweep` asks it to let go of what is no longer used. Arrays and arenas in use come to `used`
-    bytes, at most `peak`; `pool` is what arenas have, used or not.
+    bytes, at most `peak`.
+
+    Memory that nothing uses: the pages of the `arena` all lie in its first `extent` bytes, of which
+    `hollow` have none, and `idle` bytes are those of `homes`, a list under the lock `guard`. With
+    `unsettled` the C library may have some, too, and LLVM's code at `text`, which is read from its
+    file again. `watched` says that the worker looks after all that: it goes back to the system
+    where no call came for `seconds` and `nanoseconds`. All arenas have `mapped` bytes, with pages
+    or without; these and `idle` came to at most `peak_pool`.
     """
 
     _fields_ = _words(
         "pushed first signal asleep jobs bytes most_bytes finished waiting worker ended sweep "
-        "arena arena_bytes used peak count largest pool peak_pool"
+        "arena arena_bytes used peak count largest peak_pool extent hollow idle homes guard "
+        "watched seconds nanoseconds mapped unsettled text text_bytes"
     )
 
 

@@ -143,7 +143,8 @@ def _run_job(queue: DeviceQueue, address: int) -> None:
         needed = launched.block.arena_bytes
         if job.is_full:
             raise OutOfMemoryError("the results of the call do not fit into memory")
-        if launched.block.bare and queue.block.arena and queue.block.arena_bytes < needed:
+        lacks = queue.block.arena_bytes < needed and not queue.is_taken()
+        if launched.block.bare and lacks:
             queue.give(queue.take(needed))
             code.again(queue.address, address)
             return

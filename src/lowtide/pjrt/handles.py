@@ -50,16 +50,16 @@ def cell_of(address: int) -> HandleCell:
 def sweep() -> None:
     """Let go of what has been destroyed since the last time."""
     code = native_code()
-    address = code.take()
-    while address:
-        held = _held.pop(address)
-        cell = HandleCell.from_address(address)
-        address, kind, here = cell.next, cell.held, address
-        if kind == HELD_STORAGE:
-            code.free_storage(here)
-        elif kind != HELD_LAUNCH:
-            code.let_go(here)
-        del held
+    while address := code.take():
+        while address:
+            held = _held.pop(address)
+            cell = HandleCell.from_address(address)
+            address, kind, here = cell.next, cell.held, address
+            if kind == HELD_STORAGE:
+                code.free_storage(here)
+            elif kind != HELD_LAUNCH:
+                code.let_go(here)  # What it has may be on the list by that.
+            del held
 
 
 def held_count() -> int:

@@ -19,6 +19,8 @@ from lowtide.pjrt.blocks import (
 )
 from lowtide.pjrt.handles import hold
 from lowtide.pjrt.layouts import row_major, sizes_at
+from lowtide.pjrt.native_code import native_code
+from lowtide.pjrt.program_answers import generated_bytes
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.queues import WORKER_ARENAS, DeviceQueue, queue_of
 from lowtide.runtime.cpu.arena import NO_ARENA
@@ -66,11 +68,14 @@ class LaunchedProgram:
         finalize(self, _unmap_homes, records).atexit = False
         self.block.nbytes = executable.arena_bytes
         if plan is not None and plan.is_native and _is_plain(program) and not program.is_shared:
-            self._make_native(plan, queue)
+            self._make_native(plan, queue, records)
         self.address = ctypes.addressof(self.block)
         hold(self.address, self, self.block)
+        constants = sum([values.nbytes for _, values in executable.program.constants])
+        queue.reserve(self, generated_bytes(program) + constants)
+        native_code().unsettle(queue.address)  # Compilations leave much behind.
 
-    def _make_native(self, plan: LaunchPlan, queue: DeviceQueue) -> None:
+    def _make_native(self, plan: LaunchPlan, queue: DeviceQueue, records: Any) -> None:
         self.block.is_native = 1
         rows = [(x.base, x.nbytes, x.alignment - 1) for x in plan.arguments]
         self.block.arguments = self._stored(_list_of(ArgumentRecord, rows))
@@ -78,6 +83,7 @@ class LaunchedProgram:
         self.block.places = self._stored((c_int64 * max(1, len(places)))(*places))
         self.block.place_count = len(plan.arena.places)
         self.block.arena_bytes = plan.arena.nbytes
+        self.block.moved = sum([x.inner_bytes for x in records if x.fill == MOVE])
         self.block.run = plan.run
         self.block.is_inline = plan.seconds < INLINE_SECONDS
         if plan.arena.nbytes > OWN_ARENA:
@@ -137,9 +143,9 @@ def _set_form(row: Any, begin: int) -> None:
 
 
 def _unmap_homes(records: Any) -> None:
-    """Give back the memory that waits for results of a program that is gone."""
+    """Give back the addresses that wait for results of a program that is gone."""
     for row in records:
-        for slot in ("full0", "full1", "hollow0", "hollow1"):
+        for slot in ("hollow0", "hollow1"):
             home = getattr(row, slot)
             if home:
                 give(home, row.pages)

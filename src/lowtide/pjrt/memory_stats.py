@@ -6,7 +6,7 @@ import os
 from ctypes import c_bool, c_int64, c_void_p
 from typing import Any, Final
 
-from lowtide.pjrt.handles import value_of
+from lowtide.pjrt.handles import sweep, value_of
 from lowtide.pjrt.queues import queue_of
 from lowtide.pjrt.table import serves
 
@@ -34,19 +34,25 @@ def _fields() -> dict[str, Any]:
 
 @serves("Device_MemoryStats", **_fields())
 def _memory_stats(arguments: Any) -> None:
-    """What arrays and arenas of running calls take; the pool is the arenas, in use or not."""
+    """What arrays and arenas of running calls take, and what is resident beyond that.
+
+    The pool is the pages of arenas, in use or not, and those that wait for results; code and
+    constants of programs are reserved.
+    """
     queue = queue_of(value_of(arguments.device))
+    sweep()
     known: Any = queue.block
+    pool = queue.pool_bytes
     values = {
         "peak_bytes_in_use": known.peak,
         "num_allocs": known.count,
         "largest_alloc_size": known.largest,
         "bytes_limit": _physical_bytes(),
-        "bytes_reserved": 0,
-        "peak_bytes_reserved": 0,
-        "largest_free_block_bytes": known.arena_bytes if known.arena else 0,
-        "pool_bytes": queue.pool_bytes,
-        "peak_pool_bytes": known.peak_pool,
+        "bytes_reserved": queue.reserved,
+        "largest_free_block_bytes": known.extent - known.hollow if known.arena else 0,
+        "peak_bytes_reserved": queue.peak_reserved,
+        "pool_bytes": pool,
+        "peak_pool_bytes": max(known.peak_pool, pool),
     }
     arguments.bytes_in_use = known.used
     for name in _NAMES:

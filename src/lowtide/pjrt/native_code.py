@@ -22,6 +22,7 @@ from lowtide.llvm.objects import runtime_object
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
 from lowtide.pjrt.blocks import HandleCell, offset
+from lowtide.pjrt.library_text import forget_llvm_text
 from lowtide.pjrt.native_parts import queue_functions
 from lowtide.pjrt.native_texts import CALLS, ERRORS, EVENTS, LISTS
 from lowtide.runtime.cpu.system import System, system_of
@@ -99,7 +100,7 @@ NAMES: Final = (
     *("finish", "delete", "share", "give_back", "pointer", "element_type", "kind"),
     *("result_count", "execute", "next_job", "again", "has_happened", "borrow", "new_cell"),
     *("error_free", "take_arena", "claim", "discard", "announce", "enqueue", "back_pressure"),
-    *("failed",),
+    *("failed", "settle", "notice", "unsettle", "set_sweeper"),
     *[f"python{i}" for i in range(SLOTS)],
 )
 
@@ -114,6 +115,15 @@ def _constant_error(name: str, code: int, text: str) -> str:
     )
 
 
+_SWEEPER: Final = """
+@sweeper = internal global ptr null
+define void @set_sweeper(ptr %queue) {
+  store atomic ptr %queue, ptr @sweeper release, align 8
+  ret void
+}
+"""
+"""The queue whose worker lets go of what was destroyed and Python holds."""
+
 _FILL: Final = """
 define void @fill(i64 %number, ptr %function) {{
   %slot = getelementptr [{slots} x ptr], ptr @slots, i64 0, i64 %number
@@ -126,7 +136,7 @@ define void @fill(i64 %number, ptr %function) {{
 def native_text(system: System) -> str:
     """Return the module of these functions in LLVM IR."""
     slots = f"@slots = internal global [{SLOTS} x ptr] zeroinitializer\n"
-    written = [slots, LISTS, ERRORS, EVENTS, CALLS, _FILL.format(slots=SLOTS), *_SIMPLE]
+    written = [slots, LISTS, ERRORS, EVENTS, CALLS, _SWEEPER, _FILL.format(slots=SLOTS), *_SIMPLE]
     written.append(_constant_error("deleted_error", 3, "Array has been deleted or donated."))
     written += [_entry(i) for i in range(SLOTS)]
     text = "".join(written)
@@ -172,6 +182,10 @@ _CALLED: Final = {
     "claim": "ppppp",
     "discard": "vp",
     "announce": "vpp",
+    "notice": "vp",
+    "unsettle": "vp",
+    "set_sweeper": "vp",
+    "settle": "vp",
 }
 """Functions that Python calls with its lock: the types of result and arguments, by letters."""
 
@@ -220,4 +234,6 @@ class NativeCode:
 @cache
 def native_code() -> NativeCode:
     """Return the functions, compiled or taken from the cache once."""
-    return immortal(NativeCode())
+    code = immortal(NativeCode())
+    forget_llvm_text()
+    return code

@@ -1,7 +1,7 @@
 """Machine code for large results: their pages move out of the arena, as in `runtime.cpu.handover`.
 
-A result gets a stretch of memory, its home, into which the pages move. Where an earlier result's
-home waits with its pages, these move into the hole, and so no page is ever filled again.
+A result gets a stretch of memory, its home, into which the pages move. The hole that it leaves is
+filled before the next run, with the pages of a home that waits: none is ever cleared again.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Final
 
 from lowtide.llvm.callee import COPY, external, parameters, variadic
 from lowtide.llvm.function import Function, Integer
-from lowtide.pjrt.blocks import HOMES, BufferStorage, ResultRecord, offset
-from lowtide.pjrt.native_objects import RETAIN, get, place, put, return_any
+from lowtide.pjrt.blocks import HOMES, BufferStorage, ResultRecord, WaitingHome, offset
+from lowtide.pjrt.native_idle import UNMAP
+from lowtide.pjrt.native_objects import get, go_unless, place, put, return_any
 from lowtide.runtime.cpu.pages import HUGE_PAGE
 
 _MAP: Final = external("mmap", "ptr", "ptr", "i64", "i32", "i32", "i32", "i64")
-_UNMAP: Final = external("munmap", "i32", "ptr", "i64")
 _REMAP: Final = variadic("mremap", "ptr", ("ptr", "i64", "i64", "i32"), ("ptr",))
 _READ_WRITE: Final = 3
 _PRIVATE_UNRESERVED: Final = 0x4022
@@ -46,17 +46,45 @@ def pop_home_function() -> Function:
     return f
 
 
-def _keep_or_unmap(f: Function, push: Function, record: str, first: str, home: str) -> None:
-    """Write that a home waits, or is given back to the system where enough do."""
-    kept = f.call(push, [place(f, ResultRecord, record, first), home])
-    with f.when(f.op(f"xor i1 {kept}, true")):
-        f.call(_UNMAP, [home, get(f, ResultRecord, record, "pages")])
+def refill_function(find_home: Function, push: Function) -> Function:
+    """Write `void refill(ptr queue, ptr record, ptr begin)`, ahead of a run.
+
+    Pages that wait move to where the result will lie in an arena.
+    """
+    given = parameters(queue="ptr", record="ptr", begin="ptr")
+    f = Function("refill", given, linkage="internal")
+    inner_bytes = get(f, ResultRecord, "%record", "inner_bytes")
+    home = f.call(find_home, ["%queue", inner_bytes])
+    with f.when(f.op(f"icmp ne ptr {home}, null")):
+        data, inner = (get(f, ResultRecord, "%record", x) for x in ("data", "inner"))
+        hole = f.gep("%begin", f.sub(inner, data))
+        pages, from_ = (get(f, WaitingHome, home, x) for x in ("pages", "inner"))
+        _move(f, f.gep(home, from_), inner_bytes, hole)
+        f.call(push, ["%record", home, pages, from_])
+    return f
 
 
-def give_home_function(push: Function) -> Function:
-    """Write `void give_home(ptr record, ptr home)`, for a result that is gone."""
-    f = Function("give_home", parameters(record="ptr", home="ptr"), linkage="internal")
-    _keep_or_unmap(f, push, "%record", "full0", "%home")
+def keep_hollow_function(push: Function) -> Function:
+    """Write `void keep_hollow(ptr record, ptr home, i64 pages, i64 inner)`.
+
+    Addresses whose pages moved away wait for the next result of this place, if they suit it and
+    there is room; else they go back to the system.
+    """
+    given = parameters(record="ptr", home="ptr", pages="i64", inner="i64")
+    f = Function("keep_hollow", given, linkage="internal")
+    remainder = get(f, ResultRecord, "%record", "remainder")
+    large = f.compare("sge", get(f, ResultRecord, "%record", "nbytes"), HUGE_PAGE)
+    number = f.op("ptrtoint ptr %home to i64")
+    found = f.select(large, "i64", f.op(f"and i64 {number}, {HUGE_PAGE - 1}"), 0)
+    alike = f.compare("eq", found, remainder)
+    for name in ("pages", "inner"):
+        same = f.compare("eq", get(f, ResultRecord, "%record", name), f"%{name}")
+        alike = f.op(f"and i1 {alike}, {same}")
+    go_unless(f, alike, "odd")
+    go_unless(f, f.call(push, [place(f, ResultRecord, "%record", "hollow0"), "%home"]), "odd")
+    f.do("ret void")
+    f.label("odd")
+    f.call(UNMAP, ["%home", "%pages"])
     return f
 
 
@@ -79,10 +107,10 @@ def reserve_function() -> Function:
     ahead = f.op(f"and i64 {f.sub('%remainder', number)}, {HUGE_PAGE - 1}")
     found = f.gep(start, ahead)
     with f.when(f.compare("ne", ahead, 0)):
-        f.call(_UNMAP, [start, ahead])
+        f.call(UNMAP, [start, ahead])
     behind = f.sub(HUGE_PAGE, ahead)
     with f.when(f.compare("ne", behind, 0)):
-        f.call(_UNMAP, [f.gep(found, "%nbytes"), behind])
+        f.call(UNMAP, [f.gep(found, "%nbytes"), behind])
     f.ret("ptr", found)
     return f
 
@@ -91,21 +119,18 @@ def _mapped(f: Function, nbytes: Integer) -> str:
     return f.call(_MAP, ["null", nbytes, _READ_WRITE, _PRIVATE_UNRESERVED, -1, 0])
 
 
-def take_over_function(
-    pop: Function, push: Function, reserve: Function, account: Function
-) -> Function:
-    """Write `i1 take_over(ptr record, ptr storage, ptr begin, ptr launch)`.
+def take_over_function(pop: Function, reserve: Function, account: Function) -> Function:
+    """Write `i1 take_over(ptr record, ptr storage, ptr begin)`.
 
     The result at `begin` in an arena becomes the storage's; whether there was memory for it.
     """
-    given = parameters(record="ptr", storage="ptr", begin="ptr", launch="ptr")
+    given = parameters(record="ptr", storage="ptr", begin="ptr")
     f = Function("take_over", given, "i1", linkage="internal")
     words = {
         x: get(f, ResultRecord, "%record", x)
         for x in ("data", "inner", "inner_bytes", "pages", "remainder", "nbytes")
     }
-    full, hollow = (place(f, ResultRecord, "%record", x) for x in ("full0", "hollow0"))
-    waiting = f.call(pop, [hollow])
+    waiting = f.call(pop, [place(f, ResultRecord, "%record", "hollow0")])
     (home,) = f.choose(
         f.op(f"icmp ne ptr {waiting}, null"),
         ["ptr"],
@@ -117,23 +142,19 @@ def take_over_function(
     hole, inside = f.gep(start, words["inner"]), f.gep(home, words["inner"])
     moved = _move(f, hole, words["inner_bytes"], inside)
     _refuse_if(f, f.op(f"icmp eq ptr {moved}, {_FAILED}"), "stuck")
-    other = f.call(pop, [full])
-    with f.when(f.op(f"icmp ne ptr {other}, null")):
-        _move(f, f.gep(other, words["inner"]), words["inner_bytes"], hole)
-        _keep_or_unmap(f, push, "%record", "hollow0", other)
     data = f.gep(home, words["data"])
     f.call(COPY, [data, "%begin", f.sub(words["inner"], words["data"]), "false"])
     end = f.add(words["inner"], words["inner_bytes"])
     rest = f.sub(f.add(words["data"], words["nbytes"]), end)
     f.call(COPY, [f.gep(home, end), f.gep(start, end), rest, "false"])
-    f.call(RETAIN, ["%launch"])
-    for name, value in (("home", home), ("record", "%record"), ("launch", "%launch")):
-        put(f, BufferStorage, "%storage", name, value, "ptr")
+    put(f, BufferStorage, "%storage", "home", home, "ptr")
+    for name in ("pages", "inner", "inner_bytes"):
+        put(f, BufferStorage, "%storage", name, words[name])
     put(f, BufferStorage, "%storage", "data", data, "ptr")
     f.call(account, [get(f, BufferStorage, "%storage", "queue", "ptr"), words["nbytes"]])
     f.do("ret i1 true")
     f.label("stuck")
-    f.call(_UNMAP, [home, words["pages"]])
+    f.call(UNMAP, [home, words["pages"]])
     f.do("br label %lost")
     f.label("lost")
     f.ret("i1", "false")
@@ -150,4 +171,4 @@ def _refuse_if(f: Function, condition: str, label: str) -> None:
     f.label(good)
 
 
-assert offset(ResultRecord, "full1") - offset(ResultRecord, "full0") == 8
+assert offset(ResultRecord, "hollow1") - offset(ResultRecord, "hollow0") == 8

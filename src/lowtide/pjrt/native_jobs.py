@@ -302,7 +302,7 @@ def _refuse_unless(f: Function, condition: str) -> None:
 
 
 def run_function(
-    room: Function, steal: Function, account: Function, take_over: Function
+    room: Function, steal: Function, account: Function, refill: Function, take_over: Function
 ) -> Function:
     """Write `i64 run_job(ptr job, ptr frame)`: 0, or 1 where there is no memory for the results.
 
@@ -325,6 +325,11 @@ def run_function(
         _begin_result(f, each.index, record(f, ResultRecord, made, each.index), bases, room, steal)
     queue = get(f, QueuedCall, "%job", "queue", "ptr")
     arena = get(f, Launch, launch, "arena_bytes")
+    waits = f.op(f"load atomic i64, ptr {place(f, Queue, queue, 'idle')} monotonic, align 8")
+    with f.when(f.compare("ne", waits, 0)), f.loop(0, count) as each:
+        spec = record(f, ResultRecord, made, each.index)
+        with f.when(f.compare("eq", get(f, ResultRecord, spec, "fill"), MOVE)):
+            f.call(refill, [queue, spec, _source(f, spec, bases)])
     f.call(account, [queue, arena])
     run = pointed(get(f, Launch, launch, "run", "ptr"), "i64", "ptr", "ptr", "ptr")
     f.call(run, [table, bases, control])
@@ -332,14 +337,13 @@ def run_function(
     with f.loop(0, count) as each:
         spec = record(f, ResultRecord, made, each.index)
         fill = get(f, ResultRecord, spec, "fill")
-        base = item(f, bases, get(f, ResultRecord, spec, "base"))
-        source = f.gep(base, get(f, ResultRecord, spec, "offset"))
+        source = _source(f, spec, bases)
         storage = item(f, outputs, each.index)
         with f.when(f.compare("eq", fill, Fill.COPY.value)):
             target = get(f, BufferStorage, storage, "data", "ptr")
             _copy(f, target, source, get(f, ResultRecord, spec, "nbytes"))
         with f.when(f.compare("eq", fill, MOVE)):
-            moved = f.call(take_over, [spec, storage, source, launch])
+            moved = f.call(take_over, [spec, storage, source])
             good = f.fresh_label("good")
             f.do(f"br i1 {moved}, label %{good}, label %full")
             f.label(good)
@@ -347,6 +351,12 @@ def run_function(
     f.label("full")
     f.ret("i64", "1")
     return f
+
+
+def _source(f: Function, spec: str, bases: str) -> str:
+    """Where a result lies once the program has run."""
+    base = item(f, bases, get(f, ResultRecord, spec, "base"))
+    return f.gep(base, get(f, ResultRecord, spec, "offset"))
 
 
 def _begin_result(

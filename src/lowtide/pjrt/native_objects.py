@@ -119,13 +119,14 @@ def unlock(f: Function, cell: str, value: int = 0) -> None:
     f.do(f"store atomic i64 {value}, ptr {word} release, align 8")
 
 
-def account_function() -> Function:
+def account_function(make_room: Function) -> Function:
     """Write `void account(ptr queue, i64 nbytes)`: so many bytes more are in use on a device."""
     f = Function("account", parameters(queue="ptr", nbytes="i64"))
     before = add(f, Queue, "%queue", "used", "%nbytes")
     now = f.add(before, "%nbytes")
-    f.op(f"atomicrmw max ptr {place(f, Queue, '%queue', 'peak')}, i64 {now} monotonic")
+    peak = f.op(f"atomicrmw max ptr {place(f, Queue, '%queue', 'peak')}, i64 {now} monotonic")
     with f.when(f.compare("sgt", "%nbytes", 0)):
+        f.call(make_room, ["%queue", now, peak])
         add(f, Queue, "%queue", "count", 1)
         f.op(f"atomicrmw max ptr {place(f, Queue, '%queue', 'largest')}, i64 %nbytes monotonic")
     return f
@@ -142,20 +143,26 @@ def signal_function(wake: Function) -> Function:
     return f
 
 
-def free_storage_function(account: Function, give_home: Function) -> Function:
+def free_storage_function(
+    account: Function, keep_home: Function, fall: Function, unsettle: Function
+) -> Function:
     """Write `void free_storage(ptr storage)`, for one without references."""
     f = Function("free_storage", parameters(storage="ptr"))
     parent = get(f, BufferStorage, "%storage", "parent", "ptr")
     data = get(f, BufferStorage, "%storage", "data", "ptr")
     owns = f.op(f"and i1 {is_null(f, parent)}, {f.op(f'icmp ne ptr {data}, null')}")
+    queue = get(f, BufferStorage, "%storage", "queue", "ptr")
     with f.when(owns):
-        less = f.sub(0, get(f, BufferStorage, "%storage", "nbytes"))
-        f.call(account, [get(f, BufferStorage, "%storage", "queue", "ptr"), less])
+        f.call(account, [queue, f.sub(0, get(f, BufferStorage, "%storage", "nbytes"))])
+        f.call(fall, [queue])
     f.call(FREE, [get(f, BufferStorage, "%storage", "block", "ptr")])
+    large = f.compare("sge", get(f, BufferStorage, "%storage", "nbytes"), NUDGED_BYTES)
+    with f.when(large):
+        f.call(unsettle, [queue])
     home = get(f, BufferStorage, "%storage", "home", "ptr")
     with f.when(f.op(f"icmp ne ptr {home}, null")):
-        f.call(give_home, [get(f, BufferStorage, "%storage", "record", "ptr"), home])
-        f.do(f"call void @release_block(ptr {get(f, BufferStorage, '%storage', 'launch', 'ptr')})")
+        form = [get(f, BufferStorage, "%storage", x) for x in ("pages", "inner", "inner_bytes")]
+        f.call(keep_home, [queue, home, *form])
     f.call(FREE, ["%storage"])
     with f.when(f.op(f"icmp ne ptr {parent}, null")):
         f.do(f"call void @release_block(ptr {parent})")
@@ -202,7 +209,7 @@ def new_storage_function(account: Function) -> Function:
     put(f, BufferStorage, found, "nbytes", "%nbytes")
     for name, value in (("data", "%data"), ("queue", "%queue")):
         put(f, BufferStorage, found, name, value, "ptr")
-    for name in ("next", "parent", "block", "home", "record", "launch"):
+    for name in ("next", "parent", "block", "home"):
         put(f, BufferStorage, found, name, "null", "ptr")
     with f.when(f.op("icmp ne ptr %data, null")):
         f.call(account, ["%queue", "%nbytes"])
@@ -256,8 +263,11 @@ def let_go_function(drop: Function) -> Function:
     return f
 
 
-def destroy_function(let_go: Function) -> Function:
-    """Write the function that destroys an object: what Python holds goes on its list."""
+def destroy_function(let_go: Function, signal: Function, unsettle: Function) -> Function:
+    """Write the function that destroys an object: what Python holds goes on its list.
+
+    A worker is asked to see to that at once: there may be a program in it, with all that it has.
+    """
     f = Function("destroy", parameters(a="ptr"), "ptr")
     cell = argument(f, 16)
     with f.when(f.op(f"icmp ne ptr {cell}, null")):
@@ -269,6 +279,11 @@ def destroy_function(let_go: Function) -> Function:
         f.do("br label %end")
         f.label("python")
         f.call(PUSH, [cell])
+        sweeper = f.op("load atomic ptr, ptr @sweeper acquire, align 8")
+        with f.when(f.op(f"icmp ne ptr {sweeper}, null")):
+            put(f, Queue, sweeper, "sweep", 1)
+            f.call(unsettle, [sweeper])
+            f.call(signal, [sweeper])
         f.do("br label %end")
         f.label("end")
     f.ret("ptr", "null")

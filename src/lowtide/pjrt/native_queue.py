@@ -72,6 +72,38 @@ def sleep_function(system: System) -> Function:
     return f
 
 
+def rest_function(system: System, sleep: Function, settle: Function) -> Function:
+    """Write `void rest(ptr queue, i64 seen)`: the worker's sleep until `signal` is another one.
+
+    Where memory waits it ends with the time of the queue, and what waits goes to the system if no
+    call came meanwhile.
+    """
+    f = Function("rest", parameters(queue="ptr", seen="i64"), linkage="internal")
+    signal, watched = (place(f, Queue, "%queue", x) for x in ("signal", "watched"))
+    f.do(f"store atomic i64 0, ptr {watched} seq_cst, align 8")
+    idle, extent, more, before = (
+        f.op(f"load atomic i64, ptr {place(f, Queue, '%queue', x)} seq_cst, align 8")
+        for x in ("idle", "extent", "unsettled", "count")
+    )
+    some = f.compare("ne", f.op(f"or i64 {f.op(f'or i64 {idle}, {extent}')}, {more}"), 0)
+    f.do(f"br i1 {some}, label %some, label %none")
+    f.label("none")
+    f.call(sleep, [signal, "%seen"])
+    f.do("ret void")
+    f.label("some")
+    f.do(f"store atomic i64 1, ptr {watched} seq_cst, align 8")
+    low = f.op("and i64 %seen, 4294967295")
+    system.wait_for(f, signal, low, place(f, Queue, "%queue", "seconds"))
+    now, after = (
+        f.op(f"load atomic i64, ptr {place(f, Queue, '%queue', x)} seq_cst, align 8")
+        for x in ("signal", "count")
+    )
+    calm = f.op(f"and i1 {f.compare('eq', now, '%seen')}, {f.compare('eq', before, after)}")
+    with f.when(calm):
+        f.call(settle, ["%queue"])
+    return f
+
+
 def wake_sleepers_function(wake: Function) -> Function:
     """Write `void wake_sleepers(ptr event)`, of an event that has happened."""
     f = Function("wake_sleepers", parameters(event="ptr"), linkage="internal")
@@ -344,7 +376,7 @@ def failed_function(wait_for: Function) -> Function:
     return f
 
 
-def arena_run_function(run: Function) -> Function:
+def arena_run_function(run: Function, use_extent: Function) -> Function:
     """Write `i64 arena_run(ptr job, ptr queue)`: a run in the arena of the queue.
 
     It returns what `run_job` does, or -1 where the arena is too small or where a run has arena or
@@ -364,7 +396,9 @@ def arena_run_function(run: Function) -> Function:
         pair = f.gep(places, f.mul(each.index, 2), "i64")
         begin = f.gep(arena, f.load("i64", f.gep(pair, 8), 8))
         set_item(f, bases, f.load("i64", pair, 8), begin)
+    f.call(use_extent, ["%queue", arena, needed])
     status = f.call(run, ["%job", frame])
+    put(f, Queue, "%queue", "hollow", get(f, Launch, launch, "moved"))
     f.do(f"store atomic ptr {frame}, ptr {slot} release, align 8")
     f.do(f"store atomic ptr {arena}, ptr {home} release, align 8")
     f.do(f"ret i64 {status}")
@@ -402,7 +436,7 @@ def next_job_function(parts: dict[str, Function]) -> Function:
     go_unless(f, f.compare("eq", get(f, Queue, queue, "ended"), 0), "end")
     go_unless(f, f.compare("ne", "%patient", 0), "end")
     f.do(f"store atomic i64 1, ptr {asleep} seq_cst, align 8")
-    f.call(parts["sleep_at"], [signal, seen])
+    f.call(parts["rest"], [queue, seen])
     f.do(f"store atomic i64 0, ptr {asleep} seq_cst, align 8")
     f.do("br label %look")
     f.label("some")

@@ -7,17 +7,23 @@ from collections.abc import Callable
 from threading import Lock, Thread, get_ident, local
 from time import monotonic, sleep
 from typing import Any, Final
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from lowtide.pjrt.blocks import Queue
 from lowtide.pjrt.devices import PluginDevice
 from lowtide.pjrt.handles import cell_of, sweep
+from lowtide.pjrt.library_text import llvm_text
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.native_queue import SWEEP
 from lowtide.runtime.cpu.arena import NO_ARENA, Arena
+from lowtide.runtime.cpu.pages import resident
 
 MOST_BYTES: Final = 1 << 30
 """What calls in flight may need before the next one waits, unless there are few of them."""
+
+
+REST_NANOSECONDS: Final = 100_000_000
+"""How long memory waits for a next call before it goes back to the system."""
 
 
 class DeviceQueue:
@@ -25,13 +31,16 @@ class DeviceQueue:
 
     Calls of a device run one after the other, and so one arena is enough; a call that is made while
     another one runs, by a callback, gets one for itself. `block` is what machine code sees.
+    `reserved` are the bytes of code and constants of the programs that were called.
     """
 
     def __init__(self) -> None:
-        self.block: Any = Queue(most_bytes=MOST_BYTES)
+        self.block: Any = Queue(most_bytes=MOST_BYTES, nanoseconds=REST_NANOSECONDS)
+        self.block.text, self.block.text_bytes = llvm_text()
         self.address = ctypes.addressof(self.block)
         self._arena: Arena | None = None
         self._arenas: WeakSet[Arena] = WeakSet()
+        self.reserved = self.peak_reserved = 0
 
     def take(self, nbytes: int) -> Arena:
         """Return the arena, made larger if need be; raises OutOfMemoryError."""
@@ -52,15 +61,17 @@ class DeviceQueue:
         if not arena.nbytes:
             return
         unwanted: Arena | None = arena
-        if not self._is_taken() and (self._arena is None or self._arena.nbytes < arena.nbytes):
+        if not self.is_taken() and (self._arena is None or self._arena.nbytes < arena.nbytes):
             unwanted, self._arena = self._arena, arena
-            self.block.arena_bytes = arena.nbytes
+            self.block.arena_bytes = self.block.extent = arena.nbytes
+            self.block.hollow = 0
             self.block.arena = arena.address
+            native_code().notice(self.address)
         if unwanted is not None:
             unwanted.close()
             self._arenas.discard(unwanted)
 
-    def _is_taken(self) -> bool:
+    def is_taken(self) -> bool:
         """Whether machine code uses the arena, in a call that this one is nested in."""
         return self._arena is not None and not self.block.arena
 
@@ -68,13 +79,28 @@ class DeviceQueue:
         """Return a new arena that counts as one of this device's."""
         arena = Arena(nbytes, huge=True)
         self._arenas.add(arena)
-        self.block.peak_pool = max(self.block.peak_pool, self.pool_bytes)
+        finalize(arena, self._count_arena, -nbytes).atexit = False
+        self._count_arena(nbytes)
+        self.block.peak_pool = max(self.block.peak_pool, self.block.mapped + self.block.idle)
         return arena
+
+    def _count_arena(self, nbytes: int) -> None:
+        self.block.mapped += nbytes
 
     @property
     def pool_bytes(self) -> int:
-        """The bytes of all arenas, in use or not."""
-        return sum([x.nbytes for x in list(self._arenas)])
+        """The bytes that are resident of all arenas, in use or not, and of what waits."""
+        arenas = [resident(x.address, x.nbytes) for x in list(self._arenas) if x.address]
+        return sum(arenas) + int(self.block.idle)
+
+    def reserve(self, owner: Any, nbytes: int) -> None:
+        """Count the bytes of a program's code and constants for as long as its owner lives."""
+        self.reserved += nbytes
+        self.peak_reserved = max(self.peak_reserved, self.reserved)
+        finalize(owner, self._unreserve, nbytes).atexit = False
+
+    def _unreserve(self, nbytes: int) -> None:
+        self.reserved -= nbytes
 
     # -- the worker ----------------------------------------------------------------------------
 
@@ -170,6 +196,7 @@ def queue_of(device: PluginDevice) -> DeviceQueue:
             queue: DeviceQueue = immortal(DeviceQueue())
             _queues[queue.address] = queue
             queue.start(device.number)
+            native_code().set_sweeper(queue.address)
             cell.memory, cell.of = device.memory.address, queue.address
     return _queues[cell.of]
 

@@ -150,9 +150,10 @@ class LinkedExecutable:
         return launch_plan(self._binding, self._program.thunks)
 
     def use_arenas(self, arenas: Arenas) -> None:
-        """Take the arenas of later calls from there, and keep none."""
+        """Take the arenas of later calls from there, and keep neither these nor pages."""
         self.empty()
         self._arenas = arenas
+        self._recycled = Recycled(0)
 
     # -- parts of a call -----------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ import os
 from functools import cache
 from typing import Any, Final
 
+import numpy as np
+
 from lowtide.ir.errors import LowtideError
 
 PAGE: Final = mmap.PAGESIZE
@@ -22,6 +24,7 @@ _FIXED: Final = 0x10
 _MAY_MOVE: Final = 1
 _MOVE_FIXED: Final = 2
 _KEEP: Final = 4
+_NOT_NEEDED: Final = 4
 _HUGE: Final = 14
 
 
@@ -40,6 +43,7 @@ def _libc() -> Any:
     libc.mremap.restype = word
     libc.mremap.argtypes = (word, number, number, integer, word)
     libc.madvise.argtypes = (word, number, integer)
+    libc.mincore.argtypes = (word, number, word)
     return libc
 
 
@@ -103,6 +107,18 @@ def can_move() -> bool:
 def give(address: int, nbytes: int) -> None:
     """Give memory back to the system."""
     _libc().munmap(address, nbytes)
+
+
+def drop(address: int, nbytes: int) -> None:
+    """Give pages back to the system; the addresses stay, and have zeros or what is in the file."""
+    _libc().madvise(address, nbytes, _NOT_NEEDED)
+
+
+def resident(address: int, nbytes: int) -> int:
+    """Return how many bytes of a stretch that begins with a page have pages of memory."""
+    found = np.zeros(-(-nbytes // PAGE), np.uint8)
+    _libc().mincore(address, nbytes, found.ctypes.data)
+    return PAGE * int(np.count_nonzero(found & 1))
 
 
 def _map(address: int | None, nbytes: int, flags: int) -> int:

@@ -1,0 +1,203 @@
+"""Resident memory of the platform "lowtide": what is told, what is kept, what goes back.
+
+What goes back when a device rests is asked for here by `settle`, so that no test waits for a time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.pjrt.test_plugin import run
+
+QUEUE = """
+import gc
+from lowtide.pjrt.handles import sweep
+from lowtide.pjrt.native_code import native_code
+from lowtide.pjrt.queues import queue_of
+from lowtide.pjrt.devices import client
+
+LARGE = 25_000_000
+MB = 1_000_000
+device = jax.devices()[0]
+queue = queue_of(client().device(0))
+queue.block.seconds = 1_000_000  # It rests when it is told.
+
+def resident():
+    with open("/proc/self/statm") as sizes:
+        return int(sizes.read().split()[1]) * 4096
+
+def let_go():
+    gc.collect()
+    sweep()
+
+def settle():
+    let_go()
+    native_code().settle(queue.address)
+
+def stats():
+    return device.memory_stats()
+"""
+
+
+def test_memory_stats_count_arrays_and_the_pool(tmp_path: Path) -> None:
+    script = (
+        QUEUE
+        + """
+start = stats()["bytes_in_use"]
+x = jnp.zeros(1 << 20)
+x.block_until_ready()
+assert stats()["bytes_in_use"] - start == 4 << 20 and stats()["bytes_limit"] > 4 << 20
+program = jax.jit(lambda x: jax.lax.fori_loop(0, 9, lambda i, y: jnp.roll(y, i) + x, x).sum())
+for _ in range(5):
+    float(program(x))
+found = stats()
+assert found["bytes_in_use"] - start < (4 << 20) + 100
+assert found["peak_bytes_in_use"] > 8 << 20
+assert 4 << 20 <= found["pool_bytes"] <= found["peak_pool_bytes"] < 40 << 20
+assert found["largest_alloc_size"] >= 4 << 20 and found["num_allocs"] > 5
+x.delete()
+jnp.zeros(1).block_until_ready()
+assert stats()["bytes_in_use"] - start < 1000
+"""
+    )
+    run(script, tmp_path)
+
+
+def test_what_is_told_is_what_is_resident(tmp_path: Path) -> None:
+    script = (
+        QUEUE
+        + """
+def pages():
+    "Bytes that are resident in the mappings that arenas and waiting results may be in."
+    found, counts = 0, False
+    for line in open("/proc/self/smaps"):
+        fields = line.split()
+        if not fields[0].endswith(":"):
+            start, end = (int(x, 16) for x in fields[0].split("-"))
+            counts = len(fields) == 5 and end - start >= 8 << 20
+        elif fields[0] == "Rss:" and counts:
+            found += int(fields[1]) * 1024
+    return found
+
+wide = jax.jit(lambda x: jnp.sort(jnp.flip(x) * 2)[::-1] + x)
+x = jnp.ones(LARGE)
+small = wide(x[:10])
+jax.block_until_ready((x, small))
+settle()
+before = pages() - stats()["pool_bytes"] - stats()["bytes_in_use"]
+for number in range(3):
+    y = wide(x).block_until_ready()
+    z = jnp.sin(y).block_until_ready()
+    del y
+    let_go()
+    found = stats()
+    told = found["pool_bytes"] + found["bytes_in_use"]
+    assert found["pool_bytes"] >= 90 * MB, found
+    assert abs(pages() - before - told) < 12 * MB, (pages() - before, found)
+settle()
+assert stats()["pool_bytes"] < MB, stats()
+assert abs(pages() - before - stats()["bytes_in_use"]) < 12 * MB
+"""
+    )
+    run(script, tmp_path)
+
+
+def test_eager_operations_leave_nothing_behind(tmp_path: Path) -> None:
+    script = (
+        QUEUE
+        + """
+operations = [jnp.sin, jnp.cos, jnp.exp, jnp.tanh, lambda v: v + 1, lambda v: v * 2]
+for operation in operations:
+    operation(jnp.ones(8)).block_until_ready()
+settle()
+before = resident()
+x = jnp.ones(LARGE)
+for operation in operations:
+    y = operation(x).block_until_ready()
+    waits = queue.block.idle
+    assert waits <= queue.block.used + (32 << 20), (waits, queue.block.used)
+    assert resident() - before < 450 * MB
+del x, y
+let_go()
+assert stats()["bytes_in_use"] < MB
+assert queue.block.idle <= 32 << 20
+settle()
+assert resident() - before < 60 * MB, (resident() - before) / MB
+assert stats()["pool_bytes"] < MB, stats()
+"""
+    )
+    run(script, tmp_path)
+
+
+def test_pages_that_wait_never_make_the_peak_higher(tmp_path: Path) -> None:
+    script = (
+        QUEUE
+        + """
+step = jax.jit(lambda x: jnp.sin(x) + 1)
+nbytes = 1 << 20
+while nbytes <= 1 << 27:
+    x = jnp.ones(nbytes // 4)
+    for _ in range(3):
+        x = step(x)
+    x.block_until_ready()
+    nbytes *= 2
+block = queue.block
+most = block.peak + block.peak // 32 + (1 << 20)
+assert block.used + block.idle + block.extent - block.hollow <= most
+assert block.peak < 2.2 * (1 << 27), block.peak
+"""
+    )
+    run(script, tmp_path)
+
+
+def test_a_loop_of_steps_is_given_the_same_pages(tmp_path: Path) -> None:
+    script = (
+        QUEUE
+        + """
+import resource
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+step = jax.jit(lambda x: jnp.tanh(x) * 0.5 + 0.1)
+for floats in (250_000, 4_000_000, LARGE):
+    x = jnp.ones(floats)
+    for carried in (True, False):
+        y = x
+        for _ in range(6):
+            y = step(y if carried else x)
+        y.block_until_ready()
+        before = faults()
+        for _ in range(10):
+            y = step(y if carried else x)
+        y.block_until_ready()
+        assert faults() - before < 200, (floats, carried, faults() - before)
+"""
+    )
+    run(script, tmp_path)
+
+
+def test_clear_caches_frees_programs(tmp_path: Path) -> None:
+    script = (
+        QUEUE
+        + """
+from lowtide.pjrt.handles import held_count
+x = jnp.ones(3_000_000)
+x.block_until_ready()
+jax.clear_caches()
+let_go()
+before, held = stats(), held_count()
+programs = [jax.jit(lambda x, n=n: jnp.cumsum(x) * n) for n in range(3)]
+kept = [program(x) for program in programs]
+jax.block_until_ready(kept)
+found = stats()
+assert found["bytes_reserved"] - before["bytes_reserved"] > 3000, found
+assert held_count() >= held + 6
+jax.clear_caches()
+let_go()
+after = stats()
+assert after["bytes_reserved"] <= before["bytes_reserved"], after
+assert after["peak_bytes_reserved"] == found["peak_bytes_reserved"], after
+assert held_count() <= held, (held_count(), held)
+assert float(kept[2][-1]) == 6_000_000
+"""
+    )
+    run(script, tmp_path)
