@@ -10,11 +10,16 @@ import numpy as np
 import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.testing.hunting import judges
 from lowtide.testing.hunting import worker as workers
 from lowtide.testing.hunting.cells import cells_of
+from lowtide.testing.hunting.certainty import Doubt, doubts
 from lowtide.testing.hunting.coverage import CellCounts, wished
+from lowtide.testing.hunting.families.table import NAMES, family
+from lowtide.testing.hunting.family import Case, smaller_lines
+from lowtide.testing.hunting.findings import Court, Finding
 from lowtide.testing.hunting.hunt import Hunt
-from lowtide.testing.hunting.judges import Comparison, Conditions, Court, Finding
+from lowtide.testing.hunting.judges import Comparison, Conditions, ModuleCourt
 from lowtide.testing.hunting.mutations import mutated
 from lowtide.testing.hunting.state import HuntState
 from lowtide.testing.hunting.summary import summary
@@ -70,14 +75,14 @@ GOOD = "HloModule m\nENTRY e { a = f32[4] parameter(0)\n ROOT b = f32[4] negate(
 
 
 def test_judges_agree_on_what_is_right():
-    judgement = Court(GOOD, PLAIN, lambda judge: None).judgement()
+    judgement = ModuleCourt(GOOD, PLAIN, lambda judge: None).run()
     assert judgement.findings == ()
     assert {"evaluator", "native", "plan, scheduled"} <= {judge for judge, _ in judgement.seconds}
 
 
 def test_a_difference_is_a_finding():
     module = parse_hlo(GOOD)
-    court = Court(GOOD, PLAIN, lambda judge: None)
+    court = ModuleCourt(GOOD, PLAIN, lambda judge: None)
     x = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
     compare = Comparison(module, [x], [-x])
     assert compare.difference([-x]) is None
@@ -91,6 +96,102 @@ def test_one_bit_is_a_finding_where_a_result_is_exact_only():
         x = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
         compare = Comparison(module, [x], [x])
         assert (compare.difference([np.nextafter(x, np.float32(9))]) is not None) == is_exact
+
+
+BITS = """HloModule m
+ENTRY e {{
+  a = f32[4] parameter(0)
+  b = f32[4] parameter(1)
+  x = f32[4] {operation}
+  y = u32[4] bitcast-convert(x)
+  z = s32[4] convert(a)
+  ROOT t = (u32[4], s32[4]) tuple(y, z)
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("operation", "is_free"),
+    [
+        ("divide(a, b)", [True, True, True, True]),
+        ("negate(a)", [False, False, False, False]),
+        ("add(a, b)", [False, True, False, False]),
+    ],
+)
+def test_only_bits_of_what_is_rounded_or_no_number_are_free(operation, is_free):
+    a = np.array([1.0, np.inf, 3.0, 4.0], np.float32)
+    b = np.array([2.0, -np.inf, 5.0, -1.0], np.float32)
+    text = BITS.format(operation=operation)
+    compare = Comparison(parse_hlo(text), [a, b], [])
+    compare.expected = judges._evaluated(compare.module, [a, b])
+    bits, numbers = compare.expected
+    for place, free in enumerate(is_free):
+        other = bits.copy()
+        other[place] ^= 1 << 31
+        assert (compare.difference([other, numbers]) is None) == free
+        wrong = numbers.copy()
+        wrong[place] ^= 1
+        assert compare.difference([bits, wrong]) is not None
+
+
+LOOP = """HloModule m
+condition {
+  s = (s32[], f32[4], u32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[4], u32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  r = f32[4] sine(x)
+  b = u32[4] bitcast-convert(x)
+  ROOT t = (s32[], f32[4], u32[4]) tuple(j, r, b)
+}
+ENTRY e {
+  i = s32[] constant(0)
+  x = f32[4] parameter(0)
+  b = u32[4] bitcast-convert(x)
+  s = (s32[], f32[4], u32[4]) tuple(i, x, b)
+  ROOT w = (s32[], f32[4], u32[4]) while(s), condition=condition, body=body
+}
+"""
+
+
+def test_doubts_go_round_loops():
+    found = doubts(parse_hlo(LOOP))
+    assert found[0] == Doubt.NONE
+    assert found[1] & Doubt.ROUNDED and not found[1] & Doubt.FREE
+    assert found[2] & Doubt.FREE
+
+
+def test_large_integers_that_differ_by_one_are_apart():
+    module = parse_hlo("HloModule m\nENTRY e { ROOT a = s64[1] parameter(0) }\n")
+    x = np.array([2**62], np.int64)
+    assert Comparison(module, [x], [x]).difference([x + 1]) is not None
+
+
+def test_lines_that_a_case_shows_the_same_without_are_left_out():
+    text = "\n".join([f"line {i}" for i in range(23)])
+    wanted = {"line 7", "line 19"}
+    least = smaller_lines(Case(text), lambda x: wanted <= {*x.text.splitlines()})
+    assert least.text == "line 7\nline 19"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_family_draws_from_a_seed_what_its_judges_agree_on(name):
+    court = Court(lambda judge: None)
+    judged = 0
+    for seed in range(4):
+        drawn = [family(name).draw(seed, Random(seed), CellCounts()) for _ in range(2)]
+        assert drawn[0] == drawn[1]
+        judgement = family(name).judge(drawn[0], court.tell)
+        assert judgement.findings == ()
+        judged += bool(judgement.seconds)
+    assert judged
 
 
 def test_a_signature_leaves_numbers_out():
@@ -116,8 +217,8 @@ def sleeps(pipe):
 @pytest.mark.parametrize(("serve", "kind"), [(dies, "crash"), (sleeps, "hang")])
 def test_a_process_that_dies_or_hangs_is_a_finding(serve, kind, monkeypatch):
     monkeypatch.setattr(workers, "serve", serve)
-    worker = JudgeWorker(60.0 if kind == "crash" else 12.0)
-    (finding,) = worker.judge(GOOD, PLAIN).findings
+    worker = JudgeWorker("modules", 60.0 if kind == "crash" else 4.0)
+    (finding,) = worker.judge(Case(GOOD, PLAIN)).findings
     worker.close()
     assert finding.kind == kind
     assert finding.judge == ("native" if kind == "crash" else "xla")
@@ -125,33 +226,34 @@ def test_a_process_that_dies_or_hangs_is_a_finding(serve, kind, monkeypatch):
 
 def test_a_hunt_goes_on_where_it_stopped(tmp_path):
     state = HuntState.opened(tmp_path)
-    state.next_seed, state.modules = 7, 6
+    state.next_seed, state.cases = 7, 6
     state.counts.add([("type", "add", "f32")])
     state.findings["native: wrong"] += 2
     state.last["native: wrong"] = 3
     state.save()
     again = HuntState.opened(tmp_path)
-    assert (again.next_seed, again.modules) == (7, 6)
+    assert (again.next_seed, again.cases) == (7, 6)
     assert again.counts.reached[("type", "add", "f32")] == 1
     assert again.findings == {"native: wrong": 2}
-    assert "| native: wrong | 2 | 3 |" in summary(again)
+    assert "| native: wrong | 2 | 3 |" in summary("modules", again)
     assert json.loads((tmp_path / "state.json").read_text())["next_seed"] == 7
 
 
 def test_a_hunt_counts_what_it_judges_and_keeps_what_it_finds(tmp_path, monkeypatch):
     lines = []
-    hunt = Hunt(HuntState.opened(tmp_path), lines.append)
+    hunt = Hunt("modules", HuntState.opened(tmp_path), lines.append)
     found = Finding("native", "wrong", "result 0 is 1")
 
-    def judge(text, conditions):
+    def judge(case):
         return workers.Judgement((found,), (), (("native", 0.0),))
 
     monkeypatch.setattr(hunt.worker, "judge", judge)
     hunt._one(3)
-    assert hunt.state.modules == 1
-    assert hunt.state.findings == {"native: wrong": 1}
+    assert hunt.state.cases == 1
+    (key,) = hunt.state.findings
+    assert key.startswith("native: wrong [") and hunt.state.findings[key] == 1
     names = sorted(x.name for x in (tmp_path / "finds").iterdir())
-    assert names[0].endswith("-native-least.hlo") and names[1].endswith("-native.hlo")
+    assert names[0].endswith("-native-least.txt") and names[1].endswith("-native.txt")
     parse_hlo((tmp_path / "finds" / names[0]).read_text())
 
 

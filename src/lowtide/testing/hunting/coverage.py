@@ -10,7 +10,7 @@ from typing import Final, final
 
 from lowtide.testing.hunting.arrays import TYPES
 from lowtide.testing.hunting.cells import Cell
-from lowtide.testing.hunting.families.in_place import READERS, UPDATES
+from lowtide.testing.hunting.operations.in_place import READERS, UPDATES
 from lowtide.testing.hunting.scope import ModuleDraft, Scope
 from lowtide.testing.hunting.table import MAKERS, OUTSIDE, REGIONS
 from lowtide.testing.hunting.writing import ModuleWish

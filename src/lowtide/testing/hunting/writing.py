@@ -8,8 +8,8 @@ from random import Random
 from typing import Final
 
 from lowtide.testing.hunting.arrays import PLAIN, TYPES, DrawnArray
-from lowtide.testing.hunting.families.in_place import READERS, UPDATES, draw_update
-from lowtide.testing.hunting.families.regions import REGIONS
+from lowtide.testing.hunting.operations.in_place import READERS, UPDATES, draw_update
+from lowtide.testing.hunting.operations.regions import REGIONS
 from lowtide.testing.hunting.scope import ModuleDraft, Scope
 from lowtide.testing.hunting.table import MAKERS, OUTSIDE
 

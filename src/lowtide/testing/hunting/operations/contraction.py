@@ -6,7 +6,7 @@ from math import prod
 from typing import Final
 
 from lowtide.testing.hunting.arrays import F8, INTEGERS, DrawnArray, braced
-from lowtide.testing.hunting.families.windows import draw_dimension, window_text
+from lowtide.testing.hunting.operations.windows import draw_dimension, window_text
 from lowtide.testing.hunting.scope import Maker, Scope, joined
 
 
