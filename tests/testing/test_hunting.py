@@ -123,7 +123,7 @@ def test_only_bits_of_what_is_rounded_or_no_number_are_free(operation, is_free):
     b = np.array([2.0, -np.inf, 5.0, -1.0], np.float32)
     text = BITS.format(operation=operation)
     compare = Comparison(parse_hlo(text), [a, b], [])
-    compare.expected = judges._evaluated(compare.module, [a, b])
+    compare.expected = judges.evaluated(compare.module, [a, b])
     bits, numbers = compare.expected
     for place, free in enumerate(is_free):
         other = bits.copy()

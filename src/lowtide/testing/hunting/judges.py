@@ -83,7 +83,7 @@ class ModuleCourt(Court):
 
     def _judge(self, module: Module) -> None:
         arguments = seeded_arguments(module, self.conditions.seed)
-        expected = self.ask("evaluator", lambda: _evaluated(module, arguments))
+        expected = self.ask("evaluator", lambda: evaluated(module, arguments))
         if expected is None:
             return
         compare = Comparison(module, arguments, expected)
@@ -119,16 +119,16 @@ class ModuleCourt(Court):
             return
         self.ask(f"plan, {stage}", lambda: self._check_plan(built, stage))
         made = built.plan
-        self.compare(compare, f"passes, {stage}", lambda: _evaluated(made.module, arguments))
+        self.compare(compare, f"passes, {stage}", lambda: evaluated(made.module, arguments))
         self.compare(
             compare,
             f"arena, {stage}",
-            lambda: _flat(run_in_arena(made.module, made.assignment, arguments, sanitize=True)),
+            lambda: flat(run_in_arena(made.module, made.assignment, arguments, sanitize=True)),
         )
 
         def called() -> list[Array]:
             options = CallOptions(huge_pages=False)
-            return _flat(LinkedExecutable(built.program, options=options)(*arguments))
+            return flat(LinkedExecutable(built.program, options=options)(*arguments))
 
         self.compare(compare, name, called)
 
@@ -196,7 +196,7 @@ class Comparison:
         if not self._signs:
             for negative in (False, True):
                 other = without_nan_bits(self.module, negative)
-                self._signs.append(_evaluated(other, self.arguments))
+                self._signs.append(evaluated(other, self.arguments))
         plus, minus = self._signs[0][number], self._signs[1][number]
         return (_distance(plus, minus) > 0) | (_distance(plus, self.expected[number]) > 0)
 
@@ -226,7 +226,7 @@ class Comparison:
                 noise = random.choice([-unit, 0.0, unit], x.shape)
                 x = np.asarray(x * (1 + noise)).astype(x.dtype)
             moved.append(x)
-        return _evaluated(self.module, moved)
+        return evaluated(self.module, moved)
 
 
 def _distance(a: Array, b: Array) -> Any:
@@ -244,10 +244,12 @@ def worst_relative(type_: str) -> float:
     return {"f64": 1e-10, "c128": 1e-10, "f32": 1e-5, "c64": 1e-5}.get(type_, 2e-2)
 
 
-def _evaluated(module: Module, arguments: Sequence[Array]) -> list[Array]:
+def evaluated(module: Module, arguments: Sequence[Array]) -> list[Array]:
+    """Return the arrays that the evaluator computes, depth first."""
     with np.errstate(all="ignore"):
-        return _flat(evaluate(module, list(arguments)))
+        return flat(evaluate(module, list(arguments)))
 
 
-def _flat(value: Any) -> list[Array]:
+def flat(value: Any) -> list[Array]:
+    """Return the arrays of a result, depth first."""
     return [x for x in value_leaves(value) if x is not None and not isinstance(x, Token)]

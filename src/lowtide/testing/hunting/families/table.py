@@ -11,6 +11,9 @@ from lowtide.testing.hunting.family import Family
 _FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
     "modules": ("modules", "Modules"),
     "orders": ("modules", "Orders"),
+    "devices": ("devices", "OnDevices"),
+    "options": ("options", "UnderOptions"),
+    "stored": ("stored", "StoredPrograms"),
 }
 """By name the file and the class: a family is imported where it is hunted."""
 
