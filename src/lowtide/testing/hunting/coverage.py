@@ -55,12 +55,15 @@ class CellCounts:
 
     def wish(self, random: Random) -> ModuleWish:
         """Return a wish for one of the cells seen least, of a table drawn at random."""
-        table = random.choice(_SHARES)
-        cells = wished()[table]
+        cells = wished()[random.choice(_SHARES)]
+        return _wish(self.least(cells, random), random)
+
+    def least(self, cells: Sequence[Cell], random: Random) -> Cell:
+        """Return one of the cells reached and asked for least, which is asked for now."""
         some = random.sample(cells, min(24, len(cells)))
         cell = min(some, key=lambda x: (self.reached[x] + self.asked[x] // 2, self.asked[x]))
         self.asked[cell] += 1
-        return _wish(cell, random)
+        return cell
 
     def add(self, cells: Iterable[Cell]) -> bool:
         """Count cells of a module; return whether one was new."""

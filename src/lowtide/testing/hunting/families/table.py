@@ -14,6 +14,8 @@ _FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
     "devices": ("devices", "OnDevices"),
     "options": ("options", "UnderOptions"),
     "stored": ("stored", "StoredPrograms"),
+    "onnx": ("onnx_graphs", "OnnxGraphs"),
+    "tflite": ("tflite_graphs", "LiteGraphs"),
 }
 """By name the file and the class: a family is imported where it is hunted."""
 
