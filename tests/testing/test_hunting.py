@@ -4,17 +4,21 @@ import json
 import os
 import re
 import signal
+from contextlib import suppress
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir.errors import LowtideError
 from lowtide.testing.hunting import judges
 from lowtide.testing.hunting import worker as workers
 from lowtide.testing.hunting.cells import cells_of
 from lowtide.testing.hunting.certainty import Doubt, doubts
 from lowtide.testing.hunting.coverage import CellCounts, wished
+from lowtide.testing.hunting.families import lines, options, stored
 from lowtide.testing.hunting.families.table import NAMES, family
 from lowtide.testing.hunting.family import Case, smaller_lines
 from lowtide.testing.hunting.findings import Court, Finding
@@ -181,17 +185,83 @@ def test_lines_that_a_case_shows_the_same_without_are_left_out():
     assert least.text == "line 7\nline 19"
 
 
+def drawn_by(found, seeds):
+    """The valid cases of some seeds."""
+    for seed in range(seeds):
+        with suppress(LowtideError):
+            yield found.draw(seed, Random(seed), CellCounts())
+
+
+NEEDS = {"onnx": "onnx", "plugin": "jax", "modules": "jax"}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_family_draws_from_a_seed_what_its_judges_agree_on(name):
-    court = Court(lambda judge: None)
-    judged = 0
-    for seed in range(4):
-        drawn = [family(name).draw(seed, Random(seed), CellCounts()) for _ in range(2)]
-        assert drawn[0] == drawn[1]
-        judgement = family(name).judge(drawn[0], court.tell)
-        assert judgement.findings == ()
-        judged += bool(judgement.seconds)
-    assert judged
+    pytest.importorskip(NEEDS.get(name, "numpy"))
+    worker = JudgeWorker(name)
+    cases = [[*drawn_by(family(name), 3)] for _ in range(2)]
+    assert cases[0] == cases[1]
+    for case in cases[0]:
+        judgement = worker.judge(case)
+        assert judgement.findings == () and judgement.seconds
+    worker.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_family_can_be_asked_to_reach_has_a_table(name):
+    found = family(name)
+    cells = [x for row in found.tables.values() for x in row]
+    assert len(cells) == len({*cells})
+    assert {*cells} & {x for case in drawn_by(found, 20) for x in case.cells}
+
+
+def test_a_region_of_whole_arrays_takes_the_place_of_a_manual_one():
+    found = family("devices")
+    case = next(x for x in drawn_by(found, 50) if "{manual}" in x.text)
+    judgement = found.judge(case, lambda judge: None)
+    assert {"whole", "partition", "devices", "native"} <= {x for x, _ in judgement.seconds}
+
+
+def test_a_budget_that_is_exceeded_is_a_finding(monkeypatch):
+    case = Case(GOOD, options.Chosen(1, (("effort", "fast"),), 0.5, False))
+    assert family("options").judge(case, lambda x: None).findings == ()
+    compiled = options.compile_module
+    monkeypatch.setattr(
+        options, "compile_module", lambda m, o: compiled(m, replace(o, memory=None))
+    )
+    (found,) = family("options").judge(case, lambda x: None).findings
+    assert (found.judge, found.kind) == ("budget", "exceeded")
+
+
+@pytest.mark.parametrize("way", ["bytes", "file", "twice", "cache", "other process"])
+def test_a_stored_program_of_other_bits_is_a_finding(way, monkeypatch):
+    case = Case(GOOD, (1, way))
+    assert family("stored").judge(case, lambda x: None).findings == ()
+    results = iter(range(10))
+    plain = stored.flat
+    monkeypatch.setattr(stored, "flat", lambda x: [y + next(results) for y in plain(x)])
+    (found,) = family("stored").judge(case, lambda x: None).findings
+    assert (found.judge, found.kind) == (way, "wrong")
+
+
+def test_changed_bytes_that_are_taken_are_a_finding(monkeypatch):
+    case = Case(GOOD, (1, "damaged"))
+    assert family("stored").judge(case, lambda x: None).findings == ()
+    monkeypatch.setattr(stored, "deserialize_executable", lambda x: None)
+    (found,) = family("stored").judge(case, lambda x: None).findings
+    assert (found.judge, found.kind) == ("damaged", "wrong")
+
+
+def test_results_of_lines_are_held_against_each_other():
+    for got, rounded, kind in (
+        (np.float32([1, 2]), False, None),
+        (np.float32([1, 2.00001]), True, None),
+        (np.float32([1, 2.00001]), False, "wrong"),
+        (np.float64([1, 2]), False, "wrong"),
+    ):
+        court = Court(lambda judge: None)
+        lines.compare(court, "native", [got], [np.float32([1, 2])], [rounded])
+        assert [x.kind for x in court.findings] == ([] if kind is None else [kind])
 
 
 def test_a_signature_leaves_numbers_out():

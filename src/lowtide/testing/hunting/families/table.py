@@ -12,6 +12,7 @@ _FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
     "modules": ("modules", "Modules"),
     "orders": ("modules", "Orders"),
     "devices": ("devices", "OnDevices"),
+    "plugin": ("plugin", "PluginPrograms"),
     "options": ("options", "UnderOptions"),
     "stored": ("stored", "StoredPrograms"),
     "onnx": ("onnx_graphs", "OnnxGraphs"),
