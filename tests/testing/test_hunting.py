@@ -17,7 +17,7 @@ from lowtide.testing.hunting import judges
 from lowtide.testing.hunting import worker as workers
 from lowtide.testing.hunting.cells import cells_of
 from lowtide.testing.hunting.certainty import Doubt, doubts
-from lowtide.testing.hunting.coverage import CellCounts, wished
+from lowtide.testing.hunting.coverage import CellCounts, apart, wished
 from lowtide.testing.hunting.families import lines, options, stored
 from lowtide.testing.hunting.families.table import NAMES, family
 from lowtide.testing.hunting.family import Case, smaller_lines
@@ -25,6 +25,7 @@ from lowtide.testing.hunting.findings import Court, Finding
 from lowtide.testing.hunting.hunt import Hunt
 from lowtide.testing.hunting.judges import Comparison, Conditions, ModuleCourt
 from lowtide.testing.hunting.mutations import mutated
+from lowtide.testing.hunting.pairs import FUSIBLE, NO_TYPE, links, why_apart
 from lowtide.testing.hunting.state import HuntState
 from lowtide.testing.hunting.summary import summary
 from lowtide.testing.hunting.table import MAKERS, REGIONS
@@ -54,6 +55,39 @@ def test_every_update_meets_every_reader():
         for seed in range(20):
             found |= draw_module(seed, ModuleWish(update=update, reader=reader)).notes
         assert ("update", update, reader) in found
+
+
+def test_every_pair_that_can_meet_in_a_fusion_is_drawn():
+    for _, a, b in wished()["fused"]:
+        wish = ModuleWish(a, links(a, b)[0].first_type, partner=b)
+        cell = ("fused", *sorted((a, b)))
+        assert any(cell in draw_module(seed, wish).notes for seed in range(4)), cell
+
+
+def test_a_pair_that_is_said_to_be_drawn_is_there():
+    for _, a, b in wished()["fused"][::61]:
+        drawn = draw_module(1, ModuleWish(a, links(a, b)[0].first_type, partner=b))
+        assert {x for x in drawn.notes if x[0] == "fused"} <= cells_of(parse_hlo(drawn.text))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "why"),
+    [
+        ("and", "ceil", NO_TYPE),
+        ("iota", "iota", NO_TYPE),
+        ("ceil", "ceil", ""),
+        ("complex", "abs", ""),
+        ("sine", "cosine", ""),
+        ("real", "and", NO_TYPE),
+    ],
+)
+def test_why_operations_cannot_meet(a, b, why):
+    assert why_apart(a, b) == why
+
+
+def test_pairs_that_meet_and_those_that_cannot_are_all_pairs():
+    count = len(FUSIBLE)
+    assert len(wished()["fused"]) + sum(apart().values()) == count * (count + 1) // 2
 
 
 def test_a_module_follows_from_seed_and_wish():

@@ -59,6 +59,40 @@ def without_nan_bits(module: Module, negative: bool) -> Module:
     return copy
 
 
+def with_roundings(module: Module, random: np.random.Generator) -> Module:
+    """Return a copy in which each array that is rounded is off by a rounding or two."""
+    copy = clone_module(module)
+    for computation in list(copy.computations.values()):
+        for x in list(computation.instructions.values()):
+            unit = _UNITS.get(x.shape.element_type) if x.shape.is_array else None
+            if unit is not None and rounds(x):
+                _put_off(x, 1.0 + unit * float(random.choice((-1.0, 1.0))))
+    return copy
+
+
+_UNITS: Final = {
+    ElementType.F64: 2.0**-50,
+    ElementType.C128: 2.0**-50,
+    ElementType.F32: 2.0**-21,
+    ElementType.C64: 2.0**-21,
+    ElementType.F16: 2.0**-10,
+    ElementType.BF16: 2.0**-7,
+}
+"""The relative error that is put in; one of fewer bits than that is no different number."""
+
+
+def _put_off(x: Instruction, factor: float) -> None:
+    """Have all read the product of a value and a factor in its place."""
+    readers = [(user, i) for user in x.users for i, y in enumerate(user.operands) if y is x]
+    is_root = x.is_root
+    one = _filled(x, np.array(factor).astype(DTYPES[x.shape.element_type]))
+    product = make(x.parent, Opcode.MULTIPLY, x.shape, (x, one), x)
+    for user, number in readers:
+        user.replace_operand(number, product)
+    if is_root:
+        x.parent.root = product
+
+
 @final
 class _Doubts:
     """Doubts of computations, each for what it is given."""
@@ -229,14 +263,18 @@ def _reads_bits(x: Instruction) -> bool:
 def _with_one_nan(x: Instruction, negative: bool) -> Instruction:
     """An operand whose NaN are all replaced by one."""
     parent, shape = x.parent, x.shape
-    scalar = array_shape(shape.element_type, ())
-    literal = Literal(scalar, _nan(DTYPES[shape.element_type], negative))
-    one = make(parent, Opcode.CONSTANT, scalar, (), x, Constant(literal))
-    ones = make(parent, Opcode.BROADCAST, shape, (one,), x, _BROADCAST)
+    ones = _filled(x, _nan(DTYPES[shape.element_type], negative))
     differs = make(
         parent, Opcode.COMPARE, shape.with_element_type(ElementType.PRED), (x, x), x, _DIFFERS
     )
     return make(parent, Opcode.SELECT, shape, (differs, ones, x), x)
+
+
+def _filled(like: Instruction, value: Array) -> Instruction:
+    """An array of the shape of one, each element of which is one number."""
+    scalar = array_shape(like.shape.element_type, ())
+    one = make(like.parent, Opcode.CONSTANT, scalar, (), like, Constant(Literal(scalar, value)))
+    return make(like.parent, Opcode.BROADCAST, like.shape, (one,), like, _BROADCAST)
 
 
 def _nan(dtype: np.dtype[np.generic], negative: bool) -> Array:

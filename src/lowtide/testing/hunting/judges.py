@@ -24,7 +24,12 @@ from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.search.effort import Effort
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.hunting.certainty import Doubt, doubts, without_nan_bits
+from lowtide.testing.hunting.certainty import (
+    Doubt,
+    doubts,
+    with_roundings,
+    without_nan_bits,
+)
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
 from lowtide.testing.hunting.order_machine import is_simulated
 from lowtide.testing.hunting.orders import BoundAttack
@@ -201,7 +206,7 @@ class Comparison:
         return (_distance(plus, minus) > 0) | (_distance(plus, self.expected[number]) > 0)
 
     def _moves_as_far(self, number: int, got: Array, expected: Array) -> Any:
-        """Whether each element moves as far where arguments move by a rounding."""
+        """Whether each element moves as far where arguments and results move by a rounding."""
         self._moves = self._moves or [self._moved(seed) for seed in range(6)]
         spread = np.zeros(expected.shape)
         with np.errstate(all="ignore"):
@@ -216,7 +221,7 @@ class Comparison:
         return wide <= 16 * spread + FACTOR * relative * scale
 
     def _moved(self, seed: int) -> list[Array]:
-        """What the evaluator computes of arguments that are off by roundings."""
+        """What the evaluator computes where arguments and what is rounded are off by roundings."""
         random = np.random.default_rng(seed)
         moved = []
         for x in self.arguments:
@@ -226,7 +231,7 @@ class Comparison:
                 noise = random.choice([-unit, 0.0, unit], x.shape)
                 x = np.asarray(x * (1 + noise)).astype(x.dtype)
             moved.append(x)
-        return evaluated(self.module, moved)
+        return evaluated(with_roundings(self.module, random), moved)
 
 
 def _distance(a: Array, b: Array) -> Any:

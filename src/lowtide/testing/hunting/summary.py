@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Final
 
 from lowtide.testing.hunting.cells import Cell
+from lowtide.testing.hunting.coverage import apart
 from lowtide.testing.hunting.families.table import family
 from lowtide.testing.hunting.state import HuntState
 
@@ -68,6 +69,9 @@ def _coverage(name: str, state: HuntState) -> list[str]:
                 "",
                 f"Never reached of {title}: {_named(state, never)}.",
             ]
+    if "fused" in family(name).tables:
+        for reason, count in sorted(apart().items()):
+            missing += ["", f"No pairs to fuse are {count:,} more: {reason}."]
     return [*lines, *missing]
 
 
