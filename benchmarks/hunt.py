@@ -1,18 +1,21 @@
-"""Hunt for modules on which the evaluator, XLA:CPU and native code do not agree.
+"""Hunt for cases on which the evaluator, native code and what others compute do not agree.
 
-  python benchmarks/hunt.py --state FOLDER [--hours 3]
+  python benchmarks/hunt.py --state FOLDER --family NAME [--hours 3]
   python benchmarks/hunt.py --state FOLDER --report docs/validation.md
 
-Modules are drawn by what has been covered least, judged in a process of their own, and made small
-where judges differ. FOLDER keeps what has run and been found; the same command goes on from there.
-`--report` only writes what FOLDER holds into a section of a document.
+Cases of a family are drawn by what has been covered least, judged in a process of their own, and
+made small where judges differ. FOLDER keeps what has run and been found, a folder for each family;
+the same command goes on from there. Without `--family` the families take turns of `--turn` minutes.
+`--report` only writes what FOLDER holds into sections of a document.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 
+from lowtide.testing.hunting.families.table import NAMES
 from lowtide.testing.hunting.hunt import Hunt
 from lowtide.testing.hunting.state import HuntState
 from lowtide.testing.hunting.summary import summary
@@ -22,16 +25,31 @@ from sections import replace_section
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--family", choices=NAMES)
     parser.add_argument("--hours", type=float, default=3.0)
+    parser.add_argument("--turn", type=float, default=5.0, help="minutes of a family's turn")
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
-    state = HuntState.opened(options.state)
+    names = NAMES if options.family is None else (options.family,)
     if options.report is not None:
-        replace_section(options.report, "hunt", summary(state))
+        for name in names:
+            state = HuntState.opened(options.state / name)
+            replace_section(options.report, f"hunt {name}", summary(name, state))
         return
-    Hunt(state, lambda line: print(line, flush=True)).run(3600 * options.hours)
+    until = time.monotonic() + 3600 * options.hours
+    turn = 3600 * options.hours if options.family else 60 * options.turn
+    while time.monotonic() < until:
+        for name in names:
+            seconds = min(turn, until - time.monotonic())
+            if seconds > 0:
+                _hunt(name, options.state / name, seconds)
+
+
+def _hunt(name: str, folder: Path, seconds: float) -> None:
+    state = HuntState.opened(folder)
+    Hunt(name, state, lambda line: print(name, line, flush=True)).run(seconds)
     found = sum(state.findings.values())
-    print(f"{state.modules} modules, {state.seconds / 3600:.2f} hours, {found} findings")
+    print(f"{name}: {state.cases} cases, {state.seconds / 3600:.2f} hours, {found} findings")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
 """Routines that LLVM calls, each against NumPy."""
 
 import ctypes
+import platform
 
 import numpy as np
+import pytest
 
+from lowtide.llvm.elf_symbols import undefined_symbols
 from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.named_targets import NAMED_TARGETS
 from lowtide.llvm.routines import routines_of
-from lowtide.llvm.target import host_target
+from lowtide.llvm.target import Target, host_target
 
 TEXT = """
 define void @shortened(ptr %from, ptr %to, i64 %count) nounwind {
@@ -47,7 +51,88 @@ def test_doubles_are_rounded_to_halves_once() -> None:
     library = Library([code], ["shortened"], host_target())
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     call(library["shortened"])(given.ctypes.data, got.ctypes.data, given.size)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         expected = given.astype(np.float16)
     np.testing.assert_array_equal(got, expected)
     assert (np.signbit(got) == np.signbit(given))[~np.isnan(given)].all()
+
+
+BOTH_WAYS = """
+define void @widened(ptr %from, ptr %to, i64 %count) nounwind {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %source = getelementptr i16, ptr %from, i64 %i
+  %target = getelementptr float, ptr %to, i64 %i
+  %bits = load i16, ptr %source
+  %x = bitcast i16 %bits to half
+  %y = fpext half %x to float
+  store float %y, ptr %target
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %out
+out:
+  ret void
+}
+define void @narrowed(ptr %from, ptr %to, i64 %count) nounwind {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %source = getelementptr float, ptr %from, i64 %i
+  %target = getelementptr i16, ptr %to, i64 %i
+  %x = load float, ptr %source
+  %y = fptrunc float %x to half
+  %bits = bitcast half %y to i16
+  store i16 %bits, ptr %target
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %out
+out:
+  ret void
+}
+"""
+
+
+def without_halves() -> Target:
+    """Return this processor without its instructions for halves."""
+    host = host_target()
+    kept = tuple([x for x in NAMED_TARGETS["x86-64"].features if x in host.features])
+    return Target(host.triple, "x86-64", kept, 16)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="all processors of Arm have halves")
+def test_halves_on_a_processor_that_has_none() -> None:
+    target = without_halves()
+    code = KernelCompiler(target).object_code(BOTH_WAYS)
+    assert {"__extendhfsf2", "__truncsfhf2"} <= {*undefined_symbols(code)}
+    library = Library([code], ["widened", "narrowed"], target)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    halves = np.arange(1 << 16, dtype=np.uint16)
+    wide = np.empty(halves.shape, np.float32)
+    call(library["widened"])(halves.ctypes.data, wide.ctypes.data, halves.size)
+    expected = halves.view(np.float16).astype(np.float32)
+    is_nan = np.isnan(expected)
+    np.testing.assert_array_equal(wide.view(np.uint32)[~is_nan], expected.view(np.uint32)[~is_nan])
+    assert np.isnan(wide[is_nan]).all()
+    with np.errstate(all="ignore"):
+        floats = doubles().astype(np.float32)
+        given = np.concatenate([floats, expected, np.nextafter(expected, np.float32(np.inf))])
+        wanted = given.astype(np.float16)
+    found = np.empty(given.shape, np.float16)
+    call(library["narrowed"])(given.ctypes.data, found.ctypes.data, given.size)
+    numbers = ~np.isnan(wanted)
+    np.testing.assert_array_equal(found.view(np.uint16)[numbers], wanted.view(np.uint16)[numbers])
+    assert np.isnan(found[~numbers]).all()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="all processors of Arm have halves")
+def test_doubles_become_halves_on_a_processor_that_has_none() -> None:
+    target = without_halves()
+    library = Library([KernelCompiler(target).object_code(TEXT)], ["shortened"], target)
+    given, got = doubles(), np.empty(doubles().shape, np.float16)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    call(library["shortened"])(given.ctypes.data, got.ctypes.data, given.size)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got, given.astype(np.float16))

@@ -4,18 +4,28 @@ import json
 import os
 import re
 import signal
+from contextlib import suppress
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir.errors import LowtideError
+from lowtide.testing.hunting import judges
 from lowtide.testing.hunting import worker as workers
 from lowtide.testing.hunting.cells import cells_of
-from lowtide.testing.hunting.coverage import CellCounts, wished
+from lowtide.testing.hunting.certainty import Doubt, doubts
+from lowtide.testing.hunting.coverage import CellCounts, apart, wished
+from lowtide.testing.hunting.families import lines, options, stored
+from lowtide.testing.hunting.families.table import NAMES, family
+from lowtide.testing.hunting.family import Case, smaller_lines
+from lowtide.testing.hunting.findings import Court, Finding
 from lowtide.testing.hunting.hunt import Hunt
-from lowtide.testing.hunting.judges import Comparison, Conditions, Court, Finding
+from lowtide.testing.hunting.judges import Comparison, Conditions, ModuleCourt
 from lowtide.testing.hunting.mutations import mutated
+from lowtide.testing.hunting.pairs import FUSIBLE, NO_TYPE, links, why_apart
 from lowtide.testing.hunting.state import HuntState
 from lowtide.testing.hunting.summary import summary
 from lowtide.testing.hunting.table import MAKERS, REGIONS
@@ -47,6 +57,39 @@ def test_every_update_meets_every_reader():
         assert ("update", update, reader) in found
 
 
+def test_every_pair_that_can_meet_in_a_fusion_is_drawn():
+    for _, a, b in wished()["fused"]:
+        wish = ModuleWish(a, links(a, b)[0].first_type, partner=b)
+        cell = ("fused", *sorted((a, b)))
+        assert any(cell in draw_module(seed, wish).notes for seed in range(4)), cell
+
+
+def test_a_pair_that_is_said_to_be_drawn_is_there():
+    for _, a, b in wished()["fused"][::61]:
+        drawn = draw_module(1, ModuleWish(a, links(a, b)[0].first_type, partner=b))
+        assert {x for x in drawn.notes if x[0] == "fused"} <= cells_of(parse_hlo(drawn.text))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "why"),
+    [
+        ("and", "ceil", NO_TYPE),
+        ("iota", "iota", NO_TYPE),
+        ("ceil", "ceil", ""),
+        ("complex", "abs", ""),
+        ("sine", "cosine", ""),
+        ("real", "and", NO_TYPE),
+    ],
+)
+def test_why_operations_cannot_meet(a, b, why):
+    assert why_apart(a, b) == why
+
+
+def test_pairs_that_meet_and_those_that_cannot_are_all_pairs():
+    count = len(FUSIBLE)
+    assert len(wished()["fused"]) + sum(apart().values()) == count * (count + 1) // 2
+
+
 def test_a_module_follows_from_seed_and_wish():
     wish = ModuleWish("scatter", "f32")
     assert draw_module(5, wish) == draw_module(5, wish)
@@ -70,14 +113,14 @@ GOOD = "HloModule m\nENTRY e { a = f32[4] parameter(0)\n ROOT b = f32[4] negate(
 
 
 def test_judges_agree_on_what_is_right():
-    judgement = Court(GOOD, PLAIN, lambda judge: None).judgement()
+    judgement = ModuleCourt(GOOD, PLAIN, lambda judge: None).run()
     assert judgement.findings == ()
     assert {"evaluator", "native", "plan, scheduled"} <= {judge for judge, _ in judgement.seconds}
 
 
 def test_a_difference_is_a_finding():
     module = parse_hlo(GOOD)
-    court = Court(GOOD, PLAIN, lambda judge: None)
+    court = ModuleCourt(GOOD, PLAIN, lambda judge: None)
     x = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
     compare = Comparison(module, [x], [-x])
     assert compare.difference([-x]) is None
@@ -91,6 +134,168 @@ def test_one_bit_is_a_finding_where_a_result_is_exact_only():
         x = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
         compare = Comparison(module, [x], [x])
         assert (compare.difference([np.nextafter(x, np.float32(9))]) is not None) == is_exact
+
+
+BITS = """HloModule m
+ENTRY e {{
+  a = f32[4] parameter(0)
+  b = f32[4] parameter(1)
+  x = f32[4] {operation}
+  y = u32[4] bitcast-convert(x)
+  z = s32[4] convert(a)
+  ROOT t = (u32[4], s32[4]) tuple(y, z)
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("operation", "is_free"),
+    [
+        ("divide(a, b)", [True, True, True, True]),
+        ("negate(a)", [False, False, False, False]),
+        ("add(a, b)", [False, True, False, False]),
+    ],
+)
+def test_only_bits_of_what_is_rounded_or_no_number_are_free(operation, is_free):
+    a = np.array([1.0, np.inf, 3.0, 4.0], np.float32)
+    b = np.array([2.0, -np.inf, 5.0, -1.0], np.float32)
+    text = BITS.format(operation=operation)
+    compare = Comparison(parse_hlo(text), [a, b], [])
+    compare.expected = judges.evaluated(compare.module, [a, b])
+    bits, numbers = compare.expected
+    for place, free in enumerate(is_free):
+        other = bits.copy()
+        other[place] ^= 1 << 31
+        assert (compare.difference([other, numbers]) is None) == free
+        wrong = numbers.copy()
+        wrong[place] ^= 1
+        assert compare.difference([bits, wrong]) is not None
+
+
+LOOP = """HloModule m
+condition {
+  s = (s32[], f32[4], u32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[4], u32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  r = f32[4] sine(x)
+  b = u32[4] bitcast-convert(x)
+  ROOT t = (s32[], f32[4], u32[4]) tuple(j, r, b)
+}
+ENTRY e {
+  i = s32[] constant(0)
+  x = f32[4] parameter(0)
+  b = u32[4] bitcast-convert(x)
+  s = (s32[], f32[4], u32[4]) tuple(i, x, b)
+  ROOT w = (s32[], f32[4], u32[4]) while(s), condition=condition, body=body
+}
+"""
+
+
+def test_doubts_go_round_loops():
+    found = doubts(parse_hlo(LOOP))
+    assert found[0] == Doubt.NONE
+    assert found[1] & Doubt.ROUNDED and not found[1] & Doubt.FREE
+    assert found[2] & Doubt.FREE
+
+
+def test_large_integers_that_differ_by_one_are_apart():
+    module = parse_hlo("HloModule m\nENTRY e { ROOT a = s64[1] parameter(0) }\n")
+    x = np.array([2**62], np.int64)
+    assert Comparison(module, [x], [x]).difference([x + 1]) is not None
+
+
+def test_lines_that_a_case_shows_the_same_without_are_left_out():
+    text = "\n".join([f"line {i}" for i in range(23)])
+    wanted = {"line 7", "line 19"}
+    least = smaller_lines(Case(text), lambda x: wanted <= {*x.text.splitlines()})
+    assert least.text == "line 7\nline 19"
+
+
+def drawn_by(found, seeds):
+    """The valid cases of some seeds."""
+    for seed in range(seeds):
+        with suppress(LowtideError):
+            yield found.draw(seed, Random(seed), CellCounts())
+
+
+NEEDS = {"onnx": "onnx", "plugin": "jax", "modules": "jax"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_family_draws_from_a_seed_what_its_judges_agree_on(name):
+    pytest.importorskip(NEEDS.get(name, "numpy"))
+    worker = JudgeWorker(name)
+    cases = [[*drawn_by(family(name), 3)] for _ in range(2)]
+    assert cases[0] == cases[1]
+    for case in cases[0]:
+        judgement = worker.judge(case)
+        assert judgement.findings == () and judgement.seconds
+    worker.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_family_can_be_asked_to_reach_has_a_table(name):
+    found = family(name)
+    cells = [x for row in found.tables.values() for x in row]
+    assert len(cells) == len({*cells})
+    assert {*cells} & {x for case in drawn_by(found, 20) for x in case.cells}
+
+
+def test_a_region_of_whole_arrays_takes_the_place_of_a_manual_one():
+    found = family("devices")
+    case = next(x for x in drawn_by(found, 50) if "{manual}" in x.text)
+    judgement = found.judge(case, lambda judge: None)
+    assert {"whole", "partition", "devices", "native"} <= {x for x, _ in judgement.seconds}
+
+
+def test_a_budget_that_is_exceeded_is_a_finding(monkeypatch):
+    case = Case(GOOD, options.Chosen(1, (("effort", "fast"),), 0.5, False))
+    assert family("options").judge(case, lambda x: None).findings == ()
+    compiled = options.compile_module
+    monkeypatch.setattr(
+        options, "compile_module", lambda m, o: compiled(m, replace(o, memory=None))
+    )
+    (found,) = family("options").judge(case, lambda x: None).findings
+    assert (found.judge, found.kind) == ("budget", "exceeded")
+
+
+@pytest.mark.parametrize("way", ["bytes", "file", "twice", "cache", "other process"])
+def test_a_stored_program_of_other_bits_is_a_finding(way, monkeypatch):
+    case = Case(GOOD, (1, way))
+    assert family("stored").judge(case, lambda x: None).findings == ()
+    results = iter(range(10))
+    plain = stored.flat
+    monkeypatch.setattr(stored, "flat", lambda x: [y + next(results) for y in plain(x)])
+    (found,) = family("stored").judge(case, lambda x: None).findings
+    assert (found.judge, found.kind) == (way, "wrong")
+
+
+def test_changed_bytes_that_are_taken_are_a_finding(monkeypatch):
+    case = Case(GOOD, (1, "damaged"))
+    assert family("stored").judge(case, lambda x: None).findings == ()
+    monkeypatch.setattr(stored, "deserialize_executable", lambda x: None)
+    (found,) = family("stored").judge(case, lambda x: None).findings
+    assert (found.judge, found.kind) == ("damaged", "wrong")
+
+
+def test_results_of_lines_are_held_against_each_other():
+    for got, rounded, kind in (
+        (np.float32([1, 2]), False, None),
+        (np.float32([1, 2.00001]), True, None),
+        (np.float32([1, 2.00001]), False, "wrong"),
+        (np.float64([1, 2]), False, "wrong"),
+    ):
+        court = Court(lambda judge: None)
+        lines.compare(court, "native", [got], [np.float32([1, 2])], [rounded])
+        assert [x.kind for x in court.findings] == ([] if kind is None else [kind])
 
 
 def test_a_signature_leaves_numbers_out():
@@ -116,8 +321,8 @@ def sleeps(pipe):
 @pytest.mark.parametrize(("serve", "kind"), [(dies, "crash"), (sleeps, "hang")])
 def test_a_process_that_dies_or_hangs_is_a_finding(serve, kind, monkeypatch):
     monkeypatch.setattr(workers, "serve", serve)
-    worker = JudgeWorker(60.0 if kind == "crash" else 12.0)
-    (finding,) = worker.judge(GOOD, PLAIN).findings
+    worker = JudgeWorker("modules", 60.0 if kind == "crash" else 4.0)
+    (finding,) = worker.judge(Case(GOOD, PLAIN)).findings
     worker.close()
     assert finding.kind == kind
     assert finding.judge == ("native" if kind == "crash" else "xla")
@@ -125,33 +330,34 @@ def test_a_process_that_dies_or_hangs_is_a_finding(serve, kind, monkeypatch):
 
 def test_a_hunt_goes_on_where_it_stopped(tmp_path):
     state = HuntState.opened(tmp_path)
-    state.next_seed, state.modules = 7, 6
+    state.next_seed, state.cases = 7, 6
     state.counts.add([("type", "add", "f32")])
     state.findings["native: wrong"] += 2
     state.last["native: wrong"] = 3
     state.save()
     again = HuntState.opened(tmp_path)
-    assert (again.next_seed, again.modules) == (7, 6)
+    assert (again.next_seed, again.cases) == (7, 6)
     assert again.counts.reached[("type", "add", "f32")] == 1
     assert again.findings == {"native: wrong": 2}
-    assert "| native: wrong | 2 | 3 |" in summary(again)
+    assert "| native: wrong | 2 | 3 |" in summary("modules", again)
     assert json.loads((tmp_path / "state.json").read_text())["next_seed"] == 7
 
 
 def test_a_hunt_counts_what_it_judges_and_keeps_what_it_finds(tmp_path, monkeypatch):
     lines = []
-    hunt = Hunt(HuntState.opened(tmp_path), lines.append)
+    hunt = Hunt("modules", HuntState.opened(tmp_path), lines.append)
     found = Finding("native", "wrong", "result 0 is 1")
 
-    def judge(text, conditions):
+    def judge(case):
         return workers.Judgement((found,), (), (("native", 0.0),))
 
     monkeypatch.setattr(hunt.worker, "judge", judge)
     hunt._one(3)
-    assert hunt.state.modules == 1
-    assert hunt.state.findings == {"native: wrong": 1}
+    assert hunt.state.cases == 1
+    (key,) = hunt.state.findings
+    assert key.startswith("native: wrong [") and hunt.state.findings[key] == 1
     names = sorted(x.name for x in (tmp_path / "finds").iterdir())
-    assert names[0].endswith("-native-least.hlo") and names[1].endswith("-native.hlo")
+    assert names[0].endswith("-native-least.txt") and names[1].endswith("-native.txt")
     parse_hlo((tmp_path / "finds" / names[0]).read_text())
 
 

@@ -1,11 +1,19 @@
-"""A copy of a module without calls, in which each loop and branch has computations of its own."""
+"""A copy of a module without calls, in which each loop and branch has computations of its own.
+
+What runs asynchronously is written out where it starts, and copies in two halves become one: how
+devices wait for each other is decided when their program is planned.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.clone import clone_computation, clone_module
+from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.traversal import computation_post_order
+from lowtide.passes.editing import make
 from lowtide.passes.embedding import embed
 from lowtide.spmd.annotations import CONSTRAINT_TARGETS
 from lowtide.spmd.effects import MANUAL_BODY, mark_manual
@@ -21,7 +29,11 @@ def flattened(module: Module) -> Module:
     for computation in computation_post_order(copy):
         for x in list(computation.instructions.values()):
             if x.opcode in (Opcode.CALL, Opcode.FUSION):
-                _write_out(x)
+                _write_out(x, [x])
+            elif x.opcode is Opcode.ASYNC_START:
+                _write_out(x, _ends(x))
+            elif x.opcode is Opcode.COPY_START:
+                _join(x)
             elif x.opcode not in (Opcode.WHILE, Opcode.CONDITIONAL):
                 _unmark(x)
     _separate(copy)
@@ -37,14 +49,44 @@ def _unmark(x: Instruction) -> None:
                 callee.remove(y)
 
 
-def _write_out(x: Instruction) -> None:
-    """Replace a call by a copy of what it calls."""
+def _write_out(x: Instruction, ends: Sequence[Instruction]) -> None:
+    """Replace a call, whose result `ends` are, by a copy of what it calls."""
     module = x.parent.module
     callee = clone_computation(x.called_computations[0], module)
     result = embed(callee, x, x.operands, once=True)
-    x.replace_all_uses_with(result)
-    x.parent.remove(x)
+    for end in ends:
+        end.replace_all_uses_with(result)
+    _remove(x)
     module.remove_computation(callee)
+
+
+def _join(start: Instruction) -> None:
+    """Replace both halves of a copy by one."""
+    for done in _ends(start):
+        copy = make(start.parent, Opcode.COPY, done.shape, start.operands, done)
+        copy.set_annotations(done.annotations)
+        done.replace_all_uses_with(copy)
+    _remove(start)
+
+
+def _ends(start: Instruction) -> list[Instruction]:
+    """What awaits what is started; raises UnsupportedOpError where it is read in between."""
+    found: list[Instruction] = []
+    for x in start.users:
+        if x.opcode is Opcode.ASYNC_UPDATE:
+            found += _ends(x)
+        elif x.opcode in (Opcode.ASYNC_DONE, Opcode.COPY_DONE):
+            found.append(x)
+        else:
+            raise UnsupportedOpError(f"{x.name} reads {start.name} before it is done")
+    return found
+
+
+def _remove(x: Instruction) -> None:
+    """Remove an instruction and what waits for it."""
+    for user in list(x.users):
+        _remove(user)
+    x.parent.remove(x)
 
 
 def _separate(module: Module) -> None:

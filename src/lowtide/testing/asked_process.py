@@ -6,11 +6,14 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any, Literal, final
+from typing import Any, Final, Literal, final
+
+_IDLE: Final = 0.01
+"""The share of a processor below which a process does nothing."""
 
 
 class NoAnswerError(Exception):
-    """The process died ("crash"), or took too long ("hang")."""
+    """The process died ("crash"), or computed or did nothing for too long ("hang")."""
 
     def __init__(self, kind: Literal["crash", "hang"]) -> None:
         super().__init__(kind)
@@ -22,19 +25,20 @@ class AskedProcess:
     """A process that runs `serve` with its end of a pipe until that is closed.
 
     It starts with the first request, and after one that had no answer with the next. `serve` is a
-    function of a module, which the process imports.
+    function of a module, which the process imports. A request may take `deadline_seconds` of
+    processor time, however long it waits for a processor; it may do nothing for as long.
     """
 
     def __init__(self, serve: Callable[[Connection], None], deadline_seconds: float) -> None:
         self._serve = serve
         self._deadline_seconds = deadline_seconds
         self._running: tuple[Any, Connection] | None = None
-        self._until = 0.0
+        self._asked_at = 0.0
 
     def ask(self, request: object) -> None:
         """Send a request; from now on the deadline counts."""
-        _, pipe = self._running or self._start()
-        self._until = time.monotonic() + self._deadline_seconds
+        process, pipe = self._running or self._start()
+        self._asked_at = _processor_seconds(process.pid)
         pipe.send(request)
 
     def message(self) -> Any:
@@ -42,13 +46,29 @@ class AskedProcess:
         if self._running is None:
             raise NoAnswerError("crash")
         try:
-            if self._running[1].poll(max(0.0, self._until - time.monotonic())):
+            if self._comes():
                 return self._running[1].recv()
             error = NoAnswerError("hang")
         except (EOFError, ConnectionResetError):
             error = NoAnswerError("crash")
         self.close()
         raise error
+
+    def _comes(self) -> bool:
+        """Wait for a message; return False where the process hangs."""
+        assert self._running is not None
+        process, pipe = self._running
+        deadline = self._deadline_seconds
+        idle_since, used = time.monotonic(), _processor_seconds(process.pid)
+        while not pipe.poll(min(1.0, deadline)):
+            now, taken = time.monotonic(), _processor_seconds(process.pid)
+            if taken - self._asked_at > deadline:
+                return False
+            if taken - used > _IDLE * (now - idle_since):
+                idle_since, used = now, taken
+            elif now - idle_since > deadline:
+                return False
+        return True
 
     def close(self) -> None:
         """End the process."""
@@ -67,3 +87,16 @@ class AskedProcess:
         theirs.close()
         self._running = process, ours
         return self._running
+
+
+def _processor_seconds(pid: int) -> float:
+    """Return what a process has computed; 0 where it is gone, and its pipe tells so."""
+    try:
+        return time.clock_gettime(_clock_of(pid))
+    except OSError:
+        return 0.0
+
+
+def _clock_of(pid: int) -> int:
+    """Return the number of the clock of a process, as Linux makes it of the process's number."""
+    return (~pid << 3) | 2

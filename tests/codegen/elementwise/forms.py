@@ -3,6 +3,7 @@
 LLVM may end the process that compiles, so forms are compiled in processes of their own.
 """
 
+import ctypes
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from tests.codegen.elementwise.kernels import Case
 
 from lowtide.codegen.elementwise import emit_op
 from lowtide.codegen.elementwise.memory import (
+    STREAMED,
     constant,
     gather,
     lane_numbers,
@@ -25,13 +27,14 @@ from lowtide.codegen.elementwise.memory import (
     store,
 )
 from lowtide.codegen.value import Value
-from lowtide.ir.attributes import NO_ATTRIBUTES
+from lowtide.ir.attributes import NO_ATTRIBUTES, Compare, ReducePrecision
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer, module_text
 from lowtide.llvm.named_targets import NAMED_TARGETS
+from lowtide.llvm.routines import routines_of
 from lowtide.llvm.short_vectors import with_short_vectors
 from lowtide.llvm.target import Target
 
@@ -43,7 +46,7 @@ TARGETS = {
 }
 """Processors of each family that code is written for. None of them has to be there."""
 
-ANY_LANES = (0, 2, 4, 8, 16)
+ANY_LANES = (0, 2, 4, 8, 16, 32, 64)
 
 
 class Access(Enum):
@@ -56,6 +59,13 @@ class Access(Enum):
     ONE = "the first lane"
     ANYWHERE = "anywhere"
     SOMEWHERE = "anywhere, lanes that a number says"
+    ALIGNED = "whole, where a vector's bytes divide the address"
+    STREAMED = "whole, past the caches"
+
+
+READS = [x for x in Access if x not in (Access.ALIGNED, Access.STREAMED)]
+SINGLE_READS = [Access.WHOLE, Access.ANYWHERE]
+SINGLE_WRITES = [*SINGLE_READS, Access.ALIGNED]
 
 
 class Use(Enum):
@@ -95,46 +105,82 @@ def cases() -> list[Case]:
     """Return each elementwise operation of each type, and each conversion."""
     types = oracle.ARRAY_TYPES
     found = [case for type_ in types for case in oracle.cases(type_)]
+    for type_ in types:
+        found += _general_cases(type_)
     for a, b in product(types, types):
         if not a.is_complex or b.is_complex:
             found.append(Case(Opcode.CONVERT, (a,), b, NO_ATTRIBUTES))
+        if a is not b and a.bits == b.bits and not (a.is_complex and b.is_complex):
+            found.append(Case(Opcode.BITCAST_CONVERT, (a,), b, NO_ATTRIBUTES))
+        if a.is_floating and (b.is_floating or b.is_integer) and a.bits in _RANDOM:
+            found.append(Case(Opcode.STOCHASTIC_CONVERT, (a, _RANDOM[a.bits]), b, NO_ATTRIBUTES))
     return found
+
+
+_RANDOM = {16: ElementType.U16, 32: ElementType.U32, 64: ElementType.U64}
+_WHOLE_TYPES = {ElementType.F32: ElementType.C64, ElementType.F64: ElementType.C128}
+
+
+def _general_cases(type_: ElementType) -> Iterator[Case]:
+    """What is written for any type: choices, comparisons, limits, parts, fewer digits."""
+    pred = ElementType.PRED
+    yield Case(Opcode.SELECT, (pred, type_, type_), type_)
+    for direction in ("EQ", "NE") if type_.is_complex else ("EQ", "NE", "GE", "GT", "LE", "LT"):
+        for order in ("FLOAT", "TOTALORDER") if type_.is_floating else ("",):
+            yield Case(Opcode.COMPARE, (type_, type_), pred, Compare(direction, order))
+    if not type_.is_complex and type_ is not pred:
+        yield Case(Opcode.CLAMP, (type_, type_, type_), type_)
+    if type_ in _WHOLE_TYPES:
+        yield Case(Opcode.COMPLEX, (type_, type_), _WHOLE_TYPES[type_])
+    if type_ in (ElementType.F16, ElementType.BF16, ElementType.F32, ElementType.F64):
+        for exponent, mantissa in ((5, 2), (5, 10), (8, 7), (8, 23)):
+            digits = ReducePrecision(exponent, mantissa)
+            yield Case(Opcode.REDUCE_PRECISION, (type_,), type_, digits)
 
 
 def forms(case: Case) -> Iterator[Form]:
     """Yield every way to write a case."""
     for lanes in ANY_LANES:
-        ways = Access if lanes else (Access.WHOLE, Access.ANYWHERE)
-        uses = Use if lanes else (Use.PLAIN,)
-        for read, use, write in product(ways, uses, ways):
+        for read, use, write in product(*_ways(lanes)):
             yield Form(case, lanes, read, use, write)
+
+
+def _ways(lanes: int) -> tuple[list[Access], list[Use], list[Access]]:
+    if lanes:
+        return READS, list(Use), list(Access)
+    return SINGLE_READS, [Use.PLAIN], SINGLE_WRITES
+
+
+def every_case_once(seed: int) -> list[Form]:
+    """Return one form of every case, in lanes and ways drawn at random."""
+    random = Random(seed)
+    return [_drawn(case, random) for case in cases()]
 
 
 def drawn_forms(count: int, seed: int) -> list[Form]:
     """Return forms of cases drawn at random, each case about equally often."""
     random, known = Random(seed), cases()
-    found = []
-    for _ in range(count):
-        lanes = random.choice(ANY_LANES)
-        ways = list(Access) if lanes else [Access.WHOLE, Access.ANYWHERE]
-        use = random.choice(list(Use)) if lanes else Use.PLAIN
-        read, write = random.choice(ways), random.choice(ways)
-        found.append(Form(random.choice(known), lanes, read, use, write))
-    return found
+    return [_drawn(random.choice(known), random) for _ in range(count)]
+
+
+def _drawn(case: Case, random: Random) -> Form:
+    lanes = random.choice(ANY_LANES)
+    read, use, write = [random.choice(x) for x in _ways(lanes)]
+    return Form(case, lanes, read, use, write)
 
 
 def written(name: str, form: Form, target: Target) -> Function:
     """Return a function (ptr a, ptr b, ptr c, ptr result, i64 n, i64 from) of a form."""
     given = parameters(a="ptr", b="ptr", c="ptr", result="ptr", n="i64", start="i64")
     fn = Function(name, given)
-    lanes = form.lanes
+    lanes, case = form.lanes, form.case
     with fn.loop(0, "%n", max(1, lanes)) as loop:
         masks = {x: _mask(fn, x, loop.index, lanes) for x in form.accesses}
         values = [
             _read(fn, target, form, type_, base, loop.index, masks[form.read])
-            for type_, base in zip(form.case.operands, ("%a", "%b", "%c"), strict=False)
+            for type_, base in zip(case.operands, ("%a", "%b", "%c"), strict=False)
         ]
-        made = emit_op(fn, target, form.case.opcode, NO_ATTRIBUTES, form.case.result, values)
+        made = emit_op(fn, target, case.opcode, case.attributes, case.result, values)
         used = _used(fn, form, made, masks.get(Access.FIRST))
         _write(fn, target, form, used, loop.index, masks[form.write])
     return fn
@@ -142,7 +188,7 @@ def written(name: str, form: Form, target: Target) -> Function:
 
 def _mask(fn: Function, access: Access, index: Integer, lanes: int) -> str | None:
     """The mask of an access, as loops write it."""
-    if access is Access.WHOLE or access is Access.ANYWHERE:
+    if access in (Access.WHOLE, Access.ANYWHERE, Access.ALIGNED, Access.STREAMED):
         return None
     if access in (Access.SHORT, Access.ONE):
         count = min(lanes - 1, 3) if access is Access.SHORT else 1
@@ -213,7 +259,11 @@ def _write(
         scatter_store(fn, target, value, "%result", _indices(fn, index, form.lanes), mask)
         return
     pointer = fn.gep("%result", fn.mul(index, DTYPES[value.type].itemsize))
-    store(fn, target, value, pointer, mask)
+    if form.write is Access.STREAMED:
+        store(fn, target, value, pointer, streamed=True)
+        return
+    nbytes = DTYPES[value.type].itemsize * max(1, form.lanes)
+    store(fn, target, value, pointer, mask, align=nbytes if form.write is Access.ALIGNED else 0)
 
 
 # -- compiling ---------------------------------------------------------------------------------
@@ -221,11 +271,22 @@ def _write(
 _CHILD = """
 import sys
 from tests.codegen.elementwise.forms import TARGETS
+from tests.codegen.elementwise.forms import is_known
+from lowtide.llvm.elf_symbols import undefined_symbols
 from lowtide.llvm.machine import KernelCompiler
 compiler = KernelCompiler(TARGETS[sys.argv[1]])
 for text in sys.stdin.read().split("\\0"):
-    compiler.object_code(text, whole=sys.argv[2] == "whole")
+    code = compiler.object_code(text, whole=sys.argv[2] == "whole")
+    missing = [x for x in undefined_symbols(code) if not is_known(x, code)]
+    if missing:
+        sys.exit("no routine: " + " ".join(missing))
 """
+
+
+def is_known(name: str, code: bytes) -> bool:
+    """Return whether the process, or a routine that is linked in, has what an object names."""
+    return f"@{name}(" in routines_of([code]) or hasattr(ctypes.CDLL(None), name)
+
 
 _TOGETHER = 64
 """Forms in one module, and modules in one process."""
@@ -234,7 +295,7 @@ _TOGETHER = 64
 def text_of(some: Sequence[Form], target: Target) -> str:
     """Return a module of forms as the compiler is given it."""
     functions = [written(f"k{i}", form, target) for i, form in enumerate(some)]
-    return with_short_vectors(module_text(functions))
+    return f"{with_short_vectors(module_text(functions))}\n{STREAMED}"
 
 
 def refused(some: Sequence[Form], target: str, pipeline: str) -> list[str]:

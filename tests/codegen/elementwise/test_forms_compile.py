@@ -2,7 +2,15 @@
 
 import pytest
 from tests.codegen.elementwise import forms
-from tests.codegen.elementwise.forms import TARGETS, Access, Form, Use, drawn_forms, refused
+from tests.codegen.elementwise.forms import (
+    TARGETS,
+    Access,
+    Form,
+    Use,
+    drawn_forms,
+    every_case_once,
+    refused,
+)
 from tests.codegen.elementwise.kernels import Case
 
 from lowtide.ir.element_type import ElementType
@@ -27,6 +35,18 @@ PARTS = [
 @pytest.mark.parametrize("target", TARGETS)
 def test_forms_compile_for_each_family_of_processors(target: str, pipeline: str) -> None:
     assert refused([*PARTS, *drawn_forms(100, seed=len(target))], target, pipeline) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pipeline", PIPELINES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_operation_of_every_type_compiles(target: str, pipeline: str) -> None:
+    assert refused(every_case_once(seed=len(target)), target, pipeline) == []
+
+
+def test_a_routine_that_no_process_has_is_found() -> None:
+    assert not forms.is_known("no_such_routine", b"no_such_routine")
+    assert forms.is_known("memcpy", b"") and forms.is_known("__truncdfhf2", b"__truncdfhf2")
 
 
 @pytest.mark.slow

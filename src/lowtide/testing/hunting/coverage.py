@@ -10,13 +10,13 @@ from typing import Final, final
 
 from lowtide.testing.hunting.arrays import TYPES
 from lowtide.testing.hunting.cells import Cell
-from lowtide.testing.hunting.families.in_place import READERS, UPDATES
+from lowtide.testing.hunting.operations.in_place import READERS, UPDATES
+from lowtide.testing.hunting.pairs import FUSIBLE, links, why_apart
 from lowtide.testing.hunting.scope import ModuleDraft, Scope
-from lowtide.testing.hunting.table import MAKERS, OUTSIDE, REGIONS
+from lowtide.testing.hunting.table import MAKERS, REGIONS
 from lowtide.testing.hunting.writing import ModuleWish
 
 LAYOUT_KINDS: Final = ("row-major", "some", "permuted", "empty")
-FUSIBLE: Final = tuple([x for x in MAKERS if x not in OUTSIDE and x != "constant"])
 
 _DRAWS: Final = 12
 
@@ -38,8 +38,17 @@ def wished() -> dict[str, tuple[Cell, ...]]:
         "type": tuple(types),
         "layout": tuple([("layout", x, k) for x in (*opcodes, *REGIONS) for k in LAYOUT_KINDS]),
         "update": tuple([("update", x, y) for x in UPDATES for y in READERS]),
-        "fused": tuple([("fused", x, y) for i, x in enumerate(FUSIBLE) for y in FUSIBLE[i:]]),
+        "fused": tuple([("fused", x, y) for x, y in _pairs() if links(x, y)]),
     }
+
+
+def apart() -> Counter[str]:
+    """Return how many pairs cannot meet in a fusion, by the reason."""
+    return Counter([why_apart(x, y) for x, y in _pairs() if not links(x, y)])
+
+
+def _pairs() -> list[tuple[str, str]]:
+    return [(x, y) for i, x in enumerate(FUSIBLE) for y in FUSIBLE[i:]]
 
 
 _SHARES: Final = ("type", "type", "layout", "update", "update", "fused", "fused")
@@ -55,12 +64,15 @@ class CellCounts:
 
     def wish(self, random: Random) -> ModuleWish:
         """Return a wish for one of the cells seen least, of a table drawn at random."""
-        table = random.choice(_SHARES)
-        cells = wished()[table]
+        cells = wished()[random.choice(_SHARES)]
+        return _wish(self.least(cells, random), random)
+
+    def least(self, cells: Sequence[Cell], random: Random) -> Cell:
+        """Return one of the cells reached and asked for least, which is asked for now."""
         some = random.sample(cells, min(24, len(cells)))
         cell = min(some, key=lambda x: (self.reached[x] + self.asked[x] // 2, self.asked[x]))
         self.asked[cell] += 1
-        return _wish(cell, random)
+        return cell
 
     def add(self, cells: Iterable[Cell]) -> bool:
         """Count cells of a module; return whether one was new."""
@@ -92,11 +104,4 @@ def _wish(cell: Cell, random: Random) -> ModuleWish:
         return ModuleWish(first, random.choice(("f32", "s32", "bf16", "f64", "c64", "s8")), second)
     if table == "update":
         return ModuleWish(update=first, reader=second)
-    both = [x for x in _types_of(first) if x in _types_of(second)]
-    return ModuleWish(first, random.choice(both or _types_of(first)), partner=second)
-
-
-@cache
-def _types_of(opcode: str) -> tuple[str, ...]:
-    """The element types for which an operation can be drawn."""
-    return tuple([x[2] for x in wished()["type"] if x[1] == opcode])
+    return ModuleWish(first, random.choice(links(first, second)).first_type, partner=second)

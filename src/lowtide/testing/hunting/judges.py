@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -19,7 +17,6 @@ from lowtide.evaluator import Token, evaluate, value_leaves
 from lowtide.evaluator.in_arena.run import run_in_arena
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
-from lowtide.ir.errors import LowtideError, UnsupportedOpError
 from lowtide.ir.literal import Array
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.llvm.target import host_target, restricted
@@ -28,40 +25,21 @@ from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.search.effort import Effort
 from lowtide.testing.check_pass import seeded_arguments
+from lowtide.testing.hunting.certainty import (
+    Doubt,
+    doubts,
+    with_roundings,
+    without_nan_bits,
+)
+from lowtide.testing.hunting.findings import Court, Judgement, Tell
 from lowtide.testing.hunting.order_machine import is_simulated
 from lowtide.testing.hunting.orders import BoundAttack
-from lowtide.testing.hunting.roundings import exact_outputs, reads_bits, rounded_types
+from lowtide.testing.hunting.roundings import rounded_types
 from lowtide.testing.hunting.xla_judge import run_xla
 from lowtide.verifier import verify
 
 FACTOR: Final = 4.0
 """How many tolerances results may be apart: so many operations in a row may round."""
-
-TELL = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A disagreement: who says so, of what kind, and the first line of the words."""
-
-    judge: str
-    kind: str
-    words: str
-
-    @property
-    def signature(self) -> str:
-        """What findings of one cause have in common: numbers and names are left out."""
-        words = "" if self.kind == "wrong" else re.sub(r"[%\w.-]*\d[\w.-]*", "#", self.words)
-        return f"{self.judge}: {self.kind} {words[:100]}".strip()
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What came of a module: findings, and which judges could not say anything, with the reason."""
-
-    findings: tuple[Finding, ...]
-    silent: tuple[tuple[str, str], ...]
-    seconds: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,54 +58,38 @@ class Conditions:
     orders: int = 0
 
 
-class Court:
+@final
+class ModuleCourt(Court):
     """All judges of one module, one after the other."""
 
-    def __init__(self, text: str, conditions: Conditions, tell: TELL) -> None:
+    def __init__(self, text: str, conditions: Conditions, tell: Tell) -> None:
+        super().__init__(tell)
         self.text = text
         self.conditions = conditions
-        self.tell = tell
-        self.findings: list[Finding] = []
-        self.silent: list[tuple[str, str]] = []
-        self.seconds: list[tuple[str, float]] = []
 
-    def judgement(self) -> Judgement:
+    def run(self) -> Judgement:
         """Return what all judges say."""
         module = self.ask("text", self._read)
         if module is not None:
             self._judge(module)
-        return Judgement(tuple(self.findings), tuple(self.silent), tuple(self.seconds))
+        return self.judgement()
 
-    def ask(self, judge: str, question: Callable[[], Any]) -> Any:
-        """Return an answer; None with a finding where it fails, silent where it is unsupported."""
-        self.tell(judge)
-        start = perf_counter()
-        try:
-            return question()
-        except UnsupportedOpError as error:
-            self.silent.append((judge, _first_line(error)))
-        except LowtideError as error:
-            self.findings.append(Finding(judge, type(error).__name__, _first_line(error)))
-        except Exception as error:
-            if judge == "xla":
-                self.silent.append((judge, _first_line(error)))
-            else:
-                self.findings.append(Finding(judge, type(error).__name__, _first_line(error)))
-        finally:
-            self.seconds.append((judge, perf_counter() - start))
-        return None
+    def run_orders(self) -> Judgement:
+        """Return whether an order needs less than the bound."""
+        self.ask("orders", lambda: self._check_bound(parse_hlo(self.text)))
+        return self.judgement()
 
     def _read(self) -> Module:
         module = parse_hlo(self.text)
         verify(module)
         printed = to_text(module, COMPLETE)
         if to_text(parse_hlo(printed), COMPLETE) != printed:
-            self.findings.append(Finding("text", "fixpoint", "parse(print(m)) prints otherwise"))
+            self.found("text", "fixpoint", "parse(print(m)) prints otherwise")
         return module
 
     def _judge(self, module: Module) -> None:
         arguments = seeded_arguments(module, self.conditions.seed)
-        expected = self.ask("evaluator", lambda: _evaluated(module, arguments))
+        expected = self.ask("evaluator", lambda: evaluated(module, arguments))
         if expected is None:
             return
         compare = Comparison(module, arguments, expected)
@@ -146,7 +108,7 @@ class Court:
         attack.try_random(self.conditions.seed, self.conditions.orders)
         if attack.least < attack.bound:
             words = f"an order needs {attack.least} bytes, the bound is {attack.bound}"
-            self.findings.append(Finding("orders", "unsound", words))
+            self.found("orders", "unsound", words)
 
     def _native(
         self, module: Module, arguments: Sequence[Array], compare: Comparison, stage: str
@@ -163,34 +125,34 @@ class Court:
             return
         self.ask(f"plan, {stage}", lambda: self._check_plan(built, stage))
         made = built.plan
-        self.compare(compare, f"passes, {stage}", lambda: _evaluated(made.module, arguments))
+        self.compare(compare, f"passes, {stage}", lambda: evaluated(made.module, arguments))
         self.compare(
             compare,
             f"arena, {stage}",
-            lambda: _flat(run_in_arena(made.module, made.assignment, arguments, sanitize=True)),
+            lambda: flat(run_in_arena(made.module, made.assignment, arguments, sanitize=True)),
         )
 
         def called() -> list[Array]:
             options = CallOptions(huge_pages=False)
-            return _flat(LinkedExecutable(built.program, options=options)(*arguments))
+            return flat(LinkedExecutable(built.program, options=options)(*arguments))
 
         self.compare(compare, name, called)
 
     def _check_plan(self, built: Build[NativeProgram], stage: str) -> None:
         for violation in check_plan(built.plan.module, built.plan.assignment)[:1]:
-            self.findings.append(Finding(f"plan, {stage}", "violation", str(violation)))
+            self.found(f"plan, {stage}", "violation", str(violation))
         ladder = built.plan.report.ladder
         if not ladder.bound_bytes <= ladder.live_bytes <= ladder.arena_bytes:
-            self.findings.append(Finding(f"plan, {stage}", "bound", str(ladder)))
+            self.found(f"plan, {stage}", "bound", str(ladder))
 
     def compare(
         self, comparison: Comparison, judge: str, question: Callable[[], list[Array]]
     ) -> None:
         """Add a finding where an answer is not what the evaluator computes."""
-        got = self.ask(judge, question)
+        got = self.ask(judge, question, is_ours=judge != "xla")
         words = None if got is None else comparison.difference(got)
         if words is not None:
-            self.findings.append(Finding(judge, "wrong", words))
+            self.found(judge, "wrong", words)
 
 
 class Comparison:
@@ -204,30 +166,48 @@ class Comparison:
         self.expected = expected
         leaves = [leaf for _, leaf in module.entry.root.shape.leaves()]
         self.types = [leaf.element_type for leaf in leaves if leaf.is_array]
-        exact = exact_outputs(module)
-        self.exact = exact if len(exact) == len(self.types) else [all(exact)] * len(self.types)
+        found = zip(leaves, doubts(module), strict=True)
+        self.doubts = [doubt for leaf, doubt in found if leaf.is_array]
         self._moves: list[list[Array]] = []
+        self._signs: list[list[Array]] = []
 
     def difference(self, got: Sequence[Array]) -> str | None:
         """Return how results differ from those expected, None where they agree."""
         if len(got) != len(self.expected):
             return f"{len(got)} results, expected {len(self.expected)}"
         for number, (a, b) in enumerate(zip(got, self.expected, strict=True)):
-            factor = 0.0 if self.exact[number] else FACTOR
+            factor = FACTOR if self.doubts[number] & Doubt.ROUNDED else 0.0
             try:
                 found = worst_difference(a, b, self.types[number], factor=factor)
             except ValueError as error:
                 return f"result {number}: {error}"
-            if found is not None and not self._is_free(number, a, b):
+            if found is not None and not np.all(self._is_free(number, a, b)):
                 return f"result {number} of {self.types[number].value}: {found}"
         return None
 
-    def _is_free(self, number: int, got: Array, expected: Array) -> bool:
-        """Whether the elements that differ move as far where arguments move by a rounding."""
-        if reads_bits(self.module):
-            return True
-        if self.exact[number]:
-            return False
+    def _is_free(self, number: int, got: Array, expected: Array) -> Any:
+        """Whether each element may be what it is, where it is not what is expected."""
+        doubt = self.doubts[number]
+        if doubt & Doubt.FREE:
+            return np.True_
+        free = _distance(got, expected) == 0
+        if doubt & Doubt.BITS:
+            free |= self._follows_nan(number)
+        if doubt & Doubt.ROUNDED:
+            free |= self._moves_as_far(number, got, expected)
+        return free
+
+    def _follows_nan(self, number: int) -> Any:
+        """Whether each element follows from the sign of a NaN."""
+        if not self._signs:
+            for negative in (False, True):
+                other = without_nan_bits(self.module, negative)
+                self._signs.append(evaluated(other, self.arguments))
+        plus, minus = self._signs[0][number], self._signs[1][number]
+        return (_distance(plus, minus) > 0) | (_distance(plus, self.expected[number]) > 0)
+
+    def _moves_as_far(self, number: int, got: Array, expected: Array) -> Any:
+        """Whether each element moves as far where arguments and results move by a rounding."""
         self._moves = self._moves or [self._moved(seed) for seed in range(6)]
         spread = np.zeros(expected.shape)
         with np.errstate(all="ignore"):
@@ -239,10 +219,10 @@ class Comparison:
             scale = np.max(magnitude[np.isfinite(magnitude)], initial=0.0)
             types = {self.types[number], *rounded_types(self.module)}
             relative = max([worst_relative(x.value) for x in types])
-        return bool(np.all(wide <= 16 * spread + FACTOR * relative * scale))
+        return wide <= 16 * spread + FACTOR * relative * scale
 
     def _moved(self, seed: int) -> list[Array]:
-        """What the evaluator computes of arguments that are off by roundings."""
+        """What the evaluator computes where arguments and what is rounded are off by roundings."""
         random = np.random.default_rng(seed)
         moved = []
         for x in self.arguments:
@@ -252,14 +232,17 @@ class Comparison:
                 noise = random.choice([-unit, 0.0, unit], x.shape)
                 x = np.asarray(x * (1 + noise)).astype(x.dtype)
             moved.append(x)
-        return _evaluated(self.module, moved)
+        return evaluated(with_roundings(self.module, random), moved)
 
 
 def _distance(a: Array, b: Array) -> Any:
+    """How far elements are apart; integers that differ are at least 1 apart, however large."""
     wide = np.complex128
-    x, y = a.astype(wide), b.astype(wide)
-    same = (x == y) | (np.isnan(x) & np.isnan(y))
-    return np.where(same, 0.0, np.nan_to_num(np.abs(x - y), nan=np.inf, posinf=np.inf))
+    with np.errstate(all="ignore"):
+        x, y = a.astype(wide), b.astype(wide)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        far = np.where(same, 0.0, np.nan_to_num(np.abs(x - y), nan=np.inf, posinf=np.inf))
+    return np.where(a != b, np.maximum(far, 1.0), 0.0) if a.dtype.kind in "iu" else far
 
 
 def worst_relative(type_: str) -> float:
@@ -267,15 +250,12 @@ def worst_relative(type_: str) -> float:
     return {"f64": 1e-10, "c128": 1e-10, "f32": 1e-5, "c64": 1e-5}.get(type_, 2e-2)
 
 
-def _evaluated(module: Module, arguments: Sequence[Array]) -> list[Array]:
+def evaluated(module: Module, arguments: Sequence[Array]) -> list[Array]:
+    """Return the arrays that the evaluator computes, depth first."""
     with np.errstate(all="ignore"):
-        return _flat(evaluate(module, list(arguments)))
+        return flat(evaluate(module, list(arguments)))
 
 
-def _flat(value: Any) -> list[Array]:
+def flat(value: Any) -> list[Array]:
+    """Return the arrays of a result, depth first."""
     return [x for x in value_leaves(value) if x is not None and not isinstance(x, Token)]
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [x for x in str(error).splitlines() if x.strip()]
-    return lines[0][:300] if lines else type(error).__name__

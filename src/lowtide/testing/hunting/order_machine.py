@@ -2,20 +2,22 @@
 
 A module is run on symbols: one for each array that is made. A symbol takes its bytes from the step
 that makes it to the last one that reads it. Where an operation may write over an operand that
-nothing reads any more, the two count once at that step.
+nothing reads any more, the two lie in one place (`places`) and count once at that step.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import accumulate, product
 from math import prod
 from typing import Final, final
 
+from lowtide.analysis.donation import aliases
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.ops.in_place import may_share
+from lowtide.testing.hunting.places import Places
 
 Symbols = list[int]
 Sequences = Mapping[Computation, Sequence[Instruction]]
@@ -79,27 +81,30 @@ class OrderMachine:
         self._last: list[int] = []
         self._pairs: dict[int, list[tuple[int, int]]] = {}
         self._heir: dict[int, int] = {}
-        """What takes the place of a symbol in the state of a loop: nothing else may."""
+        """What takes the place of a symbol in the state of a loop."""
+        self._left: dict[int, int] = {}
+        """The output that is written over an argument."""
         self._step = 0
         self._reads: dict[Computation, list[int]] = {}
 
     def peak(self) -> int:
         """Return the most bytes at any step, less those of arguments that are written over."""
         entry = self._module.entry
-        donated = {(a.parameter, a.parameter_index) for a in self._module.input_output_aliases}
-        given = 0
+        donated = {x.parameter: x.output for x in aliases(self._module)}
         environment: dict[Instruction, Symbols] = {}
-        for number, parameter in enumerate(entry.parameters):
+        arguments: Symbols = []
+        for parameter in entry.parameters:
             symbols = []
-            for index, shape in parameter.shape.leaves():
-                nbytes = shape.leaf_nbytes if (number, index) in donated else 0
-                symbols.append(self._make(nbytes))
-                given += nbytes
+            for _, shape in parameter.shape.leaves():
+                is_left = len(arguments) in donated
+                symbols.append(self._make(shape.leaf_nbytes if is_left else 0))
+                arguments.append(symbols[-1])
             environment[parameter] = symbols
         outputs = self._run(entry, environment)
         self._step += 1
         self._kept(outputs)
-        return max(0, self._highest() - given)
+        self._left = {arguments[leaf]: outputs[output] for leaf, output in donated.items()}
+        return max(0, self._highest() - sum([self._bytes[x] for x in arguments]))
 
     # -- memory --------------------------------------------------------------------------------
 
@@ -116,29 +121,22 @@ class OrderMachine:
         return symbols
 
     def _highest(self) -> int:
+        places = Places(self._born, self._last)
+        for leaves in (self._heir, self._left):
+            for symbol, heir in leaves.items():
+                places.bind(symbol, heir)
+        for step in sorted(self._pairs):
+            pairs = self._pairs[step]
+            for operand, result in sorted(pairs, key=lambda x: -self._bytes[x[0]]):
+                if self._last[operand] == step and self._born[operand] < step:
+                    places.unite(operand, result)
         change: Counter[int] = Counter()
-        for nbytes, born, last in zip(self._bytes, self._born, self._last, strict=True):
-            change[born] += nbytes
-            change[last + 1] -= nbytes
-        live = most = 0
-        for step in range(self._step + 1):
-            live += change[step]
-            most = max(most, live - self._saved(step))
-        return most
-
-    def _saved(self, step: int) -> int:
-        """The bytes that count once at a step: results over operands, each in one pair."""
-        read: set[int] = set()
-        made: set[int] = set()
-        total = 0
-        for operand, result in sorted(self._pairs.get(step, ()), key=lambda x: -self._bytes[x[0]]):
-            dies = self._last[operand] == step and self._born[operand] < step
-            is_free = operand not in read and result not in made
-            if dies and is_free and self._heir.get(operand, result) == result:
-                read.add(operand)
-                made.add(result)
-                total += self._bytes[operand]
-        return total
+        for symbols, stretches in places.taken():
+            nbytes = max([self._bytes[x] for x in symbols])
+            for born, last in stretches:
+                change[born] += nbytes
+                change[last + 1] -= nbytes
+        return max(accumulate([change[step] for step in range(self._step + 1)]))
 
     # -- instructions --------------------------------------------------------------------------
 

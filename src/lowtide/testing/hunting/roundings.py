@@ -1,12 +1,11 @@
-"""Results of a module that are determined to the last bit, unlike those that are rounded."""
+"""Operations whose results are rounded, unlike those that are determined to the last bit."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.traversal import computation_post_order, post_order
 
 _ROUNDED: Final = frozenset(
     {
@@ -31,38 +30,20 @@ _REDUCING: Final = frozenset(
 _ORDERED: Final = frozenset({Opcode.ADD, Opcode.MULTIPLY, Opcode.SUBTRACT})
 
 
-def exact_outputs(module: Module) -> list[bool]:
-    """Return for each operand of a tuple at the root, or for the root, whether it is exact."""
-    rounding: set[Computation] = set()
-    inexact: dict[Computation, set[Instruction]] = {}
-    for computation in computation_post_order(module):
-        found: set[Instruction] = set()
-        for x in post_order(computation):
-            own = _rounds(x) or any(callee in rounding for callee in x.called_computations)
-            if own or any(operand in found for operand in x.operands):
-                found.add(x)
-        inexact[computation] = found
-        if found:
-            rounding.add(computation)
-    root, found = module.entry.root, inexact[module.entry]
-    if root.opcode is not Opcode.TUPLE:
-        return [root not in found]
-    return [operand not in found for operand in root.operands]
-
-
 def rounded_types(module: Module) -> set[ElementType]:
     """Return the element types of floating-point results that may be rounded otherwise."""
     return {
         leaf.element_type
         for computation in module.computations.values()
         for x in computation.instructions.values()
-        if _rounds(x)
+        if rounds(x)
         for _, leaf in x.shape.leaves()
         if leaf.is_array and not leaf.element_type.is_integer
     }
 
 
-def _rounds(x: Instruction) -> bool:
+def rounds(x: Instruction) -> bool:
+    """Return whether two right implementations of an operation may differ by a rounding."""
     if x.opcode in _ROUNDED:
         return _has_floats(x)
     if x.opcode in _REDUCING:
@@ -77,14 +58,3 @@ def _has_floats(x: Instruction) -> bool:
     leaves = [leaf for y in (x, *x.operands) for _, leaf in y.shape.leaves()]
     types = [leaf.element_type for leaf in leaves if leaf.is_array]
     return any(t.is_floating or t.is_complex for t in types)
-
-
-def reads_bits(module: Module) -> bool:
-    """Whether bits of floating-point numbers may show: the sign of a NaN is nobody's."""
-    return any(
-        x.opcode in (Opcode.BITCAST, Opcode.BITCAST_CONVERT)
-        and not x.operands[0].shape.element_type.is_integer
-        and x.shape.element_type is not x.operands[0].shape.element_type
-        for computation in module.computations.values()
-        for x in computation.instructions.values()
-    )

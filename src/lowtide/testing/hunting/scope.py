@@ -21,6 +21,8 @@ from lowtide.testing.hunting.arrays import (
 MOST_NOISE: Final = 2
 """After so many operations that round, an array is no operand of one that rounds again."""
 
+_MOST_RANK: Final = 4
+
 _SIZES: Final = (1, 2, 3, 4, 5, 7)
 _LARGE: Final = (8, 16, 17, 19, 33, 40)
 
@@ -62,7 +64,8 @@ class Scope:
 
     An inner computation (with a `parent`) asks its parent for the arrays that it lacks, and lists
     them in `operands`; the entry makes parameters of them. The next operation reads the array in
-    `focus`, if it can.
+    `focus`, or one of the sizes in `hint`, if it can; the first operand for which `supply` makes an
+    array is that one. An operation that rounds may read what has `noisiest` roundings behind it.
     """
 
     def __init__(self, draft: ModuleDraft, parent: Scope | None = None) -> None:
@@ -75,6 +78,9 @@ class Scope:
         self.parameters: list[DrawnArray] = []
         self.operands: list[DrawnArray] = []
         self.focus: DrawnArray | None = None
+        self.hint: tuple[int, ...] | None = None
+        self.supply: Supply | None = None
+        self.noisiest: int = 0
         self.is_fused: bool = parent is not None and parent.is_fused
 
     # -- choices -------------------------------------------------------------------------------
@@ -89,11 +95,14 @@ class Scope:
             return 0
         return self.random.choice(_LARGE if self.chance(self.draft.large) else _SIZES)
 
-    def sizes(self, least: int = 0, most: int = 3) -> tuple[int, ...]:
+    def sizes(self, least: int = 0, most: int | None = None) -> tuple[int, ...]:
         """Return the sizes of an array of some rank; it has at most 2,000 elements."""
-        if self.focus is not None and least <= self.focus.rank <= most:
-            return self.focus.sizes
-        sizes = [self.size() for _ in range(self.random.randint(least, most))]
+        wanted = self.hint if self.focus is None else self.focus.sizes
+        if wanted is not None and least <= len(wanted) <= (_MOST_RANK if most is None else most):
+            return wanted
+        sizes = [
+            self.size() for _ in range(self.random.randint(least, 3 if most is None else most))
+        ]
         while prod(sizes) > 2000:
             sizes[sizes.index(max(sizes))] //= 2
         return tuple(sizes)
@@ -163,6 +172,12 @@ class Scope:
 
         It has at most so much `noise`. Once in `fresh` times it is asked for outside.
         """
+        if self.supply is not None:
+            supply, self.supply = self.supply, None
+            made = supply(type_, sizes, noise)
+            if made is not None:
+                return made
+            self.supply = supply
         focus = self.focus
         if focus is not None and (focus.type, focus.sizes) == (type_, sizes):
             self.focus = None
@@ -285,6 +300,9 @@ def bounds(starts: Sequence[int], limits: Sequence[int], strides: Sequence[int])
     parts = [f"[{a}:{b}:{c}]" for a, b, c in zip(starts, limits, strides, strict=True)]
     return f"slice={{{', '.join(parts)}}}"
 
+
+Supply = Callable[[str, tuple[int, ...], int], DrawnArray | None]
+"""Makes an array of a type and sizes, with at most so much noise; None where it cannot."""
 
 Maker = Callable[[Scope, str], DrawnArray | None]
 """Draws an instruction whose result has an element type; None where nothing in scope fits."""

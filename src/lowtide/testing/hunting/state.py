@@ -17,13 +17,13 @@ from lowtide.testing.hunting.coverage import CellCounts
 class HuntState:
     """Counts of a hunt; `next_seed` is the first that has not run, `seconds` are of wall time.
 
-    `findings` counts by signature, `first` names the module that showed a signature first, `last`
-    the seed that showed it last; `silent` counts by judge and reason.
+    `findings` counts by signature and operations, `first` names the file that shows one first,
+    `last` the seed that showed it last; `silent` counts by judge and reason.
     """
 
     folder: Path
     next_seed: int = 0
-    modules: int = 0
+    cases: int = 0
     seconds: float = 0.0
     refused: int = 0
     counts: CellCounts = field(default_factory=CellCounts)
@@ -58,12 +58,12 @@ class HuntState:
         write_text(self.folder / "state.json", json.dumps(document))
 
     def write_find(self, name: str, words: str, text: str) -> str:
-        """Write a module with what it shows; return the name of the file in `finds`."""
-        path = self.folder / "finds" / f"{name}.hlo"
+        """Write a case with what it shows; return the name of the file in `finds`."""
+        path = self.folder / "finds" / f"{name}.txt"
         lines = "".join([f"// {line}\n" for line in words.splitlines()])
         path.write_text(lines + text)
         return path.name
 
 
-_NUMBERS = ("next_seed", "modules", "seconds", "refused")
+_NUMBERS = ("next_seed", "cases", "seconds", "refused")
 _COUNTS = ("findings", "silent", "judged")

@@ -6,7 +6,8 @@ from collections import Counter
 from typing import Final
 
 from lowtide.testing.hunting.cells import Cell
-from lowtide.testing.hunting.coverage import wished
+from lowtide.testing.hunting.coverage import apart
+from lowtide.testing.hunting.families.table import family
 from lowtide.testing.hunting.state import HuntState
 
 _TITLES: Final = {
@@ -19,41 +20,58 @@ _MOST_NAMED: Final = 40
 _MOST_SILENT: Final = 12
 
 
-def summary(state: HuntState) -> str:
-    """Return the section: counts, judges, findings, coverage and what was never reached."""
+def summary(name: str, state: HuntState) -> str:
+    """Return the section of a family: counts, judges, findings, coverage, what was not reached."""
     return "\n".join(
-        [*_counts(state), "", *_findings(state), "", *_coverage(state), "", *_silence(state)]
+        [
+            f"### {name.capitalize()}",
+            "",
+            *_counts(state),
+            "",
+            *_findings(state),
+            "",
+            *_coverage(name, state),
+            "",
+            *_silence(state),
+        ]
     )
 
 
 def _counts(state: HuntState) -> list[str]:
     last = max(state.last.values(), default=-1)
     return [
-        f"- modules judged: {state.modules:,}, in {state.seconds / 3600:.1f} hours of one process; "
-        f"{state.refused:,} drafts were no valid modules",
+        f"- cases judged: {state.cases:,}, in {state.seconds / 3600:.1f} hours of one process; "
+        f"{state.refused:,} drafts were not valid",
         f"- seeds since the last finding: {state.next_seed - 1 - last:,} of {state.next_seed:,}",
         "- asked: " + ", ".join([f"{k} {v:,}" for k, v in sorted(state.judged.items())]),
     ]
 
 
 def _findings(state: HuntState) -> list[str]:
-    lines = ["| finding | modules | last seed |", "|---|--:|--:|"]
+    lines = ["| finding | cases | last seed |", "|---|--:|--:|"]
     for signature, count in sorted(state.findings.items(), key=lambda x: (-x[1], x[0])):
         text = signature.replace("|", "/").replace("<", "&lt;")
         lines.append(f"| {text} | {count:,} | {state.last[signature]:,} |")
     return lines if state.findings else ["No findings."]
 
 
-def _coverage(state: HuntState) -> list[str]:
+def _coverage(name: str, state: HuntState) -> list[str]:
     lines = ["| table | cells reached | possible | least often |", "|---|--:|--:|--:|"]
     missing: list[str] = []
-    for table, cells in wished().items():
+    for table, cells in family(name).tables.items():
         counts = [state.counts.reached[_normal(x)] for x in cells]
         reached = sum([1 for x in counts if x])
-        lines.append(f"| {_TITLES[table]} | {reached:,} | {len(cells):,} | {min(counts):,} |")
+        title = _TITLES.get(table, table)
+        lines.append(f"| {title} | {reached:,} | {len(cells):,} | {min(counts):,} |")
         never = [x for x, n in zip(cells, counts, strict=True) if not n]
         if never:
-            missing += ["", f"Never reached of {_TITLES[table]}: {_named(state, never)}."]
+            missing += [
+                "",
+                f"Never reached of {title}: {_named(state, never)}.",
+            ]
+    if "fused" in family(name).tables:
+        for reason, count in sorted(apart().items()):
+            missing += ["", f"No pairs to fuse are {count:,} more: {reason}."]
     return [*lines, *missing]
 
 
@@ -72,7 +90,9 @@ def _silence(state: HuntState) -> list[str]:
     for reason, count in state.silent.items():
         if not reason.startswith("refused"):
             reasons[reason] += count
-    lines = ["| judge that said nothing, and why | modules |", "|---|--:|"]
+    if not reasons:
+        return []
+    lines = ["| judge that said nothing, and why | cases |", "|---|--:|"]
     for reason, count in reasons.most_common(_MOST_SILENT):
         text = reason.replace("|", "/").replace("<", "&lt;")
         lines.append(f"| {text} | {count:,} |")

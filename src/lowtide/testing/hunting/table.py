@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from lowtide.testing.hunting.families import (
+from lowtide.testing.hunting.operations import (
     algebra,
     contraction,
     elementwise,
@@ -13,7 +13,7 @@ from lowtide.testing.hunting.families import (
     movement,
     reduction,
 )
-from lowtide.testing.hunting.families.regions import REGIONS, Region
+from lowtide.testing.hunting.operations.regions import REGIONS, Region
 from lowtide.testing.hunting.scope import Maker
 
 MAKERS: Final[Mapping[str, Maker]] = {

@@ -1,4 +1,4 @@
-"""A process that judges modules, so that one which crashes or hangs takes nothing else with it."""
+"""A process that judges cases, so that one which crashes or hangs takes nothing else with it."""
 
 from __future__ import annotations
 
@@ -7,39 +7,41 @@ from multiprocessing.connection import Connection
 from typing import Final, final
 
 from lowtide.testing.asked_process import AskedProcess, NoAnswerError
-from lowtide.testing.hunting.judges import Conditions, Court, Finding, Judgement
+from lowtide.testing.hunting.families.table import family
+from lowtide.testing.hunting.family import Case
+from lowtide.testing.hunting.findings import Finding, Judgement
 
 DEADLINE_SECONDS: Final = 60.0
-"""How long one module may take."""
+"""How much processor time one case may take."""
 
-MOST_MODULES: Final = 400
-"""How many modules a process judges before another one takes its place."""
+MOST_CASES: Final = 400
+"""How many cases a process judges before another one takes its place."""
 
 
 def serve(pipe: Connection) -> None:
-    """Answer (text, conditions) by a judgement; before each judge its name is sent."""
+    """Answer (name of a family, case) by a judgement; before each judge its name is sent."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
     while True:
         try:
-            text, conditions = pipe.recv()
+            name, case = pipe.recv()
         except EOFError:
             return
-        judgement = Court(text, conditions, pipe.send).judgement()
-        pipe.send(judgement)
+        pipe.send(family(name).judge(case, pipe.send))
 
 
 @final
 class JudgeWorker:
-    """Judges modules in a process of its own, which is replaced where a module kills it."""
+    """Judges cases of one family in a process of its own, which is replaced where one kills it."""
 
-    def __init__(self, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+    def __init__(self, name: str, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+        self._name = name
         self._process = AskedProcess(serve, deadline_seconds)
         self._judged = 0
 
-    def judge(self, text: str, conditions: Conditions) -> Judgement:
-        """Return what the judges say; a finding where the process dies or takes too long."""
-        self._process.ask((text, conditions))
+    def judge(self, case: Case) -> Judgement:
+        """Return what the judges say; a finding where the process dies or hangs."""
+        self._process.ask((self._name, case))
         answer: Judgement | str = "start"
         while isinstance(answer, str):
             judge = answer
@@ -49,7 +51,7 @@ class JudgeWorker:
                 self._judged = 0
                 return Judgement((Finding(judge, error.kind, ""),), (), ())
         self._judged += 1
-        if self._judged >= MOST_MODULES:
+        if self._judged >= MOST_CASES:
             self.close()
         return answer
 

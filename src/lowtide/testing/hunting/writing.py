@@ -8,8 +8,9 @@ from typing import Final
 
 from lowtide.records import dataclass
 from lowtide.testing.hunting.arrays import PLAIN, TYPES, DrawnArray
-from lowtide.testing.hunting.families.in_place import READERS, UPDATES, draw_update
-from lowtide.testing.hunting.families.regions import REGIONS
+from lowtide.testing.hunting.operations.in_place import READERS, UPDATES, draw_update
+from lowtide.testing.hunting.operations.regions import REGIONS
+from lowtide.testing.hunting.pairs import draw_pair
 from lowtide.testing.hunting.scope import ModuleDraft, Scope
 from lowtide.testing.hunting.table import MAKERS, OUTSIDE
 
@@ -46,9 +47,25 @@ _LAYOUTS: Final[Mapping[str, tuple[int, int]]] = {
 """By kind of layout: one array in how many is permuted, one size in how many is 0."""
 
 
+_MOST_ATTEMPTS: Final = 60
+
+
 def draw_module(seed: int, wish: ModuleWish) -> DrawnModule:
-    """Return the module that follows from a seed and a wish; raises nothing."""
-    random = Random(f"{seed} {wish}")
+    """Return the module that follows from a seed and a wish; raises nothing.
+
+    A pair that is wished for is drawn again until one of the two reads the other.
+    """
+    drawn = _drawn(f"{seed} {wish}", wish)
+    cell = ("fused", *sorted((wish.opcode, wish.partner)))
+    attempt = 0
+    while wish.partner and cell not in drawn.notes and attempt < _MOST_ATTEMPTS:
+        attempt += 1
+        drawn = _drawn(f"{seed} {wish} {attempt}", wish)
+    return drawn
+
+
+def _drawn(seed: str, wish: ModuleWish) -> DrawnModule:
+    random = Random(seed)
     layouts, zeros = _LAYOUTS[wish.layouts or random.choice(("row-major", "some", "some"))]
     draft = ModuleDraft(random, layouts, zeros or (60 if random.randrange(8) == 0 else 0))
     entry = Scope(draft)
@@ -102,12 +119,9 @@ class _ModuleWriter:
             self._step(scope, wish.opcode, wish.type)
 
     def _pair(self, scope: Scope) -> None:
-        pair = [self.wish.opcode, self.wish.partner]
-        self.random.shuffle(pair)
-        first = self._step(scope, pair[0], self.wish.type)
-        scope.focus = first
-        self._step(scope, pair[1], first.type if first else self.wish.type)
-        scope.focus = None
+        pair = self.wish.opcode, self.wish.partner
+        if draw_pair(scope, *pair):
+            scope.draft.notes.add(("fused", *sorted(pair)))
 
     def _fused(self, scope: Scope, draw: Callable[[Scope], object]) -> None:
         def steps(inner: Scope, number: int) -> None:

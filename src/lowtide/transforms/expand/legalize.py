@@ -14,6 +14,7 @@ from lowtide.transforms.expand import (
     index_form,
     logistic,
     map,
+    mixed_types,
     scaled_dot,
     simple_scatter,
 )
@@ -33,7 +34,8 @@ CORE: Final = frozenset(Opcode) - EXPANDED
 """The operations that code has to be generated for.
 
 After `legalize`, gathers and scatters among them have their index vectors last, no window of a
-reduce-window is cumulative, and no reduction looks for a place.
+reduce-window is cumulative, no reduction looks for a place, and element-wise operations compute in
+one floating point type.
 
 Operations stay in the core where one kernel moves less memory than what can be written in their
 place: select-and-scatter (no places in memory), topk (no sorted rows), rng-bit-generator (no words
@@ -71,6 +73,7 @@ _RULES: Final = (
     *index_form.RULES,
     *logistic.RULES,
     *map.RULES,
+    *mixed_types.RULES,
     *scaled_dot.RULES,
     *simple_scatter.RULES,
 )

@@ -1,1 +1,1 @@
-"""Families of operations that the hunter draws: a file each, with a table by opcode."""
+"""The families of cases that are hunted: what each draws, and who judges it."""

@@ -6,7 +6,7 @@ from math import prod
 from typing import Final
 
 from lowtide.testing.hunting.arrays import F8, INTEGERS, DrawnArray, braced
-from lowtide.testing.hunting.families.windows import draw_dimension, window_text
+from lowtide.testing.hunting.operations.windows import draw_dimension, window_text
 from lowtide.testing.hunting.scope import Maker, Scope, joined
 
 
@@ -37,6 +37,8 @@ def _dot(scope: Scope, type_: str) -> DrawnArray | None:
     size = {x: scope.size() for x in (*batch, *summed, *left, *right)}
     first = _shuffled(scope, batch + summed + left)
     second = _shuffled(scope, batch + summed + right)
+    if scope.focus is not None and scope.focus.rank == len(first):
+        size |= dict(zip(first, scope.focus.sizes, strict=True))
     a = scope.array(type_, tuple([size[x] for x in first]))
     b = scope.array(type_, tuple([size[x] for x in second]))
     result = batch + [x for x in first if x[0] == "m"] + [x for x in second if x[0] == "n"]

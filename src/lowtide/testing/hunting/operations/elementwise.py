@@ -81,6 +81,8 @@ _STEPS: Final = frozenset({"ceil", "floor", "round-nearest-afz", "round-nearest-
 
 def _exact(opcode: str, scope: Scope, type_: str) -> DrawnArray | None:
     operands, types = EXACT[opcode]
+    if opcode == "abs" and type_ in COMPLEX:
+        return _part(opcode, scope, type_)
     if type_ not in types:
         return None
     sizes = scope.sizes()
@@ -95,10 +97,13 @@ def _rounded(opcode: str, scope: Scope, type_: str) -> DrawnArray | None:
     if type_ not in types:
         return None
     sizes = scope.sizes()
-    given = [scope.array(type_, sizes, 0) for _ in range(operands)]
+    noise = 0 if type_ in INTEGERS else scope.noisiest
+    given = [scope.array(type_, sizes, noise) for _ in range(operands)]
     if type_ in INTEGERS and not scope.chance(20):  # XLA:CPU may die of a division by 0.
         given[1] = _odd(scope, given[1])
-    return scope.emit(type_, sizes, f"{opcode}({joined(given)})", int(type_ not in INTEGERS))
+    behind = max([x.noise for x in given])
+    rounding = int(type_ not in INTEGERS)
+    return scope.emit(type_, sizes, f"{opcode}({joined(given)})", behind + rounding)
 
 
 def _odd(scope: Scope, x: DrawnArray) -> DrawnArray:
@@ -151,7 +156,7 @@ def _part(opcode: str, scope: Scope, type_: str) -> DrawnArray | None:
     if type_ not in COMPLEX:
         return None
     part = "f32" if type_ == "c64" else "f64"
-    x = scope.array(type_, scope.sizes())
+    x = scope.array(type_, scope.sizes(), scope.noisiest if opcode == "abs" else MOST_NOISE - 1)
     noise = x.noise + (opcode == "abs")
     return scope.emit(part, x.sizes, f"{opcode}({x.name})", noise)
 

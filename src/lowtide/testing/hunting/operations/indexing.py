@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.testing.hunting.arrays import DrawnArray, braced
-from lowtide.testing.hunting.families.reducers import combiner, pair_combiner
+from lowtide.testing.hunting.operations.reducers import combiner, pair_combiner
 from lowtide.testing.hunting.scope import Maker, Scope, joined
 
 _INDEX_TYPES: Final = ("s32", "s32", "s32", "u32", "s64", "u8")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lowtide.testing.hunting.arrays import COMPLEX, F8, DrawnArray, braced
-from lowtide.testing.hunting.families.reducers import (
+from lowtide.testing.hunting.operations.reducers import (
     combiner,
     comparator,
     initial,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.testing.hunting.arrays import COMPLEX, F8, FLOATS, INTEGERS, DrawnArray, braced
-from lowtide.testing.hunting.families.reducers import (
+from lowtide.testing.hunting.operations.reducers import (
     arg_reducer,
     comparator,
     initial,
@@ -13,7 +13,7 @@ from lowtide.testing.hunting.families.reducers import (
     reducer,
     reducers_of,
 )
-from lowtide.testing.hunting.families.windows import DrawnWindow, draw_window
+from lowtide.testing.hunting.operations.windows import DrawnWindow, draw_window
 from lowtide.testing.hunting.scope import Maker, Scope, joined
 
 

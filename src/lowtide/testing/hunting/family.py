@@ -1,0 +1,95 @@
+"""A family of cases: what it draws from a seed, and who judges that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any, Protocol
+
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir.errors import LowtideError
+from lowtide.ir.printer import COMPLETE, to_text
+from lowtide.records import dataclass
+from lowtide.reduce.minimize import minimize
+from lowtide.testing.hunting.cells import Cell
+from lowtide.testing.hunting.coverage import CellCounts
+from lowtide.testing.hunting.findings import Judgement, Tell
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is judged: a text, the conditions under which it runs, and the cells that it reaches."""
+
+    text: str
+    conditions: Any = None
+    cells: frozenset[Cell] = frozenset()
+
+
+Shows = Callable[[Case], bool]
+
+
+class Family(Protocol):
+    """Cases of one kind. `draw` and `smaller` run here, `judge` in a process of its own."""
+
+    @property
+    def tables(self) -> dict[str, tuple[Cell, ...]]:
+        """The cells that cases can be asked to reach, by table."""
+        ...
+
+    def draw(self, seed: int, random: Random, counts: CellCounts) -> Case:
+        """Return the case of a seed. Raises LowtideError where what was drawn is not valid."""
+        ...
+
+    def judge(self, case: Case, tell: Tell) -> Judgement:
+        """Return what the judges say of a case."""
+        ...
+
+    def smaller(self, case: Case, shows: Shows) -> Case:
+        """Return a smaller case that shows the same."""
+        ...
+
+    def words(self, case: Case) -> str:
+        """Return what tells a small case from others: the operations that it has."""
+        ...
+
+
+def smaller_module(case: Case, shows: Shows) -> Case:
+    """Return the case with a smaller module that shows the same."""
+    try:
+        least = minimize(
+            parse_hlo(case.text), lambda x: shows(replace(case, text=to_text(x, COMPLETE)))
+        )
+    except (LowtideError, ValueError):
+        return case
+    return replace(case, text=to_text(least, COMPLETE))
+
+
+def smaller_lines(case: Case, shows: Shows) -> Case:
+    """Return the case without the lines that it shows the same without."""
+    lines = case.text.splitlines()
+    size = len(lines) // 2
+    while size:
+        start = 0
+        while start < len(lines):
+            shorter = replace(case, text="\n".join([*lines[:start], *lines[start + size :]]))
+            if shows(shorter):
+                lines = shorter.text.splitlines()
+            else:
+                start += size
+        size //= 2
+    return replace(case, text="\n".join(lines))
+
+
+def opcodes_of(case: Case) -> str:
+    """Return the operations of a module, each once."""
+    try:
+        module = parse_hlo(case.text)
+    except LowtideError:
+        return ""
+    named = {
+        x.opcode.value
+        for computation in module.computations.values()
+        for x in computation.instructions.values()
+    }
+    return " ".join(sorted(named - {"parameter", "constant", "tuple", "get-tuple-element"}))

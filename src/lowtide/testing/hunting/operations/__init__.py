@@ -1,0 +1,1 @@
+"""Families of operations that the hunter draws: a file each, with a table by opcode."""
