@@ -5,8 +5,9 @@
 Each module is planned twice in one process, after a small one that loads what every compilation
 needs: once by the clock of the processor, once under a profile, which counts calls of Python
 functions. Counts do not depend on what else the machine does; the parts of the stages are those of
-the profile. Without modules five examples of different kind are taken: small, a loop, convolutions,
-a U-Net, and a transformer with checkpoints. The table is that of `docs/compile_time.md`.
+the profile. Without modules five examples of different kind are taken: a small step, one with
+convolutions, loops, a transformer's inference, and a large step. The table is that of
+`docs/compile_time.md`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import lowtide
 from lowtide import compiler
 
 EXAMPLES: Final = Path(__file__).parents[1] / "examples"
-FIVE: Final = ("mlp", "lstm", "resnet50", "unet", "gpt2_remat")
+FIVE: Final = ("mlp", "mnist_cnn", "lstm", "vit_b16", "resnet50")
 
 STAGES: Final = {
     "choosing": (
