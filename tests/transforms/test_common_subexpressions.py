@@ -6,6 +6,7 @@ import pytest
 
 import lowtide
 from lowtide.ir import Opcode
+from lowtide.passes.dead_code import remove_dead_code
 from lowtide.testing.check_pass import check_pass
 from lowtide.transforms.common_subexpressions import merge_common_subexpressions
 
@@ -206,3 +207,22 @@ def test_loops_that_draw_have_effects_or_barriers_stay(line: str) -> None:
     merge_common_subexpressions(module)
     opcodes = [x.opcode for x in module.entry.instructions.values()]
     assert opcodes.count(Opcode.WHILE) == 2
+
+
+def test_what_has_nothing_to_merge_counts_as_unchanged() -> None:
+    """What is known of a computation holds for one version of it."""
+    text = """
+HloModule m
+ENTRY main {
+  x = f32[4] parameter(0)
+  a = f32[4] sine(x)
+  ROOT d = f32[4] subtract(a, x)
+}
+"""
+    module = lowtide.parse_hlo(text)
+    before = module.entry.version
+    assert merge_common_subexpressions(module) == remove_dead_code(module) == 0
+    assert module.entry.version == before
+    module.entry.root = module.entry.instructions["a"]
+    assert remove_dead_code(module) == 1
+    assert module.entry.version > before

@@ -37,7 +37,7 @@ def merge_kernels(
     memory = ModuleMemory(module, run, calls, scheduler)
     merging = _Merging(memory, target, merge, growth)
     gone = 0
-    while found := sum([merging.merge_in(computation) for computation in run]):
+    while found := sum([merging.merge_in(computation) for computation in reversed(run)]):
         gone += found
         if merging.is_done(run):
             break
@@ -85,9 +85,15 @@ class _Merging:
         return self._done.issuperset(computations)
 
     def merge_in(self, computation: Computation) -> int:
-        """Merge kernels of a computation; return how many vanished."""
-        if computation in self._done:
-            return 0
+        """Merge kernels of a computation, its callers first; return how many vanished.
+
+        What less lives in callers then is not there for it to take.
+        """
+        gone = 0 if computation in self._done else self._merge_in(computation)
+        self.memory.limit_callees(computation)
+        return gone
+
+    def _merge_in(self, computation: Computation) -> int:
         base = self.memory.of(computation)
         limit = self.memory.limit(computation) + int(self._growth * base.peak)
         if self._settled.get(computation) == (base, limit):

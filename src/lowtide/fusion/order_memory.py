@@ -58,13 +58,14 @@ class ModuleMemory:
         self._known: dict[Computation, OrderMemory] = {}
         self._computations = computations
         self._slack: dict[Computation, int] = {}
+        """Per computation the bytes that more could live in it before its callers noticed."""
         self.look_again()
 
     def look_again(self) -> None:
-        """Compute the limits once more, after computations have changed."""
+        """Find what computations need that have changed, callees first, and forget all limits."""
         for computation in self._computations:
             self.of(computation)
-        self._slack = self._slacks()
+        self._slack = {}
 
     def of(self, computation: Computation) -> OrderMemory:
         """Return what a computation needs; its callees have been asked for before."""
@@ -74,8 +75,23 @@ class ModuleMemory:
         return found
 
     def limit(self, computation: Computation) -> int:
-        """Return how many bytes may live in a computation, so that the module needs no more."""
-        return self.of(computation).peak + self._slack[computation]
+        """Return how many bytes may live in a computation, so that the module needs no more.
+
+        The callers have had `limit_callees` since the limits were forgotten.
+        """
+        return self.of(computation).peak + self._slack.get(computation, 0)
+
+    def limit_callees(self, computation: Computation) -> None:
+        """Note what more may live in what a computation calls before that would be noticed."""
+        sites = list(call_sites(computation))
+        if not sites:
+            return
+        memory = self.of(computation)
+        most = self.limit(computation)
+        position = np.argsort(memory.order)
+        for instruction, _, callee in sites:
+            free = most - int(memory.steps[position[memory.flow.number[instruction]]])
+            self._slack[callee] = min(self._slack.get(callee, free), free)
 
     def update(self, computation: Computation) -> None:
         """Note that a computation has changed."""
@@ -118,16 +134,3 @@ class ModuleMemory:
         called = tuple([(x, x.version) for x in all_callees(computation)])
         key = (OrderMemory, self.scheduler, held, tuple(inner.items()), is_body, called)
         return kept(computation, key, order_memory)
-
-    def _slacks(self) -> dict[Computation, int]:
-        """Per computation the bytes that more could live in it before its callers noticed."""
-        slack: dict[Computation, int] = {}
-        for computation in reversed(self._computations):
-            own = slack.setdefault(computation, 0)
-            memory = self._known[computation]
-            position = np.argsort(memory.order)
-            for instruction, _, callee in call_sites(computation):
-                step = int(memory.steps[position[memory.flow.number[instruction]]])
-                free = own + memory.peak - step
-                slack[callee] = min(slack.get(callee, free), free)
-        return slack

@@ -27,6 +27,8 @@ def remove_dead_code(module: Module) -> int:
 
 def sweep(computation: Computation) -> int:
     """Remove all dead instructions of a computation; return how many."""
+    if not any(is_dead(x) for x in computation.instructions.values() if not x.users):
+        return 0
     dead = 0
     for instruction in reversed(post_order(computation)):
         if is_dead(instruction):

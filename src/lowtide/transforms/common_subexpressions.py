@@ -57,7 +57,8 @@ def _merge_in(
         kept = first.setdefault(number, instruction)
         if kept is not instruction:
             merged[instruction] = kept
-    computation.root = merged.get(computation.root, computation.root)
+    if computation.root in merged:
+        computation.root = merged[computation.root]
     for instruction in reversed(merged):
         computation.remove(instruction)
     return len(merged)
