@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -155,7 +156,7 @@ class CpuKernels:
             constants,
             plan.module.replica_count,
             plan.module.num_partitions,
-            tuple([(number, written.texts[number]) for number in sorted(parts)]),
+            tuple([(x, zlib.compress(written.texts[x].encode(), 1)) for x in sorted(parts)]),
         )
 
 

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from lowtide.frontend.hlo_proto import write_sharding_proto
-from lowtide.frontend.hlo_text import parse_sharding_text
 from lowtide.ir import Module
 from lowtide.ir.sharding import Sharding
 from lowtide.pjrt.inspections import tell_inspections
 from lowtide.pjrt.program_options import CompileOptions
-from lowtide.spmd.partitioner import partition
 
 _ATTRIBUTES: Final = ("lowtide.argument_shardings", "lowtide.result_shardings")
 _SEPARATOR: Final = ";"
@@ -30,6 +28,8 @@ def program_of_each(module: Module, options: CompileOptions) -> Module:
         return module
     module.allow_spmd_sharding_propagation_to_parameters = options.free_arguments
     module.allow_spmd_sharding_propagation_to_output = options.free_results
+    from lowtide.spmd.partitioner import partition  # Programs of one device load nothing.
+
     found = partition(module)
     tell_inspections(found.inspections)
     shardings = (found.parameters, found.results)
@@ -50,6 +50,8 @@ def shardings_of(module: Module) -> tuple[list[bytes], list[bytes]] | None:
     kept = dict(module.frontend_attributes)
     if _ATTRIBUTES[0] not in kept:
         return None
+    from lowtide.frontend.hlo_text import parse_sharding_text
+
     arguments, results = [
         [write_sharding_proto(parse_sharding_text(x)) for x in kept[name].split(_SEPARATOR) if x]
         for name in _ATTRIBUTES

@@ -55,16 +55,8 @@ def everything() -> NativeProgram:
 
 
 def equal(one: NativeProgram, other: NativeProgram) -> bool:
-    fields = (
-        "name",
-        "target",
-        "threads",
-        "thunks",
-        "kernels",
-        "objects",
-        "interface",
-        "part_texts",
-    )
+    named = "name target threads thunks kernels objects interface part_texts"
+    fields = named.split()
     same = all(getattr(one, x) == getattr(other, x) for x in fields)
     constants = zip(one.constants, other.constants, strict=True)
     return same and all(i == j and (a == b).all() for (i, a), (j, b) in constants)

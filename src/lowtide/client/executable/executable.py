@@ -15,7 +15,6 @@ from lowtide.backends.cpu import linked
 from lowtide.client.executable.checked import CheckedCalls, CheckSubject
 from lowtide.client.executable.stored import StoredProgram, stored_bytes
 from lowtide.files.signing import signing_key
-from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError, Module
 from lowtide.options import Options, cache_folder
 from lowtide.records import dataclass
@@ -171,7 +170,7 @@ class Executable:
     @cached_property
     def module(self) -> Module:
         """The scheduled module that runs, read back from its text."""
-        return parse_hlo(self._text)
+        return _parsed(self._text)
 
     @property
     def certificate(self) -> dict[str, Any]:
@@ -186,7 +185,7 @@ class Executable:
 
         if not self._base:
             return certify(self.module)
-        return certify_within(parse_hlo(self._base), self.module, self._memory["budget"]["bytes"])
+        return certify_within(_parsed(self._base), self.module, self._memory["budget"]["bytes"])
 
     def as_text(self) -> str:
         """Return the scheduled HLO that runs."""
@@ -224,3 +223,10 @@ class Executable:
         memory = {**self._memory, "seconds": {}}
         stored = StoredProgram(self._program, self._text, memory, self._base)
         return stored_bytes(stored, signing_key(cache_folder()))
+
+
+def _parsed(text: str) -> Module:
+    """The module of a text, which calls need not know."""
+    from lowtide.frontend.hlo_text import parse_hlo
+
+    return parse_hlo(text)

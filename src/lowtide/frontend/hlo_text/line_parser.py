@@ -14,7 +14,7 @@ from lowtide.frontend.hlo_text.checks import check_instruction
 from lowtide.frontend.hlo_text.instruction_parser import FIXED_SHAPES, inherit_origin
 from lowtide.frontend.hlo_text.lexer import KEYWORDS
 from lowtide.frontend.hlo_text.literal_parser import parse_literal
-from lowtide.frontend.hlo_text.metadata_parser import CANONICAL, decode_canonical
+from lowtide.frontend.hlo_text.metadata_parser import canonical, decode_canonical
 from lowtide.frontend.hlo_text.syntax import SYNTAX
 from lowtide.ir.annotations import Annotations
 from lowtide.ir.computation import Computation
@@ -110,7 +110,7 @@ class LineParser:
         metadata: LazyMetadata | None = None
         start = rest.find(_METADATA)
         if start >= 0:
-            found = CANONICAL.match(rest, start + len(_METADATA))
+            found = canonical().match(rest, start + len(_METADATA))
             if found is None or not rest.startswith("}", found.end()):
                 return None
             metadata = LazyMetadata(found[1].rstrip(), int(found[2] or 0), decode_canonical)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Final, TypeVar
 
 from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
@@ -87,19 +88,24 @@ _FIELDS: Final = (
     ),
 )
 _SEPARATOR: Final = r"(?: (?=[a-z])|(?=\}))"
-CANONICAL: Final = re.compile(
-    r"(?=op_|source_file=|stack_frame_id=)("
-    + "".join([f"(?:{key}={form}{_SEPARATOR})?" for key, form in _FIELDS])
-    + rf")(?:stack_frame_id=({_NUMBER}))?(?=\}})"
-)
-"""Metadata as XLA prints it, up to the closing brace: text that may be kept as it is.
 
-Group 1 is all but the frame id, which is group 2.
-"""
+
+@cache
+def canonical() -> re.Pattern[str]:
+    """Return the form of metadata as XLA prints it, up to the closing brace.
+
+    Such text may be kept as it is. Group 1 is all but the frame id, which is group 2. To compile
+    the pattern takes ten milliseconds, which text without metadata does not need.
+    """
+    return re.compile(
+        r"(?=op_|source_file=|stack_frame_id=)("
+        + "".join([f"(?:{key}={form}{_SEPARATOR})?" for key, form in _FIELDS])
+        + rf")(?:stack_frame_id=({_NUMBER}))?(?=\}})"
+    )
 
 
 def decode_canonical(text: str) -> Metadata:
-    """Return the metadata for text that `CANONICAL` matched."""
+    """Return the metadata for text of the form `canonical`."""
     lexer = Lexer(text)
     return _parse_fields(lexer)
 

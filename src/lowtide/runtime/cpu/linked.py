@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from functools import cached_property
 
 from lowtide.host_calls.calls import Runner, runner
@@ -61,7 +62,8 @@ class Linked:
         texts = dict.fromkeys([text for _, text in program.part_texts])
         kernels = [program.kernels[number] for number, _ in program.part_texts]
         names = dict.fromkeys([p.function for kernel in kernels for p in kernel.phases])
-        return Library([compiler.object_code(x) for x in texts], list(names), program.target)
+        objects = [compiler.object_code(zlib.decompress(x).decode()) for x in texts]
+        return Library(objects, list(names), program.target)
 
     def runner(self, call: HostCall) -> Runner:
         """Return what makes a call of a function outside of the program."""

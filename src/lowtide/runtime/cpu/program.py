@@ -61,9 +61,9 @@ class NativeProgram:
     """A program for one target and number of threads.
 
     `objects` are object files that define the functions of bundles and `kernels`, but for those of
-    `part_texts`: modules, with the numbers of their kernels, that are compiled only when the parts
-    of bundles run one by one. `constants` has, per allocation that is a constant, its index and its
-    bytes. It runs on `replicas` times `partitions` devices.
+    `part_texts`: modules, compressed by zlib, with the numbers of their kernels, that are compiled
+    only when the parts of bundles run one by one. `constants` has, per allocation that is a
+    constant, its index and its bytes. It runs on `replicas` times `partitions` devices.
     """
 
     name: str
@@ -76,7 +76,7 @@ class NativeProgram:
     constants: tuple[tuple[int, Bytes], ...] = ()
     replicas: int = 1
     partitions: int = 1
-    part_texts: tuple[tuple[int, str], ...] = ()
+    part_texts: tuple[tuple[int, bytes], ...] = ()
 
     @property
     def devices(self) -> int:

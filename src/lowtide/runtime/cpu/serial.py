@@ -6,7 +6,6 @@ The checksum finds damage, not malice: a program is machine code, to be taken fr
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
@@ -66,7 +65,7 @@ def serialize(program: NativeProgram) -> bytes:
             f"{program.name} cannot be stored: %{program.python_call} calls a Python function, "
             "which only this process has"
         )
-    texts = [zlib.compress(x.encode(), 1) for _, x in program.part_texts]
+    texts = [x for _, x in program.part_texts]
     blobs = [*program.objects, *texts, *[values.tobytes() for _, values in program.constants]]
     header = json.dumps(
         {
@@ -123,7 +122,7 @@ def deserialize(data: bytes | memoryview) -> NativeProgram:
 
 _MALFORMED: Final = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError),
-    *(RecursionError, zlib.error),
+    RecursionError,
 )
 """What reading a header raises whose checksum is right and which nobody here wrote."""
 
@@ -136,7 +135,7 @@ def _program(header: Any, view: memoryview, end: int) -> NativeProgram:
         blobs.append(view[begin:end])
     count = header["objects"]
     parts = header["parts"]
-    texts = [zlib.decompress(x).decode() for x in blobs[count : count + len(parts)]]
+    texts = [bytes(x) for x in blobs[count : count + len(parts)]]
     values = [np.frombuffer(x, np.uint8) for x in blobs[count + len(parts) :]]
     triple, cpu, features, vector_bytes = header["target"]
     replicas, partitions = header["devices"]
