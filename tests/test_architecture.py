@@ -66,7 +66,7 @@ ROOMS: dict[str, list[str]] = {
         "fusion",
         "transforms",
     ],
-    "nnvm": ["ir", "search", "planning", "scheduling", "frontend"],
+    "nnvm": ["search", "planning", "scheduling", "frontend"],
     "micro": ["ir", "search", "planning", "scheduling", "frontend"],
     "tuning": ["files", "ir", "llvm", "codegen", "runtime"],
     "autopsy": [

@@ -213,3 +213,8 @@ def is_terminal(stream: TextIO) -> bool:
 def wants_traceback() -> bool:
     """Whether LOWTIDE_TRACEBACK asks for the Python traceback of an error."""
     return bool(os.environ.get("LOWTIDE_TRACEBACK"))
+
+
+def variables_of(prefix: str) -> dict[str, str]:
+    """Return the variables of the environment whose names begin so: those of other programs."""
+    return {name: value for name, value in os.environ.items() if name.startswith(prefix)}

@@ -5,15 +5,16 @@ import re
 
 import numpy as np
 import pytest
-from tests.frontend.tflite.making import Graph, model_bytes
+from tests.frontend.tflite.making import Graph, Text, model_bytes
 
 from lowtide.cli.main import main
 from lowtide.frontend.tflite.model import read_tflite
 from lowtide.ir.errors import InputError
+from lowtide.micro.arena import _reason
 from lowtide.micro.banks import Bank, BankError, plan_banks
 from lowtide.micro.lifetimes import LINE, lifetimes
 from lowtide.micro.planned import planned_model
-from lowtide.micro.planning import plan_micro
+from lowtide.micro.planning import plan_micro, shared_numbers
 from lowtide.micro.writing import OFFLINE_PLAN, planned_file
 
 
@@ -184,7 +185,7 @@ def test_the_file_keeps_its_tensors_and_buffers():
     assert list(thrice.metadata) == [OFFLINE_PLAN]
 
 
-def test_several_subgraphs_are_left_to_firmware():
+def test_a_model_whose_subgraphs_share_all_numbers_stays_as_it_is():
     graph = Graph()
     graph.outputs = [graph.op("ABS", [graph.given((1, 4))], (1, 4))]
     model = read_tflite(model_bytes(graph, graph))
@@ -261,3 +262,60 @@ def test_the_command(tmp_path, capsys):
     path.write_bytes(branches()[:100])
     assert main(["explain", str(path)]) == 1
     assert capsys.readouterr().err.startswith(f"error: {path}: model")
+
+
+def counting():
+    """A chain around a variable that a second subgraph begins, of as many tensors as fit."""
+    graph, once = Graph(), Graph()
+    handles = [x.tensor((), "resource") for x in (graph, once)]
+    graph.ops("CALL_ONCE", [], [], {0: 1})
+    x = graph.given((4, 64))
+    graph.ops("VAR_HANDLE", [], [handles[0]], {1: Text("total")})
+    before = graph.op("READ_VARIABLE", [handles[0]], (4, 64))
+    y = graph.op("ADD", [before, x], (4, 64), {0: 0})
+    graph.ops("ASSIGN_VARIABLE", [handles[0], y], [])
+    for name in ("LOGISTIC", "ABS", "LOGISTIC"):
+        y = graph.op(name, [y], (4, 64))
+    graph.outputs = [y]
+    once.ops("VAR_HANDLE", [], [handles[1]], {1: Text("total")})
+    start = once.constant(np.full((4, 64), 0.25, np.float32))
+    once.ops("ASSIGN_VARIABLE", [handles[1], start], [])
+    return model_bytes(graph, once)
+
+
+def test_tensors_whose_numbers_other_subgraphs_share_have_no_offsets():
+    """So the metadata mean the same to firmware of either way to count."""
+    model = read_tflite(counting())
+    assert shared_numbers(model) == {0}
+    plan = plan_micro(model)
+    assert plan.is_planned
+    assert 0 not in plan.offsets
+    assert 0 < plan.bound_bytes <= plan.live_bytes <= plan.head_bytes
+    planned = read_tflite(planned_file(model, plan))
+    words = np.frombuffer(planned.metadata["OfflineMemoryAllocation"].tobytes(), "<i4")
+    tensors = [len(x.tensors) for x in planned.graphs]
+    assert words[:3].tolist() == [1, 2, sum(tensors)]
+    assert set(words[3 + tensors[0] :].tolist()) == {-1}
+    assert words[3] == -1
+
+
+def test_firmware_runs_several_subgraphs_with_offsets():
+    content = counting()
+    planned = planned_file(read_tflite(content), plan_micro(read_tflite(content)))
+    assert planned != content
+    for seed in range(3):
+        for x, y in zip(run_micro(content, seed), run_micro(planned, seed), strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+def test_why_firmware_cannot_run_a_model_is_said():
+    printed = (
+        b"INFO: x\nFailed to get registration from op code CUSTOM\n\nTraceback (most recent call"
+    )
+    printed += b" last):\n  File x\nRuntimeError: arena"
+    assert _reason(printed) == ": Failed to get registration from op code CUSTOM"
+    alone = (
+        b"Traceback (most recent call last):\n  File x\nModuleNotFoundError: No module named 'y'"
+    )
+    assert _reason(alone) == ": ModuleNotFoundError: No module named 'y'"
+    assert not _reason(b"")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +39,7 @@ def settings_of(
     from lowtide.cli.exit_codes import UsageError
     from lowtide.ir.suggestions import nearest
     from lowtide.nnvm.plans import NnvmSettings, variant_of
+    from lowtide.options import variables_of
     from lowtide.planning.nnvm import Variant, options_from
 
     known = [x.value for x in Variant]
@@ -47,7 +47,7 @@ def settings_of(
         shown = ", ".join(known)
         raise UsageError(f"--variant: no {variant!r}{nearest(variant, known)}; there are: {shown}")
     try:
-        found = options_from(os.environ)
+        found = options_from(variables_of("NNVM_"))
     except ValueError as error:
         raise UsageError(str(error)) from None
     return NnvmSettings(

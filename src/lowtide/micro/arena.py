@@ -16,6 +16,7 @@ from lowtide.micro.wheel_run import MISSING
 from lowtide.records import dataclass
 
 _PARTS: Final = re.compile(rb"Arena allocation (head|tail) (\d+) bytes")
+_TRACEBACK: Final = "Traceback (most recent call last):"
 _ROOM: Final = 1 << 20
 _SECONDS: Final = 300
 
@@ -78,8 +79,18 @@ def _measured(model: LiteModel, content: bytes) -> tuple[tuple[int, int, int] | 
         return None, "tflite-micro is not installed"
     parts = {name: int(value) for name, value in _PARTS.findall(run.stderr)}
     if run.returncode or set(parts) != {b"head", b"tail"}:
-        return None, "tflite-micro cannot run the model"
+        return None, f"tflite-micro cannot run the model{_reason(run.stderr)}"
     return (parts[b"head"], parts[b"tail"], int(run.stdout)), ""
+
+
+def _reason(printed: bytes) -> str:
+    """What firmware printed first, else the last line of Python's error; "" for nothing."""
+    lines = [x.strip() for x in printed.decode("utf-8", "replace").splitlines() if x.strip()]
+    own = [x for x in lines if not x.startswith(("Traceback", "File ", "INFO", "WARNING"))]
+    first = lines.index(_TRACEBACK) if _TRACEBACK in lines else len(lines)
+    said = [x for x in lines[:first] if x in own]
+    found = said[:1] or own[-1:]
+    return f": {found[0]}" if found else ""
 
 
 def _tail_bytes(model: LiteModel) -> int:

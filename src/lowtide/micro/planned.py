@@ -42,6 +42,6 @@ def planned_model(model: LiteModel, effort: Effort = Effort.DEFAULT) -> PlannedM
     if not before.is_measured:
         return PlannedModel(plan, content, size, None)
     if before.arena_bytes < size.arena_bytes:
-        kept = replace(plan, offsets={}, caveats=(_NO_BETTER,))
+        kept = replace(plan, offsets={}, caveats=(*plan.caveats, _NO_BETTER))
         return PlannedModel(kept, given, before, before)
     return PlannedModel(plan, content, size, before)

@@ -6,16 +6,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lowtide.frontend.tflite.model import LiteGraph, LiteModel
-from lowtide.micro.lifetimes import LINE, Lifetime, in_lines, lifetimes, live_bytes, overwritable
+from lowtide.micro.lifetimes import (
+    LINE,
+    Lifetime,
+    in_lines,
+    is_in_arena,
+    lifetimes,
+    live_bytes,
+    overwritable,
+)
 from lowtide.micro.ordering import OperatorOrder, best_order
 from lowtide.planning.assign import assign_offsets
 from lowtide.planning.problem import TensorUsageRecord
 from lowtide.records import dataclass
 from lowtide.search.effort import Effort
 
-_MANY_GRAPHS = (
-    "the model has {count} subgraphs, and firmware does not agree on where their offsets stand: "
-    "the order and the offsets are left to it"
+_OTHER_GRAPHS = (
+    "the model has {count} subgraphs: head, live and bound are those of the first; tensors of the "
+    "others are placed by firmware, and so are {left} of the first, whose numbers they share"
 )
 
 
@@ -25,7 +33,8 @@ class MicroPlan:
 
     `offsets` are by tensor; `overwrites` says whose place a tensor takes. `head_bytes` is where
     the last tensor ends, `live_bytes` what is live at once, and no order needs less than
-    `bound_bytes`. `caveats` say what is not planned, and why.
+    `bound_bytes`. `caveats` say what is not planned, and why. A plan without offsets leaves the
+    file as it is.
     """
 
     order: tuple[int, ...]
@@ -45,11 +54,11 @@ class MicroPlan:
     @property
     def is_planned(self) -> bool:
         """Whether there are offsets."""
-        return not self.caveats
+        return bool(self.offsets)
 
 
 def plan_micro(model: LiteModel, effort: Effort = Effort.DEFAULT) -> MicroPlan:
-    """Return the plan of a model of one subgraph; one of several gets none, with a caveat.
+    """Return the plan of a model's first subgraph.
 
     Of the order in the file and the best one found, that of the lower head is taken, the one in
     the file where they are equal.
@@ -57,20 +66,38 @@ def plan_micro(model: LiteModel, effort: Effort = Effort.DEFAULT) -> MicroPlan:
     graph = model.main
     written = tuple(range(len(graph.operators)))
     found = best_order(graph, effort)
-    if len(model.graphs) > 1:
-        caveat = _MANY_GRAPHS.format(count=len(model.graphs))
-        return MicroPlan(written, (), {}, {}, 0, 0, 0, (caveat,))
     orders = dict.fromkeys([written, found.operators])
-    return min([_placed(graph, x, found, effort) for x in orders], key=lambda x: x.head_bytes)
+    left = shared_numbers(model)
+    plan = min([_placed(graph, x, found, left) for x in orders], key=lambda x: x.head_bytes)
+    if len(model.graphs) == 1:
+        return plan
+    count = len([x for x in plan.lifetimes if x.tensor in left])
+    caveat = _OTHER_GRAPHS.format(count=len(model.graphs), left=count)
+    return replace(plan, caveats=(caveat,))
+
+
+def shared_numbers(model: LiteModel) -> frozenset[int]:
+    """Return the numbers of tensors that other subgraphs than the first have in the arena.
+
+    Firmware reads the offset of tensor i of any subgraph where that of tensor i of the first one
+    stands, or behind all of those in front of its subgraph: versions differ. Where no tensor of
+    these numbers has an offset, both readings are the same.
+    """
+    return frozenset(
+        [x.number for g in model.graphs[1:] for x in g.tensors if is_in_arena(g, x.number)]
+    )
 
 
 def _placed(
-    graph: LiteGraph, order: Sequence[int], found: OperatorOrder, effort: Effort
+    graph: LiteGraph, order: Sequence[int], found: OperatorOrder, left: frozenset[int]
 ) -> MicroPlan:
-    """The lower of two packings of an order: with and without tensors in the place of others."""
+    """The lower of two packings of an order: with and without tensors in the place of others.
+
+    Tensors of the numbers in `left` have a place in the packing and no offset.
+    """
     lives = lifetimes(graph, order)
     plans = []
-    for shares in (_shares(graph, order, lives), {}):
+    for shares in (_shares(graph, order, lives, left), {}):
         groups = _groups(lives, shares)
         records = [
             TensorUsageRecord(
@@ -82,8 +109,12 @@ def _placed(
         ]
         packed = assign_offsets(records, "exact", alignment=LINE)
         offsets = {
-            x.tensor: place for g, place in zip(groups, packed.offsets, strict=True) for x in g
+            x.tensor: place
+            for g, place in zip(groups, packed.offsets, strict=True)
+            for x in g
+            if x.tensor not in left
         }
+        live = _live(lives, shares)
         plans.append(
             MicroPlan(
                 tuple(order),
@@ -91,22 +122,25 @@ def _placed(
                 offsets,
                 shares,
                 in_lines(packed.total_size),
-                _live(lives, shares),
-                min(found.bound_bytes, _live(lives, shares)),
+                live,
+                min(found.bound_bytes, live),
             )
         )
     return min(plans, key=lambda x: x.head_bytes)
 
 
-def _shares(graph: LiteGraph, order: Sequence[int], lives: Sequence[Lifetime]) -> dict[int, int]:
-    """Of tensors that take the place of an input which ends there, that input."""
+def _shares(
+    graph: LiteGraph, order: Sequence[int], lives: Sequence[Lifetime], left: frozenset[int]
+) -> dict[int, int]:
+    """Of tensors that take the place of an input which ends there, that input; not of `left`."""
     last = {x.tensor: x.last for x in lives}
     found: dict[int, int] = {}
     for step, number in enumerate(order):
         operator = graph.operators[number]
         for given in overwritable(graph, operator):
-            if last.get(given) == step and operator.outputs[0] in last:
-                found[operator.outputs[0]] = given
+            made = operator.outputs[0]
+            if last.get(given) == step and made in last and not {given, made} & left:
+                found[made] = given
                 break
     return found
 

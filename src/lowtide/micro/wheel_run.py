@@ -50,8 +50,8 @@ def main() -> int:
     path, inputs, most = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     with open(path, "rb") as stream:
         content = stream.read()
-    print(_least(content, most))
     interpreter = _interpreter(content, most)
+    print(_least(content, most), flush=True)
     for number in range(inputs):
         wanted = interpreter.get_input_details(number)
         interpreter.set_input(np.zeros(wanted["shape"], wanted["dtype"]), number)

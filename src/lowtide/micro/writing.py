@@ -72,7 +72,8 @@ def _add_graphs(prefix: Prefix, root: FlatTable, plan: MicroPlan) -> None:
 
 
 def _words(model: LiteModel, plan: MicroPlan) -> bytes:
-    """The metadata: a version, subgraphs, tensors, and the offset of each, -1 for none."""
+    """The metadata: a version, subgraphs, tensors of all, and the offset of each, -1 for none."""
     offsets = [plan.offsets.get(x.number, _ONLINE) for x in model.main.tensors]
+    offsets += [_ONLINE for graph in model.graphs[1:] for _ in graph.tensors]
     words = [1, len(model.graphs), len(offsets), *offsets]
     return struct.pack(f"<{len(words)}i", *words)

@@ -17,8 +17,8 @@ from lowtide.records import dataclass
 from lowtide.scheduling.search import SearchResult, search_order
 from lowtide.search.effort import Effort
 
-_LINE: Final = 64
-"""Offsets of our arena are multiples of it, as those of TVM's and MXNet's allocators are."""
+_LINE: Final = 8
+"""Offsets of our arena are multiples of it: of the widest element."""
 
 _ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("_plus", "_Plus", "_add", "_grad_add", "__add_symbol__"), "elemwise_add"),

@@ -15,7 +15,7 @@ from lowtide.frontend.graphs.registry import op_names
 from lowtide.frontend.tflite.constants import array_of, shape_of
 from lowtide.frontend.tflite.model import LiteModel
 from lowtide.frontend.tflite.node import DOMAIN, ELEMENT_TYPES
-from lowtide.frontend.tflite.subgraphs import (
+from lowtide.frontend.tflite.translation import (
     StatelessGraph,
     StateTensor,
     Translation,

@@ -73,6 +73,7 @@ class _RnnCell:
 
 
 def _rnn(node: LiteNode, first: int, activation: int, with_zero: int) -> _RnnCell:
+    node.require_floats()
     numbers = [first, first + 1, first + 2]
     weights = LayerWeights.of(node, numbers, with_zero=bool(node.code(with_zero)))
     return _RnnCell(weights, first, node.activation(activation))
