@@ -143,13 +143,17 @@ def read(file: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["kind"], row["name"]): row for row in rows}
 
 
+HEADING = "## ONNX's suite of backend tests"
+"""The heading of the report; what stands before it in the file stays."""
+
+
 def report(args: argparse.Namespace) -> None:
     import onnx
 
     rows = list(read(args.results).values())
     engines = sorted({row["engine"] for row in rows})
     lines = [
-        "# ONNX's suite of backend tests",
+        HEADING,
         "",
         f"`python benchmarks/onnx_suite.py` ran the cases of onnx {onnx.__version__} on",
         f"`lowtide.onnx`, engine {' and '.join(engines)}: native code, and nodes on the host for",
@@ -163,7 +167,7 @@ def report(args: argparse.Namespace) -> None:
     for kind in KINDS:
         of_kind = [row for row in rows if row["kind"] == kind]
         lines.append(f"| {kind} | {len(of_kind)} | {count_passed(of_kind)} |")
-    lines += [f"| all | {len(rows)} | {count_passed(rows)} |", "", "## Misses", ""]
+    lines += [f"| all | {len(rows)} | {count_passed(rows)} |", "", "### Misses", ""]
     lines += ["| case | reason |", "|---|---|"]
     for row in rows:
         if row["reason"]:
@@ -171,7 +175,8 @@ def report(args: argparse.Namespace) -> None:
             lines.append(f"| {row['name']} | {reason} |")
     text = "\n".join(lines) + "\n"
     if args.output:
-        args.output.write_text(text)
+        before = args.output.read_text() if args.output.exists() else ""
+        args.output.write_text(before.partition(HEADING)[0] + text)
     else:
         print(text)
 

@@ -29,6 +29,7 @@ from lowtide.onnx.places import KEPT_STEPS, Program
 from lowtide.onnx.progress import shown_on_terminal
 from lowtide.onnx.runner import GraphRunner
 from lowtide.onnx.values import Value
+from lowtide.onnx.weights import with_weights_prepared
 from lowtide.options import Options, options_with
 from lowtide.report.memory import MemoryReport
 from lowtide.verifier import verify
@@ -67,7 +68,8 @@ class InferenceSession:
         self._settings = sess_options if sess_options is not None else settings.SessionOptions()
         own.options.setdefault("threads", settings.threads_of(sess_options))
         self._options = options_with(Options(), own.options)
-        self._model: OnnxModel = load_model(path_or_bytes)
+        self._model: OnnxModel = with_weights_prepared(load_model(path_or_bytes))
+        self._overridable = frozenset([x.name for x in self._model.overridable])
         self._inputs = {x.name: x for x in self._model.inputs}
         self._outputs = [x.name for x in self._model.outputs]
         compile_ = self._compiled if own.engine == "native" else _evaluated
@@ -204,7 +206,7 @@ class InferenceSession:
         for name in output_names or ():
             if name not in self._outputs:
                 raise InputError(f"Invalid Output Name: {name!r}{nearest(name, self._outputs)}")
-        values = checked_feeds(input_feed, self._inputs, self._model.initializers)
+        values = checked_feeds(input_feed, self._inputs, self._overridable)
         results = self._runner.run(values)
         if not output_names:
             return results

@@ -158,6 +158,14 @@ def test_long_data_is_read_from_where_it_lies(tmp_path):
         np.testing.assert_array_equal(found["c"], WEIGHTS + 1)
 
 
+def test_long_data_is_read_where_the_file_says_that_it_is_in_the_message(tmp_path):
+    proto = perceptron()
+    proto.graph.initializer[0].data_location = onnx.TensorProto.DEFAULT
+    path = tmp_path / "layer.onnx"
+    path.write_bytes(proto.SerializeToString())
+    np.testing.assert_array_equal(load_model(path).initializers["w"], WEIGHTS)
+
+
 def test_data_that_lies_outside_of_the_model_is_refused():
     proto = onnx.ModelProto()
     proto.ParseFromString(without_long_data(perceptron().SerializeToString()))

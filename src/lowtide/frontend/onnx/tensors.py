@@ -38,11 +38,11 @@ def array_of(tensor: TensorProto, source: TensorSource) -> Array:
     External data is mapped from its file, which has to lie in `folder`, the model's own. Raises
     GraphError, with the tensor's name, for a type that there is not and for data that does not fit.
     """
-    if tensor.data_location == TensorProto.EXTERNAL:
-        fields = {entry.key: entry.value for entry in tensor.external_data}
-        if OFFSET_KEY not in fields or source.data is None:
-            return _mapped(tensor, source, fields)
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    if OFFSET_KEY in fields and source.data is not None:
         tensor = _with_data(tensor, source, fields)
+    elif tensor.data_location == TensorProto.EXTERNAL:
+        return _mapped(tensor, source, fields)
     if tensor.data_type not in ONNX and tensor.data_type != TensorProto.STRING:
         raise GraphError(f"tensor {tensor.name!r} has the unknown element type {tensor.data_type}")
     if any(size < 0 for size in tensor.dims):

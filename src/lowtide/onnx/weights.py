@@ -1,0 +1,119 @@
+"""Weights that nodes only move or widen: done once, not in each run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from lowtide.frontend.graphs.dtypes import element_type_of
+from lowtide.frontend.graphs.graph import GraphNode
+from lowtide.frontend.onnx.model import OnnxModel
+from lowtide.frontend.onnx.stretch import reads_of
+from lowtide.ir.literal import DTYPES, Array
+
+Move: TypeAlias = Callable[[GraphNode, "Sequence[Array]"], "Array | None"]
+
+
+def with_weights_prepared(model: OnnxModel) -> OnnxModel:
+    """Return a model without nodes that move or widen weights; their results are initializers.
+
+    Initializers that nothing else reads go; those that may be fed stay. What is computed is equal,
+    to the last bit.
+    """
+    open_names = {x.name for x in model.overridable}
+    known = {name: x for name, x in model.initializers.items() if name not in open_names}
+    rest: list[GraphNode] = []
+    for node in model.graph.nodes:
+        result = _result(node, known)
+        if result is None:
+            rest.append(node)
+        else:
+            known[node.outputs[0]] = result
+    if len(rest) == len(model.graph.nodes):
+        return model
+    read = {*model.graph.outputs, *[x for node in rest for x in reads_of(node)], *open_names}
+    kept = {x: y for x, y in {**model.initializers, **known}.items() if x in read}
+    return replace(model, graph=replace(model.graph, nodes=tuple(rest)), initializers=kept)
+
+
+def _result(node: GraphNode, known: Mapping[str, Array]) -> Array | None:
+    """What a node gives, None where it has to stay."""
+    move = _MOVES.get(node.op)
+    names = [x for x in node.inputs if x]
+    if move is None or len(node.outputs) != 1 or len(names) < len(node.inputs):
+        return None
+    if not names or not all(x in known for x in names):
+        return None
+    inputs = [known[x] for x in names]
+    try:
+        found = move(node, inputs)
+    except (TypeError, ValueError, IndexError, KeyError):
+        return None  # It is malformed, which the kernel says better.
+    return None if found is None else np.ascontiguousarray(found)
+
+
+def _dequantized(node: GraphNode, inputs: Sequence[Array]) -> Array | None:
+    x, scale = inputs[:2]
+    attributes = node.attributes
+    if x.dtype.kind not in "iu" or scale.dtype != np.float32:
+        return None
+    if attributes.get("block_size") or attributes.get("output_dtype") or scale.ndim > 1:
+        return None
+    axis = int(attributes.get("axis", 1))
+    if scale.size > 1 and x.shape[axis] != scale.size:
+        return None
+    value = x.astype(np.int32)
+    if len(inputs) > 2:
+        value = value - _along(inputs[2].astype(np.int32), x, axis)
+    return np.asarray(value.astype(np.float32) * _along(scale, x, axis), np.float32)
+
+
+def _quantized(node: GraphNode, inputs: Sequence[Array]) -> Array | None:
+    x, scale = inputs[:2]
+    attributes = node.attributes
+    if x.dtype != np.float32 or scale.dtype != np.float32 or scale.ndim > 1:
+        return None
+    if any(attributes.get(name) for name in ("block_size", "output_dtype", "precision")):
+        return None
+    axis = int(attributes.get("axis", 1))
+    if scale.size > 1 and x.shape[axis] != scale.size:
+        return None
+    zero = inputs[2] if len(inputs) > 2 else np.zeros((), np.uint8)
+    if zero.dtype not in (np.uint8, np.int8):
+        return None
+    limits = np.iinfo(zero.dtype)
+    value = np.rint(x / _along(scale, x, axis)) + _along(zero.astype(np.float32), x, axis)
+    return np.asarray(np.clip(value, limits.min, limits.max), zero.dtype)
+
+
+def _along(value: Array, x: Array, axis: int) -> Array:
+    """A number, or numbers along an axis, that broadcast with x."""
+    if value.size == 1:
+        return value.reshape(())
+    sizes = [1] * x.ndim
+    sizes[axis] = -1
+    return value.reshape(sizes)
+
+
+def _transposed(node: GraphNode, inputs: Sequence[Array]) -> Array:
+    return np.transpose(inputs[0], node.attributes.get("perm"))
+
+
+def _cast(node: GraphNode, inputs: Sequence[Array]) -> Array | None:
+    """Only to a wider type of floats, which changes no value."""
+    dtype: Any = DTYPES.get(element_type_of(node.attributes["to"]))
+    if inputs[0].dtype != np.float16 or dtype not in (np.float32, np.float64):
+        return None
+    return inputs[0].astype(dtype)
+
+
+_MOVES: Final[dict[str, Move]] = {
+    "Cast": _cast,
+    "DequantizeLinear": _dequantized,
+    "QuantizeLinear": _quantized,
+    "Identity": lambda _, inputs: inputs[0],
+    "Transpose": _transposed,
+}

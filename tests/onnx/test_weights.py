@@ -1,0 +1,71 @@
+"""Weights that nodes move or widen: once a session, equal to the last bit to what nodes give."""
+
+import numpy as np
+import pytest
+from tests.onnx.models import FLOAT, helper, model, tensor
+
+from lowtide.evaluator import evaluate
+from lowtide.frontend.onnx.model import load_model
+from lowtide.ir import LowtideError
+from lowtide.onnx import InferenceSession, read_module
+from lowtide.onnx.weights import with_weights_prepared
+
+RANDOM = np.random.default_rng(5)
+S8, U8 = RANDOM.integers(-128, 128, (48, 40)).astype(np.int8), np.arange(40, dtype=np.uint8)
+SCALES = RANDOM.random(40).astype(np.float32) * 0.01
+HALF = RANDOM.normal(size=(48, 40)).astype(np.float16)
+WIDE = RANDOM.normal(size=(48, 40)).astype(np.float32) * 3
+
+CASES = {
+    "one scale": ("DequantizeLinear", [S8, np.float32(0.02), np.int8(-3)], {}),
+    "no zero point": ("DequantizeLinear", [S8, np.float32(0.02)], {}),
+    "by columns": ("DequantizeLinear", [S8, SCALES, S8[0]], {"axis": 1}),
+    "by rows": ("DequantizeLinear", [S8, RANDOM.random(48).astype(np.float32)], {"axis": 0}),
+    "quantized": ("QuantizeLinear", [WIDE, np.float32(0.021), np.uint8(117)], {}),
+    "quantized by columns": ("QuantizeLinear", [WIDE, SCALES, S8[0]], {"axis": 1}),
+    "half": ("Cast", [HALF], {"to": FLOAT}),
+    "transposed": ("Transpose", [WIDE], {"perm": [1, 0]}),
+}
+
+
+def using(op, values, attributes):
+    """A model that gives x plus what a node makes of weights."""
+    names = [f"w{i}" for i in range(len(values))]
+    nodes = [
+        helper.make_node(op, names, ["w"], **attributes),
+        helper.make_node("Cast", ["w"], ["f"], to=FLOAT),
+        helper.make_node("Add", ["x", "f"], ["y"]),
+    ]
+    weights = {n: np.asarray(v) for n, v in zip(names, values, strict=True)}
+    return model(nodes, [tensor("x", FLOAT, [1, 1])], [tensor("y", FLOAT, None)], weights)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weights_are_prepared_as_the_node_would(name):
+    proto = using(*CASES[name])
+    prepared = with_weights_prepared(load_model(proto))
+    assert len(prepared.graph.nodes) < len(proto.graph.node)
+    assert "w0" not in prepared.initializers
+    x = np.zeros((1, 1), np.float32)
+    session = InferenceSession(proto, effort="fast", cache=False, threads=1)
+    (found,) = session.run(None, {"x": x})
+    (expected,) = evaluate(read_module(proto), [x])
+    np.testing.assert_array_equal(found, np.asarray(expected))
+
+
+def test_weights_that_may_be_fed_stay():
+    proto = using("Transpose", [WIDE], {"perm": [1, 0]})
+    proto.graph.input.append(tensor("w0", FLOAT, WIDE.shape))
+    fed = load_model(proto)
+    assert "Transpose" in [x.op for x in with_weights_prepared(fed).graph.nodes]
+    session = InferenceSession(proto, effort="fast", cache=False, threads=1)
+    given = {"x": np.zeros((1, 1), np.float32), "w0": WIDE * 2}
+    np.testing.assert_array_equal(session.run(None, given)[0], (WIDE * 2).T)
+
+
+def test_a_node_that_is_malformed_is_told_of_as_usual():
+    proto = using("DequantizeLinear", [S8, SCALES], {"axis": 0})
+    with pytest.raises(LowtideError, match="DequantizeLinear"):
+        InferenceSession(proto, effort="fast", cache=False, threads=1).run(
+            None, {"x": np.zeros((1, 1), np.float32)}
+        )
