@@ -1,4 +1,4 @@
-"""What stands around functions of the table where contracts are checked."""
+"""Watches: functions around those of the table, by which contracts are checked."""
 
 from __future__ import annotations
 
