@@ -175,6 +175,40 @@ for floats in (250_000, 4_000_000, LARGE):
     run(script, tmp_path)
 
 
+def test_a_loop_on_several_devices_is_given_the_same_pages(tmp_path: Path) -> None:
+    script = (
+        QUEUE
+        + """
+import resource
+from jax.sharding import NamedSharding, PartitionSpec as P
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for number in range(2):
+    queue_of(client().device(number)).block.seconds = 1_000_000
+mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+x = jax.device_put(np.ones(4_000_000, np.float32), NamedSharding(mesh, P("d")))
+step = jax.jit(lambda x: jnp.tanh(x) * 0.5 + x.sum())
+for _ in range(6):
+    x = step(x)
+x.block_until_ready()
+before = faults()
+for _ in range(10):
+    x = step(x)
+x.block_until_ready()
+assert faults() - before < 1000, faults() - before
+assert queue.recycled.nbytes <= queue.block.used + (32 << 20)
+del x
+settle()
+queue.block.sweep = 1
+native_code().signal(queue.address)
+while queue.block.rested:
+    pass
+assert stats()["pool_bytes"] < MB, stats()
+"""
+    )
+    run(script, tmp_path, LOWTIDE_DEVICES="2")
+
+
 def test_clear_caches_frees_programs(tmp_path: Path) -> None:
     script = (
         QUEUE

@@ -240,7 +240,7 @@ def fall_function(drop_homes: Function) -> Function:
 
 
 def settle_function(drop_homes: Function, drop_arena: Function) -> Function:
-    """Write `void settle(ptr queue)`: all that waits goes to the system."""
+    """Write `void settle(ptr queue)`: all that waits goes to the system, Python's at its turn."""
     f = Function("settle", parameters(queue="ptr"))
     word = place(f, Queue, "%queue", "unsettled")
     f.do(f"store atomic i64 0, ptr {word} seq_cst, align 8")
@@ -249,4 +249,6 @@ def settle_function(drop_homes: Function, drop_arena: Function) -> Function:
     f.call(_TRIM, [0])
     text, nbytes = get(f, Queue, "%queue", "text", "ptr"), get(f, Queue, "%queue", "text_bytes")
     f.call(_ADVISE, [text, nbytes, _NOT_NEEDED])
+    for name in ("rested", "sweep"):
+        put(f, Queue, "%queue", name, 1)
     return f

@@ -14,13 +14,18 @@ from lowtide.pjrt.devices import PluginDevice
 from lowtide.pjrt.handles import cell_of, sweep
 from lowtide.pjrt.library_text import llvm_text
 from lowtide.pjrt.native_code import immortal, native_code
+from lowtide.pjrt.native_idle import LEAST_KEPT
 from lowtide.pjrt.native_queue import SWEEP
 from lowtide.runtime.cpu.arena import NO_ARENA, Arena
+from lowtide.runtime.cpu.handover import Recycled
 from lowtide.runtime.cpu.pages import resident
 
 MOST_BYTES: Final = 1 << 30
 """What calls in flight may need before the next one waits, unless there are few of them."""
 
+
+MOST_ALIKE: Final = 64
+"""How many stretches of memory of one form wait for results of calls that Python makes."""
 
 REST_NANOSECONDS: Final = 100_000_000
 """How long memory waits for a next call before it goes back to the system."""
@@ -41,6 +46,7 @@ class DeviceQueue:
         self._arena: Arena | None = None
         self._arenas: WeakSet[Arena] = WeakSet()
         self.reserved = self.peak_reserved = 0
+        self.recycled = Recycled(MOST_ALIKE, self._has_room)
 
     def take(self, nbytes: int) -> Arena:
         """Return the arena, made larger if need be; raises OutOfMemoryError."""
@@ -64,7 +70,7 @@ class DeviceQueue:
         if not self.is_taken() and (self._arena is None or self._arena.nbytes < arena.nbytes):
             unwanted, self._arena = self._arena, arena
             self.block.arena_bytes = self.block.extent = arena.nbytes
-            self.block.hollow = 0
+            self.block.hollow = arena.nbytes - resident(arena.address, arena.nbytes)
             self.block.arena = arena.address
             native_code().notice(self.address)
         if unwanted is not None:
@@ -91,7 +97,13 @@ class DeviceQueue:
     def pool_bytes(self) -> int:
         """The bytes that are resident of all arenas, in use or not, and of what waits."""
         arenas = [resident(x.address, x.nbytes) for x in list(self._arenas) if x.address]
-        return sum(arenas) + int(self.block.idle)
+        return sum(arenas) + int(self.block.idle) + self.recycled.nbytes
+
+    def _has_room(self, nbytes: int) -> bool:
+        """Whether so many bytes may wait, too, for results of calls that Python makes."""
+        native_code().unsettle(self.address)
+        waits = self.block.idle + self.recycled.nbytes
+        return bool(waits + nbytes <= self.block.used + LEAST_KEPT)
 
     def reserve(self, owner: Any, nbytes: int) -> None:
         """Count the bytes of a program's code and constants for as long as its owner lives."""
@@ -141,6 +153,9 @@ class DeviceQueue:
                 return
             if job == SWEEP:
                 sweep()
+                if self.block.rested:
+                    self.block.rested = 0
+                    self.recycled.empty()
             else:
                 run(job)
 
@@ -155,6 +170,11 @@ class DeviceQueue:
 
 class WorkerArenas:
     """The arenas of programs that several devices run: each call takes that of its worker."""
+
+    @property
+    def recycled(self) -> Recycled:
+        """The pages of results of this thread's device."""
+        return _own_queue().recycled
 
     def take(self, nbytes: int) -> Arena:
         """Return the arena of this thread's device; raises OutOfMemoryError."""

@@ -16,7 +16,7 @@ from lowtide.runtime.cpu.binding import Binding
 from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.frame import Frame
 from lowtide.runtime.cpu.general import opened, prepared, run
-from lowtide.runtime.cpu.handover import Recycled, taken_over
+from lowtide.runtime.cpu.handover import Recycled, refill, taken_over
 from lowtide.runtime.cpu.launch import LaunchPlan, launch_plan
 from lowtide.runtime.cpu.profile import Span, new_record, spans
 from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
@@ -44,7 +44,14 @@ class CallOptions:
 
 
 class Arenas(Protocol):
-    """The home of arenas that several programs use, each for one call at a time."""
+    """The home of arenas that several programs use, each for one call at a time.
+
+    `recycled` has the pages of their results.
+    """
+
+    @property
+    def recycled(self) -> Recycled:
+        """The pages of results for calls on this thread."""
 
     def take(self, nbytes: int) -> Arena:
         """Return an arena of at least that many bytes; raises OutOfMemoryError."""
@@ -111,7 +118,7 @@ class LinkedExecutable:
         found = self._quick(arrays, kind) if self._direct else _REFUSED
         if found is not _REFUSED:
             return found
-        frame = self._frame()
+        frame = self._frame(kind)
         return self._finished(frame, kind, arrays, run(self._binding, frame, arrays, kind.made))
 
     def profile(self, *arguments: Any) -> tuple[Any, tuple[Span, ...]]:
@@ -150,16 +157,15 @@ class LinkedExecutable:
         return launch_plan(self._binding, self._program.thunks)
 
     def use_arenas(self, arenas: Arenas) -> None:
-        """Take the arenas of later calls from there, and keep neither these nor pages."""
+        """Take arenas and pages of later calls from there, and keep none."""
         self.empty()
         self._arenas = arenas
-        self._recycled = Recycled(0)
 
     # -- parts of a call -----------------------------------------------------------------------
 
     def _quick(self, arguments: tuple[Any, ...], kind: _Kind) -> Any:
         """Return the results where native code takes the arguments as they are, else _REFUSED."""
-        frame = self._frame()
+        frame = self._frame(kind)
         results = tuple([_empty(sizes, dtype) for sizes, dtype in kind.new])
         status = self._entry(arguments, results, frame.consuming if kind.consume else frame.address)
         if status:
@@ -172,13 +178,17 @@ class LinkedExecutable:
             return results[0] if kind.single else results
         return self._finished(frame, kind, arguments, results)
 
-    def _frame(self) -> Frame:
+    def _frame(self, kind: _Kind) -> Frame:
         try:
             frame = self._idle.pop()
         except IndexError:
             return self._new_frame(0)
         if self._arenas is not None:
             frame.rest_on(self._arenas.take(self._binding.arena.nbytes))
+            for x in kind.made:
+                if x.moved:
+                    begin = int(frame.bases[x.allocation]) + x.offset
+                    refill(begin, x, self._arenas.recycled)
         if self._meets:
             frame.control[SEAT] = seat_for(self._program).address
         return frame
@@ -217,7 +227,9 @@ class LinkedExecutable:
                 array = reshaped(arguments[x.consumed], x)
             elif x.moved:
                 begin = int(frame.bases[x.allocation]) + x.offset
-                array = taken_over(begin, x, self._recycled)
+                arenas = self._arenas
+                recycled = self._recycled if arenas is None else arenas.recycled
+                array = taken_over(begin, x, recycled, fill=arenas is None)
             found.append(x.finished(array))
         if keep:
             self._release(frame)

@@ -7,6 +7,7 @@ result of the same place. They move into the hole that this one leaves.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from weakref import finalize
 
 import numpy as np
@@ -46,11 +47,13 @@ def form_at(begin: int, nbytes: int) -> PageForm:
 class Recycled:
     """Stretches of memory that results had, by form; at most so many of each.
 
-    `full` ones have all their pages. The inner pages of `hollow` ones have moved into arenas.
+    `full` ones have all their pages, and are kept where there is `room` for so many bytes. The
+    inner pages of `hollow` ones have moved into arenas.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, room: Callable[[int], bool] | None = None) -> None:
         self._most = most
+        self._room = room
         self._full: dict[PageForm, list[int]] = {}
         self._hollow: dict[PageForm, list[int]] = {}
         self._closed = False
@@ -68,7 +71,10 @@ class Recycled:
 
     def keep_full(self, address: int, form: PageForm) -> None:
         """Take back memory that has its pages."""
-        self._keep(self._full, address, form)
+        if self._room is None or self._room(form.pages):
+            self._keep(self._full, address, form)
+        else:
+            pages.give(address, form.pages)
 
     def keep_hollow(self, address: int, form: PageForm) -> None:
         """Take back memory whose inner pages moved away."""
@@ -129,10 +135,21 @@ class Owner:
         finalize(self, home.keep_full, address, form).atexit = False
 
 
-def taken_over(begin: int, made: Made, recycled: Recycled) -> Array:
+def refill(begin: int, made: Made, recycled: Recycled) -> None:
+    """Move pages that wait to where a result will lie in an arena."""
+    form = form_at(begin, made.nbytes)
+    waiting = recycled.full(form)
+    if waiting is not None:
+        hole = begin - form.data + form.inner
+        pages.move(waiting + form.inner, form.inner_bytes, hole, keep=True)
+        recycled.keep_hollow(waiting, form)
+
+
+def taken_over(begin: int, made: Made, recycled: Recycled, *, fill: bool) -> Array:
     """Return the result that lies at an address of an arena as an array with its own memory.
 
-    It is copied where the system does not move pages. Raises OutOfMemoryError.
+    With `fill` pages that wait take the place of its own. It is copied where the system does not
+    move pages. Raises OutOfMemoryError.
     """
     if not pages.can_move():
         return _copied(begin, made)
@@ -143,10 +160,8 @@ def taken_over(begin: int, made: Made, recycled: Recycled) -> Array:
     if not pages.move(hole, size, home + form.inner, keep=True):
         pages.give(home, form.pages)
         return _copied(begin, made)
-    waiting = recycled.full(form)
-    if waiting is not None:
-        pages.move(waiting + form.inner, size, hole, keep=True)
-        recycled.keep_hollow(waiting, form)
+    if fill:
+        refill(begin, made, recycled)
     end = form.inner + size
     ctypes.memmove(home + form.data, begin, form.inner - form.data)
     ctypes.memmove(home + end, start + end, form.data + form.nbytes - end)
