@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from lowtide.testing.hunting.cells import Cell
-from lowtide.testing.hunting.coverage import apart
+from lowtide.testing.hunting.coverage import apart, never_lie
 from lowtide.testing.hunting.families.table import family
 from lowtide.testing.hunting.state import HuntState
 
@@ -69,6 +69,10 @@ def _coverage(name: str, state: HuntState) -> list[str]:
                 "",
                 f"Never reached of {title}: {_named(state, never)}.",
             ]
+    if "layout" in family(name).tables:
+        named = ", ".join([f"{x[1]} / {x[2]}" for x in never_lie()])
+        why = "an operation has one array that can lie otherwise, or no meaning without elements"
+        missing += ["", f"No layouts, since {why}: {named}."]
     if "fused" in family(name).tables:
         for reason, count in sorted(apart().items()):
             missing += ["", f"No pairs to fuse are {count:,} more: {reason}."]
