@@ -16,7 +16,7 @@ _TITLES: Final = {
     "update": "update in place x reader of the target",
     "fused": "opcode x opcode that it is fused with",
 }
-_MOST_NAMED: Final = 40
+_MOST_NAMED: Final = 12
 _MOST_SILENT: Final = 12
 
 
