@@ -40,7 +40,7 @@ def summary(name: str, state: HuntState) -> str:
 def _counts(state: HuntState) -> list[str]:
     last = max(state.last.values(), default=-1)
     return [
-        f"- cases judged: {state.cases:,}, in {state.seconds / 3600:.1f} hours of one process; "
+        f"- cases judged: {state.cases:,}, in {state.seconds / 3600:.1f} hours of wall time; "
         f"{state.refused:,} drafts were not valid",
         f"- seeds since the last finding: {state.next_seed - 1 - last:,} of {state.next_seed:,}",
         "- asked: " + ", ".join([f"{k} {v:,}" for k, v in sorted(state.judged.items())]),
