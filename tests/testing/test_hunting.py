@@ -298,6 +298,29 @@ def test_results_of_lines_are_held_against_each_other():
         assert [x.kind for x in court.findings] == ([] if kind is None else [kind])
 
 
+def test_a_rounding_of_a_result_on_the_way_counts():
+    """Next to 1 an arc cosine moves by much more than its argument does."""
+    text = GOOD.replace(
+        "ROOT b = f32[4] negate(a)", "b = f32[4] cosine(a)\n ROOT c = f32[4] acos(b)"
+    )
+    x = np.full(4, 1e-4, np.float32)
+    module = parse_hlo(text)
+    compare = Comparison(module, [x], judges.evaluated(module, [x]))
+    below = np.nextafter(np.float32(1), np.float32(0))
+    for right in (np.float32(1), below):
+        assert compare.difference([np.full(4, np.arccos(right), np.float32)]) is None
+    assert compare.difference([np.full(4, 0.1, np.float32)]) is not None
+
+
+def test_no_number_is_right_only_where_a_rounding_makes_it():
+    text = GOOD.replace("negate", "sqrt")
+    x = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
+    module = parse_hlo(text)
+    compare = Comparison(module, [x], judges.evaluated(module, [x]))
+    assert compare.difference([np.full(4, np.nan, np.float32)]) is not None
+    assert compare.difference([np.full(4, np.inf, np.float32)]) is not None
+
+
 def test_a_signature_leaves_numbers_out():
     one, two = (Finding("build", "CodeError", f"%v.{i} is 8 bits") for i in (1, 2))
     assert one.signature == two.signature

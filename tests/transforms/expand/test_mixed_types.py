@@ -1,4 +1,4 @@
-"""Element-wise operations of several types: what follows from them has the type that is wanted."""
+"""Element-wise operations of several types: results are of the type that is wanted."""
 
 from itertools import product
 

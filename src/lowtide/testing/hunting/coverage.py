@@ -29,6 +29,37 @@ def _draws(opcode: str, type_: str) -> bool:
     return False
 
 
+def _can_lie(opcode: str, kind: str) -> bool:
+    """Whether an operation can be drawn with layouts of a kind: two arrays for some of them."""
+    if opcode in REGIONS or kind == "row-major":
+        return True
+    for type_ in TYPES:
+        for seed in range(_DRAWS):
+            sizes = _sizes_of(opcode, type_, seed, zeros=3 if kind == "empty" else 0)
+            wide = sum([len(x) > 1 for x in sizes])
+            if any(0 in x for x in sizes) if kind == "empty" else wide > (kind == "some"):
+                return True
+    return False
+
+
+def _sizes_of(opcode: str, type_: str, seed: int, zeros: int) -> list[tuple[int, ...]]:
+    """The sizes of what an operation reads and makes; none where it is not drawn."""
+    scope = Scope(ModuleDraft(Random(seed), zeros=zeros))
+    found: list[tuple[int, ...]] = []
+    scope.supply = lambda wanted, sizes, noise: found.append(sizes)
+    made = MAKERS[opcode](scope, type_)
+    return [] if made is None else [*found, made.sizes]
+
+
+def never_lie() -> tuple[Cell, ...]:
+    """Return the operations and kinds of layouts that there cannot be."""
+    kinds = [("layout", x, k) for x in _OPCODES for k in LAYOUT_KINDS]
+    return tuple([x for x in kinds if x not in {*wished()["layout"]}])
+
+
+_OPCODES: Final = (*[x for x in MAKERS if x != "constant"], *REGIONS)
+
+
 @cache
 def wished() -> dict[str, tuple[Cell, ...]]:
     """Return by table the cells that modules can be asked to reach."""
@@ -36,7 +67,9 @@ def wished() -> dict[str, tuple[Cell, ...]]:
     types = [("type", x, t) for x in opcodes for t in TYPES if _draws(x, t)]
     return {
         "type": tuple(types),
-        "layout": tuple([("layout", x, k) for x in (*opcodes, *REGIONS) for k in LAYOUT_KINDS]),
+        "layout": tuple(
+            [("layout", x, k) for x in _OPCODES for k in LAYOUT_KINDS if _can_lie(x, k)]
+        ),
         "update": tuple([("update", x, y) for x in UPDATES for y in READERS]),
         "fused": tuple([("fused", x, y) for x, y in _pairs() if links(x, y)]),
     }

@@ -207,19 +207,24 @@ class Comparison:
         return (_distance(plus, minus) > 0) | (_distance(plus, self.expected[number]) > 0)
 
     def _moves_as_far(self, number: int, got: Array, expected: Array) -> Any:
-        """Whether each element moves as far where arguments and results move by a rounding."""
+        """Whether each element moves as far where arguments and results move by a rounding.
+
+        What becomes no number, or one from none, may so only where it does when it is moved.
+        """
         self._moves = self._moves or [self._moved(seed) for seed in range(6)]
-        spread = np.zeros(expected.shape)
+        spread, leaps = np.zeros(expected.shape), np.zeros(expected.shape, bool)
         with np.errstate(all="ignore"):
             for moved in self._moves:
                 far = _distance(moved[number], expected)
-                spread = np.maximum(spread, far)
+                leaps |= np.isinf(far)
+                spread = np.maximum(spread, np.where(np.isinf(far), 0.0, far))
             wide = _distance(got, expected)
             magnitude = np.abs(expected.astype(np.complex128))
             scale = np.max(magnitude[np.isfinite(magnitude)], initial=0.0)
             types = {self.types[number], *rounded_types(self.module)}
             relative = max([worst_relative(x.value) for x in types])
-        return wide <= 16 * spread + FACTOR * relative * scale
+        near = wide <= 16 * spread + FACTOR * relative * scale
+        return np.where(np.isinf(wide), leaps, near)
 
     def _moved(self, seed: int) -> list[Array]:
         """What the evaluator computes where arguments and what is rounded are off by roundings."""

@@ -121,15 +121,18 @@ class OrderMachine:
         return symbols
 
     def _highest(self) -> int:
-        places = Places(self._born, self._last)
+        pairs = [
+            (operand, result)
+            for step in sorted(self._pairs)
+            for operand, result in sorted(self._pairs[step], key=lambda x: -self._bytes[x[0]])
+            if self._last[operand] == step and self._born[operand] < step
+        ]
+        places = Places(self._born, self._last, pairs)
         for leaves in (self._heir, self._left):
             for symbol, heir in leaves.items():
                 places.bind(symbol, heir)
-        for step in sorted(self._pairs):
-            pairs = self._pairs[step]
-            for operand, result in sorted(pairs, key=lambda x: -self._bytes[x[0]]):
-                if self._last[operand] == step and self._born[operand] < step:
-                    places.unite(operand, result)
+        for operand, result in pairs:
+            places.unite(operand, result)
         change: Counter[int] = Counter()
         for symbols, stretches in places.taken():
             nbytes = max([self._bytes[x] for x in symbols])

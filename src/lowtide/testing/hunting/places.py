@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product
 from typing import final
 
@@ -12,10 +12,16 @@ Stretch = tuple[int, int]
 
 @final
 class Places:
-    """Values by number, each at first in a place of its own from `born` to `last`."""
+    """Values by number, each at first in a place of its own from `born` to `last`.
 
-    def __init__(self, born: Sequence[int], last: Sequence[int]) -> None:
+    `pairs` are of a value and one that may be written over it, where it is read last.
+    """
+
+    def __init__(
+        self, born: Sequence[int], last: Sequence[int], pairs: Collection[tuple[int, int]]
+    ) -> None:
         self._born, self._last = born, last
+        self._pairs = frozenset([(x, y) for x, y in pairs if last[x] == born[y]])
         self._place = list(range(len(born)))
         self._values: dict[int, list[int]] = {x: [x] for x in self._place}
         self._bound: set[int] = set()
@@ -26,10 +32,10 @@ class Places:
         self._bound.add(one)
 
     def unite(self, value: int, made: int) -> bool:
-        """Put what is made where a value is read last in its place; return whether it may be.
+        """Put the two values of a pair in one place; return whether they may be there.
 
-        It may not where both places are bound to others, or where anything else that is in them is
-        there at once.
+        They may not where both places are bound to others, or where two values in them are there at
+        once and are no pair.
         """
         one, other = self._place[value], self._place[made]
         if one == other:
@@ -37,7 +43,7 @@ class Places:
         if one in self._bound and other in self._bound:
             return False
         for a, b in product(self._values[one], self._values[other]):
-            if self._meet(a, b) and ((a, b) != (value, made) or self._last[a] != self._born[b]):
+            if self._meet(a, b) and (a, b) not in self._pairs and (b, a) not in self._pairs:
                 return False
         self._joined(one, other)
         return True

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from lowtide.testing.hunting.cells import Cell
-from lowtide.testing.hunting.coverage import apart
+from lowtide.testing.hunting.coverage import apart, never_lie
 from lowtide.testing.hunting.families.table import family
 from lowtide.testing.hunting.state import HuntState
 
@@ -16,7 +16,7 @@ _TITLES: Final = {
     "update": "update in place x reader of the target",
     "fused": "opcode x opcode that it is fused with",
 }
-_MOST_NAMED: Final = 40
+_MOST_NAMED: Final = 12
 _MOST_SILENT: Final = 12
 
 
@@ -40,7 +40,7 @@ def summary(name: str, state: HuntState) -> str:
 def _counts(state: HuntState) -> list[str]:
     last = max(state.last.values(), default=-1)
     return [
-        f"- cases judged: {state.cases:,}, in {state.seconds / 3600:.1f} hours of one process; "
+        f"- cases judged: {state.cases:,}, in {state.seconds / 3600:.1f} hours of wall time; "
         f"{state.refused:,} drafts were not valid",
         f"- seeds since the last finding: {state.next_seed - 1 - last:,} of {state.next_seed:,}",
         "- asked: " + ", ".join([f"{k} {v:,}" for k, v in sorted(state.judged.items())]),
@@ -69,6 +69,10 @@ def _coverage(name: str, state: HuntState) -> list[str]:
                 "",
                 f"Never reached of {title}: {_named(state, never)}.",
             ]
+    if "layout" in family(name).tables:
+        named = ", ".join([f"{x[1]} / {x[2]}" for x in never_lie()])
+        why = "an operation has one array that can lie otherwise, or no meaning without elements"
+        missing += ["", f"No layouts, since {why}: {named}."]
     if "fused" in family(name).tables:
         for reason, count in sorted(apart().items()):
             missing += ["", f"No pairs to fuse are {count:,} more: {reason}."]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from random import Random
 from typing import Final, final
@@ -195,7 +195,10 @@ class _DevicesCourt(Court):
         )
         return self.judgement()
 
-    def _compare(self, compare, judge, question) -> None:  # type: ignore[no-untyped-def]
+    def _compare(
+        self, compare: Comparison, judge: str, question: Callable[[], list[Array]]
+    ) -> None:
+        """Add a finding where an answer is not that of one device."""
         got = self.ask(judge, question)
         words = None if got is None else compare.difference(got)
         if words is not None:
