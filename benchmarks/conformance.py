@@ -18,6 +18,7 @@ from typing import Any
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import HloTextError
+from sections import replace_section
 
 TEXTS = Path(__file__).parents[2] / "shared" / "conformance" / "hlo_text.jsonl.xz"
 
@@ -79,8 +80,8 @@ def reason_of(ours: str, canonical: str) -> str:
     a, b = ours.strip().splitlines(), canonical.strip().splitlines()
     if sorted(a) == sorted(b):
         return (
-            "order of computations: we visit callees in the printed order of their callers, and "
-            "always before them, so that the text parses again and prints the same"
+            "order of computations: callees always stand before their callers, and a text that is "
+            "a print stays as it is"
         )
     pairs = [(x, y) for x, y in zip(a, b, strict=False) if x != y]
     if len(a) == len(b) and all("{...}" in x and "constant" in x for x, _ in pairs):
@@ -114,23 +115,18 @@ def report(counts: Counts) -> str:
 
 
 def to_markdown(counts: Counts) -> str:
-    """Return the page with the rates and all differences, grouped by reason."""
+    """Return the section with the rates and all differences, grouped by reason."""
     groups: dict[str, list[str]] = {}
     for name, reason in counts.differences:
         groups.setdefault(reason, []).append(name)
     lines = [
-        "# Conformance of the HLO text",
-        "",
-        "Written by `python benchmarks/conformance.py --write docs/conformance.md`, from texts of",
-        "XLA's own tests with XLA's verdict and XLA's print (jaxlib 0.10.2).",
-        "",
         *[f"- {line}" for line in report(counts).splitlines()],
         "",
-        "## Each difference, with its reason",
+        "Each difference, with its reason:",
         "",
     ]
     for reason, names in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
-        lines += [f"### {len(names)} x {reason}", "", *[f"- `{name}`" for name in names], ""]
+        lines += [f"{len(names)} x {reason}", "", *[f"- `{name}`" for name in names], ""]
     return "\n".join(lines)
 
 
@@ -143,7 +139,7 @@ def main() -> None:
     counts = compare(read_records(arguments.texts))
     print(report(counts))
     if arguments.write:
-        arguments.write.write_text(to_markdown(counts))
+        replace_section(arguments.write, "texts", to_markdown(counts))
 
 
 if __name__ == "__main__":

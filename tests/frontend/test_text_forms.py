@@ -6,6 +6,7 @@ from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_con
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import HloTextError
 from lowtide.ir.attributes import Async, Infeed
+from lowtide.ir.clone import clone_module
 from lowtide.ir.printer import COMPLETE, to_text
 
 CALLEE = "f {\n  a = s32[2] parameter(0)\n  ROOT b = s32[2] negate(a)\n}\n"
@@ -144,6 +145,129 @@ def test_layouts_of_callers_are_row_major_where_the_header_configures(header: st
     plain = text.replace(header, "replica_count=1")
     layouts = "{(s32[2,3]{0,1})->s32[2,3]{0,1:T(8)S(5)}}"
     assert f"entry_computation_layout={layouts}" in str(parse_hlo(plain))
+
+
+# -- order and names of computations ---------------------------------------------------------------
+
+SCALARS = "{name} {{\n  p = s32[] parameter(0)\n  ROOT {name}.r = s32[] negate(p)\n}}\n"
+
+
+def order_of(text: str) -> list[str]:
+    """Return the names of computations, as they stand in the print; which is read as it is."""
+    printed = str(parse_hlo(text))
+    assert str(parse_hlo(printed)) == printed
+    assert str(clone_module(parse_hlo(text))) == printed
+    heads = [x.removeprefix("ENTRY ") for x in printed.splitlines() if x.endswith("{")]
+    return [x.split()[0].lstrip("%") for x in heads]
+
+
+def test_computations_stand_as_their_callers_were_created() -> None:
+    before = "".join([SCALARS.format(name=x) for x in "abc"])
+    lines = (
+        "x = s32[] parameter(0)", "late = s32[] call(x), to_apply=b",
+        "early = s32[] call(x), to_apply=a", "ROOT t = (s32[], s32[]) tuple(early, late)",
+    )  # fmt: skip
+    assert order_of(entry(*lines, before=before)) == ["c", "b", "a", "e"]
+
+
+def test_what_one_instruction_calls_twice_stands_where_it_is_called_last() -> None:
+    before = "".join([SCALARS.format(name=x) for x in "ab"])
+    branches = "i = s32[] conditional(x, x, x, x), branch_computations={a, b, a}"
+    assert order_of(entry("x = s32[] parameter(0)", branches, before=before)) == ["b", "a", "e"]
+
+
+def test_other_names_do_not_move_beside_sugar() -> None:
+    text = entry(
+        "negate.1 = s32[2] parameter(1)",
+        "ROOT main = s32[2] parameter(0)",
+        f"s = {START} negate-start(main)",
+        "d = s32[2] negate-done(s)",
+    )
+    assert line_of(text, "negate.1") == "%negate.1 = s32[2]{0} parameter(1)"
+
+
+def test_a_module_without_a_header_is_named_after_its_entry_as_printed() -> None:
+    text = "ENTRY add.007 {\n  ROOT p = s32[] parameter(0)\n}\n"
+    assert parse_hlo(text).name == "module_add.7"
+
+
+@pytest.mark.parametrize("other", ["call(p), to_apply=f", "fusion(p), kind=kLoop, calls=f"])
+def test_what_is_called_elsewhere_too_is_no_sugar(other: str) -> None:
+    text = entry(
+        "p = s32[2] parameter(0)",
+        f"o = s32[2] {other}",
+        f"s = {START} async-start(p), calls=f",
+        "d = s32[2] async-done(s)",
+        "ROOT t = (s32[2], s32[2]) tuple(o, d)",
+        before=CALLEE,
+    )
+    assert "calls=%f" in line_of(text, "s")
+
+
+@pytest.mark.parametrize("said", ["", ', async_execution_thread="w"'])
+def test_a_start_says_the_thread_of_all_that_is_called(said: str) -> None:
+    outer = (
+        "g {\n  c = s32[2] parameter(0)\n  x = s32[2] negate(c)\n"
+        '  ROOT d = s32[2] call(x), to_apply=f\n}, execution_thread="host"\n'
+    )
+    text = entry(
+        "p = s32[2] parameter(0)",
+        f"s = {START} async-start(p), calls=g{said}",
+        "ROOT d = s32[2] async-done(s)",
+        before=CALLEE.rstrip() + ', execution_thread="host"\n' + outer,
+    )
+    module = parse_hlo(text)
+    wanted = "w" if said else "main"
+    assert {module.computations[x].execution_thread for x in "fg"} == {wanted}
+
+
+def test_an_instruction_by_itself_has_row_major_arguments_and_results() -> None:
+    text = "p = s16[2,3]{0,1:T(8)} parameter(0)"
+    layouts = "{(s16[2,3]{1,0:T(8)})->s16[2,3]{1,0:T(8)}}"
+    assert f"entry_computation_layout={layouts}" in str(parse_hlo(text))
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [
+        ("f32[] constant(-.5)", "-0.5"),
+        ("f32[] constant(-.5e1)", "-5"),
+        ("s8[] constant(18446744073709551615)", "-1"),
+        ("s32[2] constant({1, 18446744073709551614})", "{1, -2}"),
+        ("u64[] constant(-1)", "18446744073709551615"),
+        ("c64[] constant((1, nan(0x400000)))", "(1, nan)"),
+        ("c64[1] constant({(-nan(0x400000), -.5)})", "{(-nan, -nan)}"),
+        ("c128[] constant((nan(0x400000), 2))", "(nan(0x400000), nan(0x400000))"),
+    ],
+)
+def test_numbers_as_xla_reads_them(written: str, printed: str) -> None:
+    assert line_of(entry(f"ROOT c = {written}"), "c").endswith(f"constant({printed})")
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["f32[] constant(.5)", "s8[] constant(255)", "u8[] constant(18446744073709551615)",
+     "s64[] constant(18446744073709551616)", "c64[] constant((.5, 1))"],
+)  # fmt: skip
+def test_numbers_that_xla_does_not_read(written: str) -> None:
+    with pytest.raises(HloTextError) as raised:
+        parse_hlo(entry(f"ROOT c = {written}"))
+    assert raised.value.line == 3
+
+
+@pytest.mark.parametrize("written", ['{{"x"}}', '{{"" {0}}}', '{{""}}', '{({""}, {"y"})}'])
+def test_an_origin_without_a_name_is_none(written: str) -> None:
+    line = line_of(entry(f"ROOT p = (s32[], s32[]) parameter(0), origin={written}"), "p")
+    named = written.replace('{"" {0}}', "{}").replace('{""}', "{}")
+    assert f"origin={named}" in line
+
+
+def test_statistics_may_point_nowhere() -> None:
+    line = line_of(entry("ROOT p = s32[] parameter(0), statistics={visualizing_index=-1,a=1}"), "p")
+    assert "visualizing_index=-1" in line
 
 
 # -- asynchronous forms ----------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lowtide.evaluator.registry import Handler, handlers
-from lowtide.evaluator.values import Value, from_literal
+from lowtide.evaluator.registry import Handler, computing, handlers
+from lowtide.evaluator.values import Value, from_literal, zeros
 from lowtide.ir.attributes import Constant, CustomCall
 from lowtide.ir.computation import Computation
 from lowtide.ir.errors import unsupported
@@ -67,7 +67,7 @@ def compile_program(
             continue
         operands = tuple([slots[operand] for operand in instruction.operands])
         dead = [j for j in dict.fromkeys((*operands, i)) if last_use.get(order[j]) == i]
-        handler = table.get(instruction.opcode, _missing)
+        handler = _empty if makes_nothing(instruction) else table.get(instruction.opcode, _missing)
         steps.append(EvaluatorStep(instruction, handler, i, operands, tuple(dead)))
     return EvaluatorProgram(
         version=computation.version,
@@ -77,6 +77,21 @@ def compile_program(
         constants=tuple(constants),
         root=slots[computation.root],
     )
+
+
+def makes_nothing(instruction: Instruction) -> bool:
+    """Whether the result has no elements, and nothing but making it is done.
+
+    Such arrays may be long in their other dimensions, so that nothing may be made for these.
+    """
+    leaves = [leaf for _, leaf in instruction.shape.leaves()]
+    if not leaves or not all(x.is_array and not x.is_dynamic for x in leaves):
+        return False
+    return not any(x.element_count for x in leaves) and instruction.opcode in computing()
+
+
+def _empty(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    return zeros(instruction.shape)
 
 
 def _needed(computation: Computation) -> list[Instruction]:

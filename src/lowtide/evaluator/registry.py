@@ -41,13 +41,30 @@ FAMILIES: Final = (
 )
 """The modules of `lowtide.evaluator` that export `HANDLERS`."""
 
+COMPUTING: Final = (
+    "batch_norm", "contraction", "convolution", "data_movement", "elementwise", "indexing",
+    "linear_algebra", "reduction", "sorting", "windows",
+)  # fmt: skip
+"""Those whose handlers make values of values and do nothing else."""
+
+
+@cache
+def computing() -> frozenset[Opcode]:
+    """Return the opcodes of which nothing but the value of the result remains."""
+    return frozenset().union(*[_family(family) for family in COMPUTING])
+
+
+def _family(name: str) -> dict[Opcode, Handler]:
+    found: dict[Opcode, Handler] = import_module(f"lowtide.evaluator.{name}").HANDLERS
+    return found
+
 
 @cache
 def handlers() -> dict[Opcode, Handler]:
     """Return the handler of each opcode; raises ValueError where two families claim one."""
     table: dict[Opcode, Handler] = {}
     for family in FAMILIES:
-        found: dict[Opcode, Handler] = import_module(f"lowtide.evaluator.{family}").HANDLERS
+        found = _family(family)
         repeated = table.keys() & found.keys()
         if repeated:
             names = ", ".join(sorted([opcode.value for opcode in repeated]))

@@ -13,6 +13,7 @@ from lowtide.frontend.compressed import LIMIT_BYTES, read_bytes
 from lowtide.frontend.dump_directory import find_module
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.frontend.nnvm.document import looks_like_nnvm, read_nnvm
+from lowtide.frontend.other_protobuf import refuse_other_protobuf
 from lowtide.frontend.tflite.model import looks_like_tflite, read_tflite
 from lowtide.ir import HloProtoError, HloTextError, InputError, Module
 from lowtide.ir.literal import Array
@@ -220,6 +221,7 @@ def _parse_binary(data: bytes, file: str) -> ModuleInput:
     try:
         module, arguments = read_snapshot(data, file)
     except HloProtoError as error:
+        refuse_other_protobuf(data, file)
         if _plain_name(file).endswith(_BINARY_SUFFIXES):
             raise
         message = f"neither HLO text nor HLO protobuf: {error.message}"

@@ -30,7 +30,14 @@ class CloneMap:
 
 
 _OWN_FIELDS: Final = frozenset(
-    {"_entry", "computation_names", "computations", "instruction_names", "schedule"}
+    {
+        "_entry",
+        "computation_names",
+        "computations",
+        "instruction_names",
+        "print_order",
+        "schedule",
+    }
 )
 _HEADER_FIELDS: Final = tuple([x for x in Module.__slots__ if x not in _OWN_FIELDS])
 """The fields of a module whose values are immutable, or numbers, and can be shared."""
@@ -56,6 +63,8 @@ def clone_module(module: Module, mapping: CloneMap | None = None) -> Module:
     if module.has_entry:
         copy.entry = mapping.computations[module.entry]
     copy.schedule = _clone_schedule(module.schedule, mapping)
+    copied = [mapping.computations.get(x) for x in module.print_order]
+    copy.print_order = tuple([x for x in copied if x is not None])
     return copy
 
 

@@ -75,6 +75,7 @@ class Module:
         "origin_recovery_table",
         "output_sharding",
         "parameter_shardings",
+        "print_order",
         "replica_count",
         "schedule",
         "source_text",
@@ -111,6 +112,9 @@ class Module:
         self.unknown_fields = b""
         """Fields of a HloModuleProto that lowtide keeps but does not interpret."""
         self.source_text: SourceText | None = None
+        self.print_order: tuple[Computation, ...] = ()
+        """How the text has the computations, where what it was read from had them otherwise than
+        `traversal.computation_post_order`."""
         self._entry: Computation | None = None
         self._next_id = 0
 

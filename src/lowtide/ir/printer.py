@@ -23,7 +23,7 @@ from lowtide.ir.module import Module
 from lowtide.ir.opcode import ASYNC, Opcode
 from lowtide.ir.shape import ProgramShape, Shape
 from lowtide.ir.strings import escape, quote
-from lowtide.ir.traversal import computation_post_order
+from lowtide.ir.traversal import computation_post_order, printed_order
 from lowtide.records import dataclass
 
 
@@ -73,6 +73,8 @@ class _Printer:
         self.computation_names: dict[Computation, str] = {}
         self.attribute_texts: dict[tuple[int, str], str] = {}
         self.order = computation_post_order(module, self.sequences)
+        if options.names:
+            self.order = printed_order(module)
         self.hidden = sugared_computations(module.computations.values())
 
     def print(self) -> str:
@@ -314,13 +316,19 @@ def _index(index: Iterable[int]) -> str:
 
 
 def sugared_computations(computations: Iterable[Computation]) -> set[Computation]:
-    """Return the computations of asynchronous instructions that are written as sugar."""
-    hidden = set()
+    """Return the computations of asynchronous instructions that are written as sugar.
+
+    What is called by another instruction too has to stand in the text.
+    """
+    hidden: set[Computation] = set()
+    shown: set[Computation] = set()
     for computation in computations:
         for x in computation.instructions.values():
-            if x.opcode is Opcode.ASYNC_START and is_single_instruction(x.called_computations[0]):
+            if x.opcode not in ASYNC:
+                shown.update(x.called_computations)
+            elif x.opcode is Opcode.ASYNC_START and is_single_instruction(x.called_computations[0]):
                 hidden.add(x.called_computations[0])
-    return hidden
+    return hidden - shown
 
 
 def is_single_instruction(computation: Computation) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lowtide.ir.kept import kept
@@ -82,6 +82,44 @@ def computation_post_order(
         sequences = {}
     for computation in module.computations.values():
         sequences[computation] = sequence(computation)
+    return _computations_of(module, sequences)
+
+
+def order_as_created(module: Module) -> list[Computation]:
+    """Return all computations, callees before callers, as XLA prints a module that it has read.
+
+    Callees are visited in the order in which the instructions that call them were created.
+    """
+    created = {c: tuple(c.instructions.values()) for c in module.computations.values()}
+    return _computations_of(module, created)
+
+
+def printed_order(module: Module) -> list[Computation]:
+    """Return all computations in the order of the module's text.
+
+    It is the module's `print_order` as long as that is an order of its computations in which none
+    stands before one that it calls.
+    """
+    order = module.print_order
+    if set(order) == set(module.computations.values()) and callees_come_first(order):
+        return list(order)
+    return computation_post_order(module)
+
+
+def callees_come_first(order: Iterable[Computation]) -> bool:
+    """Whether each computation stands behind all that it calls."""
+    seen: set[Computation] = set()
+    for computation in order:
+        for instruction in computation.instructions.values():
+            if not seen.issuperset(instruction.called_computations):
+                return False
+        seen.add(computation)
+    return True
+
+
+def _computations_of(
+    module: Module, sequences: Mapping[Computation, Sequence[Instruction]]
+) -> list[Computation]:
     called = {
         callee
         for computation in module.computations.values()
@@ -100,7 +138,7 @@ def computation_post_order(
 
 def _visit_computation(
     start: Computation,
-    sequences: dict[Computation, Sequence[Instruction]],
+    sequences: Mapping[Computation, Sequence[Instruction]],
     done: set[Computation],
     order: list[Computation],
 ) -> None:
@@ -123,7 +161,8 @@ def _visit_computation(
 def callees(computation: Computation) -> list[Computation]:
     """Return the computations called from here, in order of first call, without repeats.
 
-    A loop calls its body before its condition here: the order in which XLA prints them.
+    A loop calls its body before its condition here, and what one instruction calls several times
+    counts where it is called last: the order in which XLA prints them.
     """
     return _callees(computation.instructions.values())
 
@@ -145,7 +184,7 @@ def _callees(instructions: Iterable[Instruction]) -> list[Computation]:
         called = instruction.called_computations
         if instruction.opcode is Opcode.WHILE:
             called = called[::-1]
-        for callee in called:
+        for callee in reversed(dict.fromkeys(reversed(called))):
             found[callee] = None
     return list(found)
 

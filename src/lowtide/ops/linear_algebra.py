@@ -66,7 +66,7 @@ def _infer_rfft(operand: Shape, lengths: tuple[int, ...]) -> Shape:
 
 def _infer_irfft(operand: Shape, lengths: tuple[int, ...]) -> Shape:
     tail = operand.dimensions[-len(lengths) :]
-    expected = (*lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0)
+    expected = (*lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] or tail[-1] else 0)
     if not all(compatible_size(a, b) for a, b in zip(tail, expected, strict=True)):
         raise ShapeError(
             f"the last sizes of {plain(operand)} must be {listed(expected)} for fft_length "
@@ -81,7 +81,7 @@ def _with_last_size(operand: Shape, element_type: ElementType, size: int) -> Sha
 
 
 def _verify_fft(result: Shape, operands: Shapes, attributes: Fft, called: Called) -> None:
-    if attributes.kind not in ("FFT", "IFFT"):
+    if attributes.kind not in ("FFT", "IFFT") or not operands[0].element_count:
         return
     tail = operands[0].dimensions[-len(attributes.length) :]
     if not all(compatible_size(a, b) for a, b in zip(tail, attributes.length, strict=True)):

@@ -48,11 +48,7 @@ def read_pairs(proto: Any) -> Pairs:
 def _read_statistics(proto: Any) -> Statistics | None:
     if not proto.statistics:
         return None
-    index = natural(
-        proto.stat_index_to_visualize,
-        "statistics_viz.stat_index_to_visualize",
-        len(proto.statistics),
-    )
+    index = proto.stat_index_to_visualize
     return Statistics(index, tuple([(x.stat_name, x.stat_val) for x in proto.statistics]))
 
 

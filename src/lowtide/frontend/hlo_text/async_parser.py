@@ -66,21 +66,22 @@ def wrap_async(
         callee = _generate(parser, position, wrapped, elements[1], declared, parsed)
     parser.async_starts.add(callee)
     thread = parsed.values.get("async_execution_thread", ir.MAIN_THREAD)
-    if wrapped is not None or "async_execution_thread" in parsed.values:
-        _set_thread(callee, thread)
+    _set_thread(callee, thread)
     return callee
 
 
 def _set_thread(computation: Computation, thread: str) -> None:
-    """What a computation calls runs on its thread."""
-    stack = [computation]
+    """What a computation calls runs on its thread, whatever was said of it before."""
+    stack, seen = [computation], {computation}
     while stack:
         current = stack.pop()
         current.execution_thread = thread
         for x in current.instructions.values():
             if isinstance(x.attributes, ir.Async):
                 x.set_attributes(replace(x.attributes, execution_thread=thread))
-        stack += [callee for callee in callees(current) if callee.execution_thread != thread]
+        called = [callee for callee in callees(current) if callee not in seen]
+        seen.update(called)
+        stack += called
 
 
 def _generate(

@@ -458,14 +458,21 @@ def _origin_tree(lexer: Lexer) -> str:
         text = f"({', '.join(parts)})"
     else:
         lexer.expect("{", "or '(' in the origin")
-        text = quote_readable(lexer.string()) if lexer.kind is TokenKind.STRING else ""
-        if text and lexer.at("{"):
-            index = parse_shape_index(lexer)
-            text += f" {{{','.join(map(str, index))}}}" if index else ""
+        text = f"{{{_original_array(lexer)}}}"
         lexer.expect("}", "at the end of an original array")
-        text = f"{{{text}}}"
     lexer.leave()
     return text
+
+
+def _original_array(lexer: Lexer) -> str:
+    """Take the name of an instruction, which may be missing, and the index of its result."""
+    if lexer.kind is not TokenKind.STRING:
+        return ""
+    name = lexer.string()
+    index = parse_shape_index(lexer) if lexer.at("{") else ()
+    if not name:
+        return ""
+    return quote_readable(name) + (f" {{{','.join(map(str, index))}}}" if index else "")
 
 
 def domain(lexer: Lexer) -> Domain:

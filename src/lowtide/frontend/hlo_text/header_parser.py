@@ -33,15 +33,17 @@ def parse_header(lexer: Lexer) -> tuple[Module, bool]:
     return module, bool(fields.get("is_scheduled"))
 
 
-def default_entry_layout(module: Module) -> ProgramShape:
+def default_entry_layout(module: Module, *, is_instruction: bool) -> ProgramShape:
     """Return the layouts of arguments and results for a text that does not say them.
 
-    They are those of the instructions. Where the header configures how the module is run, as on
-    several devices, XLA takes dimensions in row-major order.
+    They are those of the instructions. Where the text is an instruction by itself, and where the
+    header configures how the module is run, as on several devices, XLA takes dimensions in
+    row-major order.
     """
     program = module.entry.program_shape
     configured = (
-        module.replica_count > 1
+        is_instruction
+        or module.replica_count > 1
         or module.num_partitions > 1
         or module.alias_passthrough_params
         or bool(module.allow_spmd_sharding_propagation_to_parameters)

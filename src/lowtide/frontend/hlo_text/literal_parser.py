@@ -18,7 +18,7 @@ from lowtide.ir.shape import UNBOUNDED, Layout, Shape, array_shape, tuple_shape
 
 _PART: Final = re.compile(
     r"(?:\s+|/\*.*?\*/|//[^\n]*)*"
-    r"([{},]|\.\.\.|\([^()]*\)|[^\s{},()/]+(?:\(0x[0-9a-fA-F]+\))?)",
+    r"([{},]|\.\.\.|\((?:[^()]|\([^()]*\))*+\)|[^\s{},()/]+(?:\(0x[0-9a-fA-F]+\))?)",
     re.DOTALL,
 )
 _INTEGER: Final = re.compile(r"-?\d+")
@@ -31,9 +31,12 @@ _ROW: Final = re.compile(
     r"-?\d++\.?+\d*+(?:[eE][+-]?\d{1,3}+)?+){15,}+(?=\s*+,?+\s*+\})"
 )
 """A row of plain numbers, long enough to be read at once."""
-_NUMBER: Final = re.compile(r"-?\d+\.?\d*(?:[eE][+-]?\d+)?|-?inf")
+_NUMBER: Final = re.compile(r"(?:-?\d+\.?\d*|-\.\d+)(?:[eE][+-]?\d+)?|-?inf")
+"""A number without digits before its point needs a sign, as in XLA."""
 _NAN: Final = re.compile(r"(-?)nan(?:\((0x[0-9a-fA-F]+)\))?")
-_COMPLEX: Final = re.compile(r"\(\s*([^\s,()]+)\s*,\s*([^\s,()]+)\s*\)")
+_COMPLEX: Final = re.compile(
+    r"\(\s*([^\s,()]+(?:\([^\s,()]+\))?)\s*,\s*([^\s,()]+(?:\([^\s,()]+\))?)\s*\)"
+)
 
 
 class _BadElementError(ValueError):
@@ -301,15 +304,19 @@ def integer_range(element_type: ElementType) -> tuple[int, int]:
 def _to_integer(text: str, element_type: ElementType) -> int:
     if not _INTEGER.fullmatch(text) or len(text) > 21:
         raise _BadElementError(f"expected an integer, found {text[:40]!r}")
-    value = int(text)
+    value = _in_64_bits(int(text), is_unsigned=element_type is ElementType.U64)
     low, high = integer_range(element_type)
     if not low <= value <= high:
-        wide_unsigned = element_type.bits == 64 and -(2**63) <= value < 2**64
-        if not wide_unsigned:
-            kind = element_type.value
-            raise _BadElementError(f"{value} is out of the range of {kind}, [{low}, {high}]")
-        value = (value - low) % 2**64 + low
+        kind = element_type.value
+        raise _BadElementError(f"{text} is out of the range of {kind}, [{low}, {high}]")
     return value
+
+
+def _in_64_bits(value: int, *, is_unsigned: bool) -> int:
+    """Return the value with the same 64 bits, if there is one, in the other range of 64 bits."""
+    if is_unsigned:
+        return value + 2**64 if -(2**63) <= value < 0 else value
+    return value - 2**64 if 2**63 <= value < 2**64 else value
 
 
 def _to_float(text: str, element_type: ElementType) -> Any:

@@ -8,6 +8,7 @@ from typing import final
 import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_text.async_names import keep_names
 from lowtide.frontend.hlo_text.checks import check_computation, check_instruction
+from lowtide.frontend.hlo_text.computation_order import order_computations
 from lowtide.frontend.hlo_text.header_parser import (
     default_entry_layout,
     parse_header,
@@ -82,23 +83,26 @@ class ModuleParser:
         while not lexer.at_end():
             self._parse_computation()
         entry = self.marked_entry or self.finished[-1]
-        if not self.module.name:
-            self.module.name = f"module_{entry.name}"
         return self._finish(entry, scheduled=scheduled)
 
     def _finish(self, entry: Computation, *, scheduled: bool) -> Module:
         module = self.module
         module.entry = entry
         module.adopt(self.finished)
+        if not module.name:
+            module.name = f"module_{entry.name}"
         module.source_text = self.lexer.source
+        says_layout = module.entry_layout is not None
         if module.entry_layout is None:
-            module.entry_layout = default_entry_layout(module)
+            single = self.invents_operands
+            module.entry_layout = default_entry_layout(module, is_instruction=single)
         self._check_aliases()
         if scheduled:
             fused = fused_computations(module)
             module.schedule = Schedule(
                 {c: tuple(c.instructions.values()) for c in self.finished if c not in fused}
             )
+        order_computations(module, says_layout=says_layout)
         if self.async_starts:
             keep_names(module)
         return module

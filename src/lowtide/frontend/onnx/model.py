@@ -22,6 +22,7 @@ from lowtide.frontend.onnx.labels import with_labels_apart
 from lowtide.frontend.onnx.stack_trace import innermost_frame
 from lowtide.frontend.onnx.tensors import TensorSource, array_of, dense
 from lowtide.frontend.onnx.texts import name_of, names_of
+from lowtide.frontend.onnx.utf8 import find_bad_string
 from lowtide.frontend.onnx.wire import WireError, without_long_data
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
@@ -129,6 +130,8 @@ def _parsed(data: bytes, file: str) -> ModelProto:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError, TypeError) as error:
         raise InputError(f"this is no ONNX model: {error}", file=file) from error
+    if bad := find_bad_string(model):
+        raise InputError("the string is not UTF-8", file=file, position=bad)
     if not model.HasField("graph") or not model.opset_import:
         raise InputError("this is no ONNX model: it has no graph or no opset", file=file)
     return model

@@ -31,6 +31,9 @@ class TensorSource:
 
 _OFFSETS: Final = ("offset", "length")
 
+_LARGEST_DENSE: Final = 2**28
+"""How many elements a sparse tensor may have, of which the file holds only some."""
+
 
 def array_of(tensor: TensorProto, source: TensorSource) -> Array:
     """Return the value of a tensor; strings are an array of objects.
@@ -66,6 +69,11 @@ def dense(sparse: SparseTensorProto, source: TensorSource) -> Array:
     """Return the value of a sparse tensor, its indices given as numbers or as vectors."""
     values, indices = array_of(sparse.values, source), array_of(sparse.indices, source)
     sizes = tuple(sparse.dims)
+    if min(sizes, default=0) < 0 or math.prod(sizes) > _LARGEST_DENSE:
+        raise GraphError(
+            f"sparse tensor {sparse.values.name!r} of sizes {list(sizes)} cannot be read: "
+            f"lowtide makes it dense, of {_LARGEST_DENSE:,} elements or fewer"
+        )
     where = indices if indices.ndim == 1 else indices @ _strides(sizes)
     count = math.prod(sizes)
     if len(where) != len(values) or (len(where) and not 0 <= where.min() <= where.max() < count):
@@ -136,12 +144,28 @@ def _confined(tensor: TensorProto, location: str, folder: Path | None) -> Path:
             f"tensor {tensor.name!r} lies in the file {location!r}; give the model by its path"
         )
     root = folder.resolve()
-    path = root if "\0" in location else (root / location).resolve()
+    try:
+        path = (root / location).resolve()
+    except (ValueError, OSError, RuntimeError):  # NUL, a name too long, links in a circle
+        raise GraphError(
+            f"external tensor {tensor.name!r} names {location!r}, which can be no file"
+        ) from None
     if not location or not path.is_relative_to(root) or path == root:
         raise GraphError(
             f"external tensor {tensor.name!r} names {location!r}, which is outside of the folder "
             "of the model"
         )
-    if path.exists() and not path.is_file():
-        raise GraphError(f"external tensor {tensor.name!r} names {location!r}, which is no file")
+    if not _is_plain(path):
+        raise GraphError(
+            f"external tensor {tensor.name!r} cannot be read from {path.name!r}: there is no plain "
+            "file of this name"
+        )
     return path
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether it is a file that ends: to open a pipe waits for who writes to it."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

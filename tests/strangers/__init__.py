@@ -1,0 +1,1 @@
+"""Files of strangers: mutated inputs for every reader, and the law that readers keep."""

@@ -1,0 +1,87 @@
+"""Files that broke the law of readers once: each is one error of lowtide's now, and at once."""
+
+import os
+import random
+
+import numpy as np
+import pytest
+
+import lowtide
+from lowtide.ir import InputError, LowtideError
+
+onnx = pytest.importorskip("onnx")
+helper, numpy_helper = onnx.helper, onnx.numpy_helper
+
+
+def saved(folder, initializers=(), sparse=()):
+    """Write a model that returns its first value, and return its path."""
+    names = [x.name for x in initializers] + [x.values.name for x in sparse]
+    result = helper.make_tensor_value_info("y", 1, None)
+    node = helper.make_node("Identity", names[:1], ["y"])
+    graph = helper.make_graph([node], "g", [], [result], initializers)
+    graph.sparse_initializer.extend(sparse)
+    path = folder / "model.onnx"
+    path.write_bytes(helper.make_model(graph, ir_version=8).SerializeToString())
+    return path
+
+
+def apart(location, sizes=(4,)):
+    """Return a tensor whose data lie in another file."""
+    tensor = onnx.TensorProto(name="w", data_type=1, dims=sizes, data_location=1)
+    tensor.external_data.add(key="location", value=location)
+    return tensor
+
+
+def refused(path, words):
+    with pytest.raises(LowtideError, match=words):
+        lowtide.read(path)
+
+
+def test_external_data_in_a_pipe(tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    refused(saved(tmp_path, [apart("pipe")]), "'w' cannot be read from 'pipe'.*no plain file")
+
+
+@pytest.mark.parametrize("location", ["da\0ta", "x" * 5000, "missing", "sub/../.."])
+def test_external_data_in_no_file(tmp_path, location) -> None:
+    refused(saved(tmp_path, [apart(location)]), "external tensor 'w'")
+
+
+def test_external_data_behind_links_in_a_circle(tmp_path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    refused(saved(tmp_path, [apart("a")]), "external tensor 'w'")
+
+
+@pytest.mark.parametrize("word", [b"location", b"Identity", b"the_location_of_w"])
+def test_a_string_that_is_not_utf8(tmp_path, word) -> None:
+    path = saved(tmp_path, [apart("the_location_of_w")])
+    data = path.read_bytes()
+    assert word in data
+    path.write_bytes(data.replace(word, word[:-1] + b"\xff"))
+    refused(path, r"graph\..*: the string is not UTF-8")
+
+
+@pytest.mark.parametrize("sizes", [[2**40], [2**31, 2**31], [-5], [2**20, 2**20, 0, 3]])
+def test_a_sparse_tensor_of_any_size(tmp_path, sizes) -> None:
+    values = numpy_helper.from_array(np.ones(1, np.float32), "w")
+    indices = numpy_helper.from_array(np.zeros(1, np.int64))
+    sparse = onnx.SparseTensorProto(values=values, indices=indices, dims=sizes)
+    refused(saved(tmp_path, sparse=[sparse]), "sparse tensor 'w'")
+
+
+@pytest.mark.parametrize("name", ["model", "model.pb", "model.bin", "model.hlo.pb"])
+def test_a_model_of_onnx_under_another_name(tmp_path, name) -> None:
+    value = numpy_helper.from_array(np.ones(2, np.float32), "w")
+    path = saved(tmp_path, [value]).rename(tmp_path / name)
+    with pytest.raises(InputError, match=r"this is an ONNX model.*end in \.onnx"):
+        lowtide.read(path)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_saved_model(tmp_path, seed) -> None:
+    graph = random.Random(seed).randbytes(200)
+    path = tmp_path / "saved_model.pb"
+    path.write_bytes(b"\x08\x01\x12" + b"\xc8\x01" + graph)
+    with pytest.raises(InputError, match=r"SavedModel of TensorFlow.*GraphDef"):
+        lowtide.read(path)
